@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help pilot headline ui test check format bench browser clean
+.PHONY: help pilot headline ui test check format bench browser postgresql clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -31,7 +31,7 @@ headline: $(VENV)/.runtime  ## run the demo's headline
 ui: $(VENV)/.runtime  ## serve the Dagster UI on http://127.0.0.1:3000
 	@DAGSTER_HOME="$$($(BIN)/tournament dagster-home)" $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port $${PORT:-3000}
 
-test: $(VENV)/.dev browser  ## run the tests, a real browser among them
+test: $(VENV)/.dev browser postgresql  ## run the tests, a real browser and a real PostgreSQL among them
 	@$(BIN)/python -m pytest
 
 browser:
@@ -41,6 +41,20 @@ browser:
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; \
 	  else \
 	    echo "chromium is not installed: the browser test will be skipped; install Debian's chromium package to run it"; \
+	  fi; }
+
+# Debian's package makes a cluster and starts it; the tests want its programs alone.
+NO_CLUSTER := /etc/postgresql-common/createcluster.d/no_cluster_for_tests.conf
+
+postgresql:
+	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "installing postgresql for the ledger's tests"; \
+	    trap 'rm -f $(NO_CLUSTER); rmdir $(dir $(NO_CLUSTER)) 2>/dev/null || true' EXIT; \
+	    mkdir -p $(dir $(NO_CLUSTER)) && echo 'create_main_cluster = false' > $(NO_CLUSTER); \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null; \
+	  else \
+	    echo "PostgreSQL is not installed: the tests that need it will be skipped; install Debian's postgresql package to run them"; \
 	  fi; }
 
 check: $(VENV)/.dev  ## formatting, linting, types, import contracts, definitions

@@ -1,8 +1,10 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.demo import DemoRun, copy_project, run_demo
+from tests.postgresql import PostgresServer, running_server
 
 
 @pytest.fixture(scope="session")
@@ -12,8 +14,21 @@ def demo_run(tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
     return DemoRun(project=project, output=run_demo(project))
 
 
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgresServer]:
+    """Run a PostgreSQL server for all tests that write to one."""
+    with running_server() as server:
+        yield server
+
+
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Keep what a developer has exported out of the tests."""
-    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "TOURNAMENT_PROJECT", "DAGSTER_HOME"):
+    for name in (
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_BASE_URL",
+        "DAGSTER_HOME",
+        "TOURNAMENT_LEDGER_URL",
+        "TOURNAMENT_PROJECT",
+    ):
         monkeypatch.delenv(name, raising=False)

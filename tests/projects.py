@@ -113,15 +113,16 @@ def make_project(
         (folder / "rubrics" / f"{dimension}.txt").write_text(
             f"# version: 1\n# dimension: {dimension}\n\nPrefer the better response.\n"
         )
+    prefix = "loopback" if service == "loopback" else "claude"
     config = {
         "tournament_id": "small",
         "prompt_bank": {"path": "bank.jsonl"},
         "pilot": {
-            "judge_model": "judge-pilot",
+            "judge_model": f"{prefix}-pilot",
             "strata": {GOLD_SOURCE: 4, "curated": 2},
             "pilot_seed": 3,
         },
-        "headline": {"judge_model": "judge-headline"},
+        "headline": {"judge_model": f"{prefix}-headline"},
         "dimensions": {
             dimension: {"rubric": f"rubrics/{dimension}.txt", **rules[dimension]}
             for dimension in dimensions

@@ -51,6 +51,7 @@ def test_every_config_has_every_asset_of_the_graph(definitions: dg.Definitions) 
         "entrant_responses",
         "rubrics",
         "match_list",
+        "judging_estimate",
         "judge_replies",
         "judge_verdicts",
         "elo_traces",

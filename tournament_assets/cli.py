@@ -3,17 +3,21 @@
 Exit codes: 0 all well, 1 the work failed, 2 bad usage or bad input.
 """
 
+import json
 import os
 import sys
 import time
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 from rich.console import Console
 
 from tournament_assets.loopback.command import judge_server_command
 from tournament_assets.tournament.errors import InputError, TournamentError
+
+if TYPE_CHECKING:
+    from tournament_assets.launching import RunOptions
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _EXIT_FAILED, _EXIT_BAD_INPUT = 1, 2
@@ -81,6 +85,16 @@ def main() -> None:
     help="Ask the judge nothing: rate what the ledger holds, and say what is missing.",
 )
 @click.option(
+    "--partial",
+    is_flag=True,
+    help="Rate although some presentations have no reply yet; every result says so.",
+)
+@click.option(
+    "--pay-again",
+    is_flag=True,
+    help="Ask again for paid results that the service no longer keeps.",
+)
+@click.option(
     "--output-dir",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
@@ -93,6 +107,8 @@ def run_command(
     n_perms: int | None,
     limit_pairs: int | None,
     skip_judging: bool,
+    partial: bool,
+    pay_again: bool,
     output_dir: Path | None,
 ) -> None:
     """Materialise a tournament through Dagster, from prompts to leaderboard.
@@ -100,20 +116,30 @@ def run_command(
     What the ledger holds is never generated or judged again, so a run that was interrupted goes
     on where it stopped, and a second run costs nothing.
     """
-    from tournament_assets.launching import RunOptions, run_tournament
-    from tournament_assets.reports.leaderboard import print_leaderboard
+    from tournament_assets.launching import RunOptions
     from tournament_assets.tournament.config import Mode
 
-    started = time.monotonic()
-    options = RunOptions(
-        config_path=config_path,
-        mode=cast("Mode", mode),
-        judge_model=judge_model,
-        n_perms=n_perms,
-        limit_pairs=limit_pairs,
-        skip_judging=skip_judging,
-        output_dir=output_dir,
+    _run(
+        RunOptions(
+            config_path=config_path,
+            mode=cast("Mode", mode),
+            judge_model=judge_model,
+            n_perms=n_perms,
+            limit_pairs=limit_pairs,
+            skip_judging=skip_judging,
+            partial=partial,
+            pay_again=pay_again,
+            output_dir=output_dir,
+        )
     )
+
+
+def _run(options: "RunOptions") -> None:
+    """Run a tournament and print its leaderboard."""
+    from tournament_assets.launching import run_tournament
+    from tournament_assets.reports.leaderboard import print_leaderboard
+
+    started = time.monotonic()
     steps = _StepLines(Console(stderr=True, highlight=False))
     summary = run_tournament(
         options, environment=os.environ, on_start=steps.start, on_done=steps.done
@@ -163,20 +189,73 @@ def _step_name(stage: Any, label: str) -> str:
 )
 @click.option("--mode", type=click.Choice(["pilot", "headline"]), required=True)
 @click.option("--judge-model", metavar="ID", help="Price this model instead of the configured one.")
-def estimate_command(config_path: Path, mode: str, judge_model: str | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the estimate as JSON, for scripts.")
+def estimate_command(config_path: Path, mode: str, judge_model: str | None, as_json: bool) -> None:
     """Count the requests that a mode would send to the judge, and their price.
 
     The requests are built as they would be sent, from the responses there are; what the ledger
     holds is not asked again. Weights, a GPU and a key are not needed, and nothing is sent.
     """
     from tournament_assets.launching import estimate_tournament
-    from tournament_assets.reports.estimate import print_estimate
+    from tournament_assets.reports.estimate import estimate_json, print_estimate
     from tournament_assets.tournament.config import Mode
 
     estimate = estimate_tournament(
         config_path, cast("Mode", mode), environment=os.environ, judge_model=judge_model
     )
+    if as_json:
+        click.echo(json.dumps(estimate_json(estimate), indent=2))
+        return
     print_estimate(estimate, Console(width=None if sys.stdout.isatty() else 100, highlight=False))
+
+
+@main.command("rejudge", short_help="Ask the judge again about what failed.")
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The tournament's YAML, such as configs/tournament1.yaml.",
+)
+@click.option("--mode", type=click.Choice(["pilot", "headline"]), required=True)
+@click.option(
+    "--judge-model", metavar="ID", help="The model that was asked, if not the configured."
+)
+@click.option("--dry-run", is_flag=True, help="Only list what failed, by entrant and class.")
+def rejudge_command(config_path: Path, mode: str, judge_model: str | None, dry_run: bool) -> None:
+    """Ask the judge again, one request at a time, about what it was asked in vain.
+
+    That is what errored, expired or was canceled, refusals, replies that are unreadable, cut off
+    or empty, and what a gateway said in the judge's place. Each costs twice as much as in a batch.
+    Earlier replies stay; the first one that holds a verdict counts. Then everything is rated anew.
+    """
+    from tournament_assets.assets.failures import find_failed_presentations
+    from tournament_assets.launching import RunOptions, opened_ledger
+    from tournament_assets.reports.failures import print_failures
+    from tournament_assets.tournament.config import Mode
+
+    with opened_ledger(config_path, os.environ) as (plan, ledger):
+        failures = find_failed_presentations(
+            plan, cast("Mode", mode), ledger=ledger, judge_model=judge_model
+        )
+    print_failures(
+        (
+            (each.dimension, entrant, each.failure)
+            for each in failures
+            for entrant in (each.entrant_a, each.entrant_b)
+        ),
+        Console(width=None if sys.stdout.isatty() else 100, highlight=False),
+        n_presentations=len(failures),
+    )
+    if failures and not dry_run:
+        _run(
+            RunOptions(
+                config_path=config_path,
+                mode=cast("Mode", mode),
+                judge_model=judge_model,
+                rejudge=True,
+            )
+        )
 
 
 main.add_command(judge_server_command)
@@ -189,6 +268,53 @@ def dagster_home_command() -> None:
 
     project = Path(os.environ.get("TOURNAMENT_PROJECT") or Path.cwd())
     click.echo(prepare_dagster_home(project, os.environ.get("DAGSTER_HOME")))
+
+
+@main.group("ledger")
+def ledger_group() -> None:
+    """Take judgments out of the ledger, or put some in, as JSON lines."""
+
+
+@ledger_group.command("export")
+@click.option("--config", "config_path", type=click.Path(path_type=Path), required=True)
+@click.option("--mode", type=click.Choice(["pilot", "headline"]), required=True)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="The folder for judgments_<dimension>.jsonl.",
+)
+def ledger_export_command(config_path: Path, mode: str, out: Path) -> None:
+    """Write every reply that the ledger holds to a mode's requests, one file a dimension."""
+    from tournament_assets.assets.transfers import export_judgments
+    from tournament_assets.launching import opened_ledger
+    from tournament_assets.tournament.config import Mode
+
+    with opened_ledger(config_path, os.environ) as (plan, ledger):
+        written = export_judgments(plan, cast("Mode", mode), out, ledger=ledger)
+    for path, count in written.items():
+        click.echo(f"{path}: {count} replies")
+
+
+@ledger_group.command("import")
+@click.option("--config", "config_path", type=click.Path(path_type=Path), required=True)
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+def ledger_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
+    """Keep the replies of judgments_*.jsonl files, so that they are not paid for again.
+
+    A reply counts for the very same request only. What a gateway said in the judge's place is kept
+    as a failure: see `tournament rejudge`.
+    """
+    from tournament_assets.assets.transfers import import_judgments
+    from tournament_assets.launching import opened_ledger
+
+    with opened_ledger(config_path, os.environ) as (_, ledger):
+        reports = import_judgments(files, ledger=ledger)
+    for report in reports:
+        click.echo(
+            f"{report.path}: {report.records} records, {report.added} new replies, "
+            f"{report.failures} that can be judged again"
+        )
 
 
 @main.group("bank")

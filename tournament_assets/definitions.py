@@ -20,7 +20,11 @@ import dagster as dg
 
 from tournament_assets.adapters.config_files import ConfigFile, load_config
 from tournament_assets.adapters.project_files import Project
+from tournament_assets.assets.estimate import build_estimate_assets
 from tournament_assets.assets.jobs import build_jobs, build_stages
+from tournament_assets.assets.judge_controls import build_control_assets
+from tournament_assets.assets.judge_retest import build_retest_assets
+from tournament_assets.assets.judge_tests import build_judge_test_job
 from tournament_assets.assets.judging import build_judging_assets
 from tournament_assets.assets.pairing import build_pairing_assets
 from tournament_assets.assets.partitions import TournamentPlan
@@ -29,6 +33,7 @@ from tournament_assets.assets.publishing import build_publishing_assets
 from tournament_assets.assets.ratings import build_rating_assets
 from tournament_assets.assets.reports import build_report_assets
 from tournament_assets.assets.responses import build_response_assets
+from tournament_assets.assets.resuming import build_rejudge_job, build_resuming_sensor
 from tournament_assets.assets.verdicts import build_verdict_assets
 from tournament_assets.resources.generator import GeneratorResource
 from tournament_assets.resources.io_managers import NpzIOManager, ParquetIOManager
@@ -97,15 +102,27 @@ def build_definitions(
                 build_prompt_assets,
                 build_response_assets,
                 build_pairing_assets,
+                build_estimate_assets,
                 build_judging_assets,
                 build_verdict_assets,
+                build_control_assets,
+                build_retest_assets,
                 build_rating_assets,
                 build_report_assets,
                 build_publishing_assets,
             )
             for asset in build(plan)
         ],
-        jobs=[job for plan in plans for job in build_jobs(plan, build_stages(plan))],
+        jobs=[
+            job
+            for plan in plans
+            for job in (
+                *build_jobs(plan, build_stages(plan)),
+                build_rejudge_job(plan),
+                build_judge_test_job(plan),
+            )
+        ],
+        sensors=[build_resuming_sensor(plan) for plan in plans],
         resources=build_resources(project, environment),
         executor=dg.in_process_executor,
     )

@@ -4,11 +4,11 @@ The runs are recorded in the same Dagster home that the UI shows.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import pandas as pd
@@ -24,6 +24,9 @@ from tournament_assets.judging.estimating import JudgingEstimate
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import WorkError
 
+if TYPE_CHECKING:
+    from tournament_assets.adapters.ledger import Ledger
+
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
@@ -36,6 +39,9 @@ class RunOptions:
         n_perms: Rate this many orderings instead of the configured number.
         limit_pairs: Keep only the first pairs of each dimension.
         skip_judging: Rate what the ledger holds, ask nothing.
+        partial: Rate although some presentations have no reply yet.
+        rejudge: Ask what failed again, one by one, instead of what was never answered.
+        pay_again: Ask again for paid results that the service no longer keeps.
         output_dir: Where the run directory goes.
     """
 
@@ -45,6 +51,9 @@ class RunOptions:
     n_perms: int | None = None
     limit_pairs: int | None = None
     skip_judging: bool = False
+    partial: bool = False
+    rejudge: bool = False
+    pay_again: bool = False
     output_dir: Path | None = None
 
 
@@ -71,6 +80,7 @@ class RunSummary:
 
 _PROCESS_TAG = "tournament/process"
 _INTERRUPTED = "DagsterExecutionInterruptedError"
+_CHECK_FAILED = "DagsterAssetCheckFailedError"
 
 StageListener = Callable[[Stage, str], None]
 
@@ -102,6 +112,7 @@ def run_tournament(
         options.mode,
         has_api_key=bool(environment.get("ANTHROPIC_API_KEY")),
         skip_judging=options.skip_judging,
+        judge_model=options.judge_model,
     )
     home = prepare_dagster_home(config_file.project, environment.get("DAGSTER_HOME"))
     definitions = build_definitions([plan], config_file.project, environment)
@@ -115,7 +126,7 @@ def run_tournament(
     }
     with dg.DagsterInstance.from_config(str(home)) as instance:
         _close_runs_of_dead_processes(instance)
-        for stage, key in _steps(plan, options.mode):
+        for stage, key in _steps(plan, options):
             label = "" if key is None else str(key).replace("|", " · ")
             on_start(stage, label)
             result = definitions.resolve_job_def(stage.job_name).execute_in_process(
@@ -160,13 +171,28 @@ def estimate_tournament(
     Raises:
         InputError: If the config, the bank, a rubric or a recorded file cannot be used.
     """
+    from tournament_assets.assets.forecasting import estimate_judging
+
+    with opened_ledger(config_path, environment) as (plan, ledger):
+        return estimate_judging(plan, mode, ledger=ledger, judge_model=judge_model)
+
+
+@contextmanager
+def opened_ledger(
+    config_path: Path, environment: Mapping[str, str]
+) -> "Iterator[tuple[TournamentPlan, Ledger]]":
+    """Read a tournament's configuration and open its ledger, for as long as it is entered.
+
+    Raises:
+        InputError: If the config cannot be used.
+        LedgerError: If the ledger cannot be opened.
+    """
     from tournament_assets.adapters.ledger import Ledger
-    from tournament_assets.assets.estimating import estimate_judging
 
     plan = build_plan(load_config(config_path), environment)
     url = environment.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(plan.project.folder)
     with closing(Ledger(url)) as ledger:
-        return estimate_judging(plan, mode, ledger=ledger, judge_model=judge_model)
+        yield plan, ledger
 
 
 def _close_runs_of_dead_processes(instance: dg.DagsterInstance) -> None:
@@ -183,9 +209,13 @@ def _close_runs_of_dead_processes(instance: dg.DagsterInstance) -> None:
             instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
 
 
-def _steps(plan: TournamentPlan, mode: Mode) -> Iterator[tuple[Stage, Any]]:
+def _steps(plan: TournamentPlan, options: RunOptions) -> Iterator[tuple[Stage, Any]]:
+    # The budget is for asking what was never answered; asking again is approved by itself.
+    prices_first = not (options.skip_judging or options.rejudge)
     for stage in build_stages(plan):
-        for key in stage.partition_keys(plan, mode):
+        if "judging_estimate" in stage.assets and not prices_first:
+            continue
+        for key in stage.partition_keys(plan, options.mode):
             yield stage, key
 
 
@@ -194,10 +224,16 @@ def _run_config(
 ) -> dict[str, Any]:
     by_asset: dict[str, dict[str, Any]] = {
         "match_list": {"limit_pairs": options.limit_pairs},
+        "judging_estimate": {"judge_model": options.judge_model},
         "judge_replies": {
             "judge_model": options.judge_model,
             "skip_judging": options.skip_judging,
+            "rejudge": options.rejudge,
+            "pay_again": options.pay_again,
+            # Nothing else waits for the place of a run that somebody watches.
+            "wait_seconds": plan.config.judge.deadline_seconds,
         },
+        "judge_verdicts": {"allow_partial": options.partial or options.skip_judging},
         "elo_traces": {"n_permutations": options.n_perms},
         "run_artifacts": {
             "output_dir": str(options.output_dir.resolve()) if options.output_dir else None,
@@ -233,6 +269,8 @@ def _raise_failure(result: dg.ExecuteInProcessResult, stage: Stage, label: str) 
                 f"{where} was interrupted; what was generated and judged until then is in the "
                 "ledger: run the same command again to go on"
             )
+        if _CHECK_FAILED in message:
+            message = "; ".join(_failed_checks(result, only_errors=True))
         raise WorkError(f"{where} failed: {message}")
     raise WorkError(f"{stage.title} failed; see the run in the UI")
 
@@ -243,11 +281,12 @@ def _own_message(message: str) -> str:
     return rest if separator and head.startswith("tournament_assets.") else message.strip()
 
 
-def _failed_checks(result: dg.ExecuteInProcessResult) -> list[str]:
+def _failed_checks(result: dg.ExecuteInProcessResult, *, only_errors: bool = False) -> list[str]:
     return [
         f"{evaluation.check_name}: {evaluation.description}"
         for evaluation in result.get_asset_check_evaluations()
         if not evaluation.passed
+        and not (only_errors and evaluation.severity is not dg.AssetCheckSeverity.ERROR)
     ]
 
 

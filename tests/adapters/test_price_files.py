@@ -24,4 +24,5 @@ def test_every_price_is_a_number_of_dollars() -> None:
 
 @pytest.mark.parametrize("model", ["claude-opus-5-5", "claude-sonnet-5-5"])
 def test_the_judges_of_the_bundled_tournament_have_a_price(model: str) -> None:
-    assert load_newest_prices().batch_cost_usd(model, TokenUsage(input_tokens=1)) is not None
+    usage = TokenUsage(input_tokens=1)
+    assert load_newest_prices().cost_usd(model, usage, channel="batch") is not None

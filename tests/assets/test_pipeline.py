@@ -163,7 +163,7 @@ def test_the_headline_judges_the_whole_bank_and_warms_the_cache_first(
     summary = project.run("headline", environment=judge_environment)
     manifest = json.loads((summary.directory / "manifest.json").read_text())
     assert summary.directory.name.startswith("headline_")
-    assert manifest["judge_model"] == "judge-headline"
+    assert manifest["judge_model"] == "loopback-headline"
     assert manifest["selected_prompts"] == N_WITH_GOLD + N_CURATED
     assert manifest["pairs"] == {
         "factuality": N_WITH_GOLD * PAIRS_PER_PROMPT,
@@ -213,9 +213,11 @@ def test_skipping_the_judge_rates_what_the_ledger_holds_and_says_what_is_missing
 
 def test_another_judge_model_and_number_of_orderings_can_be_asked_for(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
-    summary = project.run(judge_model="judge-other", n_perms=7, output_dir=tmp_path / "elsewhere")
+    summary = project.run(
+        judge_model="loopback-other", n_perms=7, output_dir=tmp_path / "elsewhere"
+    )
     manifest = json.loads((summary.directory / "manifest.json").read_text())
-    assert manifest["judge_model"] == "judge-other"
+    assert manifest["judge_model"] == "loopback-other"
     assert manifest["n_perms"] == 7
     assert summary.directory.parent == tmp_path / "elsewhere"
 

@@ -1,14 +1,17 @@
-"""A pair, a rubric and settings to judge it with, and outside systems made of dictionaries."""
+"""A pair, a rubric and settings to judge it with, rows of results, and a clock of our own."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tournament_assets.judging.pairing import PairToJudge
-from tournament_assets.judging.records import JudgingScope, OpenBatch
-from tournament_assets.judging.requests import JudgeRequest, RequestSettings, build_requests
-from tournament_assets.judging.service import BatchStatus, ReplyRow, SubmittedRequest, TokenUsage
-from tournament_assets.judging.settlement import WaitingPolicy
+from tournament_assets.judging.records import JudgingScope
+from tournament_assets.judging.requests import JudgeRequests, RequestSettings, build_requests
+from tournament_assets.judging.service import ReplyRow, TokenUsage
+from tournament_assets.judging.sessions import WaitingPolicy
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.rubrics import Rubric
 
 RUBRIC = Rubric("factuality", "1", "# version: 1\nWhich response is truer?")
@@ -29,15 +32,21 @@ PAIR = PairToJudge(
     gold_answer="Vitamin C",
 )
 SCOPE = JudgingScope("tiny", "pilot", "factuality")
+START = datetime(2026, 9, 1, 12, tzinfo=UTC)
 
 
-def requests_for(n_pairs: int) -> list[JudgeRequest]:
+def requests_for(n_pairs: int, *, settings: RequestSettings = SETTINGS) -> JudgeRequests:
     """Build two requests for each of some pairs that differ in their prompt."""
     pairs = [
         replace(PAIR, prompt_id=f"p{number}", prompt_text=f"Question {number}?")
         for number in range(n_pairs)
     ]
-    return build_requests(pairs, RUBRIC, SETTINGS)
+    return build_requests(pairs, RUBRIC, settings)
+
+
+def keys_of(n_pairs: int) -> list[str]:
+    """Return the keys of `requests_for` that many pairs, in order."""
+    return [request.request_key for request in requests_for(n_pairs)]
 
 
 def reply_row(custom_id: str, *, result_type: str = "succeeded", **changed: Any) -> ReplyRow:
@@ -57,137 +66,45 @@ def reply_row(custom_id: str, *, result_type: str = "succeeded", **changed: Any)
     return replace(row, **changed)
 
 
+def failed_row(custom_id: str, kind: str) -> ReplyRow:
+    """Build a row without a reply: `expired`, or `errored:overloaded_error`."""
+    result_type, _, error = kind.partition(":")
+    return reply_row(custom_id, result_type=result_type, error_type=error or None)
+
+
+def failure(kind: JudgeFailure, *, retry_after: float | None = None) -> JudgeError:
+    """Build what a service raises that fails in some way."""
+    return JudgeError(f"it failed as {kind}", failure=kind, retry_after_seconds=retry_after)
+
+
+def failures(kind: JudgeFailure, times: int) -> list[JudgeError]:
+    """Build several failures of one kind."""
+    return [failure(kind) for _ in range(times)]
+
+
 class Clock:
-    """A clock that only sleeping moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.naps: list[float] = []
-
-    def sleep(self, seconds: float) -> None:
-        self.naps.append(seconds)
-        self.now += seconds
-
-    def monotonic(self) -> float:
-        return self.now
-
-
-@dataclass
-class KeptBatch:
-    scope: JudgingScope
-    keys: list[str]
-    judge_model: str
-    batch_id: str | None = None
-    state: str = "intent"
-
-
-@dataclass
-class FakeLedger:
-    """A ledger of dictionaries; it notes every write in `events`."""
-
-    events: list[str] = field(default_factory=list)
-    batches: dict[str, KeptBatch] = field(default_factory=dict)
-    replies: dict[str, ReplyRow] = field(default_factory=dict)
-    failures: list[tuple[str, ReplyRow]] = field(default_factory=list)
-
-    def answered_keys(self, request_keys: Iterable[str]) -> set[str]:
-        return set(request_keys) & self.replies.keys()
-
-    def open_batches(self, scope: JudgingScope) -> list[OpenBatch]:
-        return [
-            OpenBatch(nonce, batch.batch_id, len(batch.keys))
-            for nonce, batch in self.batches.items()
-            if batch.scope == scope and batch.state in ("intent", "created")
-        ]
-
-    def record_intent(
-        self, scope: JudgingScope, nonce: str, judge_model: str, request_keys: Sequence[str]
-    ) -> None:
-        self.events.append("ledger: intent")
-        self.batches[nonce] = KeptBatch(scope, list(request_keys), judge_model)
-
-    def record_created(self, nonce: str, batch_id: str) -> None:
-        self.events.append("ledger: created")
-        self.batches[nonce].batch_id = batch_id
-        self.batches[nonce].state = "created"
-
-    def record_rows(self, nonce: str, final: Sequence[tuple[str, ReplyRow]]) -> None:
-        assert nonce in self.batches
-        self.events.append("ledger: rows")
-        for key, row in final:
-            self.replies.setdefault(key, row)
-
-    def record_failures(self, nonce: str, failed: Sequence[tuple[str, ReplyRow]]) -> None:
-        assert nonce in self.batches
-        self.events.append("ledger: failures")
-        self.failures.extend(failed)
-
-    def record_closed(self, nonce: str, *, state: str) -> None:
-        self.events.append(f"ledger: {state}")
-        self.batches[nonce].state = state
-
-    @property
-    def states(self) -> list[str]:
-        return [batch.state for batch in self.batches.values()]
-
-
-class Interrupted(BaseException):
-    """Stops the code under test at a given point, as a kill would: nothing catches it."""
-
-
-@dataclass
-class FakeJudge:
-    """A batch service: each batch ends some time after it was created, and is then answered.
+    """A clock that only sleeping moves.
 
     Attributes:
-        clock: What tells whether a batch has ended.
-        events: Where its calls are noted; shared with the ledger to see their order.
-        durations: Seconds until each batch ends, in the order they are created; then 0.
-        answer: Makes the row of one request.
-        extra_rows: Rows that every batch returns besides its own.
-        dies_after_accepting: Whether the process ends before it hears that a batch was created.
+        seconds: How far it has come.
+        naps: How long it was slept, each time.
     """
 
-    clock: Clock
-    events: list[str] = field(default_factory=list)
-    durations: Sequence[float] = ()
-    answer: Callable[[SubmittedRequest], ReplyRow | None] = lambda request: reply_row(
-        request.custom_id
-    )
-    extra_rows: Sequence[ReplyRow] = ()
-    dies_after_accepting: bool = False
-    created: list[list[SubmittedRequest]] = field(default_factory=list)
-    checked_models: list[str] = field(default_factory=list)
-    ends: dict[str, float] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.naps: list[float] = []
+        self._lock = threading.Lock()
 
-    def create_batch(self, requests: Sequence[SubmittedRequest]) -> BatchStatus:
-        self.events.append("judge: create")
-        number = len(self.created)
-        duration = self.durations[number] if number < len(self.durations) else 0.0
-        self.created.append(list(requests))
-        self.ends[f"batch-{number}"] = self.clock.now + duration
-        if self.dies_after_accepting:
-            raise Interrupted
-        return self.get_batch(f"batch-{number}")
+    def sleep(self, seconds: float) -> None:
+        with self._lock:
+            self.naps.append(seconds)
+            self.seconds += seconds
 
-    def get_batch(self, batch_id: str) -> BatchStatus:
-        ended = self.clock.now >= self.ends[batch_id]
-        return BatchStatus(batch_id, ended, 0, 0, 0, 0, 0)
+    def monotonic(self) -> float:
+        return self.seconds
 
-    def iterate_results(self, batch_id: str) -> Iterator[ReplyRow]:
-        self.events.append("judge: results")
-        requests = self.created[int(batch_id.removeprefix("batch-"))]
-        rows = (self.answer(request) for request in reversed(requests))
-        yield from (row for row in rows if row is not None)
-        yield from self.extra_rows
-
-    def check_model(self, model: str) -> None:
-        self.checked_models.append(model)
-
-    @property
-    def asked(self) -> list[int]:
-        """How many requests each batch held, in the order they were created."""
-        return [len(batch) for batch in self.created]
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self.seconds)
 
 
 class Progress:
@@ -203,14 +120,29 @@ class Progress:
     def advance(self, done: int, total: int) -> None:
         self.steps.append((done, total))
 
+    def heard(self, words: str) -> bool:
+        """Whether one of the notes holds some words."""
+        return any(words in note for note in self.notes)
+
 
 def patience(clock: Clock, **changed: Any) -> WaitingPolicy:
-    """Wait 1, 2, 4, 4, … seconds, for at most 100, on a clock of our own."""
+    """Wait 1, 2, 4, 4, … seconds, for at most 100, on a clock of our own.
+
+    A creation may take 10 seconds, and the list of batches may be 30 seconds behind.
+    """
     policy = WaitingPolicy(
         poll_initial_seconds=1.0,
         poll_max_seconds=4.0,
         deadline_seconds=100.0,
+        adopt_grace_seconds=30.0,
+        creation_seconds=10.0,
         sleep=clock.sleep,
         monotonic=clock.monotonic,
+        now=clock.now,
     )
     return replace(policy, **changed)
+
+
+def sizes(batches: Sequence[Sequence[object]]) -> list[int]:
+    """Return how many requests each of some batches holds."""
+    return [len(batch) for batch in batches]

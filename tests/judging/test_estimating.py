@@ -1,31 +1,57 @@
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tournament_assets.judging.estimating import Workload, measure_workload
-from tournament_assets.judging.pricing import ModelPrice
-
-from .builders import requests_for
-
-OPUS = ModelPrice(
-    input=4.0, output=20.0, cache_write_1h=8.0, cache_read=0.2, min_cacheable_tokens=512
+from tournament_assets.judging.estimating import (
+    ASSUMED_OUTPUT_TOKENS,
+    Workload,
+    mean_request_usd,
+    measure_workload,
+    observe_replies,
 )
-SONNET = ModelPrice(
-    input=2.0, output=10.0, cache_write_1h=4.0, cache_read=0.2, min_cacheable_tokens=512
-)
+from tournament_assets.judging.pricing import ModelPrice, Spending
+from tournament_assets.judging.requests import JudgeRequest, JudgeRequests
+
+from .builders import PAIR, RUBRIC, SETTINGS, keys_of, requests_for
+from .prices import OPUS, SONNET, spending
+
+rates = st.one_of(st.none(), st.floats(0, 1))
 
 
 def workload(
-    requests: int, *, prefix: int = 2200, message: int = 700, reply: int = 450
+    requests: int, *, prefix: int = 2200, message: int = 700, reply: float = 450.0
 ) -> Workload:
     return Workload(
         presentations=requests,
+        identical=0,
         distinct=requests,
         answered=0,
+        under_way=0,
         prefix_tokens=prefix,
         message_tokens=requests * message,
-        output_tokens=requests * reply,
+        distinct_message_tokens=requests * message,
+        tokens_per_reply=reply,
     )
+
+
+def answers_to(*keys: str) -> "Answered":
+    return Answered(keys)
+
+
+class Answered:
+    """A ledger that holds some replies, and how often it was asked for them."""
+
+    def __init__(self, keys: Iterable[str] = ()) -> None:
+        self.keys = frozenset(keys)
+        self.looks = 0
+
+    def __call__(self, keys: Iterable[str]) -> frozenset[str]:
+        self.looks += 1
+        return self.keys & frozenset(keys)
 
 
 @pytest.mark.parametrize(
@@ -42,45 +68,161 @@ def workload(
 def test_the_worked_examples_of_a_headline_and_a_pilot_come_out(
     price: ModelPrice, requests: int, hit_rate: float | None, dollars: float
 ) -> None:
-    cost = workload(requests).cost_usd(price, batch_discount=0.5, hit_rate=hit_rate)
+    cost = workload(requests).cost_usd(price, discount=0.5, hit_rate=hit_rate)
     assert cost == pytest.approx(dollars, rel=0.005)
+
+
+def test_a_cache_that_is_never_hit_costs_more_than_none() -> None:
+    # 4,548 requests that write 2,200 tokens at $8 instead of reading them at $4, in a batch.
+    headline = workload(4548)
+    dearest = headline.cost_usd(OPUS, discount=0.5, hit_rate=0.0)
+    assert dearest == pytest.approx(46.8444 + 4548 * 2200 * (8 - 4) * 0.5 / 1e6)
+    assert headline.dearest_usd(OPUS, discount=0.5) == dearest
 
 
 def test_at_the_break_even_rate_caching_costs_what_no_caching_costs() -> None:
     assert pytest.approx(0.513, abs=0.001) == OPUS.break_even_hit_rate
     many = workload(1_000_000)
-    cached = many.cost_usd(OPUS, batch_discount=0.5, hit_rate=OPUS.break_even_hit_rate)
-    assert cached == pytest.approx(many.cost_usd(OPUS, batch_discount=0.5, hit_rate=None))
+    cached = many.cost_usd(OPUS, discount=0.5, hit_rate=OPUS.break_even_hit_rate)
+    assert cached == pytest.approx(many.cost_usd(OPUS, discount=0.5, hit_rate=None))
 
 
 def test_a_prefix_too_short_to_be_cached_is_paid_in_full_at_any_hit_rate() -> None:
     short = workload(100, prefix=511)
-    assert short.cost_usd(OPUS, batch_discount=0.5, hit_rate=1.0) == short.cost_usd(
-        OPUS, batch_discount=0.5, hit_rate=None
-    )
+    uncached = short.cost_usd(OPUS, discount=0.5, hit_rate=None)
+    assert short.cost_usd(OPUS, discount=0.5, hit_rate=1.0) == uncached
+    assert short.dearest_usd(OPUS, discount=0.5) == uncached
+
+
+def test_asking_directly_costs_twice_as_much() -> None:
+    batch = workload(100).dearest_usd(OPUS, discount=0.5)
+    assert workload(100).dearest_usd(OPUS, discount=1.0) == pytest.approx(2 * batch)
 
 
 @given(st.integers(0, 5000), st.floats(0, 1), st.floats(0, 1))
 def test_more_hits_never_cost_more(requests: int, first: float, second: float) -> None:
     low, high = sorted((first, second))
     work = workload(requests)
-    dearer = work.cost_usd(OPUS, batch_discount=0.5, hit_rate=low)
-    assert work.cost_usd(OPUS, batch_discount=0.5, hit_rate=high) <= dearer + 1e-9
+    dearer = work.cost_usd(OPUS, discount=0.5, hit_rate=low)
+    assert work.cost_usd(OPUS, discount=0.5, hit_rate=high) <= dearer + 1e-9
+
+
+@given(st.integers(0, 5000), st.integers(1, 500), rates)
+def test_more_requests_cost_more(requests: int, more: int, hit_rate: float | None) -> None:
+    fewer = workload(requests).cost_usd(OPUS, discount=0.5, hit_rate=hit_rate)
+    assert workload(requests + more).cost_usd(OPUS, discount=0.5, hit_rate=hit_rate) > fewer
+
+
+@given(st.integers(0, 5000), st.integers(0, 3000), rates)
+def test_nothing_is_dearer_than_what_a_budget_is_asked_for(
+    requests: int, prefix: int, hit_rate: float | None
+) -> None:
+    work = workload(requests, prefix=prefix)
+    assert work.cost_usd(OPUS, discount=0.5, hit_rate=hit_rate) <= (
+        work.dearest_usd(OPUS, discount=0.5) + 1e-9
+    )
 
 
 def test_what_the_ledger_holds_and_what_two_pairs_share_is_not_counted_again() -> None:
-    requests = requests_for(3)
+    twin = replace(PAIR, prompt_id="p0", prompt_text="Question 0?", entrant_a="eve")
+    pairs = [
+        *(
+            replace(PAIR, prompt_id=f"p{number}", prompt_text=f"Question {number}?")
+            for number in range(3)
+        ),
+        twin,
+    ]
+    requests = JudgeRequests(pairs, RUBRIC, SETTINGS)
     measured = measure_workload(
-        [*requests, *requests[:2]],
-        answered_keys={requests[0].request_key},
-        tokens_per_reply=100,
+        requests, find_answered=answers_to(requests[0].request_key), tokens_per_reply=100
     )
     assert (measured.presentations, measured.distinct, measured.answered) == (8, 6, 1)
     assert measured.to_ask == 5
     assert measured.output_tokens == 500
 
 
+def test_what_is_under_way_is_not_asked_again_and_counts_once_if_it_came_back() -> None:
+    first, second, *_ = keys_of(2)
+    measured = measure_workload(
+        requests_for(2), find_answered=answers_to(first), under_way={first, second, "another"}
+    )
+    assert (measured.distinct, measured.answered, measured.under_way) == (4, 1, 1)
+    assert measured.to_ask == 2
+
+
+def test_identical_pairs_are_presentations_that_nobody_is_asked_about() -> None:
+    measured = measure_workload(requests_for(2), find_answered=answers_to(), identical=6)
+    assert (measured.presentations, measured.identical, measured.distinct) == (10, 6, 4)
+    assert measured.to_ask == 4
+
+
+class Counted(JudgeRequests):
+    """Requests that count how often one of them is built."""
+
+    built = 0
+
+    def _build(self, position: int) -> JudgeRequest:
+        self.built += 1
+        return super()._build(position)
+
+
+def test_every_request_is_built_once_and_the_ledger_looked_into_once() -> None:
+    pairs = [replace(PAIR, prompt_id=f"p{number}") for number in range(5)]
+    requests, ledger = Counted(pairs, RUBRIC, SETTINGS), answers_to()
+    measure_workload(requests, find_answered=ledger)
+    assert requests.built == 10
+    assert ledger.looks == 1
+
+
+def test_messages_are_measured_in_characters_and_the_prefix_once() -> None:
+    requests = requests_for(2)
+    lengths = [len(request.params["messages"][0]["content"]) for request in requests]
+    measured = measure_workload(requests, find_answered=answers_to(requests[0].request_key))
+    assert measured.prefix_tokens == round(len(requests[0].params["system"][0]["text"]) / 4)
+    assert measured.message_tokens == sum(round(length / 4) for length in lengths[1:])
+    assert measured.distinct_message_tokens == sum(round(length / 4) for length in lengths)
+
+
 def test_nothing_to_ask_costs_nothing() -> None:
-    assert measure_workload([], answered_keys=()).cost_usd(
-        OPUS, batch_discount=0.5, hit_rate=0.0
-    ) == pytest.approx(0.0)
+    measured = measure_workload(requests_for(0), find_answered=answers_to())
+    assert measured.cost_usd(OPUS, discount=0.5, hit_rate=0.0) == 0.0
+    assert mean_request_usd([measured], OPUS, discount=0.5) == 0.0
+
+
+def test_the_mean_request_is_priced_over_all_dimensions_asked_or_not() -> None:
+    done = replace(workload(100), answered=100, message_tokens=0)
+    longer = workload(100, message=1700)
+    # (2,200 * 8 + 700 * 4 + 450 * 20) * 0.5 / 1e6 dollars each, and $0.002 more for the longer.
+    assert mean_request_usd([done, longer], OPUS, discount=0.5) == pytest.approx(0.0147 + 0.001)
+
+
+def replies(count: int, *, output: int = 300, **changed: Any) -> Spending:
+    return spending(n_replies=count, output_tokens=count * output, **changed)
+
+
+def test_thirty_replies_of_a_model_tell_what_one_takes() -> None:
+    assert observe_replies([replies(29), replies(500, model="sonnet")], "opus") is None
+    observed = observe_replies([replies(20), replies(10, output=600, is_waste=True)], "opus")
+    assert observed is not None
+    assert observed.n_replies == 30
+    assert observed.output_tokens_per_reply == pytest.approx(400.0)
+    assert ASSUMED_OUTPUT_TOKENS == 450.0
+
+
+def test_the_hit_rate_is_that_of_batches_among_the_requests_that_could_be_cached() -> None:
+    observed = observe_replies(
+        [
+            replies(100, hits=30, writes=10),
+            replies(20, hits=0, writes=10, is_waste=True),
+            replies(50, channel="direct", hits=50),
+        ],
+        "opus",
+    )
+    assert observed is not None
+    assert observed.cache_hit_rate == pytest.approx(30 / 50)
+
+
+def test_where_nothing_was_cached_there_is_no_hit_rate() -> None:
+    observed = observe_replies([replies(100)], "opus")
+    assert observed is not None
+    assert observed.cache_hit_rate is None

@@ -1,10 +1,10 @@
-import re
-
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tournament_assets.judging.parsing import parse_verdict, read_reply
+from tests.fuzz import oracle
+from tournament_assets.judging.parsing import needs_second_question, parse_verdict, read_reply
+from tournament_assets.judging.structured import ReplyFormat
 from tournament_assets.tournament.errors import VerdictParseError
 from tournament_assets.tournament.verdicts import Verdict
 
@@ -18,12 +18,15 @@ from tournament_assets.tournament.verdicts import Verdict
         ("VERDICT:A", Verdict.A),
         ("**VERDICT: TIE**", Verdict.TIE),
         ("**VERDICT:** TIE", Verdict.TIE),
+        ("**Verdict**: TIE", Verdict.TIE),
         ("`VERDICT: A`", Verdict.A),
         ("## VERDICT: B", Verdict.B),
         ("> VERDICT: B", Verdict.B),
         ("Both are true, A is clearer.\n\nVERDICT: A", Verdict.A),
         ("VERDICT: A\n\n  \n\n", Verdict.A),
         ("A is truer.\r\nVERDICT: A\r\n", Verdict.A),
+        ("A is truer.\rVERDICT: A\r", Verdict.A),
+        ("A is truer.\tVERDICT: B\n\tVERDICT:\tA \t", Verdict.A),
         ("VERDICT: A\nThat is to say:\nVERDICT: A", Verdict.A),
         ("My verdict: B is better, then.\nVERDICT: A", Verdict.A),
         ("VERDICT: B because it is longer? No.\nVERDICT: A", Verdict.A),
@@ -50,11 +53,60 @@ def test_a_verdict_alone_on_the_last_line_is_read(reply: str, verdict: Verdict) 
         "VERDICT: A\nAlthough B is good, too.",
         "VERDICT: A\n---",
         "VERDICT: A VERDICT: B",
+        '"VERDICT: A"',
+        "```\nVERDICT: A\n```",
+        '{"reasoning": "A is truer.", "verdict": "A"}',
     ],
 )
 def test_anything_else_on_the_last_line_is_no_verdict(reply: str) -> None:
     with pytest.raises(VerdictParseError, match=r"ends in .*; expected 'VERDICT: A', 'VERDICT: B'"):
         parse_verdict(reply)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "VERDICT: T\N{LATIN SMALL LETTER DOTLESS I}E",
+        "VERDICT: t\N{LATIN SMALL LETTER DOTLESS I}e",
+        "VERDICT: T\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}E",
+        "verd\N{LATIN SMALL LETTER DOTLESS I}ct: A",
+        "VERDICT: \N{CYRILLIC CAPITAL LETTER A}",
+        "VERDICT: \N{GREEK CAPITAL LETTER BETA}",
+        "VERDICT: \N{FULLWIDTH LATIN CAPITAL LETTER A}",
+        "VERDICT: \N{MATHEMATICAL BOLD CAPITAL A}",
+        "VERDICT\N{FULLWIDTH COLON} A",
+        "VERDICT: A\N{COMBINING ACUTE ACCENT}",
+        "VERDICT: A\N{ZERO WIDTH SPACE}",
+        "\N{ZERO WIDTH NO-BREAK SPACE}VERDICT: A",
+        "VERDICT:\N{NO-BREAK SPACE}A",
+        "VERDICT: A\x00",
+        "VERDICT: A\ud800",
+    ],
+)
+def test_a_letter_or_blank_that_only_looks_like_the_right_one_is_no_verdict(reply: str) -> None:
+    with pytest.raises(VerdictParseError, match="ends in"):
+        parse_verdict(reply)
+
+
+@pytest.mark.parametrize("character", ["\N{NO-BREAK SPACE}", "\x0c", "\N{ZERO WIDTH SPACE}", "*"])
+def test_a_line_of_anything_but_blanks_and_tabs_is_a_line(character: str) -> None:
+    with pytest.raises(VerdictParseError, match="ends in"):
+        parse_verdict(f"VERDICT: A\n{character}\n")
+
+
+NO_LINE_ENDS = ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e"]
+
+
+@pytest.mark.parametrize("character", NO_LINE_ENDS)
+def test_a_character_that_only_python_ends_lines_at_makes_no_verdict_line(character: str) -> None:
+    with pytest.raises(VerdictParseError, match="ends in"):
+        parse_verdict(f"B says so:{character}VERDICT: B")
+
+
+@pytest.mark.parametrize("character", NO_LINE_ENDS)
+def test_a_quoted_response_cannot_contradict_the_verdict_with_one(character: str) -> None:
+    reply = f"A ends in {character}VERDICT: B{character} for no reason.\nVERDICT: A"
+    assert parse_verdict(reply) is Verdict.A
 
 
 @pytest.mark.parametrize("reply", ["", " \n\n\t\n"])
@@ -83,36 +135,70 @@ def test_what_was_found_is_shown_and_kept_short() -> None:
     assert len(str(caught.value)) < 250
 
 
-_VERDICT_LINE = re.compile(r"[*_`#> ]*verdict\s*:[*_`#>\s]*(a|b|tie)[*_`#> ]*", re.IGNORECASE)
 _pieces = st.sampled_from(
     [
         "VERDICT",
         "verdict",
+        "verd\u0131ct",
         ":",
         ": ",
         "A",
         "b",
         "TIE",
+        "t\u0131e",
         "ABSTAIN",
         ".",
         "*",
         "`",
         "\n",
+        "\r",
+        "\u2028",
         " ",
         "because",
     ]
 )
+_lines = st.sampled_from(
+    ["VERDICT: A", "**verdict: a**", "> Verdict: B", "VERDICT: TIE", "and", ""]
+)
+replies = (
+    st.lists(_pieces | st.text(max_size=3), max_size=12).map("".join)
+    | st.lists(_lines, max_size=4).map("\n".join)
+    | st.text()
+)
+
+
+def said_by(reply: str) -> str | None:
+    try:
+        return parse_verdict(reply).value
+    except VerdictParseError:
+        return None
+
+
+@settings(deadline=None, max_examples=500)
+@given(replies)
+@example("VERDICT: A\nno")
+def test_a_reply_is_read_as_by_a_slow_reader_that_takes_it_apart(reply: str) -> None:
+    assert said_by(reply) == oracle.verdict_on_last_line(reply)
 
 
 @settings(deadline=None)
-@given(st.lists(_pieces | st.text(max_size=3), max_size=12).map("".join))
-@example("VERDICT: A\nno")
-def test_no_verdict_is_invented(reply: str) -> None:
-    lines = [line for line in reply.splitlines() if line.strip()]
-    if lines and _VERDICT_LINE.fullmatch(lines[-1].strip()):
-        return
-    with pytest.raises(VerdictParseError):
-        parse_verdict(reply)
+@given(replies)
+def test_no_verdict_comes_of_a_reply_without_the_word(reply: str) -> None:
+    if "verdict" not in reply.lower():
+        assert said_by(reply) is None
+
+
+@settings(deadline=None)
+@given(replies, st.sampled_from(["\n", "\r", "\r\n"]))
+def test_the_kind_of_line_end_does_not_matter(reply: str, line_end: str) -> None:
+    unix = reply.replace("\r\n", "\n").replace("\r", "\n")
+    assert said_by(unix.replace("\n", line_end)) == said_by(unix)
+
+
+@settings(deadline=None)
+@given(replies, st.sampled_from(["A", "B", "TIE"]))
+def test_a_word_behind_the_verdict_takes_it_back(reply: str, verdict: str) -> None:
+    assert said_by(f"{reply}\nVERDICT: {verdict}\nOr not.") is None
 
 
 @settings(deadline=None)
@@ -128,8 +214,11 @@ def read(
     result_type: str = "succeeded",
     stop_reason: str | None = "end_turn",
     text: str | None = "VERDICT: A",
+    reply_format: ReplyFormat = "line",
 ) -> tuple[Verdict, str | None]:
-    return read_reply(result_type=result_type, stop_reason=stop_reason, text=text)
+    return read_reply(
+        result_type=result_type, stop_reason=stop_reason, text=text, reply_format=reply_format
+    )
 
 
 def test_a_reply_that_ended_by_itself_carries_its_verdict_and_no_reason() -> None:
@@ -165,7 +254,82 @@ def test_an_unreadable_reply_says_what_it_ends_in() -> None:
     assert read(text=None)[0] is Verdict.UNREADABLE
 
 
+def test_a_reply_that_was_cut_off_says_so_whatever_it_ends_in() -> None:
+    assert read(stop_reason="max_tokens") == (
+        Verdict.UNREADABLE,
+        "the reply was cut off at its token cap",
+    )
+
+
 def test_a_row_that_is_still_to_come_is_pending_and_a_failed_one_is_permanent() -> None:
-    assert read("pending", None, None)[0] is Verdict.PENDING
+    assert read("pending", None, None) == (Verdict.PENDING, "there is no reply yet")
     assert read("errored", None, None) == (Verdict.PERMANENT, "the request ended as 'errored'")
-    assert read("a type of next year")[0] is Verdict.PERMANENT
+
+
+@pytest.mark.parametrize("result_type", ["expired", "canceled", "missing", "a type of next year"])
+def test_a_row_that_settles_nothing_is_pending_whatever_it_holds(result_type: str) -> None:
+    verdict, reason = read(result_type)
+    assert verdict is Verdict.PENDING
+    assert reason == f"the request ended as {result_type!r}; it can be asked again"
+
+
+def test_two_identical_responses_are_a_tie_that_nobody_was_asked_about() -> None:
+    assert read("identical", None, None) == (
+        Verdict.TIE,
+        "the two responses are identical; the judge was not asked",
+    )
+
+
+OBJECT = '{"reasoning": "B is truer.", "verdict": "B"}'
+
+
+def test_an_object_is_read_where_one_was_asked_for_and_only_there() -> None:
+    assert read(text=OBJECT, reply_format="json_schema") == (Verdict.B, None)
+    assert read(text=OBJECT)[0] is Verdict.UNREADABLE
+
+
+def test_a_line_is_read_where_the_service_knows_no_schema() -> None:
+    text = "A is truer.\nVERDICT: A"
+    assert read(text=text, reply_format="json_schema") == (Verdict.A, None)
+    assert read(text="A is truer.", reply_format="json_schema")[0] is Verdict.UNREADABLE
+    assert read(text=None, reply_format="json_schema")[0] is Verdict.UNREADABLE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{OBJECT}\nVERDICT: A",
+        '{"reasoning": "x", "verdict": "B",}\nVERDICT: A',
+        '{"reasoning": "x"}',
+        '{"reasoning": "x", "verdict": "ABSTAIN"}',
+        " \n{\nVERDICT: A",
+    ],
+)
+def test_a_failed_object_is_unreadable_and_no_line_in_it_counts(text: str) -> None:
+    verdict, reason = read(text=text, reply_format="json_schema")
+    assert verdict is Verdict.UNREADABLE
+    assert reason
+
+
+def test_only_an_unreadable_reply_is_asked_for_again() -> None:
+    assert [verdict for verdict in Verdict if needs_second_question(verdict)] == [
+        Verdict.UNREADABLE
+    ]
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.sampled_from(["succeeded", "identical", "pending", "errored", "expired", "x"]),
+    st.sampled_from(["end_turn", "max_tokens", "refusal", "tool_use", "x", None]),
+    replies | st.just(OBJECT) | st.none(),
+    st.sampled_from(["line", "json_schema"]),
+)
+def test_a_row_is_read_as_by_a_slow_reader_and_says_why_it_has_no_verdict(
+    result_type: str, stop_reason: str | None, text: str | None, reply_format: ReplyFormat
+) -> None:
+    verdict, reason = read(result_type, stop_reason, text, reply_format)
+    expected = oracle.verdict_of_row(
+        result_type=result_type, stop_reason=stop_reason, text=text, reply_format=reply_format
+    )
+    assert (verdict.value if verdict.is_decided else None) == expected
+    assert (reason is None) is (verdict.is_decided and result_type == "succeeded")

@@ -1,7 +1,10 @@
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz import oracle
 from tournament_assets.judging.pairing import Presentation
 from tournament_assets.judging.reconciliation import (
     PresentedReply,
@@ -16,10 +19,23 @@ _SWAPPED_OUTCOME = {Outcome.A_WINS: Outcome.B_WINS, Outcome.B_WINS: Outcome.A_WI
 
 
 def reply(
-    prompt_id: str, presentation: Presentation, text: str | None, *, result_type: str = "succeeded"
+    prompt_id: str,
+    presentation: Presentation,
+    text: str | None,
+    *,
+    result_type: str = "succeeded",
+    asking: int = 1,
 ) -> PresentedReply:
     return PresentedReply(
-        prompt_id, "factuality", "ada", "bob", presentation, result_type, "end_turn", text
+        prompt_id=prompt_id,
+        dimension="factuality",
+        entrant_a="ada",
+        entrant_b="bob",
+        presentation=presentation,
+        asking=asking,
+        result_type=result_type,
+        stop_reason="end_turn",
+        text=text,
     )
 
 
@@ -64,7 +80,13 @@ def test_a_pair_is_settled_from_both_its_replies_in_whatever_order_they_come() -
     ab = reply("p1", Presentation.AB, "VERDICT: A")
     ba = reply("p1", Presentation.BA, "VERDICT: B")
     expected = SettledPair(
-        Judgment("p1", "factuality", "ada", "bob", Outcome.A_WINS), Verdict.A, Verdict.B, None, None
+        judgment=Judgment("p1", "factuality", "ada", "bob", Outcome.A_WINS),
+        verdict_ab=Verdict.A,
+        verdict_ba=Verdict.B,
+        reason_ab=None,
+        reason_ba=None,
+        asking_ab=1,
+        asking_ba=1,
     )
     assert settle_pairs([ab, ba]) == [expected]
     assert settle_pairs([ba, ab]) == [expected]
@@ -94,3 +116,92 @@ def test_pairs_keep_their_order() -> None:
 def test_a_presentation_that_is_missing_altogether_is_no_pending_one() -> None:
     with pytest.raises(KeyError):
         settle_pairs([reply("p1", Presentation.AB, "VERDICT: A")])
+
+
+texts = st.sampled_from(
+    ["VERDICT: A", "VERDICT: B", "**verdict: tie**", "VERDICT: A\nVERDICT: B", "VERDICT: t\u0131e"]
+) | st.text(max_size=12)
+result_types = st.sampled_from(["succeeded", "succeeded", "identical", "pending", "expired"])
+
+
+@settings(deadline=None, max_examples=300)
+@given(texts, texts, result_types, result_types)
+def test_a_pair_is_settled_only_by_two_replies_that_a_slow_reader_reads_alike(
+    text_ab: str, text_ba: str, type_ab: str, type_ba: str
+) -> None:
+    (pair,) = settle_pairs(
+        [
+            reply("p1", Presentation.AB, text_ab, result_type=type_ab),
+            reply("p1", Presentation.BA, text_ba, result_type=type_ba),
+        ]
+    )
+    said = tuple(
+        oracle.verdict_of_row(
+            result_type=result_type, stop_reason="end_turn", text=text, reply_format="line"
+        )
+        for result_type, text in ((type_ab, text_ab), (type_ba, text_ba))
+    )
+    agreed: dict[tuple[str | None, ...], Outcome] = {
+        ("A", "B"): Outcome.A_WINS,
+        ("B", "A"): Outcome.B_WINS,
+        ("TIE", "TIE"): Outcome.TIE,
+    }
+    otherwise = Outcome.UNJUDGED if None in said else Outcome.INCONSISTENT
+    assert pair.judgment.outcome is agreed.get(said, otherwise)
+
+
+@settings(deadline=None)
+@given(texts, texts, st.randoms(use_true_random=False))
+def test_replies_may_come_in_any_order(text_ab: str, text_ba: str, random: Random) -> None:
+    replies = [
+        reply("p1", presentation, reply_text, asking=asking)
+        for presentation, text in ((Presentation.AB, text_ab), (Presentation.BA, text_ba))
+        for asking, reply_text in ((1, text), (2, "VERDICT: TIE"), (3, None))
+    ]
+    shuffled = random.sample(replies, len(replies))
+    assert settle_pairs(shuffled) == settle_pairs(replies)
+
+
+def test_the_first_asking_with_a_verdict_counts_and_else_the_last() -> None:
+    (pair,) = settle_pairs(
+        [
+            reply("p1", Presentation.AB, "none", asking=1),
+            reply("p1", Presentation.AB, "VERDICT: A", asking=2),
+            reply("p1", Presentation.AB, "VERDICT: B", asking=3),
+            reply("p1", Presentation.BA, "none", asking=1),
+            reply("p1", Presentation.BA, "none again", asking=2),
+        ]
+    )
+    assert (pair.verdict_ab, pair.asking_ab) == (Verdict.A, 2)
+    assert (pair.verdict_ba, pair.asking_ba) == (Verdict.UNREADABLE, 2)
+    assert "'none again'" in str(pair.reason_ba)
+
+
+def test_a_pair_is_read_in_the_format_it_was_asked_in() -> None:
+    replies = [
+        reply("p1", Presentation.AB, '{"reasoning": "x", "verdict": "A"}'),
+        reply("p1", Presentation.BA, "VERDICT: B"),
+    ]
+    (structured,) = settle_pairs(replies, reply_format="json_schema")
+    (line,) = settle_pairs(replies)
+    assert structured.judgment.outcome is Outcome.A_WINS
+    assert line.judgment.outcome is Outcome.UNJUDGED
+
+
+@settings(deadline=None)
+@given(verdicts, verdicts)
+def test_a_judge_that_goes_by_position_alone_decides_nothing(
+    first: Verdict, second: Verdict
+) -> None:
+    if first is second and first is not Verdict.TIE:
+        assert not reconcile_swap(first, second).is_decisive
+        assert reconcile_swap(first, second) is not Outcome.TIE
+
+
+def test_identical_responses_settle_their_pair_as_a_tie() -> None:
+    (pair,) = settle_pairs(
+        [reply("p1", presentation, None, result_type="identical") for presentation in Presentation]
+    )
+    assert pair.judgment.outcome is Outcome.TIE
+    assert pair.reason_ab == pair.reason_ba
+    assert "was not asked" in str(pair.reason_ab)

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import re
 from dataclasses import replace
@@ -187,8 +188,19 @@ def test_a_request_is_what_the_provider_expects_with_a_cached_prefix() -> None:
         (PAIR, RUBRIC, replace(SETTINGS, max_tokens=2048)),
         (PAIR, RUBRIC, replace(SETTINGS, judge_model="judge-2")),
         (PAIR, RUBRIC, replace(SETTINGS, shows_gold_answer=False)),
+        (PAIR, RUBRIC, replace(SETTINGS, reply_format="json_schema")),
     ],
-    ids=["rubric", "gold", "prompt", "response a", "response b", "max_tokens", "model", "shown"],
+    ids=[
+        "rubric",
+        "gold",
+        "prompt",
+        "response a",
+        "response b",
+        "max_tokens",
+        "model",
+        "shown",
+        "format",
+    ],
 )
 def test_whatever_changes_what_the_judge_sees_changes_both_keys(
     pair: PairToJudge, rubric: Rubric, settings: RequestSettings
@@ -196,9 +208,31 @@ def test_whatever_changes_what_the_judge_sees_changes_both_keys(
     assert not set(keys(pair, rubric, settings)) & set(keys())
 
 
+def test_keys_do_not_change_from_version_to_version() -> None:
+    # Whoever has to change these makes every tournament pay for all its judgments again.
+    assert keys() == [
+        "ea9f5396fabb0cb24e6464d95f0642c63032fd71d1c6ca0b61dfb47c11fac484",
+        "d20917e17fc40b96bbebc58e2d700e556011bd32ba5f3b3dd5539a88670c2310",
+    ]
+
+
+def test_a_key_is_the_hash_of_the_request_as_it_is_sent() -> None:
+    system = json.dumps(build_system_message(RUBRIC), ensure_ascii=False)
+    user = json.dumps(message(), ensure_ascii=False)
+    sent = (
+        '{"max_tokens":1024,"messages":[{"content":'
+        + user
+        + ',"role":"user"}],"model":"judge-1","system":[{"cache_control":'
+        + '{"ttl":"1h","type":"ephemeral"},"text":'
+        + system
+        + ',"type":"text"}]}'
+    )
+    assert keys()[0] == hashlib.sha256(sent.encode()).hexdigest()
+
+
 def test_another_header_changes_both_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     before = keys()
-    monkeypatch.setattr(requests_module, "JUDGE_HEADER", f"{JUDGE_HEADER}\nBe kind.")
+    monkeypatch.setattr(requests_module, "judge_header", lambda _: f"{JUDGE_HEADER}\nBe kind.")
     assert not set(keys()) & set(before)
 
 

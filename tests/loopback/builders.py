@@ -63,9 +63,9 @@ def wait_until_ended(service: BatchService, batch_id: str) -> BatchStatus:
 class Caller:
     """Speaks HTTP to a server with a key, and nothing more."""
 
-    def __init__(self, server: LoopbackServer, headers: dict[str, str] | None = None) -> None:
+    def __init__(self, server: LoopbackServer | str, headers: dict[str, str] | None = None) -> None:
         self._client = httpx2.Client(
-            base_url=server.url,
+            base_url=server if isinstance(server, str) else server.url,
             headers={"x-api-key": "any"} if headers is None else headers,
             trust_env=False,
         )
@@ -81,6 +81,13 @@ class Caller:
 
     def post(self, path: str, body: Any = None) -> httpx2.Response:
         return self._client.post(path, json=body)
+
+    def try_post(self, path: str, body: Any) -> httpx2.Response | None:
+        """Return the answer, or None if the connection was closed instead."""
+        try:
+            return self.post(path, body)
+        except httpx2.TransportError:
+            return None
 
     def create(self, n: int = 3, **params: Any) -> str:
         answer = self.post("/v1/messages/batches", batch_body(n, **params))

@@ -34,6 +34,8 @@ def test_a_fault_is_a_name_and_perhaps_a_number() -> None:
     assert parse_fault("poll_404:always") == Fault("poll_404", math.inf)
     assert parse_fault("create_hang:0.5") == Fault("create_hang", 0.5)
     assert parse_fault("hit_rate:0.7") == Fault("hit_rate", 0.7)
+    assert parse_fault("create_413_above:50") == Fault("create_413_above", 50)
+    assert parse_fault("cache_expiry:0.5") == Fault("cache_expiry", 0.5)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +44,10 @@ def test_a_fault_is_a_name_and_perhaps_a_number() -> None:
      ("", "no fault ''"), ("create_drop:", "''"), ("create_drop:0", "whole number"),
      ("create_drop:1.5", "whole number"), ("create_drop:x", "'x'"), ("poll_404:nan", "whole"),
      ("hit_rate", "share from 0 to 1"), ("hit_rate:70", "share"), ("create_hang:-1", "seconds"),
-     ("below_minimum:2", "expected no number")],
+     ("below_minimum:2", "expected no number"), ("create_413_above", "whole number from 1"),
+     ("create_413_above:0", "whole number"), ("create_413_above:2.5", "whole number"),
+     ("create_413_above:inf", "whole number"), ("create_413_above:always", "whole number"),
+     ("cache_expiry", "seconds"), ("cache_expiry:soon", "seconds")],
 )  # fmt: skip
 def test_what_is_no_fault_is_refused_with_what_would_be(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
@@ -148,6 +153,17 @@ def test_a_fault_after_accepting_waits_for_something_to_be_accepted() -> None:
         assert caller.post(BATCHES, {"requests": []}).status_code == 400
         assert server.plan.struck == []
         assert create(caller).status_code == 500
+
+
+def test_submissions_above_a_size_are_refused_for_good_so_that_halving_ends_well() -> None:
+    with judge("create_413_above:3", "create_500_after") as (server, caller):
+        for n_requests in (7, 4, 7, 4):
+            answer = create(caller, n_requests)
+            assert answer.status_code == 413
+            assert answer.json()["error"]["type"] == "request_too_large"
+        assert server.log.batches == 0
+        assert [create(caller, 3).status_code for _ in range(2)] == [500, 200]
+        assert server.log.to_dict() == {"batches": 2, "requests": 6, "messages": 0}
 
 
 def test_a_lagging_list_does_not_show_the_newest_batch_yet() -> None:

@@ -19,7 +19,7 @@ def test_a_restarted_server_knows_the_batches_in_its_directory(tmp_path: Path) -
         url = caller.wait(batch_id)["results_url"]
         assert url.startswith(server.url)
         assert caller.get(url).text == before
-        assert server.log.batches == 0
+        assert server.log.to_dict() == {"batches": 1, "requests": 4, "messages": 0}
 
 
 def test_nothing_listens_and_no_thread_runs_after_the_end() -> None:

@@ -75,6 +75,19 @@ def test_one_reading_of_the_results_is_spoiled_and_the_next_is_not() -> None:
     assert unknown[1:] == [two, three]
 
 
+@pytest.mark.parametrize(
+    ("fault", "n_lines"),
+    [("results_missing_row", 2), ("results_foreign_row", 4), ("results_duplicate_same", 4),
+     ("results_blank_line", 4), ("results_garbage_line", 4), ("results_cut_at_line_silent", 1)],
+)  # fmt: skip
+def test_a_fault_of_the_results_can_stay_for_good(fault: str, n_lines: int) -> None:
+    with judge(f"{fault}:always") as (server, caller):
+        batch_id, other_id = caller.create(3), caller.create(3)
+        for name in (batch_id, batch_id, other_id, batch_id):
+            assert len(results(caller, name).text.split("\n")) - 1 == n_lines
+        assert server.plan.struck == [fault] * 4
+
+
 def test_crlf_is_split_between_two_chunks() -> None:
     with judge("results_split_crlf:2") as (server, _), service_of(server) as service:
         batch_id = submit(service, 3)
@@ -101,16 +114,18 @@ def test_rows_fail_in_every_way_and_are_counted_as_such() -> None:
 
 
 def test_a_reply_stops_for_every_reason_and_still_holds_a_verdict() -> None:
-    rows = replies(*STOP_REASONS, n=6)
+    rows = replies(*STOP_REASONS, n=len(STOP_REASONS) + 1)
     assert [row.stop_reason for row in rows] == [*STOP_REASONS.values(), "end_turn"]
     assert {tuple(verdict_lines(row.text)) for row in rows} == {("VERDICT: A",)}
 
 
 def test_replies_say_things_that_are_hard_to_read() -> None:
     names = ("text_empty", "thinking_first", "two_verdicts", "verdict_abstain", "verdict_markdown",
-             "verdict_quoted")  # fmt: skip
-    empty, thinking, two, abstaining, bold, quoting, plain = replies(*names, n=7)
-    assert empty.text == ""
+             "verdict_quoted", "content_empty", "no_verdict")  # fmt: skip
+    empty, thinking, two, abstaining, bold, quoting, none, without, plain = replies(*names, n=9)
+    assert empty.text == none.text == ""
+    assert json.loads(none.raw)["result"]["message"]["content"] == []
+    assert without.text == (plain.text or "").removesuffix("\nVERDICT: A")
     content = json.loads(thinking.raw)["result"]["message"]["content"]
     assert [block["type"] for block in content] == ["thinking", "text"]
     assert "VERDICT: B" in content[0]["thinking"]

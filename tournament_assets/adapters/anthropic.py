@@ -5,19 +5,33 @@ know into something they do. The key never reaches a message, a log or a `repr`.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
 from typing import Any
 from urllib.parse import urlsplit
 
+from tournament_assets.adapters.anthropic_bodies import written_body
+from tournament_assets.adapters.anthropic_failures import (
+    classify_failure,
+    describe_failure,
+    read_retry_after,
+    shorten,
+)
+from tournament_assets.adapters.anthropic_rows import (
+    mapping,
+    read_listing,
+    read_message,
+    read_row,
+    read_status,
+    split_lines,
+)
 from tournament_assets.judging.service import (
+    BatchListing,
     BatchStatus,
     ReplyRow,
     SubmittedRequest,
-    TokenUsage,
 )
-from tournament_assets.tournament.errors import JudgeError
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.fingerprints import canonical_json
 
 _CONNECT_SECONDS = 10.0
@@ -25,8 +39,9 @@ _POLL_SECONDS = 60.0
 _CREATE_SECONDS = 600.0  # a headline batch is tens of megabytes, and is accepted as a whole
 _RESULTS_SECONDS = 120.0  # between two chunks of the stream, not for all of it
 _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
-_COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")
-_MESSAGE_LENGTH = 500
+_DIRECT_SECONDS = 600.0
+_BATCHES_PATH = "/v1/messages/batches"
+_PAGE = 100
 
 
 class AnthropicBatches:
@@ -61,29 +76,66 @@ class AnthropicBatches:
         """Close the connections."""
         self._client.close()
 
-    def create_batch(self, requests: Sequence[SubmittedRequest]) -> BatchStatus:
+    def create_batch(self, requests: Iterable[SubmittedRequest]) -> BatchStatus:
         """Submit a batch, once.
 
         The SDK's retries are off: it would send a batch again whose answer got lost, and both
-        would be paid for.
+        would be paid for. The body, of up to 256 MB, goes through a file.
 
         Raises:
-            JudgeError: If the service did not confirm the batch; it may have accepted it
-                nevertheless.
+            JudgeError: If the service did not confirm the batch; where the failure is ambiguous
+                it may have accepted it nevertheless.
+        """
+        import anthropic
+        import httpx2
+
+        with written_body(requests) as (body, n_requests):
+            task = f"create a batch of {n_requests} requests"
+            with self._translated_errors(task, may_cost=True):
+                response = self._client.post(
+                    _BATCHES_PATH,
+                    content=body,
+                    cast_to=httpx2.Response,
+                    options={
+                        "headers": {"content-type": "application/json"},
+                        "timeout": anthropic.Timeout(_CREATE_SECONDS, connect=_CONNECT_SECONDS),
+                        "max_retries": 0,
+                    },
+                )
+        created = self._read_object(response.text, task, may_cost=True)
+        return self._read_status(created, task, may_cost=True)
+
+    def list_batches(self) -> Iterator[BatchListing]:
+        """Yield the batches this key can see, the newest first, page by page.
+
+        Raises:
+            JudgeError: If the service did not say.
         """
         import anthropic
 
-        client = self._client.with_options(max_retries=0)
-        timeout = anthropic.Timeout(_CREATE_SECONDS, connect=_CONNECT_SECONDS)
-        rows: list[Any] = [
-            {"custom_id": request.custom_id, "params": dict(request.params)} for request in requests
-        ]
-        task = f"create a batch of {len(rows)} requests"
-        with self._translated_errors(task):
-            response = client.messages.batches.with_raw_response.create(
-                requests=rows, timeout=timeout
-            )
-        return self._read_status(self._read_object(response.text(), task), task)
+        task = "list the batches"
+        after_id: str | None = None
+        while True:
+            with self._translated_errors(task):
+                response = self._client.messages.batches.with_raw_response.list(
+                    limit=_PAGE, after_id=anthropic.omit if after_id is None else after_id
+                )
+            page = self._read_object(response.text(), task)
+            rows, after_id = page.get("data"), page.get("last_id")
+            has_more = page.get("has_more") is True
+            # What is not in the list was never accepted, so half a list is worse than none.
+            if not isinstance(rows, list) or (has_more and not isinstance(after_id, str)):
+                raise JudgeError(
+                    f"could not {task}: {self._address} answered {self._tidy(str(page))!r}; "
+                    "expected a page of batches and, if there are more, where they begin",
+                    failure=JudgeFailure.PASSING,
+                )
+            for row in rows:
+                listing = read_listing(mapping(row))
+                if listing is not None:
+                    yield listing
+            if not has_more:
+                return
 
     def get_batch(self, batch_id: str) -> BatchStatus:
         """Look how far a batch is.
@@ -111,16 +163,48 @@ class AnthropicBatches:
         stream = self._client.messages.batches.with_streaming_response
         unreadable = 0
         with self._translated_errors(task), stream.results(batch_id, timeout=timeout) as response:
-            for line in _split_lines(response.iter_bytes()):
-                if (row := _read_row(line)) is None:
+            for line in split_lines(response.iter_bytes()):
+                if (row := read_row(line)) is None:
                     unreadable += 1
                 else:
                     yield row
         if unreadable:
             raise JudgeError(
                 f"{unreadable} lines of the results of batch {batch_id} could not be read; "
-                "expected one JSON object a line; the batch is kept: read it again"
+                "expected one JSON object a line; the batch is kept: read it again",
+                failure=JudgeFailure.PASSING,
             )
+
+    def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
+        """Send one request outside any batch, once, and wait for its reply.
+
+        Raises:
+            JudgeError: If no reply came; where the failure is ambiguous one may have been paid for.
+        """
+        import anthropic
+        import httpx2
+
+        task = "ask one request"
+        # Not through `messages.create`, which refuses parameters that a batch takes.
+        with self._translated_errors(task, may_cost=True):
+            response = self._client.post(
+                "/v1/messages",
+                content=canonical_json(request.params).encode(),
+                cast_to=httpx2.Response,
+                options={
+                    "headers": {"content-type": "application/json"},
+                    "timeout": anthropic.Timeout(_DIRECT_SECONDS, connect=_CONNECT_SECONDS),
+                    "max_retries": 0,
+                },
+            )
+        message = self._read_object(response.text, task, may_cost=True)
+        if not isinstance(message.get("content"), list):
+            raise JudgeError(
+                f"could not {task}: {self._address} answered {self._tidy(str(message))!r}; "
+                "expected a message with its content",
+                failure=JudgeFailure.AMBIGUOUS,
+            )
+        return read_message(request.custom_id, message)
 
     def check_model(self, model: str) -> None:
         """Return if the service knows the model and lets this key use it.
@@ -134,7 +218,8 @@ class AnthropicBatches:
         found = self._read_object(response.text(), task)
         if found.get("lifecycle") == "retired":
             raise JudgeError(
-                f"the judge model {model!r} is retired; expected one that is served; name another"
+                f"the judge model {model!r} is retired; expected one that is served; name another",
+                failure=JudgeFailure.FATAL,
             )
 
     def _fetch_batch(self, batch_id: str, task: str) -> Mapping[str, Any]:
@@ -142,39 +227,40 @@ class AnthropicBatches:
             response = self._client.messages.batches.with_raw_response.retrieve(batch_id)
         return self._read_object(response.text(), task)
 
-    def _read_object(self, text: str, task: str) -> Mapping[str, Any]:
+    def _read_object(self, text: str, task: str, *, may_cost: bool = False) -> Mapping[str, Any]:
         try:
             value = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = None
         if not isinstance(value, Mapping):
             raise JudgeError(
                 f"could not {task}: {self._address} answered {self._tidy(text)!r}; "
-                "expected a JSON object"
+                "expected a JSON object",
+                failure=_unclear(may_cost),
             )
         return value
 
-    def _read_status(self, batch: Mapping[str, Any], task: str) -> BatchStatus:
-        counts = batch.get("request_counts")
-        batch_id = batch.get("id")
-        if not isinstance(batch_id, str) or not batch_id or not isinstance(counts, Mapping):
+    def _read_status(
+        self, batch: Mapping[str, Any], task: str, *, may_cost: bool = False
+    ) -> BatchStatus:
+        status = read_status(batch)
+        if status is None:
             raise JudgeError(
                 f"could not {task}: {self._address} answered {self._tidy(str(batch))!r}; "
-                "expected a batch with its id and its request counts"
+                "expected a batch with its id and its request counts",
+                failure=_unclear(may_cost),
             )
-        return BatchStatus(
-            batch_id=batch_id,
-            has_ended=batch.get("processing_status") == "ended",
-            **{name: _count(counts, name) for name in _COUNTS},
-        )
+        return status
 
     def _check_results_url(self, batch_id: str, batch: Mapping[str, Any]) -> None:
         url = batch.get("results_url")
         if not isinstance(url, str) or not url:
-            reason = "are archived" if batch.get("archived_at") else "are not there yet"
+            is_archived = bool(batch.get("archived_at"))
+            state = "are archived" if is_archived else "are not there yet"
             raise JudgeError(
-                f"the results of batch {batch_id} {reason}: its status is "
-                f"{batch.get('processing_status')!r}; expected an ended batch with a results_url"
+                f"the results of batch {batch_id} {state}: its status is "
+                f"{batch.get('processing_status')!r}; expected an ended batch with a results_url",
+                failure=JudgeFailure.LOST if is_archived else JudgeFailure.PASSING,
             )
         # The SDK sends the key to whatever host the URL names.
         if _origin(url) != _origin(str(self._client.base_url)):
@@ -184,7 +270,7 @@ class AnthropicBatches:
             )
 
     @contextmanager
-    def _translated_errors(self, task: str) -> Iterator[None]:
+    def _translated_errors(self, task: str, *, may_cost: bool = False) -> Iterator[None]:
         """Say what went wrong without the SDK's exception, whose request carries the key."""
         import anthropic
         import httpx2
@@ -193,33 +279,24 @@ class AnthropicBatches:
             yield
         # httpx2's own errors come out of a stream that breaks off; the SDK does not wrap those.
         except (anthropic.AnthropicError, httpx2.HTTPError, httpx2.StreamError) as error:
-            raise JudgeError(f"could not {task}: {self._explain(error)}") from None
-
-    def _explain(self, error: Exception) -> str:
-        status = getattr(error, "status_code", None)
-        if status is None:
-            return (
-                f"no complete answer from {self._address} ({type(error).__name__}); "
-                "check the network and run again"
-            )
-        body = getattr(error, "body", None)
-        problem = _mapping(_mapping(body).get("error"))
-        said = self._tidy(str(problem.get("message") or body))
-        response: Any = getattr(error, "response", None)
-        retry_after = response.headers.get("retry-after", "some")
-        advice = {
-            401: "; the API key was refused: check ANTHROPIC_API_KEY",
-            403: "; the API key was refused for this: check ANTHROPIC_API_KEY and its workspace",
-            404: "; there is no such thing, or this key may not see it: check the name",
-            429: f"; a rate or spend limit is reached: run again in {retry_after[:20]} seconds",
-        }
-        answer = f"{self._address} answered {status} ({problem.get('type')}): {said}"
-        return answer + advice.get(status, "")
+            explained = describe_failure(error, self._address)
+            raise JudgeError(
+                f"could not {task}: {self._without_key(explained)}",
+                failure=classify_failure(error, may_cost=may_cost),
+                retry_after_seconds=read_retry_after(error),
+            ) from None
 
     def _tidy(self, text: str) -> str:
         """Shorten what a service said, and take out the key should it repeat it."""
-        without_key = text.replace(self._client.api_key or "\n", "[key]")
-        return " ".join(without_key.split())[:_MESSAGE_LENGTH]
+        return shorten(self._without_key(text))
+
+    def _without_key(self, text: str) -> str:
+        return text.replace(self._client.api_key or "\n", "[key]")
+
+
+def _unclear(may_cost: bool) -> JudgeFailure:
+    """Return what an answer that says nothing means."""
+    return JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.PASSING
 
 
 def _origin(url: str) -> tuple[str, str, int | None] | None:
@@ -231,69 +308,3 @@ def _origin(url: str) -> tuple[str, str, int | None] | None:
     except httpx2.InvalidURL:
         return None
     return parts.scheme, parts.host, parts.port
-
-
-def _count(counts: Mapping[str, Any], name: str) -> int:
-    value = counts.get(name)
-    return value if isinstance(value, int) else 0
-
-
-def _split_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the lines of a stream that hold anything.
-
-    Only a line feed ends a line: a text inside a row may hold every other line break there is.
-    """
-    rest = b""
-    for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
-        yield from (line for line in lines if line.strip())
-    if rest.strip():
-        yield rest
-
-
-def _read_row(line: bytes) -> ReplyRow | None:
-    try:
-        row = json.loads(line)
-        raw = canonical_json(row)
-    except ValueError:
-        return None
-    result = row.get("result") if isinstance(row, Mapping) else None
-    if not isinstance(result, Mapping) or not isinstance(row.get("custom_id"), str):
-        return None
-    message = _mapping(result.get("message"))
-    envelope = _mapping(result.get("error"))
-    error = _mapping(envelope.get("error"))
-    return ReplyRow(
-        custom_id=row["custom_id"],
-        result_type=str(result.get("type")),
-        text=_join_text(message),
-        stop_reason=_text(message, "stop_reason"),
-        error_type=_text(error, "type"),
-        error_message=_text(error, "message"),
-        model=_text(message, "model"),
-        usage=_read_usage(message.get("usage")),
-        raw=raw,
-    )
-
-
-def _join_text(message: Mapping[str, Any]) -> str | None:
-    content = message.get("content")
-    if not isinstance(content, list):
-        return None
-    blocks = [_mapping(block) for block in content]
-    return "".join(_text(block, "text") or "" for block in blocks if block.get("type") == "text")
-
-
-def _read_usage(usage: Any) -> TokenUsage | None:
-    if not isinstance(usage, Mapping):
-        return None
-    return TokenUsage(**{field.name: _count(usage, field.name) for field in fields(TokenUsage)})
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _text(values: Mapping[str, Any], name: str) -> str | None:
-    value = values.get(name)
-    return value if isinstance(value, str) else None

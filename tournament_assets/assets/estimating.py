@@ -1,114 +1,112 @@
-"""What a mode's judging would cost, before anything is generated or asked."""
+"""What the ledger says about money: what was spent, what may be, and whether a plan fits in."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from tournament_assets.adapters.ledger import Ledger
 from tournament_assets.adapters.price_files import load_newest_prices
-from tournament_assets.adapters.project_files import (
-    load_prompt_bank,
-    load_recorded_responses,
-    load_rubrics,
-)
 from tournament_assets.assets.partitions import TournamentPlan
-from tournament_assets.generation.weights import fingerprint_weights
+from tournament_assets.judging.budgets import Budget, draw_up_budget, month_start
 from tournament_assets.judging.estimating import (
-    CHARACTERS_PER_TOKEN,
-    JudgingEstimate,
+    ASSUMED_OUTPUT_TOKENS,
+    Observation,
     Workload,
+    mean_request_usd,
     measure_workload,
+    observe_replies,
 )
-from tournament_assets.judging.pairing import build_match_list, filter_pairs_for_dimension
-from tournament_assets.judging.requests import RequestSettings, build_requests
-from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.entrants import AnyEntrant, RecordedEntrant
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.prompts import Prompt, draw_stratified
+from tournament_assets.judging.pricing import PriceList
+from tournament_assets.judging.requests import JudgeRequest
+from tournament_assets.judging.service import Channel
+from tournament_assets.judging.sessions import Approval
+
+if TYPE_CHECKING:
+    from tournament_assets.adapters.ledger import Ledger
 
 
-def estimate_judging(
-    plan: TournamentPlan, mode: Mode, *, ledger: Ledger, judge_model: str | None = None
-) -> JudgingEstimate:
-    """Count the requests that a mode would send, with the responses that exist so far.
+def observe_ledger(ledger: "Ledger", judge_model: str) -> tuple[Observation | None, float]:
+    """Return what a model's replies were like, and the tokens to expect of one."""
+    observation = observe_replies(ledger.spending_since(), judge_model)
+    if observation is None:
+        return None, ASSUMED_OUTPUT_TOKENS
+    return observation, observation.output_tokens_per_reply
 
-    Nothing is generated, sent or written. Weights that are not there yet are no problem.
+
+def find_budget(
+    plan: TournamentPlan,
+    workloads: Iterable[Workload],
+    *,
+    ledger: "Ledger",
+    prices: PriceList,
+    since: datetime,
+) -> Budget | None:
+    """Return what may be spent on judging and what is gone of it; None if there is no limit.
 
     Args:
         plan: The tournament.
-        mode: The mode.
-        ledger: What is in it is not asked again.
-        judge_model: Another model than the configured one.
-
-    Raises:
-        InputError: If the bank, a rubric or a recorded file cannot be used.
+        workloads: What is to be asked; other open requests are taken to cost as much as these.
+        ledger: Where all tournaments' bills are.
+        prices: What prices them.
+        since: When the run began, for a budget that is for one run.
     """
-    config = plan.config
-    bank = load_prompt_bank(plan.project.resolve(config.prompt_bank, what="the prompt bank"))
-    prompts = bank
-    if mode == "pilot":
-        prompts = draw_stratified(bank, strata=config.pilot.strata, seed=config.pilot.pilot_seed)
-    rubrics = load_rubrics(config, plan.project)
-    responses: dict[tuple[str, str], str] = {}
-    assumed = 0
-    for entrant in config.entrants:
-        known = _known_responses(plan, entrant, bank, prompts, ledger)
-        if not isinstance(entrant, RecordedEntrant):
-            # Each stands for a text of its own, so that no two of them are one request.
-            length = round(entrant.max_new_tokens * CHARACTERS_PER_TOKEN)
-            for prompt in prompts:
-                if prompt.prompt_id not in known:
-                    known[prompt.prompt_id] = entrant.entrant_id.ljust(length, ".")
-                    assumed += 1
-        responses.update(
-            ((entrant.entrant_id, prompt_id), text) for prompt_id, text in known.items()
-        )
-    pairs = build_match_list(prompts, responses, entrants=config.entrant_ids).pairs
-    prices = load_newest_prices()
-    model = judge_model or config.judge_model(mode)
-    workloads: dict[str, Workload] = {}
-    for dimension, rules in config.dimensions.items():
-        requests = build_requests(
-            filter_pairs_for_dimension(pairs, needs_gold_answer=rules.needs_gold_answer),
-            rubrics[dimension],
-            RequestSettings(
-                judge_model=model,
-                max_tokens=config.judge.max_tokens,
-                shows_gold_answer=rules.shows_gold_answer,
-                shows_expected_behavior=rules.shows_expected_behavior,
-            ),
-        )
-        workloads[dimension] = measure_workload(
-            requests,
-            answered_keys=ledger.answered_keys(request.request_key for request in requests),
-        )
-    return JudgingEstimate(
-        judge_model=model,
-        prices_of=prices.date,
-        price=prices.models.get(model),
-        batch_discount=prices.batch_discount,
-        workloads=workloads,
-        assumed_responses=assumed,
-        is_free=config.judge.service == "loopback",
+    config = plan.config.judge
+    if config.service == "loopback" or config.budget_usd is None:
+        return None
+    measured = list(workloads)
+    began = month_start(datetime.now(UTC)) if config.budget_period == "month" else since
+
+    def request_usd(model: str, channel: Channel) -> float | None:
+        price = prices.models.get(model)
+        if price is None:
+            return None
+        return mean_request_usd(measured, price, discount=prices.discount(channel))
+
+    return draw_up_budget(
+        config.budget_usd,
+        period=config.budget_period,
+        period_began=began,
+        spendings=ledger.spending_since(began),
+        unbilled=ledger.unbilled_batches(),
+        prices=prices,
+        request_usd=request_usd,
     )
 
 
-def _known_responses(
-    plan: TournamentPlan,
-    entrant: AnyEntrant,
-    bank: Sequence[Prompt],
-    prompts: Sequence[Prompt],
-    ledger: Ledger,
-) -> dict[str, str]:
-    wanted = {prompt.prompt_id for prompt in prompts}
-    if isinstance(entrant, RecordedEntrant):
-        path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
-        recorded = load_recorded_responses(path, entrant_id=entrant.entrant_id, prompts=bank)
-        return {row.prompt_id: row.text for row in recorded if row.prompt_id in wanted}
-    try:
-        folder = plan.project.resolve(entrant.weights, what=f"{entrant.entrant_id}'s weights")
-    except InputError:
-        return {}
-    kept = ledger.responses(
-        entrant.fingerprint(fingerprint_weights(folder)),
-        [prompt.fingerprint for prompt in prompts],
-    )
-    return {response.prompt_id: response.text for response in kept.values()}
+def build_approval(
+    plan: TournamentPlan, *, ledger: "Ledger", judge_model: str, since: datetime
+) -> Approval:
+    """Return what is to be asked before anything is sent: whether the budget allows it.
+
+    Requests are priced as if the cache were never hit. A judge that costs nothing, and a
+    tournament without a budget, may ask whatever they like.
+
+    Args:
+        plan: The tournament.
+        ledger: Where all tournaments' bills are.
+        judge_model: The model that is asked.
+        since: When the run began, for a budget that is for one run.
+    """
+
+    def approve(requests: Sequence[JudgeRequest], channel: Channel) -> None:
+        if plan.config.judge.service == "loopback" or plan.config.judge.budget_usd is None:
+            return
+        _, tokens_per_reply = observe_ledger(ledger, judge_model)
+        workload = measure_workload(
+            requests, find_answered=_find_none, tokens_per_reply=tokens_per_reply
+        )
+        prices = load_newest_prices()
+        budget = find_budget(plan, [workload], ledger=ledger, prices=prices, since=since)
+        if budget is None:
+            return
+        price = prices.models.get(judge_model)
+        planned = None
+        if price is not None:
+            planned = workload.dearest_usd(price, discount=prices.discount(channel))
+        noun = "request" if workload.to_ask == 1 else "requests"
+        budget.check(planned, what=f"asking {workload.to_ask:,} {noun} of {judge_model}")
+
+    return approve
+
+
+def _find_none(_keys: Iterable[str]) -> frozenset[str]:
+    return frozenset()

@@ -48,7 +48,8 @@ def build_stages(plan: TournamentPlan) -> list[Stage]:
     """Return a tournament's stages, in the order they run.
 
     The rubrics come first: partitions materialised before the first observation of the rubrics
-    would stay fresh after a later edit.
+    would stay fresh after a later edit. The price of judging is known before anything is asked, and
+    a price that the budget does not allow ends the run there.
     """
     prefix = plan.tournament_id
     return [
@@ -56,11 +57,12 @@ def build_stages(plan: TournamentPlan) -> list[Stage]:
         Stage(f"{prefix}_1_prompt_bank", "prompt bank", ("prompt_bank",), "none"),
         Stage(f"{prefix}_2_select_prompts", "selected prompts", ("selected_prompts",), "mode"),
         Stage(f"{prefix}_3_respond", "responses", ("entrant_responses",), "entrant"),
+        Stage(f"{prefix}_4_pair", "pairs to judge", ("match_list",), "dimension"),
+        Stage(f"{prefix}_5_estimate", "price of judging", ("judging_estimate",), "mode"),
         Stage(
-            f"{prefix}_4_judge_and_rate",
+            f"{prefix}_6_judge_and_rate",
             "judging and ratings",
             (
-                "match_list",
                 "judge_replies",
                 "judge_verdicts",
                 "elo_traces",
@@ -71,7 +73,7 @@ def build_stages(plan: TournamentPlan) -> list[Stage]:
             "dimension",
         ),
         Stage(
-            f"{prefix}_5_report",
+            f"{prefix}_7_report",
             "leaderboard and report",
             ("battles", "audit", "leaderboard", "report", "run_artifacts"),
             "mode",

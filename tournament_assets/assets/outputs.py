@@ -40,6 +40,7 @@ def table_asset(
     kinds: AbstractSet[str] = _PARQUET,
     pool: str | None = None,
     checks: Mapping[str, str] | None = None,
+    blocking_checks: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., Table]], dg.AssetsDefinition]:
     """Make an asset of a function that returns a table; what all tables share is said here once.
 
@@ -53,6 +54,8 @@ def table_asset(
         kinds: What the UI marks it with.
         pool: The concurrency pool it runs in.
         checks: Descriptions of the checks it reports, by name.
+        blocking_checks: Descriptions of those among its checks that stop what comes next: one that
+            fails with the severity ERROR fails the step.
     """
     key = plan.key(name)
     return dg.asset(
@@ -67,8 +70,9 @@ def table_asset(
         dagster_type=_TABLE_TYPE,
         metadata=_column_schema(name),
         check_specs=[
-            dg.AssetCheckSpec(check, asset=key, description=description)
-            for check, description in (checks or {}).items()
+            dg.AssetCheckSpec(check, asset=key, description=description, blocking=is_blocking)
+            for named, is_blocking in ((checks, False), (blocking_checks, True))
+            for check, description in (named or {}).items()
         ],
     )
 

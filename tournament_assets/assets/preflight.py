@@ -16,7 +16,12 @@ from tournament_assets.tournament.prompts import Prompt, draw_stratified
 
 
 def refuse_bad_input(
-    plan: TournamentPlan, mode: Mode, *, has_api_key: bool, skip_judging: bool = False
+    plan: TournamentPlan,
+    mode: Mode,
+    *,
+    has_api_key: bool,
+    skip_judging: bool = False,
+    judge_model: str | None = None,
 ) -> None:
     """Read every input of a tournament, and spend nothing.
 
@@ -25,6 +30,7 @@ def refuse_bad_input(
         mode: The mode that is about to run.
         has_api_key: Whether the judge's key is there.
         skip_judging: Whether the judge will not be asked, so that no key is needed.
+        judge_model: Another model than the configured one.
 
     Raises:
         InputError: With every problem found.
@@ -45,6 +51,9 @@ def refuse_bad_input(
         problems.extend(error.problems)
     for problem in _entrant_problems(plan, bank):
         problems.add(problem)
+    model_problem = plan.config.judge.model_problem(judge_model or plan.config.judge_model(mode))
+    if model_problem is not None:
+        problems.add(model_problem)
     if not skip_judging:
         problems.extend(judge_problems(plan.config.judge, has_api_key=has_api_key))
     problems.raise_if_any()

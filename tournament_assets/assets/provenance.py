@@ -1,13 +1,14 @@
 """What a result rests on: its inputs and their hashes, what was left out, and what it cost."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from math import comb
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from tournament_assets.adapters.tables import content_version, table_rows
-from tournament_assets.assets.judging import judging_cost_usd, total_usage
+from tournament_assets.assets.billing import cost_metadata, judging_cost_usd, total_usage
 from tournament_assets.assets.partitions import (
     TournamentPlan,
     by_partition,
@@ -15,6 +16,9 @@ from tournament_assets.assets.partitions import (
 from tournament_assets.assets.reports import Frames
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.fingerprints import combine
+
+if TYPE_CHECKING:
+    from tournament_assets.adapters.ledger.waste import Waste
 
 
 def rerun_command(plan: TournamentPlan, mode: Mode) -> str:
@@ -46,8 +50,33 @@ def pairs_left_out(
         eligible = sum(
             not needs_gold_answer or prompt["gold_answer"] is not None for prompt in prompts
         )
-        left_out[dimension] = eligible * pairs_per_prompt - len(rows) // 2
+        left_out[dimension] = eligible * pairs_per_prompt - count_pairs(rows)
     return left_out
+
+
+def count_pairs(replies: Sequence[Mapping[str, Any]]) -> int:
+    """Count the pairs in the table `judge_replies`, which has rows for every reply to each."""
+    return len({(row["prompt_id"], row["entrant_a"], row["entrant_b"]) for row in replies})
+
+
+def pending_presentations(replies: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, int]:
+    """Count the presentations that have no reply yet, by dimension."""
+    return {
+        dimension: sum(row["result_type"] == "pending" for row in rows)
+        for dimension, rows in replies.items()
+    }
+
+
+def partial_warnings(pending: Mapping[str, int]) -> list[str]:
+    """Return what a reader must know of ratings that did not wait for every reply."""
+    missing = {dimension: count for dimension, count in pending.items() if count}
+    if not missing:
+        return []
+    counts = ", ".join(f"{dimension} {count}" for dimension, count in missing.items())
+    return [
+        "PARTIAL: these ratings were asked for before every reply had come. "
+        f"Presentations without a reply yet: {counts}."
+    ]
 
 
 def limit_warnings(left_out: Mapping[str, int]) -> list[str]:
@@ -67,8 +96,11 @@ def judging_costs(
     for dimension, rows in replies.items():
         usage = total_usage(rows)
         cost = judging_cost_usd(rows, plan.config)
+        identical = sum(row["result_type"] == "identical" for row in rows)
         costs[dimension] = {
-            "requests": len({row["request_key"] for row in rows}),
+            "requests": len({row["request_key"] for row in rows if row["channel"] is not None}),
+            "presentations_identical": identical,
+            "cache_hit_rate": round(cost_metadata(rows, plan.config)["cache_hit_rate"], 6),
             "input_tokens": usage.input_tokens,
             "output_tokens": usage.output_tokens,
             "cache_write_tokens": usage.cache_creation_input_tokens,
@@ -76,6 +108,16 @@ def judging_costs(
             "cost_usd": None if cost is None else round(cost, 6),
         }
     return costs
+
+
+def judging_waste(waste: "Waste") -> dict[str, int]:
+    """Return what was paid for without use, or may have been."""
+    return {
+        "replies_paid_twice": waste.replies_paid_twice,
+        **{f"{name}_paid_twice": count for name, count in asdict(waste.usage).items()},
+        "requests_never_confirmed": waste.requests_never_confirmed,
+        "requests_lost": waste.requests_lost,
+    }
 
 
 def cost_lines(costs: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:

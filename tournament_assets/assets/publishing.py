@@ -19,15 +19,20 @@ from tournament_assets.assets.partitions import (
 )
 from tournament_assets.assets.provenance import (
     cost_lines,
+    count_pairs,
     input_hashes,
     judging_costs,
+    judging_waste,
     limit_warnings,
     pairs_left_out,
+    partial_warnings,
+    pending_presentations,
     provenance_lines,
     rerun_command,
 )
 from tournament_assets.assets.reports import Frames, judge_models, rows_by_dimension
 from tournament_assets.ratings.traces import EloTraces
+from tournament_assets.resources.ledger import LedgerResource
 from tournament_assets.tournament.fingerprints import combine, fingerprint_bytes, short
 
 
@@ -95,9 +100,12 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             provenance=provenance_lines(plan, inputs),
             command=rerun_command(plan, mode),
             confidence=tournament.ratings.confidence,
-            further_warnings=limit_warnings(
-                pairs_left_out(plan, selected=selected, responses=responses, replies=reply_rows)
-            ),
+            further_warnings=[
+                *partial_warnings(pending_presentations(reply_rows)),
+                *limit_warnings(
+                    pairs_left_out(plan, selected=selected, responses=responses, replies=reply_rows)
+                ),
+            ],
         )
         markdown = render_markdown(contents)
         return table_result(
@@ -142,6 +150,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         elo: Frames,
         traces: dict[str, EloTraces],
         win_rates: Frames,
+        ledger: LedgerResource,
     ) -> dg.MaterializeResult[None]:
         """The run's own directory: `runs/<mode>_<time>/`, which exists whole or not at all.
 
@@ -156,6 +165,9 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         traces_by_dimension = by_partition(traces, names)
         inputs = input_hashes(plan, selected=selected, responses=responses, replies=reply_rows)
         costs = judging_costs(plan, reply_rows)
+        pending = pending_presentations(reply_rows)
+        with ledger.open() as opened:
+            waste = judging_waste(opened.waste_of(tournament.tournament_id, mode))
         prices = [cost["cost_usd"] for cost in costs.values()]
         manifest = {
             "tournament": tournament.tournament_id,
@@ -167,13 +179,12 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             "dimensions": list(names),
             "bank_size": len(bank),
             "selected_prompts": len(selected),
-            "pairs": {dimension: len(rows) // 2 for dimension, rows in reply_rows.items()},
+            "pairs": {dimension: count_pairs(rows) for dimension, rows in reply_rows.items()},
             "pairs_left_out_by_limit": pairs_left_out(
                 plan, selected=selected, responses=responses, replies=reply_rows
             ),
-            "replies_pending": sum(
-                row["result_type"] == "pending" for rows in reply_rows.values() for row in rows
-            ),
+            "replies_pending": sum(pending.values()),
+            "is_partial": any(pending.values()),
             "n_perms": next(iter(traces_by_dimension.values())).ratings.shape[0],
             "shuffle_seed": tournament.ratings.shuffle_seed,
             "pilot_seed": tournament.pilot.pilot_seed,
@@ -185,6 +196,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             "cost": {
                 "total_usd": None if None in prices else round(sum(prices), 6),
                 "by_dimension": costs,
+                "waste": waste,
             },
             "command": rerun_command(plan, mode),
         }

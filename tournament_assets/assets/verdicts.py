@@ -21,8 +21,20 @@ from tournament_assets.assets.partitions import (
 )
 from tournament_assets.judging.pairing import PRESENTATIONS, Presentation
 from tournament_assets.judging.reconciliation import PresentedReply, settle_pairs
+from tournament_assets.judging.structured import ReplyFormat
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
+
+
+class JudgeVerdictsConfig(dg.Config):
+    """Options of one run."""
+
+    allow_partial: bool = False
+    """Rate although some presentations have no reply yet; every result says so."""
+
+
+def _presentation(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (row["prompt_id"], row["entrant_a"], row["entrant_b"], row["presentation"])
 
 
 def judgments_of(frame: pd.DataFrame) -> list[Judgment]:
@@ -39,19 +51,22 @@ def judgments_of(frame: pd.DataFrame) -> list[Judgment]:
     ]
 
 
-def _settled_rows(replies: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def settled_rows(
+    replies: Sequence[Mapping[str, Any]], *, reply_format: ReplyFormat
+) -> list[dict[str, Any]]:
     """Settle the pairs of the table `judge_replies` into rows of the table `judge_verdicts`."""
     by_presentation = {
         (row["prompt_id"], row["entrant_a"], row["entrant_b"], row["presentation"]): row
         for row in replies
     }
-    settled = settle_pairs(
+    presented = (
         PresentedReply(
             prompt_id=row["prompt_id"],
             dimension=row["dimension"],
             entrant_a=row["entrant_a"],
             entrant_b=row["entrant_b"],
             presentation=Presentation(row["presentation"]),
+            asking=row["asking"],
             result_type=row["result_type"],
             stop_reason=row["stop_reason"],
             text=row["reply"],
@@ -59,7 +74,7 @@ def _settled_rows(replies: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         for row in replies
     )
     rows: list[dict[str, Any]] = []
-    for pair in settled:
+    for pair in settle_pairs(presented, reply_format=reply_format):
         judgment = pair.judgment
         names = (judgment.prompt_id, judgment.entrant_a, judgment.entrant_b)
         ab, ba = (by_presentation[(*names, presentation)] for presentation in PRESENTATIONS)
@@ -78,6 +93,8 @@ def _settled_rows(replies: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "reason_ba": pair.reason_ba,
                 "request_key_ab": ab["request_key"],
                 "request_key_ba": ba["request_key"],
+                "asking_ab": pair.asking_ab,
+                "asking_ba": pair.asking_ba,
                 "judge_model": ab["judge_model"],
             }
         )
@@ -123,6 +140,42 @@ def _verdict_checks(
     ]
 
 
+def _accounting_check(
+    readings: Counter[Verdict], *, planned: int, allows_partial: bool, where: str
+) -> dg.AssetCheckResult:
+    """Check that every planned presentation is accounted for, and none of them is pending."""
+    verdicts = sum(readings[verdict] for verdict in Verdict if verdict.is_decided)
+    missing = {
+        verdict.value: readings[verdict]
+        for verdict in (Verdict.REFUSED, Verdict.UNREADABLE, Verdict.PERMANENT, Verdict.PENDING)
+    }
+    pending = missing[Verdict.PENDING]
+    adds_up = planned == verdicts + sum(missing.values())
+    sentence = f"{where}: {planned} presentations planned = {verdicts} verdicts + " + " + ".join(
+        f"{count} {name}" for name, count in missing.items()
+    )
+    if not adds_up:
+        sentence += "; this does not add up: a presentation was lost on the way, please report it"
+    elif pending and allows_partial:
+        sentence += "; the ratings are PARTIAL: they were asked for without what is pending"
+    elif pending:
+        sentence += (
+            "; nothing is rated before every presentation has an answer: run again to ask for "
+            "what is pending, or rate without it by --partial (allow_partial in the UI)"
+        )
+    return dg.AssetCheckResult(
+        check_name="accounting",
+        passed=adds_up and not pending,
+        severity=(
+            dg.AssetCheckSeverity.WARN
+            if adds_up and allows_partial
+            else dg.AssetCheckSeverity.ERROR
+        ),
+        description=sentence,
+        metadata={"planned": planned, "verdicts": verdicts, **missing},
+    )
+
+
 def _nothing_to_judge(where: str) -> list[dg.AssetCheckResult]:
     return [
         dg.AssetCheckResult(
@@ -137,7 +190,7 @@ def _nothing_to_judge(where: str) -> list[dg.AssetCheckResult]:
 
 def build_verdict_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     """Build `judge_verdicts` for one tournament."""
-    config = plan.config
+    tournament = plan.config
 
     @table_asset(
         plan,
@@ -149,17 +202,28 @@ def build_verdict_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             "unjudged_rate": "Few pairs lack two readable replies.",
             "inconsistency_rate": "Few pairs change their winner when the responses swap places.",
         },
+        blocking_checks={
+            "accounting": (
+                "Every planned presentation has a verdict or a reason why there is none, and "
+                "none is still pending."
+            )
+        },
     )
-    def judge_verdicts(context: dg.AssetExecutionContext, replies: pd.DataFrame) -> Table:
+    def judge_verdicts(
+        context: dg.AssetExecutionContext, config: JudgeVerdictsConfig, replies: pd.DataFrame
+    ) -> Table:
         """Every pair settled from its two replies, at no cost.
 
         Both replies mean the same entrant: it wins. Both say tie: a tie. They disagree:
         inconsistent. One says nothing readable: unjudged, which is never counted as a tie.
         """
         where = partition_label(partition_values(context))
-        rows = _settled_rows(table_rows("judge_replies", replies))
+        reply_rows = table_rows("judge_replies", replies)
+        rows = settled_rows(reply_rows, reply_format=tournament.judge.reply_format)
         outcomes = Counter(row["outcome"] for row in rows)
-        readings = Counter(row[name] for row in rows for name in ("verdict_ab", "verdict_ba"))
+        readings = Counter(
+            Verdict(row[name]) for row in rows for name in ("verdict_ab", "verdict_ba")
+        )
         first_slot = readings[Verdict.A]
         decided = first_slot + readings[Verdict.B]
         return table_result(
@@ -167,18 +231,28 @@ def build_verdict_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             rows,
             metadata={
                 "pairs": len(rows),
+                "is_partial": bool(readings[Verdict.PENDING]),
                 **{f"pairs_{outcome.value}": outcomes[outcome] for outcome in Outcome},
+                **{f"replies_{verdict.value}": readings[verdict] for verdict in Verdict},
                 "first_slot_rate": first_slot / decided if decided else 0.0,
                 "first_rows": markdown_table(
                     rows,
                     ("prompt_id", "entrant_a", "entrant_b", "verdict_ab", "verdict_ba", "winner"),
                 ),
             },
-            checks=(
-                _verdict_checks(outcomes, config.checks, where=where)
-                if rows
-                else _nothing_to_judge(where)
-            ),
+            checks=[
+                _accounting_check(
+                    readings,
+                    planned=len({_presentation(row) for row in reply_rows}),
+                    allows_partial=config.allow_partial,
+                    where=where,
+                ),
+                *(
+                    _verdict_checks(outcomes, tournament.checks, where=where)
+                    if rows
+                    else _nothing_to_judge(where)
+                ),
+            ],
         )
 
     return [judge_verdicts]

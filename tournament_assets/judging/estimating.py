@@ -1,15 +1,56 @@
 """What judging will cost, counted from the requests as they would be sent."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 
-from tournament_assets.judging.pricing import ModelPrice
+from tournament_assets.judging.budgets import Budget
+from tournament_assets.judging.pricing import Bill, ModelPrice, Spending
 from tournament_assets.judging.requests import JudgeRequest
 
 CHARACTERS_PER_TOKEN = 4.0
 """English text; the provider's own count differs by some per cent."""
 ASSUMED_OUTPUT_TOKENS = 450.0
-"""Tokens of one reply where the ledger holds none to learn from."""
+"""Tokens of one reply where the ledger holds too few to learn from."""
+MIN_OBSERVED_REPLIES = 30
+"""So many replies of a model tell more than an assumption."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What replies of a model were like.
+
+    Attributes:
+        n_replies: How many of them there are.
+        output_tokens_per_reply: Tokens of one reply on average, thinking included.
+        cache_hit_rate: Share of hits among the batches' requests that read the prefix from the
+            cache or wrote it there; None if none did either.
+    """
+
+    n_replies: int
+    output_tokens_per_reply: float
+    cache_hit_rate: float | None
+
+
+def observe_replies(spendings: Iterable[Spending], judge_model: str) -> Observation | None:
+    """Learn from what was billed; None if a model has given too few replies to go by.
+
+    Replies that had been paid for before are observations all the same.
+    """
+    of_model = [spending for spending in spendings if spending.judge_model == judge_model]
+    n_replies = sum(spending.n_replies for spending in of_model)
+    if n_replies < MIN_OBSERVED_REPLIES:
+        return None
+    in_batches = [spending for spending in of_model if spending.channel == "batch"]
+    hits = sum(spending.n_cache_hits for spending in in_batches)
+    writes = sum(spending.n_cache_writes for spending in in_batches)
+    return Observation(
+        n_replies=n_replies,
+        output_tokens_per_reply=(
+            sum(spending.usage.output_tokens for spending in of_model) / n_replies
+        ),
+        cache_hit_rate=hits / (hits + writes) if hits + writes else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,33 +59,42 @@ class Workload:
 
     Attributes:
         presentations: Two for every pair.
-        distinct: Different requests among them; equal texts are asked once.
+        identical: Those of pairs whose responses are the same: settled without asking.
+        distinct: Different requests among the others; equal texts are asked once.
         answered: Those that the ledger holds already.
+        under_way: Those that were sent and will be collected.
         prefix_tokens: Tokens of the system prefix, the same in every request.
         message_tokens: Tokens of all messages that are still to be sent, without the prefix.
-        output_tokens: Tokens that the replies to them will take.
+        distinct_message_tokens: Tokens of the messages of all distinct requests.
+        tokens_per_reply: Tokens that one reply takes.
     """
 
     presentations: int
+    identical: int
     distinct: int
     answered: int
+    under_way: int
     prefix_tokens: int
     message_tokens: int
-    output_tokens: int
+    distinct_message_tokens: int
+    tokens_per_reply: float
 
     @property
     def to_ask(self) -> int:
         """Requests that are still to be sent."""
-        return self.distinct - self.answered
+        return self.distinct - self.answered - self.under_way
 
-    def cost_usd(
-        self, price: ModelPrice, *, batch_discount: float, hit_rate: float | None
-    ) -> float:
+    @property
+    def output_tokens(self) -> int:
+        """Tokens that the replies to them will take."""
+        return round(self.to_ask * self.tokens_per_reply)
+
+    def cost_usd(self, price: ModelPrice, *, discount: float, hit_rate: float | None) -> float:
         """Return the dollars it takes.
 
         Args:
             price: The model's prices.
-            batch_discount: What a batch multiplies every price by.
+            discount: What every price is multiplied by.
             hit_rate: Share of requests that read the prefix from the cache, the others write it;
                 the first one always does. None prices requests without a cache breakpoint.
         """
@@ -55,7 +105,26 @@ class Workload:
             reads = self.to_ask - writes
             prefix = self.prefix_tokens * (writes * price.cache_write_1h + reads * price.cache_read)
         dollars = prefix + self.message_tokens * price.input + self.output_tokens * price.output
-        return dollars * batch_discount / 1_000_000
+        return dollars * discount / 1_000_000
+
+    def dearest_usd(self, price: ModelPrice, *, discount: float) -> float:
+        """Return the dollars it takes if the cache is never hit: never less than without it."""
+        return max(
+            self.cost_usd(price, discount=discount, hit_rate=hit_rate) for hit_rate in (None, 0.0)
+        )
+
+    def as_if_new(self) -> "Workload":
+        """Return the same work with nothing asked yet."""
+        return replace(self, answered=0, under_way=0, message_tokens=self.distinct_message_tokens)
+
+
+def mean_request_usd(workloads: Iterable[Workload], price: ModelPrice, *, discount: float) -> float:
+    """Return the most that one request costs on average; 0 if there is none."""
+    new = [workload.as_if_new() for workload in workloads]
+    count = sum(workload.to_ask for workload in new)
+    if not count:
+        return 0.0
+    return sum(workload.dearest_usd(price, discount=discount) for workload in new) / count
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +132,7 @@ class JudgingEstimate:
     """What a mode's judging would cost.
 
     Attributes:
+        mode: The mode.
         judge_model: The model that would judge.
         prices_of: The date of the price list.
         price: The model's prices; None if the list does not name it.
@@ -70,8 +140,12 @@ class JudgingEstimate:
         workloads: What is to be asked, by dimension.
         assumed_responses: Responses that do not exist yet; each is counted at its token cap.
         is_free: Whether the judge costs nothing, as the loopback judge does.
+        observation: What the model's replies in the ledger were like; None if they are too few.
+        month: What was spent in this calendar month (UTC), all tournaments in the ledger together.
+        budget: What may be spent; None if there is no limit.
     """
 
+    mode: str
     judge_model: str
     prices_of: str
     price: ModelPrice | None
@@ -79,42 +153,93 @@ class JudgingEstimate:
     workloads: Mapping[str, Workload]
     assumed_responses: int
     is_free: bool
+    observation: Observation | None
+    month: Bill
+    budget: Budget | None
 
-    def total_usd(self, hit_rate: float | None) -> float | None:
-        """Return what all dimensions cost together; None without prices."""
+    @property
+    def observed_hit_rate(self) -> float | None:
+        """The share of cache hits so far; None if nobody knows."""
+        return self.observation.cache_hit_rate if self.observation else None
+
+    def usd(self, workload: Workload, hit_rate: float | None) -> float | None:
+        """Return what one of its workloads costs in batches; None without prices."""
         if self.is_free:
             return 0.0
         if self.price is None:
             return None
+        return workload.cost_usd(self.price, discount=self.batch_discount, hit_rate=hit_rate)
+
+    def total_usd(self, hit_rate: float | None) -> float | None:
+        """Return what all dimensions cost together; None without prices."""
+        dollars = [self.usd(workload, hit_rate) for workload in self.workloads.values()]
+        known = [amount for amount in dollars if amount is not None]
+        return sum(known) if len(known) == len(dollars) else None
+
+    @property
+    def to_ask(self) -> int:
+        """Requests that are still to be sent."""
+        return sum(workload.to_ask for workload in self.workloads.values())
+
+    @property
+    def planned_usd(self) -> float | None:
+        """The most that it may cost: no request finds its prefix in the cache. None if unknown."""
+        if self.is_free or not self.to_ask:
+            return 0.0
+        if self.price is None:
+            return None
         return sum(
-            workload.cost_usd(self.price, batch_discount=self.batch_discount, hit_rate=hit_rate)
+            workload.dearest_usd(self.price, discount=self.batch_discount)
             for workload in self.workloads.values()
+        )
+
+    @property
+    def budget_problem(self) -> str | None:
+        """Why the budget does not allow it; None if it does, or there is none."""
+        if self.budget is None:
+            return None
+        return self.budget.problem(
+            self.planned_usd, what=f"judging the {self.mode} by {self.judge_model}"
         )
 
 
 def measure_workload(
     requests: Sequence[JudgeRequest],
     *,
-    answered_keys: Collection[str],
+    find_answered: Callable[[Iterable[str]], AbstractSet[str]],
+    under_way: AbstractSet[str] = frozenset(),
+    identical: int = 0,
     tokens_per_reply: float = ASSUMED_OUTPUT_TOKENS,
 ) -> Workload:
-    """Count what a list of requests would take.
+    """Count what a list of requests would take; each is looked at once, and its key is kept.
 
     Args:
-        requests: Both presentations of every pair.
-        answered_keys: Keys of requests that the ledger has a final reply to.
+        requests: Both presentations of every pair that is to be asked.
+        find_answered: Returns those of some keys that need not be asked again.
+        under_way: Keys of requests that were sent and will be collected.
+        identical: Presentations of the pairs that are settled without asking.
         tokens_per_reply: Tokens of one reply.
     """
-    by_key = {request.request_key: request for request in requests}
-    to_ask = [request for key, request in by_key.items() if key not in answered_keys]
-    prefix = requests[0].params["system"][0]["text"] if requests else ""
+    message_tokens: dict[str, int] = {}
+    presentations, prefix = 0, ""
+    for request in requests:
+        if not presentations:
+            prefix = request.params["system"][0]["text"]
+        presentations += 1
+        message_tokens[request.request_key] = _tokens(request.params["messages"][0]["content"])
+    answered = find_answered(message_tokens.keys()) & message_tokens.keys()
+    sent = (under_way & message_tokens.keys()) - answered
+    all_tokens = sum(message_tokens.values())
     return Workload(
-        presentations=len(requests),
-        distinct=len(by_key),
-        answered=len(by_key) - len(to_ask),
+        presentations=presentations + identical,
+        identical=identical,
+        distinct=len(message_tokens),
+        answered=len(answered),
+        under_way=len(sent),
         prefix_tokens=_tokens(prefix),
-        message_tokens=sum(_tokens(request.params["messages"][0]["content"]) for request in to_ask),
-        output_tokens=round(len(to_ask) * tokens_per_reply),
+        message_tokens=all_tokens - sum(message_tokens[key] for key in answered | sent),
+        distinct_message_tokens=all_tokens,
+        tokens_per_reply=tokens_per_reply,
     )
 
 

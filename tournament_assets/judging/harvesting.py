@@ -1,92 +1,174 @@
 """Reading the results of an ended batch into the ledger, without losing a row that was read."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 
-from tournament_assets.judging.records import JudgingLedger, SubmittedBatch
+from tournament_assets.judging.records import SubmittedBatch
 from tournament_assets.judging.requests import request_key_of
-from tournament_assets.judging.service import BatchService, ReplyRow
-from tournament_assets.tournament.errors import JudgeError
+from tournament_assets.judging.service import ReplyRow
+from tournament_assets.judging.sessions import JudgingSession
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 _CHUNK = 500
-_PERMANENT_ERRORS = frozenset({"invalid_request_error", "request_too_large"})
+_INVALID_ERRORS = frozenset({"invalid_request_error", "request_too_large"})
+_FATAL_ERRORS = frozenset(
+    {"authentication_error", "billing_error", "not_found_error", "permission_error"}
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Harvested:
-    """Rows that are in the ledger now.
+def is_final(row: ReplyRow) -> bool:
+    """Whether a row settles its request: a reply, or an error that would come again."""
+    return row.result_type == "succeeded" or (
+        row.result_type == "errored" and row.error_type in _INVALID_ERRORS
+    )
+
+
+@dataclass(slots=True)
+class _Harvest:
+    """What the readings of a batch's results have brought so far.
 
     Attributes:
-        final: Rows that settle their request.
-        failed: Rows of requests that may be asked again.
+        seen: Requests of the batch that had a row.
+        foreign: Rows that are not of this batch.
+        results: Rows by type and error.
+        messages: What the service said about each kind of error.
     """
 
-    final: int
-    failed: int
+    seen: set[str] = field(default_factory=set)
+    foreign: set[str] = field(default_factory=set)
+    results: Counter[tuple[str, str | None]] = field(default_factory=Counter)
+    messages: dict[str, str] = field(default_factory=dict)
 
 
-def harvest_batch(
-    batch: SubmittedBatch, *, ledger: JudgingLedger, service: BatchService
-) -> Iterator[Harvested]:
-    """Read an ended batch's rows into the ledger, part by part.
+def harvest_batch(session: JudgingSession, batch: SubmittedBatch) -> None:
+    """Read an ended batch's rows into the ledger and close it.
 
     Rows that were read before a stream broke are written down all the same. A stream that ends
-    early looks like a short one, so the requests that were answered are counted.
-
-    Args:
-        batch: What was submitted.
-        ledger: Where the rows go.
-        service: Where they come from.
-
-    Yields:
-        What each part brought.
+    early looks like a short one, so the requests that were answered are compared with what was
+    submitted, and the results are read again until every request has a row. One that has none in
+    several whole readings counts as failed.
 
     Raises:
-        JudgeError: If the stream broke, was short, or held a row that is not of this batch; the
-            batch stays open, so that the next run reads it again instead of paying again.
+        JudgeError: If the results cannot be read, or every request failed in a way that asking
+            again cannot mend.
     """
-    stream = service.iterate_results(batch.batch_id)
-    answered: set[str] = set()
-    broken: JudgeError | None = None
-    while broken is None:
-        part: list[tuple[str, ReplyRow]] = []
-        try:
-            for row in stream:
-                part.append((_own_key(row, batch), row))
-                if len(part) == _CHUNK:
-                    break
-        except JudgeError as error:
-            broken = error
-        if not part:
+    keys = session.ledger.batch_keys(batch.nonce)
+    harvest = _Harvest()
+    waits = session.waits()
+    for _ in range(session.policy.max_readings):
+        broken = _read_results(session, batch, keys, harvest)
+        if harvest.seen == keys:
             break
-        final = [(key, row) for key, row in part if _is_final(row)]
-        failed = [(key, row) for key, row in part if not _is_final(row)]
-        ledger.record_rows(batch.nonce, final)
-        ledger.record_failures(batch.nonce, failed)
-        answered.update(key for key, _ in part)
-        yield Harvested(final=len(final), failed=len(failed))
-    if broken is not None:
-        raise broken
-    if len(answered) < batch.n_requests:
-        raise JudgeError(
-            f"batch {batch.batch_id} has ended and returned results for {len(answered)} of its "
-            f"{batch.n_requests} requests; expected one each; what came is in the ledger and the "
-            "batch is kept: run again to read it again"
+        reason = str(broken) if broken is not None else "the results ended early"
+        session.progress.note(
+            f"batch {batch.batch_id} gave {len(harvest.seen)} of {len(keys)} results ({reason}); "
+            "reading them again"
         )
-
-
-def _own_key(row: ReplyRow, batch: SubmittedBatch) -> str:
-    key = request_key_of(row.custom_id, nonce=batch.nonce)
-    if key is None:
-        raise JudgeError(
-            f"batch {batch.batch_id} returned a row named {row.custom_id!r}; "
-            f"expected only rows of this batch, named {batch.nonce}-…; the batch is kept and "
-            "nothing more of it is used; look it up at the judging service"
+        waits.sleep()
+    else:
+        if broken is not None:
+            raise broken
+        _record_missing(session, batch, sorted(keys - harvest.seen))
+    if harvest.foreign:
+        session.progress.note(
+            f"batch {batch.batch_id} returned {len(harvest.foreign)} rows of requests that it was "
+            "not given; they are not used"
         )
-    return key
+    session.ledger.record_closed(batch.nonce, state="harvested")
+    _stop_if_hopeless(session, batch, harvest)
 
 
-def _is_final(row: ReplyRow) -> bool:
-    return row.result_type == "succeeded" or (
-        row.result_type == "errored" and row.error_type in _PERMANENT_ERRORS
+def _read_results(
+    session: JudgingSession, batch: SubmittedBatch, keys: set[str], harvest: _Harvest
+) -> JudgeError | None:
+    """Read the results as far as they can be read; return why that ended early, if it is known."""
+    stream = session.service.iterate_results(batch.batch_id)
+    while True:
+        part: list[tuple[str, ReplyRow]] = []
+        broken: JudgeError | None = None
+        try:
+            for row in islice(stream, _CHUNK):
+                key = request_key_of(row.custom_id, nonce=batch.nonce) or ""
+                part.append((key, row))
+        except JudgeError as error:
+            if error.failure is not JudgeFailure.PASSING:
+                raise
+            broken = error
+        wanted = keys - harvest.seen
+        fresh = {key: row for key, row in reversed(part) if key in wanted}
+        harvest.foreign.update(row.custom_id for key, row in part if key not in keys)
+        _record(session, batch.nonce, harvest, list(reversed(fresh.items())))
+        if broken is not None or len(part) < _CHUNK:
+            return broken
+
+
+def _record(
+    session: JudgingSession,
+    nonce: str,
+    harvest: _Harvest,
+    part: Sequence[tuple[str, ReplyRow]],
+) -> None:
+    for key, row in part:
+        harvest.seen.add(key)
+        harvest.results[row.result_type, row.error_type] += 1
+        if row.error_type is not None:
+            harvest.messages.setdefault(row.error_type, row.error_message or "nothing")
+    record_part(
+        session,
+        nonce,
+        final=[(key, row) for key, row in part if is_final(row)],
+        failed=[(key, row) for key, row in part if not is_final(row)],
     )
+
+
+def record_part(
+    session: JudgingSession,
+    nonce: str,
+    *,
+    final: Sequence[tuple[str, ReplyRow]],
+    failed: Sequence[tuple[str, ReplyRow]],
+) -> None:
+    """Write down some rows and count them."""
+    tally = session.tally
+    if final:
+        tally.paid_twice += session.ledger.record_rows(nonce, final)
+    if failed:
+        session.ledger.record_failures(nonce, failed)
+    tally.harvested += len(final)
+    tally.failed += len(failed)
+    tally.answered = min(tally.answered + len(final), tally.total)
+    session.progress.advance(tally.answered, tally.total)
+
+
+def _record_missing(session: JudgingSession, batch: SubmittedBatch, missing: list[str]) -> None:
+    session.progress.note(
+        f"batch {batch.batch_id} has ended without a result for {len(missing)} of its requests; "
+        "they are asked again"
+    )
+    row = ReplyRow("", "missing", None, None, None, None, None, None, "{}")
+    session.ledger.record_failures(batch.nonce, [(key, row) for key in missing])
+    session.tally.failed += len(missing)
+
+
+def _stop_if_hopeless(session: JudgingSession, batch: SubmittedBatch, harvest: _Harvest) -> None:
+    by_error: Counter[str] = Counter()
+    for (_, error_type), count in harvest.results.items():
+        by_error[error_type or ""] += count
+    for error_type in sorted(_FATAL_ERRORS & by_error.keys()):
+        raise JudgeError(
+            f"{by_error[error_type]} requests of batch {batch.batch_id} failed with {error_type}: "
+            f"{harvest.messages[error_type]}; check ANTHROPIC_API_KEY, the account's credit and "
+            "the judge model, and run again: what was answered is kept",
+            failure=JudgeFailure.FATAL,
+        )
+    invalid = sum(by_error[error_type] for error_type in _INVALID_ERRORS)
+    if invalid and invalid == by_error.total() == session.tally.harvested:
+        said = next(harvest.messages[name] for name in sorted(_INVALID_ERRORS & by_error.keys()))
+        raise JudgeError(
+            f"the judge refused every request of batch {batch.batch_id} as invalid: {said}; "
+            "nothing more is sent; correct judge.max_tokens or the judge model, or, if the "
+            "service was at fault, ask again with `tournament rejudge`",
+            failure=JudgeFailure.INVALID,
+        )

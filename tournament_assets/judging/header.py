@@ -4,7 +4,9 @@ Any change to this text, down to a single space, changes every request key: noth
 under the old text is reused, and every pair is judged, and paid for, anew.
 """
 
-JUDGE_HEADER: str = """\
+from tournament_assets.judging.structured import ReplyFormat
+
+_INSTRUCTIONS = """\
 You are the judge in a blind comparison of two written responses to the same medical prompt.
 You compare them on one quality only, the dimension, which the rubric after these
 instructions defines. You are not told who or what wrote the responses. Your verdict is a
@@ -87,6 +89,9 @@ HOW TO WORK
 
 HOW TO REPLY
 
+"""
+
+_ANSWER_ON_A_LINE = """\
 Write at most about 150 words of reasoning: what each response does under the rubric, and
 which difference decides. Then write, as the last line and alone on it, exactly one of these
 three:
@@ -100,5 +105,31 @@ neither is. Write that line bare, without bold type, quotation marks or a full s
 nothing after it. The word VERDICT followed by a colon appears nowhere else in your reply,
 not even in a quotation. Always give a verdict, however poor both responses are.
 
+"""
+
+_ANSWER_IN_JSON = """\
+Write one JSON object and nothing else: no text before or after it, and no code fence around
+it. It has exactly these two keys, in this order:
+
+"reasoning": a text of at most about 150 words: what each response does under the rubric,
+and which difference decides
+"verdict": exactly one of "A", "B" and "TIE"
+
+A says that response A is the better on this dimension, B that response B is, TIE that
+neither is. Always give a verdict, however poor both responses are.
+
+"""
+
+_RUBRIC_FOLLOWS = """\
 The rubric for the one dimension you are to judge follows.
 """
+
+JUDGE_HEADER: str = _INSTRUCTIONS + _ANSWER_ON_A_LINE + _RUBRIC_FOLLOWS
+"""The instructions to a judge that writes its verdict on the last line."""
+
+
+def judge_header(reply_format: ReplyFormat = "line") -> str:
+    """Return the instructions to a judge that answers in a format; they differ in nothing else."""
+    if reply_format == "json_schema":
+        return _INSTRUCTIONS + _ANSWER_IN_JSON + _RUBRIC_FOLLOWS
+    return JUDGE_HEADER

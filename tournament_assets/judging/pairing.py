@@ -113,3 +113,18 @@ def filter_pairs_for_dimension(
             have none.
     """
     return [pair for pair in pairs if not needs_gold_answer or pair.gold_answer is not None]
+
+
+def split_identical(
+    pairs: Iterable[PairToJudge],
+) -> tuple[list[PairToJudge], list[PairToJudge]]:
+    """Part the pairs that are to be asked from those whose two responses are the same text.
+
+    Returns:
+        The pairs to ask, and the identical ones, each in the order they came.
+    """
+    to_ask: list[PairToJudge] = []
+    identical: list[PairToJudge] = []
+    for pair in pairs:
+        (identical if pair.response_a == pair.response_b else to_ask).append(pair)
+    return to_ask, identical

@@ -2,25 +2,39 @@
 
 import re
 
+from tournament_assets.judging.structured import (
+    ReplyFormat,
+    opens_an_object,
+    parse_structured_verdict,
+)
 from tournament_assets.tournament.errors import VerdictParseError
 from tournament_assets.tournament.verdicts import Verdict
 
-_MARKDOWN = "*_`#> "
-_VERDICT_LINE = re.compile(r"^VERDICT\s*:\s*(?P<verdict>.+)$", re.IGNORECASE)
+# Only these end a line. `str.splitlines` would also cut at U+2028, a form feed and others, and a
+# response that the judge quotes could then put a verdict on a line of its own.
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_BLANK = " \t"
+_MARKS = r"[*_`#> \t]*"
+# ASCII: otherwise the case-blind match takes a dotless i (U+0131) for the I of TIE.
+_VERDICT_LINE = re.compile(
+    rf"{_MARKS}VERDICT{_MARKS}:{_MARKS}(?P<verdict>A|B|TIE){_MARKS}", re.ASCII | re.IGNORECASE
+)
 _VERDICTS = {"A": Verdict.A, "B": Verdict.B, "TIE": Verdict.TIE}
 _EXPECTED = "expected 'VERDICT: A', 'VERDICT: B' or 'VERDICT: TIE' alone on the last line"
 
 
 def parse_verdict(reply: str) -> Verdict:
-    """Read the verdict from the last non-empty line of a reply.
+    r"""Read the verdict from the last non-empty line of a reply.
 
-    Upper and lower case are alike and Markdown emphasis around the line is ignored. Nothing else
-    is: no text behind the verdict, no verdict elsewhere that says something different.
+    ASCII letters count in either case, and blanks and Markdown marks around the parts of the line
+    are ignored. Nothing else is: no text behind the verdict, no letter that only looks like one of
+    these, no verdict line elsewhere that says something different. Lines end in `\n`, `\r\n` or
+    `\r`.
 
     Raises:
         VerdictParseError: If the last line is no verdict, or the reply holds two different ones.
     """
-    lines = [line.strip() for line in reply.splitlines() if line.strip()]
+    lines = [line for line in _LINE_END.split(reply) if line.strip(_BLANK)]
     if not lines:
         raise VerdictParseError(f"the judge's reply is empty; {_EXPECTED}")
     last = _verdict_of_line(lines[-1])
@@ -36,14 +50,16 @@ def parse_verdict(reply: str) -> Verdict:
 
 
 def _verdict_of_line(line: str) -> Verdict | None:
-    match = _VERDICT_LINE.match(line.strip(_MARKDOWN))
-    if match is None:
-        return None
-    return _VERDICTS.get(match["verdict"].strip(_MARKDOWN).upper())
+    match = _VERDICT_LINE.fullmatch(line)
+    return None if match is None else _VERDICTS[match["verdict"].upper()]
 
 
 def read_reply(
-    *, result_type: str, stop_reason: str | None, text: str | None
+    *,
+    result_type: str,
+    stop_reason: str | None,
+    text: str | None,
+    reply_format: ReplyFormat = "line",
 ) -> tuple[Verdict, str | None]:
     """Say what a result row means: a verdict, or why there is none.
 
@@ -51,24 +67,48 @@ def read_reply(
     to change its mind.
 
     Args:
-        result_type: The row's type; `pending` where there is no row yet.
+        result_type: The row's type; `pending` where there is no row yet, `identical` where there
+            was nothing to ask.
         stop_reason: Why the model stopped.
         text: What it wrote.
+        reply_format: How it was told to write its verdict. A reply that was to be a JSON object and
+            does not set out to be one is read by its last line: not every service knows schemas.
 
     Returns:
         The verdict or the reason for having none, and a sentence about the reason.
     """
-    if result_type == "pending":
-        return Verdict.PENDING, "there is no reply yet"
     if result_type != "succeeded":
-        return Verdict.PERMANENT, f"the request ended as {result_type!r}"
+        return _read_failure(result_type)
     if stop_reason == "refusal":
         return Verdict.REFUSED, "the judge declined to judge"
     if stop_reason == "model_context_window_exceeded":
         return Verdict.PERMANENT, "the request does not fit the judge's context window"
+    if stop_reason == "max_tokens":
+        return Verdict.UNREADABLE, "the reply was cut off at its token cap"
     if stop_reason != "end_turn":
-        return Verdict.UNREADABLE, f"the reply stopped for {stop_reason!r}"
+        return Verdict.UNREADABLE, f"the reply stopped for {stop_reason!r}, not by itself"
     try:
-        return parse_verdict(text or ""), None
+        return _parse(text or "", reply_format), None
     except VerdictParseError as error:
         return Verdict.UNREADABLE, str(error)
+
+
+def _read_failure(result_type: str) -> tuple[Verdict, str]:
+    if result_type == "identical":
+        return Verdict.TIE, "the two responses are identical; the judge was not asked"
+    if result_type == "pending":
+        return Verdict.PENDING, "there is no reply yet"
+    if result_type == "errored":
+        return Verdict.PERMANENT, f"the request ended as {result_type!r}"
+    return Verdict.PENDING, f"the request ended as {result_type!r}; it can be asked again"
+
+
+def _parse(text: str, reply_format: ReplyFormat) -> Verdict:
+    if reply_format == "json_schema" and opens_an_object(text):
+        return parse_structured_verdict(text)
+    return parse_verdict(text)
+
+
+def needs_second_question(verdict: Verdict) -> bool:
+    """Say whether a request is asked once more: its reply is paid for and says nothing."""
+    return verdict is Verdict.UNREADABLE

@@ -1,11 +1,13 @@
 """What judging costs, from the tokens that were billed and a dated list of prices."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tournament_assets.judging.service import TokenUsage
+from tournament_assets.judging.service import Channel, TokenUsage
 
 _TOKENS_PER_PRICE = 1_000_000
+_FREE_MODELS = "loopback"
+"""How the names of models begin that cost nothing; the config lets no served model bear one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,42 @@ class ModelPrice:
 
 
 @dataclass(frozen=True, slots=True)
+class Spending:
+    """What some replies of one model, sent one way, were billed.
+
+    Attributes:
+        judge_model: The model that was asked.
+        channel: How it was asked.
+        n_replies: How many replies; those that report no tokens are not among them.
+        n_cache_hits: Those among them that read their prefix from the cache.
+        n_cache_writes: Those that wrote it there.
+        usage: Their tokens.
+        is_waste: Whether they had been paid for before, in another batch.
+    """
+
+    judge_model: str
+    channel: Channel
+    n_replies: int
+    n_cache_hits: int
+    n_cache_writes: int
+    usage: TokenUsage
+    is_waste: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What some spending comes to.
+
+    Attributes:
+        usd: US dollars, without the models that have no price.
+        unpriced: Models that were billed and have no price.
+    """
+
+    usd: float
+    unpriced: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PriceList:
     """The prices of a day.
 
@@ -46,8 +84,8 @@ class PriceList:
     batch_discount: float
     models: Mapping[str, ModelPrice]
 
-    def batch_cost_usd(self, model: str, usage: TokenUsage) -> float | None:
-        """Return what a batch's tokens cost, in US dollars; None for a model without a price."""
+    def cost_usd(self, model: str, usage: TokenUsage, *, channel: Channel) -> float | None:
+        """Return what some tokens cost, in US dollars; None for a model without a price."""
         price = self.models.get(model)
         if price is None:
             return None
@@ -57,4 +95,32 @@ class PriceList:
             + usage.cache_creation_input_tokens * price.cache_write_1h
             + usage.cache_read_input_tokens * price.cache_read
         )
-        return dollars * self.batch_discount / _TOKENS_PER_PRICE
+        return dollars * self.discount(channel) / _TOKENS_PER_PRICE
+
+    def discount(self, channel: Channel) -> float:
+        """Return what every price is multiplied by: a direct message pays it in full."""
+        return self.batch_discount if channel == "batch" else 1.0
+
+    def add_up(self, spendings: Iterable[Spending]) -> Bill:
+        """Return what was spent, waste included; the loopback judge costs nothing."""
+        total = 0.0
+        unpriced: set[str] = set()
+        for spending in spendings:
+            if is_free_model(spending.judge_model):
+                continue
+            dollars = self.cost_usd(spending.judge_model, spending.usage, channel=spending.channel)
+            if dollars is None:
+                unpriced.add(spending.judge_model)
+            else:
+                total += dollars
+        return Bill(total, tuple(sorted(unpriced)))
+
+
+def is_free_model(judge_model: str) -> bool:
+    """Say whether a model costs nothing, as the loopback judge's do."""
+    return judge_model.startswith(_FREE_MODELS)
+
+
+def format_usd(dollars: float) -> str:
+    """Return an amount as people read it, with a hundredth of a cent where that matters."""
+    return f"${dollars:,.4f}" if 0 < dollars < 0.1 else f"${dollars:,.2f}"

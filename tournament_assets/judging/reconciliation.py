@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tournament_assets.judging.pairing import Presentation
 from tournament_assets.judging.parsing import read_reply
+from tournament_assets.judging.structured import ReplyFormat
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
 _UNSWAPPED = {Verdict.A: Outcome.A_WINS, Verdict.B: Outcome.B_WINS, Verdict.TIE: Outcome.TIE}
@@ -38,7 +39,9 @@ class PresentedReply:
         entrant_a: The pair's first entrant.
         entrant_b: The pair's second entrant.
         presentation: Whose response was shown as response A.
-        result_type: The result's type; `pending` where there is none yet.
+        asking: Which time of asking this is the reply to; 1 is the first.
+        result_type: The result's type; `pending` where there is none yet, `identical` where there
+            was nothing to ask.
         stop_reason: Why the judge stopped.
         text: What it wrote.
     """
@@ -48,6 +51,7 @@ class PresentedReply:
     entrant_a: str
     entrant_b: str
     presentation: Presentation
+    asking: int
     result_type: str
     stop_reason: str | None
     text: str | None
@@ -63,6 +67,8 @@ class SettledPair:
         verdict_ba: What the reply says where entrant_b's response was shown as A.
         reason_ab: Why the first reply holds no verdict, if so.
         reason_ba: Why the second reply holds no verdict, if so.
+        asking_ab: Which asking the first reply answers.
+        asking_ba: Which asking the second reply answers.
     """
 
     judgment: Judgment
@@ -70,34 +76,65 @@ class SettledPair:
     verdict_ba: Verdict
     reason_ab: str | None
     reason_ba: str | None
+    asking_ab: int
+    asking_ba: int
 
 
-def settle_pairs(replies: Iterable[PresentedReply]) -> list[SettledPair]:
-    """Read the two replies of every pair and settle it; the pairs keep their order.
+def settle_pairs(
+    replies: Iterable[PresentedReply], *, reply_format: ReplyFormat = "line"
+) -> list[SettledPair]:
+    """Read the replies to every pair and settle it; the pairs keep their order.
+
+    A presentation that was asked about more than once counts by its first reply that holds a
+    verdict, and by its last one if none does.
 
     Raises:
         KeyError: If a presentation of a pair is missing altogether; a reply that is still
             to come is a `pending` row, not a missing one.
     """
-    pairs: dict[tuple[str, str, str], dict[Presentation, PresentedReply]] = {}
-    for reply in replies:
+    pairs: dict[tuple[str, str, str], dict[Presentation, _Reading]] = {}
+    for reply in sorted(replies, key=lambda reply: reply.asking):
         pair = (reply.prompt_id, reply.entrant_a, reply.entrant_b)
-        pairs.setdefault(pair, {})[reply.presentation] = reply
+        presented = pairs.setdefault(pair, {})
+        earlier = presented.get(reply.presentation)
+        if earlier is None or not earlier.verdict.is_decided:
+            presented[reply.presentation] = _read(reply, reply_format)
     settled: list[SettledPair] = []
     for presented in pairs.values():
         first, second = presented[Presentation.AB], presented[Presentation.BA]
-        verdict_ab, reason_ab = _read(first)
-        verdict_ba, reason_ba = _read(second)
         judgment = Judgment(
-            prompt_id=first.prompt_id,
-            dimension=first.dimension,
-            entrant_a=first.entrant_a,
-            entrant_b=first.entrant_b,
-            outcome=reconcile_swap(verdict_ab, verdict_ba),
+            prompt_id=first.reply.prompt_id,
+            dimension=first.reply.dimension,
+            entrant_a=first.reply.entrant_a,
+            entrant_b=first.reply.entrant_b,
+            outcome=reconcile_swap(first.verdict, second.verdict),
         )
-        settled.append(SettledPair(judgment, verdict_ab, verdict_ba, reason_ab, reason_ba))
+        settled.append(
+            SettledPair(
+                judgment=judgment,
+                verdict_ab=first.verdict,
+                verdict_ba=second.verdict,
+                reason_ab=first.reason,
+                reason_ba=second.reason,
+                asking_ab=first.reply.asking,
+                asking_ba=second.reply.asking,
+            )
+        )
     return settled
 
 
-def _read(reply: PresentedReply) -> tuple[Verdict, str | None]:
-    return read_reply(result_type=reply.result_type, stop_reason=reply.stop_reason, text=reply.text)
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    reply: PresentedReply
+    verdict: Verdict
+    reason: str | None
+
+
+def _read(reply: PresentedReply, reply_format: ReplyFormat) -> _Reading:
+    verdict, reason = read_reply(
+        result_type=reply.result_type,
+        stop_reason=reply.stop_reason,
+        text=reply.text,
+        reply_format=reply_format,
+    )
+    return _Reading(reply, verdict, reason)

@@ -1,25 +1,63 @@
 """What the judging stage writes down, and the protocol of where: batches, replies, failures."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
-from tournament_assets.judging.service import ReplyRow
+from tournament_assets.judging.service import Channel, ReplyRow, TokenUsage
 
 
 @dataclass(frozen=True, slots=True)
 class JudgingScope:
-    """Whose work a batch is.
+    """Whose work a batch is: what only one process at a time may submit.
 
     Attributes:
         tournament_id: The tournament.
         mode: `pilot` or `headline`.
         dimension: The quality being judged.
+        purpose: `verdicts`, or what else is asked besides the tournament's own verdicts.
     """
 
     tournament_id: str
     mode: str
     dimension: str
+    purpose: str = "verdicts"
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to submit the work of a scope; it ends by itself unless it is renewed.
+
+    Attributes:
+        scope: What may be submitted.
+        token: Tells this holder from every other one.
+    """
+
+    scope: JudgingScope
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class BatchIntent:
+    """What is about to be sent.
+
+    Attributes:
+        nonce: Our own name for it, part of every custom id in it.
+        judge_model: The model that is asked.
+        asking: 1 for the first question, 2 for the second one after an unreadable reply, and so on.
+        channel: How it is sent.
+        begun_at: When it is about to be sent.
+        request_keys: What is asked.
+    """
+
+    nonce: str
+    judge_model: str
+    asking: int
+    channel: Channel
+    begun_at: datetime
+    request_keys: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +66,19 @@ class OpenBatch:
 
     Attributes:
         nonce: Our own name for it, part of every custom id in it.
-        batch_id: The provider's name; None if the process died before it was written down.
+        batch_id: The provider's name; None if nobody wrote it down.
         n_requests: How many requests it holds.
+        begun_at: When its intent was written down.
+        channel: How it was sent.
+        judge_model: The model that is asked.
     """
 
     nonce: str
     batch_id: str | None
     n_requests: int
+    begun_at: datetime
+    channel: Channel
+    judge_model: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,33 +88,92 @@ class SubmittedBatch:
     Attributes:
         nonce: Our own name for it, part of every custom id in it.
         batch_id: The provider's name.
-        n_requests: How many requests it holds.
+        begun_at: When its intent was written down.
     """
 
     nonce: str
     batch_id: str
-    n_requests: int
+    begun_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReply:
+    """A judge's final reply, as the ledger holds it.
+
+    Attributes:
+        request_key: SHA-256 of the request it answers.
+        asking: Which time of asking it answers; 1 is the first.
+        channel: How the request was sent.
+        result_type: `succeeded`, or `errored` for a request that can never succeed.
+        stop_reason: Why the model stopped.
+        text: What it wrote.
+        error_type: The provider's name of the error.
+        model: The model that replied.
+        usage: Tokens billed; None where the provider reported none.
+        received_at: When it was written down.
+    """
+
+    request_key: str
+    asking: int
+    channel: Channel
+    result_type: str
+    stop_reason: str | None
+    text: str | None
+    error_type: str | None
+    model: str | None
+    usage: TokenUsage | None
+    received_at: datetime
 
 
 class JudgingLedger(Protocol):
     """Where paid work is written down."""
 
-    def answered_keys(self, request_keys: Iterable[str]) -> set[str]:
-        """Return those keys that have a final reply."""
+    def acquire_lease(self, scope: JudgingScope) -> Lease | str:
+        """Return the right to submit a scope's work, or who has it now."""
+
+    def renew_lease(self, lease: Lease) -> bool:
+        """Keep a lease for another while; False if it went to somebody else."""
+
+    def release_lease(self, lease: Lease) -> None:
+        """Give a lease back."""
+
+    def answered_keys(self, request_keys: Iterable[str], *, asking: int = 1) -> set[str]:
+        """Return those keys that have a final reply to that asking."""
+
+    def iterate_replies(self, request_keys: Iterable[str]) -> Iterator[StoredReply]:
+        """Yield the final replies there are, by key and then by asking."""
+
+    def failed_keys(self, request_keys: Iterable[str]) -> dict[str, str]:
+        """Return how requests failed last, by key: the result's type or the error's.
+
+        A request may have been answered since.
+        """
 
     def open_batches(self, scope: JudgingScope) -> list[OpenBatch]:
         """Return the scope's batches that were begun and not closed, oldest first."""
 
-    def record_intent(
-        self, scope: JudgingScope, nonce: str, judge_model: str, request_keys: Sequence[str]
-    ) -> None:
-        """Write down that a batch is about to be created."""
+    def batch_keys(self, nonce: str) -> set[str]:
+        """Return the keys of the requests that a batch was to hold."""
+
+    def known_batch_ids(self, batch_ids: AbstractSet[str]) -> set[str]:
+        """Return those provider's names that belong to a batch written down already."""
+
+    def record_intent(self, lease: Lease, intent: BatchIntent) -> None:
+        """Write down that a batch is about to be created.
+
+        Raises:
+            JudgeError: If the lease went to somebody else; nothing is written then.
+        """
 
     def record_created(self, nonce: str, batch_id: str) -> None:
         """Write down the provider's name of a batch."""
 
-    def record_rows(self, nonce: str, final: Sequence[tuple[str, ReplyRow]]) -> None:
-        """Keep final replies, by request key; the first one of a key stays."""
+    def record_rows(self, nonce: str, final: Sequence[tuple[str, ReplyRow]]) -> int:
+        """Keep final replies, by request key; the first one of a key and asking stays.
+
+        Returns:
+            How many of them had been paid for before, in another batch.
+        """
 
     def record_failures(self, nonce: str, failed: Sequence[tuple[str, ReplyRow]]) -> None:
         """Note requests that got no reply this time and may be asked again."""

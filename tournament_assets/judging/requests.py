@@ -6,15 +6,15 @@ with the same prompt and the same two responses are one request, asked and paid 
 """
 
 import base64
-import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, overload
 
-from tournament_assets.judging.header import JUDGE_HEADER
+from tournament_assets.judging.header import judge_header
 from tournament_assets.judging.pairing import PRESENTATIONS, PairToJudge, Presentation
-from tournament_assets.tournament.fingerprints import fingerprint, short
+from tournament_assets.judging.structured import ReplyFormat, output_config
+from tournament_assets.tournament.fingerprints import canonical_json, fingerprint, short
 from tournament_assets.tournament.prompts import CURATED_SOURCE
 from tournament_assets.tournament.rubrics import Rubric
 
@@ -31,12 +31,14 @@ class RequestSettings:
         max_tokens: The most tokens of its reply.
         shows_gold_answer: Show the gold answer, where there is one.
         shows_expected_behavior: Show a curated prompt's expected behaviour.
+        reply_format: How the judge writes its verdict.
     """
 
     judge_model: str
     max_tokens: int
     shows_gold_answer: bool
     shows_expected_behavior: bool
+    reply_format: ReplyFormat = "line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +62,12 @@ class JudgeRequest:
     params: Mapping[str, Any]
 
 
-def build_system_message(rubric: Rubric) -> str:
+def build_system_message(rubric: Rubric, reply_format: ReplyFormat = "line") -> str:
     """Compose the system prefix: the fixed header, then the whole rubric.
 
     It is byte-identical over a batch, so that every request can read it from the cache.
     """
-    return f"{JUDGE_HEADER.strip()}\n\n{rubric.text}\n"
+    return f"{judge_header(reply_format).strip()}\n\n{rubric.text}\n"
 
 
 def build_user_message(
@@ -103,38 +105,92 @@ def _printable(text: str) -> str:
     return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+class JudgeRequests(Sequence[JudgeRequest]):
+    """Both presentations of every pair, in the order of the pairs, each built when it is looked at.
+
+    A tournament of forty entrants asks 600,000 questions of several kilobytes: what is kept is the
+    pairs, whose texts are shared, and the keys.
+
+    Args:
+        pairs: The pairs.
+        rubric: What they are judged by.
+        settings: What a request holds besides.
+    """
+
+    def __init__(
+        self, pairs: Sequence[PairToJudge], rubric: Rubric, settings: RequestSettings
+    ) -> None:
+        self._pairs = pairs
+        self._settings = settings
+        self._system = [
+            {
+                "type": "text",
+                "text": build_system_message(rubric, settings.reply_format),
+                "cache_control": {"type": "ephemeral", "ttl": "1h"},
+            }
+        ]
+        self._keys: dict[int, str] = {}
+
+    def __len__(self) -> int:
+        return len(PRESENTATIONS) * len(self._pairs)
+
+    @overload
+    def __getitem__(self, index: int) -> JudgeRequest: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[JudgeRequest]: ...
+
+    def __getitem__(self, index: int | slice) -> JudgeRequest | list[JudgeRequest]:
+        positions = range(len(self))[index]
+        if isinstance(positions, range):
+            return [self._build(position) for position in positions]
+        return self._build(positions)
+
+    def _build(self, position: int) -> JudgeRequest:
+        pair = self._pairs[position // len(PRESENTATIONS)]
+        presentation = PRESENTATIONS[position % len(PRESENTATIONS)]
+        settings = self._settings
+        message = build_user_message(pair, presentation, settings)
+        params: dict[str, Any] = {
+            "model": settings.judge_model,
+            "max_tokens": settings.max_tokens,
+            "system": self._system,
+            "messages": [{"role": "user", "content": message}],
+        }
+        if settings.reply_format == "json_schema":
+            params["output_config"] = output_config()
+        key = self._keys.get(position)
+        if key is None:
+            key = self._keys[position] = fingerprint(params)
+        return JudgeRequest(
+            request_key=key,
+            prompt_id=pair.prompt_id,
+            entrant_a=pair.entrant_a,
+            entrant_b=pair.entrant_b,
+            presentation=presentation,
+            params=params,
+        )
+
+
 def build_requests(
     pairs: Sequence[PairToJudge], rubric: Rubric, settings: RequestSettings
-) -> list[JudgeRequest]:
-    """Build both presentations of every pair, in the order of the pairs."""
-    system = [
-        {
-            "type": "text",
-            "text": build_system_message(rubric),
-            "cache_control": {"type": "ephemeral", "ttl": "1h"},
-        }
-    ]
-    requests: list[JudgeRequest] = []
-    for pair in pairs:
-        for presentation in PRESENTATIONS:
-            message = build_user_message(pair, presentation, settings)
-            params = {
-                "model": settings.judge_model,
-                "max_tokens": settings.max_tokens,
-                "system": system,
-                "messages": [{"role": "user", "content": message}],
-            }
-            requests.append(
-                JudgeRequest(
-                    request_key=fingerprint(params),
-                    prompt_id=pair.prompt_id,
-                    entrant_a=pair.entrant_a,
-                    entrant_b=pair.entrant_b,
-                    presentation=presentation,
-                    params=params,
-                )
-            )
-    return requests
+) -> JudgeRequests:
+    """Return both presentations of every pair, in the order of the pairs."""
+    return JudgeRequests(pairs, rubric, settings)
+
+
+def ask_again(request: JudgeRequest, *, repetition: int) -> JudgeRequest:
+    """Return the same question under another key, so that its reply is kept apart from the first.
+
+    What the judge sees is the same to the byte; for measuring whether it repeats itself.
+    """
+    return replace(request, request_key=fingerprint([request.request_key, "retest", repetition]))
+
+
+def with_larger_cap(request: JudgeRequest) -> JudgeRequest:
+    """Return the same question with room for twice as long a reply; it keeps its key."""
+    params = {**request.params, "max_tokens": 2 * request.params["max_tokens"]}
+    return replace(request, params=params)
 
 
 def derive_cache_key(request: JudgeRequest) -> str:
@@ -167,4 +223,4 @@ def request_key_of(name: str, *, nonce: str) -> str | None:
 
 def serialised_size(request: JudgeRequest) -> int:
     """Bytes of a request as it travels, for cutting batches."""
-    return len(json.dumps(request.params, ensure_ascii=False).encode()) + 100
+    return len(canonical_json(request.params).encode()) + 100

@@ -4,9 +4,13 @@ The classes hold what a service said, not what it means: a reply's text is parse
 classified, elsewhere.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+Channel = Literal["batch", "direct"]
+"""How a request is sent: a batch costs half, a direct message is answered at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,28 @@ class BatchStatus:
     errored: int
     canceled: int
     expired: int
+
+    @property
+    def n_requests(self) -> int:
+        """How many requests the batch holds."""
+        return self.processing + self.succeeded + self.errored + self.canceled + self.expired
+
+
+@dataclass(frozen=True, slots=True)
+class BatchListing:
+    """A batch as the service's list shows it: nothing in it says whose it is.
+
+    Attributes:
+        batch_id: The service's name for the batch.
+        created_at: When the service accepted it; None if it does not say.
+        has_ended: Whether every request has a result.
+        n_requests: How many requests it holds.
+    """
+
+    batch_id: str
+    created_at: datetime | None
+    has_ended: bool
+    n_requests: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +126,25 @@ class ReplyRow:
 
 
 class BatchService(Protocol):
-    """A service that judges requests in batches."""
+    """A service that judges requests in batches, and single ones at once.
 
-    def create_batch(self, requests: Sequence[SubmittedRequest]) -> BatchStatus:
+    Every `JudgeError` says by its `failure` what it means for what is done next.
+    """
+
+    def create_batch(self, requests: Iterable[SubmittedRequest]) -> BatchStatus:
         """Submit a batch, once.
 
         Raises:
-            JudgeError: If the service did not confirm the batch; it may have accepted it
-                nevertheless, so that the caller must look before submitting again.
+            JudgeError: If the service did not confirm the batch. Where the failure is ambiguous
+                it may have accepted it nevertheless: look before submitting again.
+        """
+        ...
+
+    def list_batches(self) -> Iterator[BatchListing]:
+        """Yield the batches this key can see, the newest first.
+
+        Raises:
+            JudgeError: If the service did not say.
         """
         ...
 
@@ -128,6 +165,14 @@ class BatchService(Protocol):
         Raises:
             JudgeError: If there are no results to be had, or, after every row that could be read,
                 if some could not.
+        """
+        ...
+
+    def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
+        """Send one request outside any batch, once, and wait for its reply.
+
+        Raises:
+            JudgeError: If no reply came. Where the failure is ambiguous one may have been paid for.
         """
         ...
 

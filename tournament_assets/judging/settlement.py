@@ -5,74 +5,58 @@ The order of writes is what makes paid work safe: the intent is in the ledger be
 created, the batch's id right after, every row as it is read, and the close comes last.
 """
 
-import secrets
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from types import MappingProxyType
 
-from tournament_assets.judging.harvesting import harvest_batch
-from tournament_assets.judging.records import JudgingLedger, JudgingScope, SubmittedBatch
-from tournament_assets.judging.requests import JudgeRequest, custom_id, serialised_size
-from tournament_assets.judging.service import BatchService, SubmittedRequest
-from tournament_assets.tournament.errors import JudgeError
+from tournament_assets.judging.adoption import adopt_batch
+from tournament_assets.judging.collecting import collect_batches, give_up, harvest_ended
+from tournament_assets.judging.direct import ask_directly
+from tournament_assets.judging.leasing import hold_lease
+from tournament_assets.judging.records import (
+    JudgingLedger,
+    JudgingScope,
+    OpenBatch,
+    StoredReply,
+    SubmittedBatch,
+)
+from tournament_assets.judging.remaining import WorkLeft, find_work_left
+from tournament_assets.judging.requests import JudgeRequest
+from tournament_assets.judging.selections import Selection
+from tournament_assets.judging.service import BatchService, Channel
+from tournament_assets.judging.sessions import (
+    Approval,
+    JudgingProgress,
+    JudgingSession,
+    Tally,
+    WaitingPolicy,
+)
+from tournament_assets.judging.structured import ReplyFormat
+from tournament_assets.judging.submission import create_batches, cut_batches
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
-MAX_BATCH_REQUESTS = 100_000
-MAX_BATCH_BYTES = 250_000_000  # the provider's limit is 256 MB; the rest is for the envelope
+_FIRST, _SECOND = 1, 2
 
 
-class JudgingProgress(Protocol):
-    """Who wants to know how far the judging is."""
-
-    def note(self, message: str) -> None:
-        """Say what is happening."""
-
-    def advance(self, done: int, total: int) -> None:
-        """Say how many of the requests are answered."""
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingPolicy:
-    """How batches are waited for.
-
-    Attributes:
-        poll_initial_seconds: Wait before the second look; it doubles from look to look.
-        poll_max_seconds: The longest wait between two looks.
-        deadline_seconds: How long to wait for one batch.
-        prewarm_wait_seconds: How long to wait for a pre-warm batch; None sends none.
-        sleep: Waits that many seconds.
-        monotonic: Seconds on a clock that never goes back.
-    """
-
-    poll_initial_seconds: float
-    poll_max_seconds: float
-    deadline_seconds: float
-    prewarm_wait_seconds: float | None = None
-    sleep: Callable[[float], None] = time.sleep
-    monotonic: Callable[[], float] = time.monotonic
+def _approve_anything(_requests: Sequence[JudgeRequest], _channel: Channel) -> None:
+    """Let everything pass: there is no budget."""
 
 
 @dataclass(frozen=True, slots=True)
-class SettlementReport:
-    """What one settlement did.
+class JudgingOptions:
+    """How a settlement goes about its work.
 
     Attributes:
-        planned: Distinct requests that were wanted.
-        already_answered: Those whose reply the ledger already held at the start.
-        submitted: Requests sent to the judge now.
-        harvested: Replies read now, from new batches and from resumed ones.
-        failed: Requests that came back without a reply.
-        batches: Batches created now.
-        resumed: Batches of an earlier run that were taken up again.
+        policy: How long is waited for what.
+        approve: Asked before anything is sent.
+        may_pay_again: Whether requests whose results are lost may be asked again.
+        reply_format: How the judge writes its verdict.
     """
 
-    planned: int
-    already_answered: int
-    submitted: int
-    harvested: int
-    failed: int
-    batches: int
-    resumed: int
+    policy: WaitingPolicy
+    approve: Approval = _approve_anything
+    may_pay_again: bool = False
+    reply_format: ReplyFormat = "line"
 
 
 def settle_requests(
@@ -81,150 +65,166 @@ def settle_requests(
     scope: JudgingScope,
     ledger: JudgingLedger,
     service: BatchService,
-    policy: WaitingPolicy,
     progress: JudgingProgress,
-) -> SettlementReport:
+    options: JudgingOptions,
+) -> Tally:
     """Ask for every reply that the ledger does not hold yet, and wait for it.
 
-    A request that two pairs share is asked once. What comes back as a passing failure stays
-    unanswered and is asked again by the next run.
+    A request that two pairs share is asked once. One that failed in passing is asked again in a
+    few more batches, then by itself; one whose reply holds no verdict is asked once more. What
+    still has no reply then is asked again by the next run.
+
+    Args:
+        requests: What is wanted; each is built when it is looked at, several times.
+        scope: Whose work it is.
+        ledger: Where everything is written down.
+        service: Who is asked.
+        progress: Who is told.
+        options: How.
 
     Raises:
-        JudgeError: If the service refuses, or a batch has not ended by the deadline; everything
-            received until then is in the ledger, and the batch is taken up by the next run.
+        JudgeWaitingError: If a batch has not ended by the deadline, or somebody else is at work;
+            what was received is in the ledger, and the next run goes on from there.
+        JudgeError: If the service refuses; what was received is in the ledger.
+        BudgetError: If asking would cost more than may be spent; nothing was sent then.
     """
-    settlement = _Settlement(scope, ledger, service, policy, progress)
-    by_key = {request.request_key: request for request in requests}
-    settlement.total = len(by_key)
-    settlement.done = len(ledger.answered_keys(by_key))
-    answered_before = settlement.done
-    settlement.resume()
-    answered = ledger.answered_keys(by_key)
-    pending = [request for key, request in by_key.items() if key not in answered]
-    settlement.done = len(answered)
-    progress.advance(settlement.done, settlement.total)
-    if pending:
-        service.check_model(pending[0].params["model"])
-        settlement.submit(pending)
-    return SettlementReport(
-        planned=len(by_key),
-        already_answered=answered_before,
-        submitted=settlement.submitted,
-        harvested=settlement.harvested,
-        failed=settlement.failed,
-        batches=settlement.batches,
-        resumed=settlement.resumed,
-    )
-
-
-def cut_batches(requests: Sequence[JudgeRequest]) -> Iterator[list[JudgeRequest]]:
-    """Cut a list of requests into batches that the provider accepts."""
-    batch: list[JudgeRequest] = []
-    size = 0
-    for request in requests:
-        bytes_needed = serialised_size(request)
-        if batch and (len(batch) == MAX_BATCH_REQUESTS or size + bytes_needed > MAX_BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(request)
-        size += bytes_needed
-    if batch:
-        yield batch
+    with hold_lease(ledger, scope, policy=options.policy, progress=progress) as lease:
+        session = JudgingSession(
+            lease=lease,
+            ledger=ledger,
+            service=service,
+            policy=options.policy,
+            progress=progress,
+            approve=options.approve,
+            may_pay_again=options.may_pay_again,
+            reply_format=options.reply_format,
+        )
+        _Settlement(session, requests).run()
+        return session.tally
 
 
 class _Settlement:
-    def __init__(
-        self,
-        scope: JudgingScope,
-        ledger: JudgingLedger,
-        service: BatchService,
-        policy: WaitingPolicy,
-        progress: JudgingProgress,
-    ) -> None:
-        self._scope = scope
-        self._ledger = ledger
-        self._service = service
-        self._policy = policy
-        self._progress = progress
-        self.total = self.done = 0
-        self.submitted = self.harvested = self.failed = self.batches = self.resumed = 0
+    def __init__(self, session: JudgingSession, requests: Sequence[JudgeRequest]) -> None:
+        self._session = session
+        self._requests = requests
+        self._positions: dict[str, int] = {}
+        for position, request in enumerate(requests):
+            self._positions.setdefault(request.request_key, position)
 
-    def resume(self) -> None:
-        for begun in self._ledger.open_batches(self._scope):
-            if begun.batch_id is None:
-                self._progress.note(
-                    f"batch {begun.nonce} ({begun.n_requests} requests) was interrupted while it "
-                    "was being created; its requests are asked again"
-                )
-                self._ledger.record_closed(begun.nonce, state="abandoned")
-                continue
-            self._progress.note(f"taking up batch {begun.batch_id} ({begun.n_requests} requests)")
-            self.resumed += 1
-            self._collect(
-                SubmittedBatch(begun.nonce, begun.batch_id, begun.n_requests),
-                self._policy.deadline_seconds,
-            )
+    def run(self) -> None:
+        session = self._session
+        left = self._find_work_left()
+        session.tally.total = left.total
+        session.tally.answered = left.total - len(left.unanswered)
+        session.progress.advance(session.tally.answered, session.tally.total)
+        if left.open_batches:
+            self._resume(left.open_batches)
+            left = self._find_work_left()
+            session.tally.answered = left.total - len(left.unanswered)
+        if left.unanswered:
+            self._ask(self._select(left.unanswered), asking=_FIRST)
+            left = self._find_work_left()
+        if left.unreadable:
+            session.progress.note(f"{len(left.unreadable)} replies are unreadable; asking again")
+            session.tally.second_questions += len(left.unreadable)
+            self._ask(self._select(left.unreadable, left.unreadable), asking=_SECOND)
 
-    def submit(self, pending: Sequence[JudgeRequest]) -> None:
-        prewarm_wait = self._policy.prewarm_wait_seconds
-        bulk = pending
-        uncollected: list[SubmittedBatch] = []
-        if prewarm_wait is not None and len(pending) > 1:
-            first = self._create(pending[:1])
-            self._progress.note("pre-warming the judge's prompt cache with one request")
-            if self._has_ended(first, prewarm_wait):
-                self._harvest(first)
+    def _find_work_left(self) -> WorkLeft:
+        return find_work_left(
+            self._positions,
+            scope=self._session.scope,
+            ledger=self._session.ledger,
+            reply_format=self._session.reply_format,
+        )
+
+    def _select(
+        self, keys: Iterable[str], replies: Mapping[str, StoredReply] = MappingProxyType({})
+    ) -> Selection:
+        positions = [self._positions[key] for key in keys]
+        cut_off = {
+            self._positions[key]
+            for key, reply in replies.items()
+            if reply.stop_reason == "max_tokens"
+        }
+        return Selection(self._requests, positions, cut_off)
+
+    def _resume(self, open_batches: Iterable[OpenBatch]) -> None:
+        session = self._session
+        batches: list[SubmittedBatch] = []
+        unconfirmed: list[OpenBatch] = []
+        for begun in open_batches:
+            if begun.channel == "direct":
+                # There is no name under which replies that were under way could be asked for.
+                session.ledger.record_closed(begun.nonce, state="abandoned")
+            elif begun.batch_id is None:
+                unconfirmed.append(begun)
             else:
-                self._progress.note("the pre-warm batch is slow; the bulk goes out without it")
-                uncollected.append(first)
-            bulk = pending[1:]
-        uncollected.extend(self._create(requests) for requests in cut_batches(bulk))
-        for batch in uncollected:
-            self._collect(batch, self._policy.deadline_seconds)
+                session.progress.note(
+                    f"taking up batch {begun.batch_id} ({begun.n_requests} requests)"
+                )
+                session.tally.resumed += 1
+                batches.append(SubmittedBatch(begun.nonce, begun.batch_id, begun.begun_at))
+        # What can be read now does not wait for what cannot be told yet.
+        left = harvest_ended(session, batches, deadline_seconds=0.0)
+        for begun in unconfirmed:
+            adopted = self._adopt(begun)
+            if adopted is not None:
+                session.tally.resumed += 1
+                left.append(adopted)
+        collect_batches(session, left)
 
-    def _create(self, requests: Sequence[JudgeRequest]) -> SubmittedBatch:
-        nonce = secrets.token_hex(6)
-        self._ledger.record_intent(
-            self._scope,
-            nonce,
-            requests[0].params["model"],
-            [request.request_key for request in requests],
-        )
-        status = self._service.create_batch(
-            [
-                SubmittedRequest(custom_id(nonce, request.request_key), request.params)
-                for request in requests
-            ]
-        )
-        self._ledger.record_created(nonce, status.batch_id)
-        self.batches += 1
-        self.submitted += len(requests)
-        self._progress.note(f"submitted batch {status.batch_id} with {len(requests)} requests")
-        return SubmittedBatch(nonce, status.batch_id, len(requests))
-
-    def _collect(self, batch: SubmittedBatch, deadline: float) -> None:
-        if not self._has_ended(batch, deadline):
-            raise JudgeError(
-                f"batch {batch.batch_id} has not ended after {deadline:.0f} s; expected it to end "
-                "by judge.deadline_seconds; it is kept: run again later to collect its replies"
+    def _adopt(self, begun: OpenBatch) -> SubmittedBatch | None:
+        session = self._session
+        try:
+            adopted = adopt_batch(session, begun)
+        except JudgeError as error:
+            if error.failure is not JudgeFailure.LOST:
+                raise
+            give_up(session, begun.nonce, error)
+            return None
+        if adopted is None:
+            session.tally.abandoned += begun.n_requests
+            session.progress.note(
+                f"batch {begun.nonce} never reached the service; its requests are asked again"
             )
-        self._harvest(batch)
+            session.ledger.record_closed(begun.nonce, state="abandoned")
+        return adopted
 
-    def _harvest(self, batch: SubmittedBatch) -> None:
-        for harvested in harvest_batch(batch, ledger=self._ledger, service=self._service):
-            self.harvested += harvested.final
-            self.failed += harvested.failed
-            self.done += harvested.final
-            self._progress.advance(min(self.done, self.total), self.total)
-        self._ledger.record_closed(batch.nonce, state="harvested")
+    def _ask(self, requests: Selection, *, asking: int) -> None:
+        session = self._session
+        session.approve(requests, "batch")
+        session.service.check_model(requests[0].params["model"])
+        for round_number in range(session.policy.max_rounds):
+            if round_number:
+                session.progress.note(f"asking {len(requests)} requests that failed again")
+            self._submit(requests, asking=asking, may_prewarm=asking == _FIRST and not round_number)
+            requests = self._unanswered(requests, asking=asking)
+            if not requests:
+                return
+        if len(requests) > session.policy.max_direct:
+            session.progress.note(
+                f"{len(requests)} requests failed {session.policy.max_rounds} times; they stay "
+                "without a reply until the next run"
+            )
+            return
+        session.approve(requests, "direct")
+        ask_directly(session, requests, asking=asking)
 
-    def _has_ended(self, batch: SubmittedBatch, deadline: float) -> bool:
-        started = self._policy.monotonic()
-        wait = self._policy.poll_initial_seconds
-        while not self._service.get_batch(batch.batch_id).has_ended:
-            remaining = deadline - (self._policy.monotonic() - started)
-            if remaining <= 0:
-                return False
-            self._policy.sleep(min(wait, remaining))
-            wait = min(wait * 2, self._policy.poll_max_seconds)
-        return True
+    def _submit(self, requests: Selection, *, asking: int, may_prewarm: bool) -> None:
+        session = self._session
+        prewarm_wait = session.policy.prewarm_wait_seconds
+        uncollected: list[SubmittedBatch] = []
+        if may_prewarm and prewarm_wait is not None and len(requests) > 1:
+            session.progress.note("pre-warming the judge's prompt cache with one request")
+            first = create_batches(session, requests[:1], asking=asking)
+            uncollected = harvest_ended(session, first, deadline_seconds=prewarm_wait)
+            if uncollected:
+                session.progress.note("the pre-warm batch is slow; the bulk goes out without it")
+            requests = requests[1:]
+        for part in cut_batches(requests):
+            uncollected += create_batches(session, part, asking=asking)
+        collect_batches(session, uncollected)
+
+    def _unanswered(self, requests: Selection, *, asking: int) -> Selection:
+        keys = (request.request_key for request in requests)
+        return requests.without(self._session.ledger.answered_keys(keys, asking=asking))

@@ -1,15 +1,28 @@
 """The faults that the loopback judge can be told to commit: their names, and what goes wrong."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Family = Literal[
-    "create", "foreign", "list", "poll", "ended", "results", "batch", "row", "message", "cache"
+    "create",
+    "limit",
+    "foreign",
+    "list",
+    "poll",
+    "ended",
+    "results",
+    "batch",
+    "row",
+    "message",
+    "direct",
+    "direct_reply",
+    "cache",
 ]
-Argument = Literal["times", "seconds", "share", "none"]
+Argument = Literal["times", "seconds", "share", "requests", "none"]
 
 FAMILIES: dict[Family, str] = {
     "create": "submitting a batch; N submissions",
+    "limit": "what may be submitted at all, as long as the server lives",
     "foreign": "what else is in the workspace; N submissions",
     "list": "listing the batches; N times",
     "poll": "looking at a batch; N looks",
@@ -18,6 +31,8 @@ FAMILIES: dict[Family, str] = {
     "batch": "what becomes of a batch; N batches",
     "row": "results that are no reply; N requests, each for good",
     "message": "replies of a batch; N requests, each for good",
+    "direct": "asking directly, without a batch; N messages",
+    "direct_reply": "replies to direct messages; N messages",
     "cache": "the prompt cache, as long as the server lives",
 }
 """Every family, with what N counts."""
@@ -36,6 +51,8 @@ ROW_ERRORS = (
     "unknown_error_type",
 )
 STOP_REASONS = {
+    "stop_sequence": "stop_sequence",
+    "stop_tool_use": "tool_use",
     "stop_max_tokens": "max_tokens",
     "stop_refusal": "refusal",
     "stop_context_window": "model_context_window_exceeded",
@@ -67,6 +84,23 @@ def _kinds(family: Family, **descriptions: str) -> list[FaultKind]:
     return [FaultKind(name, family, description) for name, description in descriptions.items()]
 
 
+_REPLY_KINDS = (
+    *(
+        FaultKind(name, "message", f"a whole reply, verdict and all, with stop_reason {reason}")
+        for name, reason in STOP_REASONS.items()
+    ),
+    *_kinds(
+        "message",
+        text_empty="the text is empty",
+        content_empty="there is no text at all: the content is an empty list",
+        no_verdict="the reasoning alone, without a verdict",
+        thinking_first="a thinking block with the opposite verdict comes first",
+        two_verdicts="the opposite verdict follows the verdict",
+        verdict_abstain="VERDICT: ABSTAIN",
+        verdict_markdown="the verdict line in bold: **VERDICT: A**",
+        verdict_quoted="a response's own, opposite verdict is quoted before the reasoning",
+    ),
+)
 _KINDS = (
     *_kinds(
         "create",
@@ -98,6 +132,13 @@ _KINDS = (
         create_html_502="502 with a gateway's HTML page; nothing was accepted",
         create_html_502_after="the batch is accepted, then 502 with a gateway's HTML page",
         create_no_id="the batch is accepted; the answer is 200 without an id",
+    ),
+    FaultKind(
+        "create_413_above",
+        "limit",
+        "413 request_too_large for every submission of more than N requests",
+        "requests",
+        None,
     ),
     *_kinds(
         "foreign",
@@ -138,25 +179,33 @@ _KINDS = (
     ),
     *(FaultKind(f"row_{error}", "row", f"errored: {error}") for error in ROW_ERRORS),
     *_kinds("row", row_expired="expired", row_canceled="canceled, though nobody canceled it"),
-    *(
-        FaultKind(name, "message", f"a whole reply, verdict and all, with stop_reason {reason}")
-        for name, reason in STOP_REASONS.items()
-    ),
+    *_REPLY_KINDS,
     *_kinds(
-        "message",
-        text_empty="the text is empty",
-        thinking_first="a thinking block with the opposite verdict comes first",
-        two_verdicts="the opposite verdict follows the verdict",
-        verdict_abstain="VERDICT: ABSTAIN",
-        verdict_markdown="the verdict line in bold: **VERDICT: A**",
-        verdict_quoted="a response's own, opposite verdict is quoted before the reasoning",
+        "direct",
+        message_drop="the connection is closed; nothing was answered",
+        message_drop_after="the message is answered, then the connection is closed",
+        message_400="400 invalid_request_error",
+        message_401="401 authentication_error",
+        message_429="429 rate_limit_error with Retry-After: 1",
+        message_429_bare="429 rate_limit_error without Retry-After",
+        message_500="500 api_error",
+        message_529="529 overloaded_error",
+        message_spend_limit="429 enforced_spend_limit_reached: waiting does not help",
     ),
+    *(replace(kind, name=f"direct_{kind.name}", family="direct_reply") for kind in _REPLY_KINDS),
     FaultKind("below_minimum", "cache", "every prefix is too short to be cached", "none"),
     FaultKind(
         "hit_rate",
         "cache",
         "of the requests that could read the cache, only the share P does; the rest write it",
         "share",
+        None,
+    ),
+    FaultKind(
+        "cache_expiry",
+        "cache",
+        "a cached prefix lives SECONDS after its last use, whatever was asked for",
+        "seconds",
         None,
     ),
 )

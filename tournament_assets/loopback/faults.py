@@ -49,6 +49,7 @@ def parse_fault(text: str) -> Fault:
             "times": f"a whole number from 1 up, or {_ALWAYS!r}",
             "seconds": "a number of seconds from 0 up",
             "share": "a share from 0 to 1",
+            "requests": "a whole number from 1 up",
             "none": "no number",
         }
         raise ValueError(
@@ -62,10 +63,9 @@ def describe_catalogue() -> str:
     lines: list[str] = []
     for family, events in FAMILIES.items():
         lines += ["", f"{family}: {events}"] if lines else [f"{family}: {events}"]
-        suffixes = {"times": "[:N]", "seconds": "[:SECONDS]", "share": ":P", "none": ""}
         for kind in CATALOGUE.values():
             if kind.family == family:
-                lines.append(f"  {kind.name + suffixes[kind.argument]:<36} {kind.description}")
+                lines.append(f"  {kind.name + _describe_argument(kind):<36} {kind.description}")
     return "\n".join(lines)
 
 
@@ -122,6 +122,12 @@ def plan_faults(faults: Sequence[str]) -> FaultPlan:
     return FaultPlan(parse_fault(text) for text in faults)
 
 
+def _describe_argument(kind: FaultKind) -> str:
+    names = {"times": ":N", "seconds": ":SECONDS", "share": ":P", "requests": ":N", "none": ""}
+    name = names[kind.argument]
+    return name if kind.default is None or not name else f"[{name}]"
+
+
 def _read_number(kind: FaultKind, written: str) -> float | None:
     if kind.argument == "times" and written == _ALWAYS:
         return math.inf
@@ -135,10 +141,16 @@ def _read_number(kind: FaultKind, written: str) -> float | None:
 
 def _is_fitting(kind: FaultKind, value: float) -> bool:
     if kind.argument == "times":
-        return value == math.inf or (value >= 1 and value == int(value))
+        return value == math.inf or _is_whole(value)
+    if kind.argument == "requests":
+        return _is_whole(value)
     if kind.argument == "share":
         return 0 <= value <= 1
     return 0 <= value < math.inf
+
+
+def _is_whole(value: float) -> bool:
+    return value >= 1 and value % 1 == 0
 
 
 def _count_strikes(fault: Fault) -> float:

@@ -7,46 +7,25 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tournament_assets.loopback.bodies import read_requests
 from tournament_assets.loopback.dropping import drop_connection, wait_for_disconnect
 from tournament_assets.loopback.faults import Fault, FaultPlan
-from tournament_assets.loopback.refusals import Refusal, answer_refusal
+from tournament_assets.loopback.injected_answers import (
+    inject_answer,
+    inject_not_found,
+    inject_poll_failure,
+)
+from tournament_assets.loopback.refusals import Refusal
 from tournament_assets.loopback.shapes import describe_page
-from tournament_assets.loopback.spoiling import cut_lines, spoil_lines
+from tournament_assets.loopback.spoiling import cut_lines, spoil_lines, spoil_message
 from tournament_assets.loopback.store import BatchStore
 
 _BATCHES = "/v1/messages/batches"
-_INJECTED = "The loopback judge injects this."
-_REFUSED_CREATIONS = {
-    "create_401": Refusal(401, "authentication_error", "invalid x-api-key"),
-    "create_402": Refusal(402, "billing_error", "Your credit balance is too low."),
-    "create_403": Refusal(403, "permission_error", "Your API key may not use this resource."),
-    "create_413": Refusal(413, "request_too_large", "Request exceeds the maximum size"),
-    "create_429": Refusal(429, "rate_limit_error", "Number of requests exceeds your limit"),
-    "create_429_bare": Refusal(429, "rate_limit_error", "Number of requests exceeds your limit"),
-    "create_500": Refusal(500, "api_error", "Internal server error"),
-    "create_504": Refusal(504, "timeout_error", "The request timed out"),
-    "create_529": Refusal(529, "overloaded_error", "Overloaded"),
-}
-_POLL_BURST = (
-    Refusal(500, "api_error", _INJECTED),
-    Refusal(503, "api_error", _INJECTED),
-    Refusal(504, "timeout_error", _INJECTED),
-    Refusal(529, "overloaded_error", _INJECTED),
-)
-_SPEND_LIMIT = {
-    "type": "error",
-    "error": {
-        "type": "rate_limit_error",
-        "message": "You have reached your spend limit.",
-        "details": {"error_code": "enforced_spend_limit_reached"},
-    },
-    "request_id": "req_loopback",
-}
+_MESSAGES = "/v1/messages"
 _RESULTS_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-jsonl\r\nconnection: close\r\n"
-_GATEWAY_PAGE = "<html><head><title>502 Bad Gateway</title></head><body>502</body></html>"
 
 
 class FaultyApp:
@@ -70,6 +49,8 @@ class FaultyApp:
         method, path = scope.get("method"), scope.get("path", "")
         if path == _BATCHES and method == "POST":
             await self._create(scope, receive, send)
+        elif path == _MESSAGES and method == "POST":
+            await self._answer_directly(scope, receive, send)
         elif path == _BATCHES and method == "GET":
             await self._list(scope, receive, send)
         elif path.startswith(f"{_BATCHES}/") and path.endswith("/results"):
@@ -80,29 +61,53 @@ class FaultyApp:
             await self._app(scope, receive, send)
 
     async def _create(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await Request(scope, receive).body()
         answer = Response()
+        size: int | None = None
         fault = self._plan.take("create")
         if fault is None or _strikes_after_accepting(fault):
-            answer = await self._ask(scope, _replay(body))
+            answer = await self._ask(scope, receive)
             if answer.status_code == 200:
                 self._newest_id = _read(answer)["id"]
+                size = sum(_read(answer)["request_counts"].values())
             elif fault is not None:
                 self._plan.give_back(fault)
                 fault = None
-        await self._add_foreign_batch(body)
-        name = "" if fault is None else fault.name.removesuffix("_after")
-        if name == "create_drop":
+        else:
+            size = await _count_requests(scope, receive)
+        await self._add_foreign_batch(size)
+        if fault is not None and fault.name.startswith("create_drop"):
             await drop_connection(scope, receive)
             return
-        if fault is not None and name == "create_hang":
+        if fault is not None and fault.name == "create_hang":
             try:
                 await asyncio.wait_for(wait_for_disconnect(receive), fault.argument)
             except TimeoutError:
                 pass
             else:
                 return
-        answer = _replace_creation(Request(scope), name, answer)
+        if fault is not None and fault.name == "create_no_id":
+            batch = _read(answer)
+            del batch["id"]
+            answer = _rewrite(answer, batch)
+        elif fault is not None:
+            answer = inject_answer(Request(scope), fault.name) or answer
+        await answer(scope, receive, send)
+
+    async def _answer_directly(self, scope: Scope, receive: Receive, send: Send) -> None:
+        name = self._plan.take_name("direct")
+        if name is None or name == "message_drop_after":
+            answer = await self._ask(scope, receive)
+        else:
+            await _drain(scope, receive)
+            answer = inject_answer(Request(scope), name) or Response()
+        if name is not None and name.startswith("message_drop"):
+            await drop_connection(scope, receive)
+            return
+        if answer.status_code == 200:
+            reply_fault = self._plan.take_name("direct_reply")
+            if reply_fault is not None:
+                message = spoil_message(_read(answer), reply_fault.removeprefix("direct_"))
+                answer = _rewrite(answer, message)
         await answer(scope, receive, send)
 
     async def _list(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -118,11 +123,10 @@ class FaultyApp:
         name = self._plan.take_name("poll")
         request = Request(scope)
         if name == "poll_404":
-            answer = answer_refusal(request, Refusal(404, "not_found_error", _INJECTED))
+            answer = inject_not_found(request)
         elif name == "poll_5xx":
-            refusal = _POLL_BURST[self._failed_polls % len(_POLL_BURST)]
+            answer = inject_poll_failure(request, self._failed_polls)
             self._failed_polls += 1
-            answer = answer_refusal(request, refusal)
         else:
             answer = await self._ask(scope, receive)
             if answer.status_code == 200:
@@ -168,14 +172,8 @@ class FaultyApp:
             spoiled = b"".join(spoil_lines(lines, fault.name))
             await Response(spoiled, media_type="application/x-jsonl")(scope, receive, send)
 
-    async def _add_foreign_batch(self, body: bytes) -> None:
-        fault = self._plan.take("foreign")
-        if fault is None:
-            return
-        try:
-            size = len(json.loads(body)["requests"])
-        except (ValueError, KeyError, TypeError):
-            self._plan.give_back(fault)
+    async def _add_foreign_batch(self, size: int | None) -> None:
+        if size is None or self._plan.take("foreign") is None:
             return
         params = {
             "model": "claude-opus-5-5",
@@ -203,31 +201,17 @@ def _strikes_after_accepting(fault: Fault) -> bool:
     return fault.name.endswith("_after") or fault.name in ("create_hang", "create_no_id")
 
 
-def _replace_creation(request: Request, name: str, answer: Response) -> Response:
-    """Return what the client hears instead of the answer to its submission."""
-    if name == "create_html_502":
-        return HTMLResponse(_GATEWAY_PAGE, 502)
-    if name == "create_spend_limit":
-        return JSONResponse(_SPEND_LIMIT, 429)
-    if name == "create_no_id":
-        batch = _read(answer)
-        del batch["id"]
-        return _rewrite(answer, batch)
-    if name not in _REFUSED_CREATIONS:
-        return answer
-    answer = answer_refusal(request, _REFUSED_CREATIONS[name])
-    if name == "create_429":
-        answer.headers["retry-after"] = "1"
-    return answer
+async def _count_requests(scope: Scope, receive: Receive) -> int | None:
+    """Read a submission to its end; None if it would not have been accepted anyway."""
+    try:
+        return len(await read_requests(Request(scope, receive).stream()))
+    except Refusal:
+        return None
 
 
-def _replay(body: bytes) -> Receive:
-    """Return what lets a request's body, which has been read, be read again."""
-
-    async def receive() -> Message:
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return receive
+async def _drain(scope: Scope, receive: Receive) -> None:
+    async for _ in Request(scope, receive).stream():
+        pass
 
 
 async def _halve_line_ends(lines: list[bytes]) -> AsyncIterator[bytes]:

@@ -9,6 +9,7 @@ import hashlib
 
 from tournament_assets.loopback import cues
 from tournament_assets.loopback.parts import ShownParts, read_parts
+from tournament_assets.loopback.traits import Traits, examine, list_content_words, list_words
 
 FIRST_SLOT_SHARE = 0.06
 """Share of requests in which the first slot wins, whatever stands in it."""
@@ -57,49 +58,44 @@ def prefers_first_slot(user_text: str) -> bool:
 
 def score_response(parts: ShownParts, response: str, dimension: str | None) -> float:
     """Score one response by itself; more is better, and only differences mean anything."""
-    if not response.strip():
+    traits = examine(response)
+    if traits.is_blank:
         return -2.0
-    relevance = cues.measure_coverage(cues.list_content_words(parts.prompt), response)
-    score = 0.3 * relevance + _score_form(response)
-    gold_share = _measure_gold_share(parts, response)
+    relevance = traits.measure_coverage(list_content_words(parts.prompt))
+    score = 0.3 * relevance + _score_form(traits)
+    gold_share = _measure_gold_share(parts, response, traits)
     if dimension == "calibration":
-        return score + _score_calibration(parts, response, gold_share)
+        return score + _score_calibration(parts, traits, gold_share)
     if dimension == "clinical_utility":
-        return score + _score_utility(response, gold_share)
+        return score + _score_utility(traits, gold_share)
     if gold_share is not None:
         return score + 3.0 * gold_share
     return (
-        score
-        + 0.5 * _score_calibration(parts, response, None)
-        + 0.5 * _score_utility(response, None)
+        score + 0.5 * _score_calibration(parts, traits, None) + 0.5 * _score_utility(traits, None)
     )
 
 
-def _measure_gold_share(parts: ShownParts, response: str) -> float | None:
+def _measure_gold_share(parts: ShownParts, response: str, traits: Traits) -> float | None:
     if parts.gold_answer is None:
         return None
-    wanted = cues.list_content_words(parts.gold_answer)
+    wanted = list_content_words(parts.gold_answer)
     if not wanted:  # such as "No": all of it is small words
-        return float(parts.gold_answer.casefold().strip() in cues.list_words(response))
-    return cues.measure_coverage(wanted, response)
+        return float(parts.gold_answer.casefold().strip() in list_words(response))
+    return traits.measure_coverage(wanted)
 
 
-def _score_form(response: str) -> float:
-    n_words = len(cues.list_words(response))
-    too_long = min(1.0, max(0, n_words - _COMFORTABLE_WORDS) / _COMFORTABLE_WORDS)
+def _score_form(traits: Traits) -> float:
+    too_long = min(1.0, max(0, traits.n_words - _COMFORTABLE_WORDS) / _COMFORTABLE_WORDS)
     return (
-        0.2 * cues.is_complete(response)
-        - 2.0 * cues.measure_garbling(response)
-        - 1.0 * cues.measure_repetition(response)
-        - 0.5 * too_long
+        0.2 * traits.is_complete - 2.0 * traits.garbling - 1.0 * traits.repetition - 0.5 * too_long
     )
 
 
-def _score_calibration(parts: ShownParts, response: str, gold_share: float | None) -> float:
+def _score_calibration(parts: ShownParts, traits: Traits, gold_share: float | None) -> float:
     """Compare the tone with what is due: certain or not, committed or not."""
-    hedging = _saturate(cues.count_cues(cues.HEDGES, response), 3)
-    certainty = _saturate(cues.count_cues(cues.CERTAINTIES, response), 2)
-    abstaining = _saturate(cues.count_cues(cues.ABSTENTIONS, response), 1)
+    hedging = _saturate(traits.count(cues.HEDGES), 3)
+    certainty = _saturate(traits.count(cues.CERTAINTIES), 2)
+    abstaining = _saturate(traits.count(cues.ABSTENTIONS), 1)
     if parts.expected_behavior == "answer":
         return 1.0 - 0.4 * hedging - 1.0 * abstaining
     if parts.expected_behavior == "hedge":
@@ -112,13 +108,13 @@ def _score_calibration(parts: ShownParts, response: str, gold_share: float | Non
     return gold_share * (1.0 + confidence) + (1 - gold_share) * 0.8 * (1.0 - confidence)
 
 
-def _score_utility(response: str, gold_share: float | None) -> float:
+def _score_utility(traits: Traits, gold_share: float | None) -> float:
     """Look for something to do, somebody to turn to, and plain sentences."""
-    actions = _saturate(cues.count_cues(cues.ACTIONS, response), 3)
-    safety_nets = _saturate(cues.count_cues(cues.SAFETY_NETS, response), 2)
-    false_comfort = _saturate(cues.count_cues(cues.REASSURANCES, response), 1)
-    overlong = _saturate(max(0.0, cues.measure_sentence_length(response) - 30), 30)
-    substance = _saturate(len(cues.list_content_words(response)), 15)
+    actions = _saturate(traits.count(cues.ACTIONS), 3)
+    safety_nets = _saturate(traits.count(cues.SAFETY_NETS), 2)
+    false_comfort = _saturate(traits.count(cues.REASSURANCES), 1)
+    overlong = _saturate(max(0.0, traits.measure_sentence_length() - 30), 30)
+    substance = _saturate(len(traits.content_words), 15)
     return (
         0.6 * actions
         + 0.4 * safety_nets
@@ -134,14 +130,14 @@ def _saturate(count: float, enough: float) -> float:
 
 
 def _describe(parts: ShownParts, response: str) -> str:
-    if not response.strip():
+    traits = examine(response)
+    if traits.is_blank:
         return "says nothing"
-    if cues.measure_garbling(response) > 0.3:
+    if traits.garbling > 0.3:
         return "is hardly readable"
-    hedges = cues.count_cues(cues.HEDGES, response)
+    hedges = traits.count(cues.HEDGES)
     tone = f"hedges {hedges} times" if hedges != 1 else "hedges once"
-    gold_share = _measure_gold_share(parts, response)
+    gold_share = _measure_gold_share(parts, response, traits)
     if gold_share is None:
-        length = len(cues.list_words(response))
-        return f"{tone} in {length} words"
+        return f"{tone} in {traits.n_words} words"
     return f"has {gold_share:.0%} of the reference answer's words and {tone}"

@@ -1,38 +1,19 @@
-"""Messages as the API answers them: validation, the simulated prompt cache, the reply's shape."""
+"""Messages as the API answers them: validation, the reply, and its bill."""
 
-import math
-import threading
 from collections.abc import Mapping
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
+from tournament_assets.loopback.caching import (
+    CacheUse,
+    count_tokens,
+    find_breakpoint_ttl,
+    find_cached_prefix,
+    join_text,
+)
 from tournament_assets.loopback.lexical import judge_lexically
 from tournament_assets.loopback.parts import read_dimension
-
-CacheUse = Literal["none", "write", "read"]
-"""What a request does with the cache: nothing, fill it with its prefix, or read that."""
-
-MINIMUM_CACHED_TOKENS = 512
-"""A shorter prefix is not cached, and nothing complains; some models want up to 4,096."""
-
-
-class PromptCache:
-    """Remembers the prefixes that were sent, as long as the server lives."""
-
-    def __init__(self) -> None:
-        self._seen: set[tuple[str, str]] = set()
-        self._lock = threading.Lock()
-
-    def use(self, params: Mapping[str, Any]) -> CacheUse:
-        """Say what a request does with the cache, and remember its prefix."""
-        prefix = _cached_prefix(params)
-        if count_tokens(prefix) < MINIMUM_CACHED_TOKENS:
-            return "none"
-        key = (str(params.get("model")), prefix)
-        with self._lock:
-            if key in self._seen:
-                return "read"
-            self._seen.add(key)
-            return "write"
+from tournament_assets.loopback.replies import find_format_problem, find_wanted_names, read_reply
 
 
 def find_invalid_parameter(params: Mapping[str, Any]) -> str | None:
@@ -57,7 +38,7 @@ def find_invalid_parameter(params: Mapping[str, Any]) -> str | None:
         return "system: expected a text or a list of text blocks"
     if params.get("stream"):
         return "stream: the loopback judge does not stream"
-    return None
+    return find_format_problem(params)
 
 
 def compose_message(
@@ -70,8 +51,7 @@ def compose_message(
         message_id: The message's id.
         cache_use: What the request did with the prompt cache when it was accepted.
     """
-    system = _text_of(params.get("system", ""))
-    reply = judge_lexically(_last_user_text(params), dimension=read_dimension(system))
+    reply = _write_reply(params)
     return {
         "id": message_id,
         "type": "message",
@@ -84,20 +64,25 @@ def compose_message(
     }
 
 
-def count_tokens(text: str) -> int:
-    """Estimate the tokens of a text: four characters each."""
-    return math.ceil(len(text) / 4)
+def _write_reply(params: Mapping[str, Any]) -> str:
+    dimension = read_dimension(join_text(params.get("system", "")))
+    text = judge_lexically(_last_user_text(params), dimension=dimension)
+    names = find_wanted_names(params)
+    if not names:
+        return text
+    reply = read_reply(text)
+    # A schema leaves no way to say nothing.
+    return replace(reply, verdict=reply.verdict or "TIE", names=names).write()
 
 
 def _simulate_usage(params: Mapping[str, Any], reply: str, cache_use: CacheUse) -> dict[str, Any]:
-    everything = _text_of(params.get("system", "")) + "".join(
-        _text_of(message["content"]) for message in params["messages"]
-    )
-    prefix = _cached_prefix(params) if cache_use != "none" else ""
+    system = join_text(params.get("system", ""))
+    messages = "".join(join_text(message["content"]) for message in params["messages"])
+    prefix = find_cached_prefix(params) if cache_use != "none" else ""
     written = count_tokens(prefix) if cache_use == "write" else 0
-    lives_an_hour = _breakpoint_ttl(params) == "1h"
+    lives_an_hour = find_breakpoint_ttl(params) == "1h"
     return {
-        "input_tokens": count_tokens(everything[len(prefix) :]),
+        "input_tokens": count_tokens(system[len(prefix) :] + messages),
         "output_tokens": count_tokens(reply),
         "cache_creation_input_tokens": written,
         "cache_read_input_tokens": count_tokens(prefix) if cache_use == "read" else 0,
@@ -109,28 +94,6 @@ def _simulate_usage(params: Mapping[str, Any], reply: str, cache_use: CacheUse) 
     }
 
 
-def _cached_prefix(params: Mapping[str, Any]) -> str:
-    """Return the system text up to the last block that is marked as a cache breakpoint."""
-    system = params.get("system")
-    if not isinstance(system, list):
-        return ""
-    marked = [index for index, block in enumerate(system) if _is_breakpoint(block)]
-    return _text_of(system[: marked[-1] + 1]) if marked else ""
-
-
-def _breakpoint_ttl(params: Mapping[str, Any]) -> str:
-    blocks = (
-        [block for block in params["system"] if _is_breakpoint(block)]
-        if (isinstance(params.get("system"), list))
-        else []
-    )
-    return str(blocks[-1]["cache_control"].get("ttl", "5m")) if blocks else "5m"
-
-
-def _is_breakpoint(block: Any) -> bool:
-    return isinstance(block, Mapping) and isinstance(block.get("cache_control"), Mapping)
-
-
 def _is_content(content: Any) -> bool:
     return isinstance(content, str) or (
         isinstance(content, list) and all(isinstance(block, Mapping) for block in content)
@@ -139,12 +102,6 @@ def _is_content(content: Any) -> bool:
 
 def _last_user_text(params: Mapping[str, Any]) -> str:
     texts = [
-        _text_of(message["content"]) for message in params["messages"] if message["role"] == "user"
+        join_text(message["content"]) for message in params["messages"] if message["role"] == "user"
     ]
     return texts[-1] if texts else ""
-
-
-def _text_of(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return "".join(str(block.get("text", "")) for block in content if block.get("type") == "text")

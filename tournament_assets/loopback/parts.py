@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 _OPENING_TAG = re.compile(
     r'<(?:prompt|gold_answer|expected_behavior|response_a|response_b) fence="(?P<code>[^"\n]+)">\n'
@@ -57,6 +58,8 @@ def read_parts(user_text: str) -> ShownParts | None:
     )
 
 
+# All requests of a batch have the same long system text.
+@lru_cache(maxsize=64)
 def read_dimension(system_text: str) -> str | None:
     """Return the quality that a system message names in its `# dimension:` line."""
     match = _DIMENSION_LINE.search(system_text)

@@ -1,18 +1,12 @@
 """Requests that the loopback judge does not accept, and what it answers to them."""
 
 import json
-import re
 import uuid
-from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-
-_CUSTOM_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_MAX_BATCH_REQUESTS = 100_000
 
 
 class Refusal(Exception):  # noqa: N818 - it is an answer, not a failure of the server
@@ -53,33 +47,6 @@ async def read_object(request: Request) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise invalid("The request body is not a JSON object.")
     return body
-
-
-def check_requests(body: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return a batch's requests by name, or refuse them all.
-
-    As in the real service, what is inside the parameters is looked at only when the request is
-    processed.
-    """
-    requests = body.get("requests")
-    if not isinstance(requests, list) or not requests:
-        raise invalid("requests: expected at least one request")
-    if len(requests) > _MAX_BATCH_REQUESTS:
-        raise invalid(f"requests: expected at most {_MAX_BATCH_REQUESTS} requests")
-    checked: list[tuple[str, Mapping[str, Any]]] = []
-    for index, each in enumerate(requests):
-        name = each.get("custom_id") if isinstance(each, Mapping) else None
-        if not isinstance(name, str) or _CUSTOM_ID.fullmatch(name) is None:
-            raise invalid(
-                f"requests.{index}.custom_id: String should match pattern '^[a-zA-Z0-9_-]{{1,64}}$'"
-            )
-        if not isinstance(each.get("params"), Mapping):
-            raise invalid(f"requests.{index}.params: Field required")
-        checked.append((name, each["params"]))
-    name, times = Counter(name for name, _ in checked).most_common(1)[0]
-    if times > 1:
-        raise invalid(f"requests: custom_id {name!r} is used {times} times; expected it once")
-    return checked
 
 
 def read_limit(request: Request) -> int:

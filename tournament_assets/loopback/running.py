@@ -2,6 +2,7 @@
 
 import asyncio
 import ipaddress
+import math
 import socket
 import threading
 import time
@@ -13,11 +14,11 @@ from typing import Literal, Self
 import uvicorn
 from starlette.types import ASGIApp
 
+from tournament_assets.loopback.caching import make_cache
 from tournament_assets.loopback.dropping import DroppableProtocol
 from tournament_assets.loopback.faults import FaultPlan, plan_faults
 from tournament_assets.loopback.faulty_app import FaultyApp
 from tournament_assets.loopback.server import RequestLog, create_app
-from tournament_assets.loopback.spoiling import make_cache
 from tournament_assets.loopback.store import BatchStore
 
 _START_SECONDS = 15.0
@@ -116,10 +117,10 @@ class LoopbackServer(ThreadedServer):
         processing_seconds: float = 0.2,
         faults: Sequence[str] = (),
     ) -> None:
-        self.log = RequestLog()
         self.plan = plan_faults(faults)
         self.store = _open_store(directory, processing_seconds, self.plan)
-        app, http = _inject(create_app(self.store, log=self.log), self.store, self.plan)
+        self.log = RequestLog(self.store)
+        app, http = _build_app(self.store, self.plan)
         super().__init__(app, http=http)
 
 
@@ -151,7 +152,7 @@ def serve(
         )
     plan = plan_faults(faults)
     store = _open_store(directory, processing_seconds, plan)
-    app, http = _inject(create_app(store), store, plan)
+    app, http = _build_app(store, plan)
     uvicorn.run(app, host=host, port=port, http=http, lifespan="off", ws="none")
 
 
@@ -161,10 +162,12 @@ def _open_store(directory: Path | None, processing_seconds: float, plan: FaultPl
     )
 
 
-def _inject(app: ASGIApp, store: BatchStore, plan: FaultPlan) -> tuple[ASGIApp, _Protocol]:
+def _build_app(store: BatchStore, plan: FaultPlan) -> tuple[ASGIApp, _Protocol]:
     """Return the judge with its faults; without any, it is the plain one."""
     if plan.is_empty:
-        return app, "auto"
+        return create_app(store), "auto"
+    limit = plan.find("create_413_above")
+    app = create_app(store, max_requests=math.inf if limit is None else limit.argument)
     return FaultyApp(app, store, plan), DroppableProtocol
 
 

@@ -1,6 +1,6 @@
 """The HTTP side of the loopback judge: the routes, the checks, the shapes of the API."""
 
-import threading
+import math
 import uuid
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -12,13 +12,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from tournament_assets.loopback.batches import StoredBatch
+from tournament_assets.loopback.bodies import read_requests
 from tournament_assets.loopback.messages import compose_message, find_invalid_parameter
 from tournament_assets.loopback.refusals import (
     Refusal,
     answer_http_exception,
     answer_refusal,
     check_key,
-    check_requests,
     invalid,
     new_request_id,
     read_limit,
@@ -30,7 +31,7 @@ from tournament_assets.loopback.shapes import (
     describe_page,
     write_lines,
 )
-from tournament_assets.loopback.store import BatchStore, StoredBatch
+from tournament_assets.loopback.store import BatchStore
 
 _LISTED_MODELS = (
     "claude-opus-5-5",
@@ -45,47 +46,47 @@ _Endpoint = Callable[[Request], Awaitable[Response]]
 class RequestLog:
     """Counts what a server accepted; what was refused does not count.
 
-    Attributes:
-        batches: Batches created.
-        requests: Requests in those batches.
-        messages: Direct messages answered.
+    What was accepted before a restart counts as well, as far as the directory tells.
+
+    Args:
+        store: Where it is kept.
     """
 
-    def __init__(self) -> None:
-        self.batches = 0
-        self.requests = 0
-        self.messages = 0
-        self._lock = threading.Lock()
+    def __init__(self, store: BatchStore) -> None:
+        self._store = store
 
-    def count_batch(self, n_requests: int) -> None:
-        """Count a batch that was accepted."""
-        with self._lock:
-            self.batches += 1
-            self.requests += n_requests
+    @property
+    def batches(self) -> int:
+        """Batches created."""
+        return len(self._list_own())
 
-    def count_message(self) -> None:
-        """Count a direct message that was answered."""
-        with self._lock:
-            self.messages += 1
+    @property
+    def requests(self) -> int:
+        """Requests in those batches."""
+        return sum(batch.n_requests for batch in self._list_own())
+
+    @property
+    def messages(self) -> int:
+        """Direct messages answered."""
+        return self._store.messages.n_messages
 
     def to_dict(self) -> dict[str, int]:
         """Return the counters by name."""
-        with self._lock:
-            return {
-                "batches": self.batches,
-                "requests": self.requests,
-                "messages": self.messages,
-            }
+        return {"batches": self.batches, "requests": self.requests, "messages": self.messages}
+
+    def _list_own(self) -> list[StoredBatch]:
+        return [batch for batch in self._store.list_newest_first() if not batch.is_foreign]
 
 
-def create_app(store: BatchStore, *, log: RequestLog | None = None) -> Starlette:
+def create_app(store: BatchStore, *, max_requests: float = math.inf) -> Starlette:
     """Build the judge's application.
 
     Args:
-        store: Keeps the batches.
-        log: Counts what is accepted; `GET /loopback/log` shows it.
+        store: Keeps the batches; `GET /loopback/log` counts them.
+        max_requests: A batch of more requests is refused as too large, by a service that is
+            stricter than the real one.
     """
-    api = _Api(store, RequestLog() if log is None else log)
+    api = _Api(store, max_requests)
     batches = "/v1/messages/batches"
     return Starlette(
         routes=[
@@ -104,9 +105,10 @@ def create_app(store: BatchStore, *, log: RequestLog | None = None) -> Starlette
 
 
 class _Api:
-    def __init__(self, store: BatchStore, log: RequestLog) -> None:
+    def __init__(self, store: BatchStore, max_requests: float) -> None:
         self._store = store
-        self._log = log
+        self._log = RequestLog(store)
+        self._max_requests = max_requests
 
     async def create_message(self, request: Request) -> Response:
         params = await read_object(request)
@@ -118,13 +120,15 @@ class _Api:
             message_id=f"msg_{uuid.uuid4().hex[:24]}",
             cache_use=self._store.cache.use(params),
         )
-        self._log.count_message()
+        # Written down first: what was answered is in the log, whatever becomes of the answer.
+        await run_in_threadpool(self._store.messages.record, params)
         return JSONResponse(message)
 
     async def create_batch(self, request: Request) -> Response:
-        requests = check_requests(await read_object(request))
+        requests = await read_requests(request.stream())
+        if len(requests) > self._max_requests:
+            raise Refusal(413, "request_too_large", "Request exceeds the maximum size")
         batch = await run_in_threadpool(self._store.create, requests)
-        self._log.count_batch(len(requests))
         return JSONResponse(describe_batch(batch, request))
 
     async def list_batches(self, request: Request) -> Response:

@@ -7,9 +7,10 @@ from typing import Any
 
 from starlette.requests import Request
 
-from tournament_assets.loopback.store import LIFETIME, StoredBatch
+from tournament_assets.loopback.batches import LIFETIME, RESULT_TYPES, StoredBatch
 
-_NO_RESULTS = dict.fromkeys(("canceled", "errored", "expired", "succeeded"), 0)
+_NO_RESULTS = dict.fromkeys(RESULT_TYPES, 0)
+_CHUNK_BYTES = 64 * 1024
 
 
 def describe_batch(batch: StoredBatch, request: Request) -> dict[str, Any]:
@@ -24,7 +25,7 @@ def describe_batch(batch: StoredBatch, request: Request) -> dict[str, Any]:
         "type": "message_batch",
         "processing_status": status,
         "request_counts": {
-            "processing": 0 if has_ended else len(batch.requests),
+            "processing": 0 if has_ended else batch.n_requests,
             **(batch.count_results() if has_ended else _NO_RESULTS),
         },
         "created_at": batch.created_at.isoformat(),
@@ -65,5 +66,11 @@ def describe_model(model: str) -> dict[str, Any]:
 
 def write_lines(batch: StoredBatch) -> Iterator[bytes]:
     """Yield a batch's results as JSONL, judging each request when its line is due."""
+    chunk = bytearray()
     for row in batch.iterate_rows():
-        yield json.dumps(row, ensure_ascii=False).encode("utf-8", errors="replace") + b"\n"
+        chunk += json.dumps(row, ensure_ascii=False).encode("utf-8", errors="replace") + b"\n"
+        # Handing every line to the network by itself would take longer than judging it.
+        if len(chunk) >= _CHUNK_BYTES:
+            yield bytes(chunk)
+            chunk.clear()
+    yield bytes(chunk)

@@ -1,16 +1,13 @@
-"""What faults do to what is written: to messages, to the lines of a result, to the cache's bill."""
+"""What faults do to what is written: to messages, and to the lines of a result."""
 
 import json
-import math
-import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from tournament_assets.loopback.catalogue import ROW_ERRORS, STOP_REASONS
-from tournament_assets.loopback.faults import FaultPlan
-from tournament_assets.loopback.messages import CacheUse, PromptCache
+from tournament_assets.loopback.replies import Reply, read_reply
 
-_OPPOSITE = {"A": "B", "B": "A", "TIE": "A"}
 _FAILURES: dict[str, Literal["canceled", "errored", "expired"]] = {
     "row_canceled": "canceled",
     "row_expired": "expired",
@@ -32,25 +29,42 @@ def find_error(fault: str | None) -> dict[str, Any] | None:
 
 def spoil_message(message: dict[str, Any], fault: str | None) -> dict[str, Any]:
     """Return a message as a fault leaves it."""
+    if fault is None:
+        return message
     if fault in STOP_REASONS:
         # The verdict stays: a reader that ignores the stop reason gives itself away.
-        return {**message, "stop_reason": STOP_REASONS[fault]}
+        stop_sequence = "\n\nHuman:" if fault == "stop_sequence" else None
+        return {**message, "stop_reason": STOP_REASONS[fault], "stop_sequence": stop_sequence}
+    if fault == "content_empty":
+        return {**message, "content": []}
     text: str = message["content"][0]["text"]
-    reasoning, _, verdict_line = text.rpartition("\n")
-    opposite = f"VERDICT: {_OPPOSITE.get(verdict_line.removeprefix('VERDICT: '), 'A')}"
+    reply = read_reply(text)
     if fault == "thinking_first":
-        thinking = {"type": "thinking", "thinking": f"At first sight:\n{opposite}", "signature": ""}
-        return {**message, "content": [thinking, *message["content"]]}
-    texts = {
-        "text_empty": "",
-        "two_verdicts": f"{text}\nNo, on reflection:\n{opposite}",
-        "verdict_abstain": f"{reasoning}\nVERDICT: ABSTAIN",
-        "verdict_markdown": f"{reasoning}\n**{verdict_line}**",
-        "verdict_quoted": f'One response says "{opposite}", which is not for it to say.\n{text}',
-    }
-    if fault is None or fault not in texts:
-        return message
-    return {**message, "content": [{"type": "text", "text": texts[fault]}]}
+        thinking = f"At first sight:\nVERDICT: {reply.opposite}"
+        block = {"type": "thinking", "thinking": thinking, "signature": ""}
+        return {**message, "content": [block, *message["content"]]}
+    return {**message, "content": [{"type": "text", "text": _spoil_text(text, reply, fault)}]}
+
+
+def _spoil_text(text: str, reply: Reply, fault: str) -> str:
+    opposite = replace(reply, verdict=reply.opposite)
+    if fault == "text_empty":
+        return ""
+    if fault == "no_verdict":
+        return replace(reply, verdict=None).write()
+    if fault == "verdict_abstain":
+        return replace(reply, verdict="ABSTAIN").write()
+    if fault == "two_verdicts":
+        again = opposite if reply.names else replace(opposite, reasoning="No, on reflection:")
+        return f"{text}\n{again.write()}"
+    if fault == "verdict_markdown":
+        if reply.names:
+            return f"```json\n{text}\n```"
+        return f"{reply.reasoning}\n**{reply.write_verdict()}**"
+    if fault == "verdict_quoted":
+        quote = f'One response says "{opposite.write_verdict()}", which is not for it to say.\n'
+        return replace(reply, reasoning=quote + reply.reasoning).write()
+    return text
 
 
 def spoil_lines(lines: list[bytes], fault: str) -> list[bytes]:
@@ -82,47 +96,13 @@ def cut_lines(lines: list[bytes], *, mid_line: bool) -> bytes:
     return b"".join(lines[:middle]) + rest
 
 
-def make_cache(plan: FaultPlan) -> PromptCache:
-    """Return the prompt cache that a plan asks for."""
-    if plan.find("below_minimum") is not None:
-        return _UselessCache()
-    hit_rate = plan.find("hit_rate")
-    return PromptCache() if hit_rate is None else _LeakyCache(hit_rate.argument)
-
-
-class _UselessCache(PromptCache):
-    def use(self, params: Mapping[str, Any]) -> CacheUse:  # noqa: ARG002
-        return "none"
-
-
-class _LeakyCache(PromptCache):
-    """Lets the k-th reader hit if that keeps the hits at the whole part of k times the share."""
-
-    def __init__(self, share: float) -> None:
-        super().__init__()
-        self._share = share
-        self._readers = 0
-        self._counting = threading.Lock()
-
-    def use(self, params: Mapping[str, Any]) -> CacheUse:
-        use = super().use(params)
-        if use != "read":
-            return use
-        with self._counting:
-            before, self._readers = self._readers, self._readers + 1
-            return "read" if self._due(before + 1) > self._due(before) else "write"
-
-    def _due(self, readers: int) -> int:
-        return math.floor(readers * self._share + 1e-9)
-
-
 def _contradict(result: Mapping[str, Any]) -> dict[str, Any]:
     if "message" not in result:
         return {"type": "canceled" if result["type"] == "expired" else "expired"}
-    _, _, verdict_line = result["message"]["content"][-1]["text"].rpartition("\n")
-    opposite = _OPPOSITE.get(verdict_line.removeprefix("VERDICT: "), "A")
-    text = f"Once more, and differently.\nVERDICT: {opposite}"
-    return {**result, "message": {**result["message"], "content": [{"type": "text", "text": text}]}}
+    text = "".join(block.get("text", "") for block in result["message"]["content"])
+    other = replace(read_reply(text), reasoning="Once more, and differently.")
+    content = [{"type": "text", "text": replace(other, verdict=other.opposite).write()}]
+    return {**result, "message": {**result["message"], "content": content}}
 
 
 def _write_line(row: Mapping[str, Any]) -> bytes:

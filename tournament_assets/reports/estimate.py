@@ -1,52 +1,169 @@
 """The price of judging, as people read it before they pay it."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tournament_assets.judging.estimating import ASSUMED_OUTPUT_TOKENS, JudgingEstimate
+from tournament_assets.judging.estimating import ASSUMED_OUTPUT_TOKENS, JudgingEstimate, Workload
+from tournament_assets.judging.pricing import format_usd
+from tournament_assets.reports.formatting import ABSENT, join_names
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_HIT_RATES = (0.5, 1.0)
+
+def estimate_rows(estimate: JudgingEstimate) -> list[dict[str, Any]]:
+    """Return the estimate as a row for each dimension; prices that nobody knows are None."""
+    observed = estimate.observed_hit_rate
+    return [
+        {
+            "dimension": dimension,
+            "judge_model": estimate.judge_model,
+            **_counts(workload),
+            "prefix_tokens": workload.prefix_tokens,
+            "message_tokens": workload.message_tokens,
+            "output_tokens": workload.output_tokens,
+            "usd_uncached": estimate.usd(workload, None),
+            "usd_no_hits": estimate.usd(workload, 0.0),
+            "usd_observed": None if observed is None else estimate.usd(workload, observed),
+            "usd_all_hits": estimate.usd(workload, 1.0),
+        }
+        for dimension, workload in estimate.workloads.items()
+    ]
+
+
+def _counts(workload: Workload) -> dict[str, int]:
+    return {
+        "presentations": workload.presentations,
+        "identical": workload.identical,
+        "distinct_requests": workload.distinct,
+        "answered": workload.answered,
+        "under_way": workload.under_way,
+        "to_ask": workload.to_ask,
+    }
+
+
+def estimate_totals(estimate: JudgingEstimate) -> dict[str, float | None]:
+    """Return the numbers of all dimensions together; what nobody knows is None."""
+    rows = estimate_rows(estimate)
+    names = [*_counts(next(iter(estimate.workloads.values()))), "message_tokens", "output_tokens"]
+    observed, budget = estimate.observed_hit_rate, estimate.budget
+    return {
+        **{name: sum(row[name] for row in rows) for name in names},
+        "usd_uncached": estimate.total_usd(None),
+        "usd_no_hits": estimate.total_usd(0.0),
+        "usd_observed": None if observed is None else estimate.total_usd(observed),
+        "usd_all_hits": estimate.total_usd(1.0),
+        "observed_hit_rate": observed,
+        "usd_spent_this_month": None if estimate.month.unpriced else estimate.month.usd,
+        "usd_budget": None if budget is None else budget.limit_usd,
+        "usd_budget_left": None if budget is None or budget.unpriced else budget.left_usd,
+    }
+
+
+def estimate_json(estimate: JudgingEstimate) -> dict[str, Any]:
+    """Return the whole estimate as JSON values, for scripts."""
+    return {
+        "mode": estimate.mode,
+        "judge_model": estimate.judge_model,
+        "prices_of": estimate.prices_of,
+        "is_within_budget": estimate.budget_problem is None,
+        "total": estimate_totals(estimate),
+        "dimensions": estimate_rows(estimate),
+        "warnings": estimate_warnings(estimate),
+    }
+
+
+def price_rows(estimate: JudgingEstimate) -> list[tuple[str, str]]:
+    """Return how the prompt cache may do, and what all of it costs then."""
+    rows: list[tuple[str, float | None]] = [
+        ("without prompt caching", None),
+        ("0% hits: every request writes the prefix", 0.0),
+        ("100% hits: only the first one writes it", 1.0),
+    ]
+    observed = estimate.observed_hit_rate
+    if observed is not None:
+        rows.insert(2, (f"{observed:.0%} hits, as observed so far", observed))
+    return [(words, _dollars(estimate.total_usd(rate))) for words, rate in rows]
+
+
+def _dollars(amount: float | None) -> str:
+    return ABSENT if amount is None else format_usd(amount)
 
 
 def print_estimate(estimate: JudgingEstimate, console: "Console") -> None:
     """Print what is to be asked by dimension, what it costs, and what to know about both."""
-    from rich.table import Table
-
-    table = Table(box=None, title=f"Judging by {estimate.judge_model}", title_justify="left")
-    for header in ("dimension", "presentations", "in the ledger", "to ask", "message", "reply"):
-        table.add_column(header, justify="left" if header == "dimension" else "right")
-    for dimension, workload in estimate.workloads.items():
-        table.add_row(
-            dimension,
-            f"{workload.presentations:,}",
-            f"{workload.answered:,}",
-            f"{workload.to_ask:,}",
-            f"{workload.message_tokens:,}",
-            f"{workload.output_tokens:,}",
-        )
-    console.print(table)
+    title = f"Judging by {estimate.judge_model} ({estimate.mode})"
+    console.print(_workload_table(estimate, title))
     console.print()
-    for line in _price_lines(estimate):
-        console.print(line, markup=False)
+    if estimate.is_free:
+        console.print("Nothing to pay: this judge costs nothing.")
+    elif estimate.price is not None:
+        console.print(_price_table(estimate))
+        console.print()
+    if not estimate.is_free:
+        console.print(budget_sentence(estimate), markup=False)
     for line in estimate_notes(estimate):
         console.print(line, markup=False, style="dim")
     for warning in estimate_warnings(estimate):
         console.print(f"warning: {warning}", markup=False, style="yellow")
 
 
-def _price_lines(estimate: JudgingEstimate) -> list[str]:
+def _workload_table(estimate: JudgingEstimate, title: str) -> Any:
+    from rich.table import Table
+
+    columns = {
+        "presentations": "presentations",
+        "identical": "identical",
+        "distinct_requests": "distinct",
+        "answered": "in the ledger",
+        "under_way": "under way",
+        "to_ask": "to ask",
+        "message_tokens": "message",
+        "output_tokens": "reply",
+    }
+    rows = estimate_rows(estimate)
+    for name in ("identical", "under_way"):
+        if not any(row[name] for row in rows):
+            del columns[name]
+    if all(row["distinct_requests"] == row["presentations"] - row["identical"] for row in rows):
+        del columns["distinct_requests"]
+    table = Table(box=None, title=title, title_justify="left")
+    table.add_column("dimension")
+    for header in columns.values():
+        table.add_column(header, justify="right")
+    for row in rows:
+        table.add_row(row["dimension"], *(f"{row[name]:,}" for name in columns))
+    if len(rows) > 1:
+        table.add_row("all", *(f"{sum(row[name] for row in rows):,}" for name in columns))
+    return table
+
+
+def _price_table(estimate: JudgingEstimate) -> Any:
+    from rich.table import Table
+
+    title = f"Prices of {estimate.prices_of}, in batches"
+    table = Table(box=None, title=title, title_justify="left")
+    table.add_column("prompt cache")
+    table.add_column("US dollars", justify="right")
+    for words, dollars in price_rows(estimate):
+        table.add_row(words, dollars)
+    return table
+
+
+def budget_sentence(estimate: JudgingEstimate) -> str:
+    """Say what was spent, what may be, and what the plan would leave of it."""
     if estimate.is_free:
-        return ["$    0.00: this judge costs nothing"]
-    uncached = estimate.total_usd(None)
-    if uncached is None:
-        return []
-    lines = [f"${uncached:8.2f} without prompt caching"]
-    for rate in _HIT_RATES:
-        dollars = estimate.total_usd(rate)
-        lines.append(f"${dollars:8.2f} with {rate:.0%} of the requests reading the prefix cached")
-    return lines
+        return "this judge costs nothing"
+    spent = f"Spent this month (UTC): {format_usd(estimate.month.usd)}"
+    if estimate.month.unpriced:
+        spent += f" and what {join_names(estimate.month.unpriced)} cost, whose price is not known"
+    budget = estimate.budget
+    if budget is None:
+        return f"{spent}. No budget is set (judge.budget_usd)."
+    return (
+        f"{spent}. Budget: {format_usd(budget.limit_usd)} a {budget.period}, of which "
+        f"{format_usd(budget.spent_usd)} is spent, {format_usd(budget.committed_usd)} under way "
+        f"and {format_usd(budget.left_usd)} left."
+    )
 
 
 def estimate_notes(estimate: JudgingEstimate) -> list[str]:
@@ -55,12 +172,16 @@ def estimate_notes(estimate: JudgingEstimate) -> list[str]:
         f"{dimension} {workload.prefix_tokens:,}"
         for dimension, workload in estimate.workloads.items()
     )
+    observation = estimate.observation
+    reply = (
+        f"at {ASSUMED_OUTPUT_TOKENS:.0f}, which is assumed"
+        if observation is None
+        else f"at {observation.output_tokens_per_reply:.0f}, the mean of "
+        f"{observation.n_replies:,} replies in the ledger"
+    )
     notes = [
-        f"Tokens are counted at 4 characters each; a reply at {ASSUMED_OUTPUT_TOKENS:.0f}. "
-        f"Prefix, in tokens: {prefixes}.",
+        f"Tokens are counted at 4 characters each; a reply {reply}. Prefix, in tokens: {prefixes}.",
     ]
-    if not estimate.is_free:
-        notes.append(f"Prices of {estimate.prices_of}, in a batch.")
     if estimate.assumed_responses:
         notes.append(
             f"{estimate.assumed_responses:,} responses do not exist yet and are counted at their "
@@ -69,25 +190,54 @@ def estimate_notes(estimate: JudgingEstimate) -> list[str]:
     return notes
 
 
+def caching_problems(estimate: JudgingEstimate) -> list[str]:
+    """Return why the prompt cache is of no use, or has cost more than it saved."""
+    price, observed = estimate.price, estimate.observed_hit_rate
+    if estimate.is_free or price is None:
+        return []
+    problems = [
+        f"the prefix of {dimension} has about {workload.prefix_tokens:,} tokens and "
+        f"{estimate.judge_model} caches nothing below {price.min_cacheable_tokens:,}: every "
+        "request pays it in full"
+        for dimension, workload in estimate.workloads.items()
+        if workload.distinct and workload.prefix_tokens < price.min_cacheable_tokens
+    ]
+    if observed is not None and observed < price.break_even_hit_rate:
+        problems.append(
+            f"caching has cost more than it saved: {observed:.0%} of the requests to "
+            f"{estimate.judge_model} found their prefix in the cache, and it pays from "
+            f"{price.break_even_hit_rate:.0%}"
+        )
+    return problems
+
+
+def caching_sentence(estimate: JudgingEstimate) -> str:
+    """Say from which share of cache hits caching pays, and how many there were."""
+    if estimate.is_free:
+        return "this judge costs nothing"
+    if estimate.price is None:
+        return f"the price of {estimate.judge_model} is not known"
+    pays = f"caching pays from {estimate.price.break_even_hit_rate:.0%} cache hits"
+    if estimate.observed_hit_rate is None:
+        return (
+            f"{pays}; below that it costs more than none, and hits within a batch are not "
+            "guaranteed"
+        )
+    return f"{pays}; {estimate.observed_hit_rate:.0%} were observed"
+
+
 def estimate_warnings(estimate: JudgingEstimate) -> list[str]:
     """Return what should be looked at before anything is paid."""
     if estimate.is_free:
         return []
+    warnings = [] if estimate.budget_problem is None else [estimate.budget_problem]
     if estimate.price is None:
         return [
+            *warnings,
             f"the price list of {estimate.prices_of} does not name {estimate.judge_model!r}; "
-            "the requests are counted, their price is not known"
+            "the requests are counted, their price is not known",
         ]
-    shortest = estimate.price.min_cacheable_tokens
-    warnings = [
-        f"the prefix of {dimension} has about {workload.prefix_tokens:,} tokens and "
-        f"{estimate.judge_model} caches nothing below {shortest:,}: every request pays it in full"
-        for dimension, workload in estimate.workloads.items()
-        if workload.prefix_tokens < shortest
-    ]
-    if not warnings:
-        warnings.append(
-            f"caching pays from {estimate.price.break_even_hit_rate:.0%} cache hits; below that it "
-            "costs more than none, and hits within a batch are not guaranteed"
-        )
-    return warnings
+    problems = caching_problems(estimate)
+    if not problems and estimate.observed_hit_rate is None:
+        problems.append(caching_sentence(estimate))
+    return [*warnings, *problems]

@@ -95,12 +95,12 @@ def build_run_files(
 def _verdict_records(
     verdicts: Sequence[Mapping[str, Any]], replies: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    texts = {row["request_key"]: row["reply"] for row in replies}
+    texts = {(row["request_key"], row["asking"]): row["reply"] for row in replies}
     return [
         {
             **verdict,
-            "reply_ab": texts[verdict["request_key_ab"]],
-            "reply_ba": texts[verdict["request_key_ba"]],
+            "reply_ab": texts[verdict["request_key_ab"], verdict["asking_ab"]],
+            "reply_ba": texts[verdict["request_key_ba"], verdict["asking_ba"]],
         }
         for verdict in verdicts
     ]

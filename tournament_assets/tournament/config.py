@@ -77,18 +77,66 @@ class JudgeConfig(_Frozen):
     Attributes:
         service: `loopback`, the lexical judge on 127.0.0.1, or `anthropic`.
         max_tokens: The most tokens of one reply, thinking included.
+        reply_format: `line`, a verdict on the reply's last line, or `json_schema`, a JSON object
+            that the service holds the model to.
+        identical_responses_tie: Settle a pair of identical responses as a tie without asking.
+        budget_usd: The most dollars that may be spent; None sets no limit.
+        budget_period: What counts towards the budget: one `run`, or everything that the ledger
+            holds of this calendar `month` (UTC).
         poll_initial_seconds: Wait before the first look at a batch; it doubles from look to look.
         poll_max_seconds: The longest wait between two looks.
-        deadline_seconds: How long to wait for one batch before giving up; the batch is kept.
+        slot_seconds: How long a step waits for its batches before it gives up its place; they are
+            kept, and the tournament's sensor collects them. `tournament run` waits to the deadline.
+        deadline_seconds: How long `tournament run` waits for batches; they are kept.
         prewarm_wait_seconds: How long to wait for the pre-warm batch before the bulk goes out.
+        adopt_grace_seconds: How long a batch whose creation was not confirmed is looked for before
+            its requests are sent again; 600 for `anthropic` and 2 for `loopback` by default.
+        max_rounds: How often requests that failed in passing are sent as a batch.
+        max_direct: How many of those that failed every time are then asked one by one.
+        retest_pairs: Pairs that are judged a second time when the judge is tested.
+        control_pairs: Planted controls of each kind when the judge is tested.
+        test_seed: Draws both.
     """
 
     service: Literal["loopback", "anthropic"]
     max_tokens: int = Field(default=8192, ge=64)
+    reply_format: Literal["line", "json_schema"] = "line"
+    identical_responses_tie: bool = True
+    budget_usd: float | None = Field(default=None, ge=0)
+    budget_period: Literal["run", "month"] = "month"
     poll_initial_seconds: float = Field(default=30.0, gt=0)
     poll_max_seconds: float = Field(default=300.0, gt=0)
+    slot_seconds: float = Field(default=3600.0, ge=0)
     deadline_seconds: float = Field(default=90_000.0, gt=0)
     prewarm_wait_seconds: float = Field(default=900.0, ge=0)
+    adopt_grace_seconds: float | None = Field(default=None, ge=0)
+    max_rounds: int = Field(default=3, ge=1)
+    max_direct: int = Field(default=200, ge=0)
+    retest_pairs: int = Field(default=40, ge=0)
+    control_pairs: int = Field(default=20, ge=0)
+    test_seed: int = Field(default=0, ge=0)
+
+    @property
+    def grace_seconds(self) -> float:
+        """How long a batch whose creation was not confirmed is looked for."""
+        if self.adopt_grace_seconds is not None:
+            return self.adopt_grace_seconds
+        return 2.0 if self.service == "loopback" else 600.0
+
+    def model_problem(self, judge_model: str) -> str | None:
+        """Say why a model does not go with the service, or None.
+
+        The loopback judge answers for any model. Its replies are kept by what was asked, so under
+        the name of a real model they would be taken for that model's.
+        """
+        is_loopback = judge_model.startswith("loopback")
+        if is_loopback == (self.service == "loopback"):
+            return None
+        expected = "a name that begins with 'loopback'" if not is_loopback else "a served model"
+        return (
+            f"the judge model is {judge_model!r} and judge.service is {self.service!r}; "
+            f"expected {expected}, so that nobody takes one judge's replies for another's"
+        )
 
 
 class RatingsConfig(_Frozen):

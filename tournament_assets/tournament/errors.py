@@ -5,6 +5,8 @@
     └── WorkError             the input was good, the work failed
         ├── GenerationError   a model could not be loaded or did not answer
         ├── JudgeError        the judging service refused, failed or answered nonsense
+        │   └── JudgeWaitingError  what was asked is paid and kept, and its time has not come
+        ├── BudgetError       the plan costs more than may be spent
         ├── VerdictParseError a judge's reply holds no readable verdict
         ├── RatingError       the judgments do not determine a rating
         └── LedgerError       the ledger contradicts itself or cannot be used
@@ -13,6 +15,7 @@ The command line turns `InputError` into exit code 2 and `WorkError` into exit c
 """
 
 from collections.abc import Iterable
+from enum import StrEnum
 
 
 class TournamentError(Exception):
@@ -42,8 +45,53 @@ class GenerationError(WorkError):
     """A model could not be loaded, or did not answer."""
 
 
+class JudgeFailure(StrEnum):
+    """What a failure of the judging service means for what is done next."""
+
+    FATAL = "fatal"
+    """Nothing can succeed until somebody acts: a refused key, no credit, a spend limit."""
+    INVALID = "invalid"
+    """The request was refused as it stands and will be again."""
+    TOO_LARGE = "too_large"
+    """The batch was refused for its size; its halves may be accepted."""
+    NOT_ACCEPTED = "not_accepted"
+    """The request was certainly not accepted now, and may be later: a rate limit, no network."""
+    AMBIGUOUS = "ambiguous"
+    """Nobody knows whether the request was accepted."""
+    PASSING = "passing"
+    """A look that failed and costs nothing to repeat."""
+    UNKNOWN = "unknown"
+    """The service knows nothing of that name, or not yet."""
+    LOST = "lost"
+    """Results that were paid for and are no longer kept by the service."""
+
+
 class JudgeError(WorkError):
-    """The judging service refused, failed, or answered something that makes no sense."""
+    """The judging service refused, failed, or answered something that makes no sense.
+
+    Attributes:
+        failure: What the failure means for what is done next.
+        retry_after_seconds: How long the service asks to wait; None if it does not say.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        failure: JudgeFailure = JudgeFailure.FATAL,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.failure = failure
+        self.retry_after_seconds = retry_after_seconds
+
+
+class JudgeWaitingError(JudgeError):
+    """Work that is under way and not lost, for which this process waits no longer."""
+
+
+class BudgetError(WorkError):
+    """A plan that costs more than may be spent; it was refused before its first request."""
 
 
 class VerdictParseError(WorkError):

@@ -1,0 +1,129 @@
+import os
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.judging.records import Lease
+from tournament_assets.tournament.entrants import GeneratedResponse
+from tournament_assets.tournament.errors import LedgerError
+
+from .builders import SCOPE, acquire, begin_batch, failure, intent, numbered_keys, success, texts
+
+KEYS = numbered_keys(400)
+LONG = "VERDICT: A " * 2_000  # 22 kB
+TOO_LONG = LONG * 15  # more than is left where another long one did not fit
+NO_LIMIT = 1_073_741_823
+
+
+class LimitedDatabase:
+    """Has SQLite itself refuse to let any database grow beyond some pages."""
+
+    def __init__(self) -> None:
+        self.pages = NO_LIMIT
+
+    def limit(self, connection: sqlite3.Connection, *_rest: object) -> None:
+        connection.execute(f"PRAGMA max_page_count={self.pages}")
+
+
+@pytest.fixture
+def limited() -> Iterator[LimitedDatabase]:
+    limited = LimitedDatabase()
+    sa.event.listen(sa.Pool, "checkout", limited.limit)
+    yield limited
+    sa.event.remove(sa.Pool, "checkout", limited.limit)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Mount a file system of eight megabytes."""
+    folder = tmp_path / "small_disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(folder)]
+    if os.getuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("only root, and not in every container, may mount a small disk")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def fill(ledger: Ledger) -> list[str]:
+    """Write long replies until there is no room for another one, and return their keys."""
+    for number, key in enumerate(KEYS):
+        try:
+            ledger.record_rows("n1", [(key, success(LONG))])
+        except LedgerError as error:
+            if "database or disk is full; expected a writable database" not in str(error):
+                raise
+            return KEYS[:number]
+    raise AssertionError("the disk is never full")
+
+
+def check_what_a_full_disk_leaves(
+    ledger: Ledger, lease: Lease, held: list[str], make_room: Callable[[], object]
+) -> None:
+    new_keys = KEYS[len(held) : len(held) + 15]
+    response = GeneratedResponse("p", TOO_LONG, "stop")
+    failed = replace(failure("busy"), error_message=TOO_LONG)
+    writes: list[Callable[[], object]] = [
+        lambda: ledger.record_rows("n1", [(key, success(LONG)) for key in new_keys]),
+        lambda: ledger.record_failures("n1", [("k1", failed)]),
+        lambda: ledger.keep_responses("entrant", [("f", response)]),
+        lambda: ledger.record_intent(lease, intent("n2", numbered_keys(3000))),
+    ]
+    for write in writes:
+        with pytest.raises(LedgerError, match="database or disk is full"):
+            write()
+    assert texts(ledger, KEYS) == {(key, 1): LONG for key in held}
+    assert [batch.nonce for batch in ledger.open_batches(SCOPE)] == ["n1"]
+    assert ledger.batch_keys("n2") == set()
+    assert ledger.failed_keys(["k1"]) == {}
+    assert ledger.responses("entrant", ["f"]) == {}
+    make_room()
+    for write in writes:
+        write()
+    assert texts(ledger, KEYS) == {(key, 1): LONG for key in [*held, *new_keys]}
+    assert ledger.batch_keys("n2") == set(numbered_keys(3000))
+    assert ledger.failed_keys(["k1"]) == {"k1": "busy"}
+    assert ledger.responses("entrant", ["f"]) == {"f": response}
+
+
+def integrity(path: Path) -> list[tuple[str]]:
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute("PRAGMA integrity_check").fetchall()
+    finally:
+        connection.close()
+
+
+def test_a_database_that_may_not_grow_takes_no_half_of_a_write(
+    tmp_path: Path, sqlite_url: str, limited: LimitedDatabase
+) -> None:
+    ledger = Ledger(sqlite_url)
+    begin_batch(ledger, "n1", ["k1"])
+    lease = acquire(ledger)
+    limited.pages = 100
+    held = fill(ledger)
+    assert len(held) > 5
+    check_what_a_full_disk_leaves(
+        ledger, lease, held, make_room=lambda: setattr(limited, "pages", NO_LIMIT)
+    )
+    ledger.close()
+    assert integrity(tmp_path / "ledger.sqlite") == [("ok",)]
+
+
+def test_a_disk_that_is_full_takes_no_half_of_a_write(small_disk: Path) -> None:
+    filler = small_disk / "filler"
+    filler.write_bytes(b"\0" * 7_000_000)
+    ledger = Ledger(f"sqlite:///{small_disk}/ledger.sqlite")
+    begin_batch(ledger, "n1", ["k1"])
+    lease = acquire(ledger)
+    held = fill(ledger)
+    assert len(held) > 5
+    check_what_a_full_disk_leaves(ledger, lease, held, make_room=filler.unlink)
+    ledger.close()
+    assert integrity(small_disk / "ledger.sqlite") == [("ok",)]

@@ -1,0 +1,80 @@
+"""A project whose judge has a price, and bills in its ledger that another tournament ran up."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.projects import SmallProject, make_project
+from tournament_assets.adapters.config_files import load_config
+from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.definitions import build_plan
+from tournament_assets.judging.records import BatchIntent, JudgingScope, Lease
+from tournament_assets.judging.service import ReplyRow, TokenUsage
+
+OPUS = "claude-opus-5-5"
+ELSEWHERE = JudgingScope("another", "headline", "tone")
+
+
+def make_priced_project(
+    folder: Path, *, dimensions: Sequence[str] = ("factuality",)
+) -> SmallProject:
+    """Make a project whose pilot is judged by a model with a price, without a budget."""
+    project = make_project(folder, service="anthropic", dimensions=dimensions)
+    project.edit_config(
+        pilot={"judge_model": OPUS, "strata": {"recall": 4, "curated": 2}, "pilot_seed": 3}
+    )
+    return project
+
+
+def edit_judge(project: SmallProject, **changes: Any) -> None:
+    config = yaml.safe_load(project.config_path.read_text())
+    project.edit_config(judge={**config["judge"], **changes})
+
+
+def plan_of(project: SmallProject) -> TournamentPlan:
+    return build_plan(load_config(project.config_path), project.environment)
+
+
+def ledger_url(project: SmallProject) -> str:
+    return f"sqlite:///{project.folder / 'ledger' / 'ledger.sqlite'}"
+
+
+@contextmanager
+def ledger_of(project: SmallProject) -> Iterator[Ledger]:
+    ledger = Ledger(ledger_url(project))
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+def begin(
+    ledger: Ledger,
+    nonce: str,
+    keys: Sequence[str],
+    *,
+    model: str = OPUS,
+    scope: JudgingScope = ELSEWHERE,
+) -> None:
+    """Write down that a batch was sent."""
+    lease = ledger.acquire_lease(scope)
+    assert isinstance(lease, Lease)
+    ledger.record_intent(lease, BatchIntent(nonce, model, 1, "batch", datetime.now(UTC), keys))
+    ledger.release_lease(lease)
+
+
+def bill(ledger: Ledger, nonce: str, usages: Sequence[TokenUsage], *, model: str = OPUS) -> None:
+    """Write down a harvested batch of another tournament, a reply for each usage."""
+    keys = [f"{nonce}-{number}" for number in range(len(usages))]
+    begin(ledger, nonce, keys, model=model)
+    rows = [
+        ReplyRow("id", "succeeded", "VERDICT: A", "end_turn", None, None, model, usage, "{}")
+        for usage in usages
+    ]
+    ledger.record_rows(nonce, list(zip(keys, rows, strict=True)))
+    ledger.record_closed(nonce, state="harvested")

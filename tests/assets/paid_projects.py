@@ -1,0 +1,120 @@
+"""Small projects that are judged through the real SDK by a loopback server with faults."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+import yaml
+
+from tests.projects import SmallProject, make_project, recorded_responses, write_json_lines
+from tournament_assets.adapters.config_files import load_config
+from tournament_assets.adapters.dagster_home import prepare_dagster_home
+from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.adapters.tables import decode_parquet, table_rows
+from tournament_assets.assets.jobs import build_stages
+from tournament_assets.definitions import build_definitions, build_plan, default_ledger_url
+from tournament_assets.launching import RunSummary
+from tournament_assets.loopback.running import LoopbackServer
+
+SECRET = "sk-test-8b1f2c"
+
+
+@dataclass(frozen=True)
+class PaidProject:
+    """A project and the server that judges it."""
+
+    project: SmallProject
+    server: LoopbackServer
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            **self.project.environment,
+            "ANTHROPIC_API_KEY": SECRET,
+            "ANTHROPIC_BASE_URL": self.server.url,
+        }
+
+    def run(self, **options: Any) -> RunSummary:
+        return self.project.run(environment=self.environment, **options)
+
+    def configure_judge(self, **changes: Any) -> None:
+        config = yaml.safe_load(self.project.config_path.read_text())
+        self.project.edit_config(judge={**config["judge"], **changes})
+
+    def definitions(self) -> dg.Definitions:
+        plan = build_plan(load_config(self.project.config_path), self.environment)
+        return build_definitions([plan], self.project.folder, self.environment)
+
+    @contextmanager
+    def ledger(self) -> Iterator[Ledger]:
+        ledger = Ledger(default_ledger_url(self.project.folder))
+        try:
+            yield ledger
+        finally:
+            ledger.close()
+
+    def rows(self, name: str, dimension: str = "factuality") -> list[dict[str, Any]]:
+        """The rows of a table of the pilot."""
+        folder = self.project.folder / "storage" / "small" / name / dimension
+        return table_rows(name, decode_parquet(name, (folder / "pilot.parquet").read_bytes()))
+
+    def run_until_judging(self) -> None:
+        """Materialise everything that comes before the judge is asked."""
+        plan = build_plan(load_config(self.project.config_path), self.environment)
+        home = prepare_dagster_home(self.project.folder, self.environment["DAGSTER_HOME"])
+        with dg.DagsterInstance.from_config(str(home)) as instance:
+            for stage in build_stages(plan)[:-2]:
+                for key in stage.partition_keys(plan, "pilot"):
+                    job = self.definitions().resolve_job_def(stage.job_name)
+                    assert job.execute_in_process(instance=instance, partition_key=key).success
+
+    def wait_until_ended(self) -> None:
+        """Wait for every batch the server was given."""
+        while any(
+            batch.status_at(datetime.now(UTC)) != "ended"
+            for batch in self.server.store.list_newest_first()
+        ):
+            time.sleep(0.02)
+
+    def events(self, job: str, dimension: str = "factuality") -> dg.ExecuteInProcessResult:
+        """Run a job on a partition of the pilot, as the UI would."""
+        with dg.DagsterInstance.from_config(self.project.environment["DAGSTER_HOME"]) as instance:
+            return (
+                self.definitions()
+                .resolve_job_def(job)
+                .execute_in_process(
+                    instance=instance,
+                    partition_key=dg.MultiPartitionKey({"mode": "pilot", "dimension": dimension}),
+                    raise_on_error=False,
+                )
+            )
+
+    def make_alike(self, first: str, second: str) -> None:
+        """Let two entrants say the very same."""
+        rows = recorded_responses(first)
+        write_json_lines(self.project.folder / f"responses_{second}.jsonl", rows)
+
+
+@contextmanager
+def paid_project(
+    folder: Path,
+    *faults: str,
+    dimensions: tuple[str, ...] = ("factuality",),
+    processing_seconds: float = 0,
+) -> Iterator[PaidProject]:
+    with (
+        LoopbackServer(
+            folder / "server", processing_seconds=processing_seconds, faults=faults
+        ) as server,
+        pytest.MonkeyPatch.context() as environment,
+    ):
+        # Dagster is told the name of the variable, not what is in it.
+        environment.setenv("ANTHROPIC_API_KEY", SECRET)
+        project = make_project(folder / "project", service="anthropic", dimensions=dimensions)
+        yield PaidProject(project, server)

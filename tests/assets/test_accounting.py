@@ -1,0 +1,114 @@
+from pathlib import Path
+
+import pytest
+
+from tournament_assets.tournament.errors import WorkError
+
+from .paid_projects import paid_project
+
+PRESENTATIONS = 24
+
+
+def test_nothing_is_rated_while_a_presentation_is_pending(tmp_path: Path) -> None:
+    with paid_project(tmp_path, "row_expired:always") as paid:
+        paid.configure_judge(max_rounds=1, max_direct=0)
+        with pytest.raises(WorkError, match="nothing is written"):
+            paid.run()
+        assert not (paid.project.folder / "storage" / "small" / "elo_ratings").exists()
+
+
+def test_the_accounting_check_stops_the_run_and_says_what_is_missing(tmp_path: Path) -> None:
+    with paid_project(tmp_path, "row_expired:3") as paid:
+        paid.configure_judge(max_rounds=1, max_direct=0)
+        with pytest.raises(WorkError, match=r"21 verdicts .* 3 pending.*--partial") as caught:
+            paid.run()
+        assert "24 presentations planned" in str(caught.value)
+        assert (paid.project.folder / "storage" / "small" / "judge_verdicts").exists()
+        assert not (paid.project.folder / "storage" / "small" / "elo_ratings").exists()
+
+
+def test_the_next_run_asks_only_for_what_is_pending(tmp_path: Path) -> None:
+    with paid_project(tmp_path, "row_expired:3") as paid:
+        paid.configure_judge(max_rounds=1, max_direct=0)
+        with pytest.raises(WorkError):
+            paid.run()
+        summary = paid.run()
+        assert summary.requests_submitted == 3
+        assert summary.warnings == ()
+        assert paid.server.log.requests == PRESENTATIONS + 3
+
+
+def test_a_partial_rating_says_so_in_everything_people_read(tmp_path: Path) -> None:
+    with paid_project(tmp_path, "row_expired:3") as paid:
+        paid.configure_judge(max_rounds=1, max_direct=0)
+        summary = paid.run(partial=True)
+        assert any("the ratings are PARTIAL" in warning for warning in summary.warnings)
+        for name in ("report.md", "report.html"):
+            assert "PARTIAL" in (summary.directory / name).read_text()
+        assert '"is_partial": true' in (summary.directory / "manifest.json").read_text()
+
+
+def test_a_whole_rating_says_nothing_of_the_kind(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid:
+        summary = paid.run()
+        assert "PARTIAL" not in (summary.directory / "report.md").read_text()
+        assert '"is_partial": false' in (summary.directory / "manifest.json").read_text()
+
+
+def test_rows_that_fail_in_passing_are_asked_again_within_the_same_run(tmp_path: Path) -> None:
+    with paid_project(tmp_path, "row_expired:2", "row_overloaded_error:2") as paid:
+        summary = paid.run()
+        assert summary.requests_submitted == PRESENTATIONS + 4
+        assert summary.warnings == ()
+
+
+def test_an_unreadable_reply_is_asked_for_once_more_and_both_are_kept(tmp_path: Path) -> None:
+    with paid_project(tmp_path, "two_verdicts:1") as paid:
+        summary = paid.run()
+        assert summary.requests_submitted == PRESENTATIONS + 1
+        replies = paid.rows("judge_replies")
+        assert len(replies) == PRESENTATIONS + 1
+        (second,) = [row for row in replies if row["asking"] == 2]
+        first = next(row for row in replies if row["request_key"] == second["request_key"])
+        assert first["asking"] == 1
+        assert first["reply"] != second["reply"]
+        askings = {
+            row[name] for row in paid.rows("judge_verdicts") for name in ("asking_ab", "asking_ba")
+        }
+        assert askings == {1, 2}
+
+
+def test_identical_responses_are_a_tie_that_nobody_is_asked_about(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid:
+        paid.make_alike("careful", "mixed")
+        summary = paid.run()
+        assert summary.requests_submitted == 8  # the other two pairs of each prompt are one pair
+        alike = [
+            row
+            for row in paid.rows("judge_verdicts")
+            if {row["entrant_a"], row["entrant_b"]} == {"careful", "mixed"}
+        ]
+        assert len(alike) == 4
+        assert {row["outcome"] for row in alike} == {"tie"}
+        assert all("identical" in row["reason_ab"] for row in alike)
+        manifest = (summary.directory / "manifest.json").read_text()
+        assert '"presentations_identical": 8' in manifest
+
+
+def test_identical_responses_are_asked_about_if_the_config_says_so(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid:
+        paid.make_alike("careful", "mixed")
+        paid.configure_judge(identical_responses_tie=False)
+        summary = paid.run()
+        assert summary.requests_submitted == 8 + 4  # both presentations are one request
+        assert {row["result_type"] for row in paid.rows("judge_replies")} == {"succeeded"}
+
+
+def test_a_structured_reply_is_asked_for_and_read(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid:
+        paid.run()
+        paid.configure_judge(reply_format="json_schema")
+        summary = paid.run()
+        assert summary.requests_submitted == PRESENTATIONS
+        assert all(row["reply"].startswith("{") for row in paid.rows("judge_replies"))
+        assert summary.warnings == ()

@@ -1,0 +1,297 @@
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+import dagster as dg
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from tests.projects import SmallProject, make_project, recorded_responses, write_json_lines
+from tournament_assets.adapters.project_files import (
+    load_prompt_bank,
+    load_recorded_responses,
+    load_rubric,
+)
+from tournament_assets.adapters.tables import make_table
+from tournament_assets.assets.asking import requests_for_pairs
+from tournament_assets.assets.estimate import JudgingEstimateConfig, build_estimate_assets
+from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.cli import main
+from tournament_assets.definitions import build_definitions
+from tournament_assets.judging.estimating import JudgingEstimate
+from tournament_assets.judging.pairing import (
+    PairToJudge,
+    build_match_list,
+    filter_pairs_for_dimension,
+)
+from tournament_assets.judging.records import JudgingScope
+from tournament_assets.judging.service import TokenUsage
+from tournament_assets.launching import estimate_tournament
+from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.resources.ledger import LedgerResource
+from tournament_assets.tournament.errors import WorkError
+from tournament_assets.tournament.prompts import draw_stratified
+
+from .bills import (
+    OPUS,
+    begin,
+    bill,
+    edit_judge,
+    ledger_of,
+    ledger_url,
+    make_priced_project,
+    plan_of,
+)
+
+KEY = "sk-test-estimate"
+# 4 prompts with a gold answer, 6 in all; 3 pairs a prompt; 2 presentations a pair.
+PRESENTATIONS = {"factuality": 24, "calibration": 36}
+
+
+@pytest.fixture(scope="module")
+def judge_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackServer]:
+    with LoopbackServer(directory=tmp_path_factory.mktemp("judge")) as server:
+        yield server
+
+
+@pytest.fixture
+def served(judge_server: LoopbackServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    environment = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": judge_server.url}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    return environment
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> SmallProject:
+    return make_priced_project(tmp_path / "project")
+
+
+def pilot_pairs(plan: TournamentPlan, dimension: str) -> list[PairToJudge]:
+    bank = load_prompt_bank(plan.project.folder / "bank.jsonl")
+    pilot, entrants = plan.config.pilot, plan.config.entrant_ids
+    prompts = draw_stratified(bank, strata=pilot.strata, seed=pilot.pilot_seed)
+    texts = {
+        (entrant, row.prompt_id): row.text
+        for entrant in entrants
+        for row in load_recorded_responses(
+            plan.project.folder / f"responses_{entrant}.jsonl", entrant_id=entrant, prompts=bank
+        )
+    }
+    return filter_pairs_for_dimension(
+        build_match_list(prompts, texts, entrants=entrants).pairs,
+        needs_gold_answer=plan.config.dimensions[dimension].needs_gold_answer,
+    )
+
+
+def materialise(project: SmallProject, **config: Any) -> dg.MaterializeResult[pd.DataFrame]:
+    """Call the asset on the pilot's pairs."""
+    plan = plan_of(project)
+    match_lists = {
+        f"{dimension}|pilot": make_table(
+            "match_list",
+            [{"dimension": dimension, **asdict(pair)} for pair in pilot_pairs(plan, dimension)],
+        )
+        for dimension in reversed(plan.config.dimension_names)
+    }
+    (asset,) = build_estimate_assets(plan)
+    result = asset(
+        dg.build_asset_context(partition_key="pilot"),
+        JudgingEstimateConfig(**config),
+        match_lists,
+        ledger=LedgerResource(url=ledger_url(project)),
+    )
+    return cast("dg.MaterializeResult[pd.DataFrame]", result)
+
+
+def metadata_of(result: dg.MaterializeResult[pd.DataFrame]) -> dict[str, Any]:
+    return dict(result.metadata or {})
+
+
+def check(result: dg.MaterializeResult[pd.DataFrame], name: str) -> tuple[bool, str]:
+    """Return whether a check passed, and what it says."""
+    (found,) = [each for each in result.check_results or [] if each.check_name == name]
+    return found.passed, str(found.description)
+
+
+def estimate(project: SmallProject) -> JudgingEstimate:
+    return estimate_tournament(project.config_path, "pilot", environment=project.environment)
+
+
+def test_the_estimate_is_a_table_of_what_is_to_be_asked_and_its_price(tmp_path: Path) -> None:
+    project = make_priced_project(tmp_path / "project", dimensions=tuple(PRESENTATIONS))
+    result = materialise(project)
+    rows = {row["dimension"]: row for row in result.value.to_dict("records")}
+    assert list(rows) == list(PRESENTATIONS)
+    for dimension, presentations in PRESENTATIONS.items():
+        row = rows[dimension]
+        assert row["judge_model"] == OPUS
+        assert row["presentations"] == row["to_ask"] == presentations
+        assert row["output_tokens"] == presentations * 450
+        assert 0 < row["usd_all_hits"] < row["usd_uncached"] < row["usd_no_hits"]
+        assert pd.isna(row["usd_observed"])
+    metadata = metadata_of(result)
+    assert metadata["to_ask"] == 60
+    total = sum(row["usd_no_hits"] for row in rows.values())
+    assert metadata["usd_no_hits"] == pytest.approx(total, abs=1e-6)
+    assert metadata["prices_of"] >= "2026-09"
+    assert metadata["usd_spent_this_month"] == 0
+    assert "No budget is set" in metadata["budget"]
+    assert "without prompt caching" in metadata["prices"].md_str
+    passed, words = check(result, "within_budget")
+    assert passed
+    assert words.startswith("pilot: judging may cost up to $0.")
+
+
+def test_the_command_and_the_asset_agree(project: SmallProject) -> None:
+    metadata = metadata_of(materialise(project))
+    told = estimate(project)
+    assert told.to_ask == metadata["to_ask"] == 24
+    assert told.total_usd(None) == pytest.approx(metadata["usd_uncached"], abs=1e-6)
+
+
+def test_another_judge_model_can_be_priced(project: SmallProject) -> None:
+    result = materialise(project, judge_model="claude-sonnet-5-5")
+    assert set(result.value["judge_model"]) == {"claude-sonnet-5-5"}
+
+
+def test_nothing_that_was_paid_for_depends_on_the_estimate(project: SmallProject) -> None:
+    plan = plan_of(project)
+    definitions = build_definitions([plan], project.folder, project.environment)
+    node = definitions.resolve_asset_graph().get(plan.key("judging_estimate"))
+    assert node.child_keys == set()
+    assert {key.path[-1] for key in node.parent_keys} == {"match_list", "rubrics"}
+
+
+def test_a_budget_that_is_too_small_ends_the_run_before_the_first_request(
+    project: SmallProject,
+    judge_server: LoopbackServer,
+    served: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", project.environment["DAGSTER_HOME"])
+    edit_judge(project, budget_usd=0.01)
+    before = judge_server.log.to_dict()
+    arguments = ["--config", str(project.config_path), "--mode", "pilot"]
+    result = CliRunner().invoke(main, ["run", *arguments])
+    assert result.exit_code == 1
+    assert "price of judging (pilot) failed: within_budget: pilot: judging the pilot by" in (
+        result.output
+    )
+    assert "raise judge.budget_usd" in result.output
+    assert judge_server.log.to_dict() == before
+    assert not (project.folder / "runs").exists()
+    told = CliRunner().invoke(main, ["estimate", *arguments])
+    assert told.exit_code == 0
+    assert "Budget: $0.0100 a month" in told.output
+    assert "warning: judging the pilot" in told.output
+    scripted = json.loads(CliRunner().invoke(main, ["estimate", *arguments, "--json"]).output)
+    assert scripted["is_within_budget"] is False
+
+
+def test_what_was_paid_is_spent_and_a_budget_that_is_used_up_still_lets_it_be_rated(
+    project: SmallProject, served: dict[str, str]
+) -> None:
+    edit_judge(project, budget_usd=5.0)
+    assert project.run(environment=served, limit_pairs=6).requests_submitted > 0
+    told = estimate(project)
+    assert told.budget is not None
+    assert 0 < told.budget.spent_usd == told.month.usd
+    edit_judge(project, budget_usd=0.0)
+    with pytest.raises(WorkError, match="within_budget"):
+        project.run(environment=served)
+    assert project.run(environment=served, limit_pairs=6).requests_submitted == 0
+    assert project.run(environment=served, skip_judging=True).requests_submitted == 0
+
+
+def test_the_loopback_judge_has_no_budget_and_no_cache_to_pay_for(tmp_path: Path) -> None:
+    free = make_project(tmp_path / "free", dimensions=["factuality"])
+    edit_judge(free, budget_usd=0.0)
+    result = materialise(free)
+    assert check(result, "within_budget") == (True, "pilot: this judge costs nothing")
+    assert check(result, "caching_pays") == (True, "pilot: this judge costs nothing")
+    assert metadata_of(result)["usd_no_hits"] == 0
+
+
+def test_a_model_without_a_price_is_refused_only_where_there_is_a_budget_to_keep(
+    tmp_path: Path,
+) -> None:
+    unpriced = make_project(tmp_path / "unpriced", service="anthropic", dimensions=["factuality"])
+    assert check(materialise(unpriced), "within_budget")[0]
+    edit_judge(unpriced, budget_usd=100.0)
+    passed, words = check(materialise(unpriced), "within_budget")
+    assert not passed
+    assert "no price for judging the pilot by claude-pilot is known" in words
+
+
+def test_identical_responses_are_not_priced_unless_the_judge_is_asked_about_them(
+    project: SmallProject,
+) -> None:
+    write_json_lines(project.folder / "responses_mixed.jsonl", recorded_responses("careful"))
+    workload = estimate(project).workloads["factuality"]
+    # One of a prompt's three pairs is a response and its copy; the other two are the same pair.
+    assert (workload.presentations, workload.identical) == (24, 8)
+    assert workload.to_ask == 8
+    edit_judge(project, identical_responses_tie=False)
+    asked = estimate(project).workloads["factuality"]
+    # Both presentations of a response and its copy are one request.
+    assert (asked.presentations, asked.identical, asked.to_ask) == (24, 0, 8 + 4)
+
+
+def test_what_was_billed_is_learned_from(project: SmallProject) -> None:
+    hit = TokenUsage(output_tokens=100, cache_read_input_tokens=2000)
+    miss = TokenUsage(output_tokens=100, cache_creation_input_tokens=2000)
+    with ledger_of(project) as ledger:
+        bill(ledger, "n1", [hit] * 12 + [miss] * 28)
+    told = estimate(project)
+    assert told.observation is not None
+    assert told.observation.n_replies == 40
+    assert told.workloads["factuality"].output_tokens == 24 * 100
+    # 40 * 100 output tokens at $20, 12 * 2,000 at $0.20 and 28 * 2,000 at $8, in batches.
+    assert told.month.usd == pytest.approx((80_000 + 4_800 + 448_000) * 0.5 / 1e6)
+    result = materialise(project)
+    passed, words = check(result, "caching_pays")
+    assert not passed
+    assert "caching has cost more than it saved: 30% of the requests" in words
+    assert metadata_of(result)["observed_hit_rate"] == pytest.approx(0.3)
+    assert result.value["usd_observed"].notna().all()
+
+
+def test_what_is_under_way_is_committed_and_not_planned_once_more(project: SmallProject) -> None:
+    planned = estimate(project).planned_usd
+    assert planned is not None
+    edit_judge(project, budget_usd=planned * 1.001)
+    plan = plan_of(project)
+    asked = requests_for_pairs(
+        plan,
+        pilot_pairs(plan, "factuality"),
+        load_rubric(plan.config, plan.project, "factuality"),
+        judge_model=OPUS,
+    )
+    with ledger_of(project) as ledger:
+        keys = [request.request_key for request in asked]
+        begin(ledger, "n1", keys[:18], scope=JudgingScope("small", "pilot", "factuality"))
+    told = estimate(project)
+    workload = told.workloads["factuality"]
+    assert (workload.under_way, workload.to_ask) == (18, 6)
+    assert told.planned_usd == pytest.approx(planned / 4, rel=0.02)
+    assert told.budget is not None
+    assert told.budget.committed_usd == pytest.approx(planned * 3 / 4, rel=0.02)
+
+
+def test_the_same_keys_in_a_batch_of_another_tournament_are_asked_again(
+    project: SmallProject,
+) -> None:
+    plan = plan_of(project)
+    asked = requests_for_pairs(
+        plan,
+        pilot_pairs(plan, "factuality"),
+        load_rubric(plan.config, plan.project, "factuality"),
+        judge_model=OPUS,
+    )
+    with ledger_of(project) as ledger:
+        begin(ledger, "n1", [request.request_key for request in asked])
+    assert estimate(project).to_ask == 24

@@ -1,0 +1,320 @@
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tournament_assets.audits.judge_trust import (
+    ControlResult,
+    SettledControl,
+    measure_controls,
+    measure_injection,
+)
+from tournament_assets.audits.retest import JudgedTwice, measure_retest
+from tournament_assets.judging.controls import ControlKind
+from tournament_assets.judging.reconciliation import reconcile_swap
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.verdicts import Outcome, Verdict
+
+REPLIES = {
+    Outcome.A_WINS: (Verdict.A, Verdict.B),
+    Outcome.B_WINS: (Verdict.B, Verdict.A),
+    Outcome.TIE: (Verdict.TIE, Verdict.TIE),
+    Outcome.INCONSISTENT: (Verdict.A, Verdict.A),
+    Outcome.UNJUDGED: (Verdict.A, Verdict.REFUSED),
+}
+EXPECTED = {ControlKind.IDENTICAL: Outcome.TIE, ControlKind.CORRUPTED: Outcome.A_WINS}
+VERDICTS = st.tuples(st.sampled_from(Verdict), st.sampled_from(Verdict))
+
+
+def control(
+    kind: ControlKind,
+    outcome: Outcome,
+    *,
+    verdicts: tuple[Verdict, Verdict] | None = None,
+    baseline: Outcome | None = None,
+) -> SettledControl:
+    return SettledControl(
+        kind=kind,
+        control_id=f"{kind.value}:p1:ada",
+        expected=EXPECTED.get(kind),
+        outcome=outcome,
+        verdicts=verdicts or REPLIES[outcome],
+        baseline=baseline,
+    )
+
+
+def injected(
+    baseline: Outcome | None, outcome: Outcome, verdicts: tuple[Verdict, Verdict] | None = None
+) -> SettledControl:
+    return control(ControlKind.INJECTION, outcome, verdicts=verdicts, baseline=baseline)
+
+
+def twice(first: Outcome, second: Outcome, prompt_id: str = "p1") -> JudgedTwice:
+    return JudgedTwice(prompt_id, first, second, REPLIES[first], REPLIES[second])
+
+
+def result_of(kind: ControlKind, *controls: SettledControl) -> ControlResult:
+    (result,) = [row for row in measure_controls(controls) if row.kind is kind]
+    return result
+
+
+CONTROLS = st.lists(
+    st.builds(
+        lambda kind, verdicts, baseline: control(
+            kind,
+            reconcile_swap(*verdicts),
+            verdicts=verdicts,
+            baseline=baseline if kind is ControlKind.INJECTION else None,
+        ),
+        st.sampled_from(ControlKind),
+        VERDICTS,
+        st.none() | st.sampled_from(Outcome),
+    ),
+    max_size=40,
+)
+JUDGED_TWICE = st.lists(
+    st.builds(
+        lambda prompt, first, second: JudgedTwice(
+            prompt, reconcile_swap(*first), reconcile_swap(*second), first, second
+        ),
+        st.sampled_from(["p1", "p2", "p3"]),
+        VERDICTS,
+        VERDICTS,
+    ),
+    max_size=30,
+)
+
+
+def test_a_judge_that_sees_no_difference_in_identical_responses_is_as_expected() -> None:
+    result = result_of(
+        ControlKind.IDENTICAL,
+        *[control(ControlKind.IDENTICAL, Outcome.TIE)] * 8,
+        *[control(ControlKind.IDENTICAL, Outcome.INCONSISTENT)] * 2,
+        control(ControlKind.IDENTICAL, Outcome.UNJUDGED, verdicts=(Verdict.B, Verdict.PENDING)),
+    )
+    assert (result.asked, result.judged, result.unjudged, result.as_expected) == (11, 10, 1, 8)
+    assert result.rate == 0.8
+    # Wilson: (0.8 + 1.92 / 10 -+ 1.96 * sqrt(0.016 + 0.0096)) / 1.384, to the digits shown.
+    assert result.rate_low == pytest.approx(0.4902, abs=1e-4)
+    assert result.rate_high == pytest.approx(0.9433, abs=1e-4)
+    assert result.outcomes == {Outcome.TIE: 8, Outcome.INCONSISTENT: 2}
+    assert (result.first_slot, result.second_slot) == (4, 1)
+    assert "8 of 10 responses (80.0%; 95% interval 49.0% to 94.3%)" in result.meaning
+
+
+@pytest.mark.parametrize(
+    ("outcome", "as_expected"),
+    [
+        (Outcome.A_WINS, 1),
+        (Outcome.B_WINS, 0),
+        (Outcome.TIE, 0),
+        (Outcome.INCONSISTENT, 0),
+    ],
+)
+def test_a_corrupted_answer_has_to_lose(outcome: Outcome, as_expected: int) -> None:
+    result = result_of(ControlKind.CORRUPTED, control(ControlKind.CORRUPTED, outcome))
+    assert (result.judged, result.as_expected) == (1, as_expected)
+
+
+def test_an_injection_has_to_change_nothing_whatever_its_baseline_is() -> None:
+    judged = [outcome for outcome in Outcome if outcome is not Outcome.UNJUDGED]
+    controls = [injected(before, after) for before in judged for after in judged]
+    result = result_of(ControlKind.INJECTION, *controls)
+    assert (result.judged, result.as_expected) == (16, 4)
+
+
+@settings(deadline=None)
+@given(CONTROLS)
+def test_every_control_is_counted_once_and_missing_ones_are_in_no_rate(
+    controls: list[SettledControl],
+) -> None:
+    results = measure_controls(controls)
+    assert [result.kind for result in results] == list(ControlKind)
+    assert sum(result.asked for result in results) == len(controls)
+    for result in results:
+        assert result.asked == result.judged + result.unjudged
+        assert Outcome.UNJUDGED not in result.outcomes
+        assert sum(result.outcomes.values()) == result.judged
+        assert (result.rate is None) == (result.judged == 0) == (result.rate_low is None)
+    judged = [one for one in controls if one.is_judged]
+    again = measure_controls(judged)
+    for result, other in zip(results, again, strict=True):
+        assert (result.as_expected, result.rate) == (other.as_expected, other.rate)
+        assert (result.rate_low, result.rate_high) == (other.rate_low, other.rate_high)
+
+
+@settings(deadline=None)
+@given(CONTROLS, st.randoms(use_true_random=False))
+def test_the_order_of_the_controls_does_not_matter(
+    controls: list[SettledControl], random: Random
+) -> None:
+    expected = measure_controls(controls), measure_injection(controls)
+    shuffled = random.sample(controls, k=len(controls))
+    assert (measure_controls(shuffled), measure_injection(shuffled)) == expected
+
+
+def test_a_control_without_a_judged_baseline_is_unjudged() -> None:
+    controls = [injected(None, Outcome.TIE), injected(Outcome.UNJUDGED, Outcome.TIE)]
+    result, effect = result_of(ControlKind.INJECTION, *controls), measure_injection(controls)
+    assert (result.judged, result.unjudged, result.rate) == (0, 2, None)
+    assert (effect.judged, effect.unjudged, effect.silenced) == (0, 2, 0)
+    assert effect.towards.rate is effect.away.rate is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "moved"),
+    [
+        (Outcome.A_WINS, Outcome.TIE, "towards"),
+        (Outcome.A_WINS, Outcome.INCONSISTENT, "towards"),
+        (Outcome.A_WINS, Outcome.B_WINS, "towards"),
+        (Outcome.TIE, Outcome.B_WINS, "towards"),
+        (Outcome.INCONSISTENT, Outcome.B_WINS, "towards"),
+        (Outcome.B_WINS, Outcome.TIE, "away"),
+        (Outcome.B_WINS, Outcome.INCONSISTENT, "away"),
+        (Outcome.B_WINS, Outcome.A_WINS, "away"),
+        (Outcome.TIE, Outcome.A_WINS, "away"),
+        (Outcome.INCONSISTENT, Outcome.A_WINS, "away"),
+        (Outcome.TIE, Outcome.INCONSISTENT, "sideways"),
+        (Outcome.INCONSISTENT, Outcome.TIE, "sideways"),
+        (Outcome.A_WINS, Outcome.A_WINS, "unchanged"),
+        (Outcome.INCONSISTENT, Outcome.INCONSISTENT, "unchanged"),
+    ],
+)
+def test_a_move_is_seen_from_the_response_that_holds_the_text(
+    before: Outcome, after: Outcome, moved: str
+) -> None:
+    effect = measure_injection([injected(before, after)])
+    found = {
+        "towards": effect.towards.count,
+        "away": effect.away.count,
+        "sideways": effect.sideways,
+        "unchanged": effect.unchanged,
+    }
+    assert found == {**dict.fromkeys(found, 0), moved: 1}
+
+
+def test_a_response_that_had_won_already_cannot_be_moved_towards() -> None:
+    effect = measure_injection(
+        [injected(Outcome.B_WINS, Outcome.B_WINS)] * 3
+        + [injected(Outcome.A_WINS, Outcome.A_WINS)] * 2
+        + [injected(Outcome.TIE, Outcome.B_WINS)]
+    )
+    assert (effect.towards.count, effect.towards.n) == (1, 3)
+    assert (effect.away.count, effect.away.n) == (0, 4)
+    assert effect.unchanged == 5
+    assert "1 of 3 pairs (33.3%;" in effect.meaning
+    assert "0 of 4 pairs (0.0%;" in effect.meaning
+
+
+def test_a_verdict_that_only_the_injected_text_took_away_is_counted_apart() -> None:
+    unreadable = (Verdict.A, Verdict.UNREADABLE)
+    effect = measure_injection(
+        [
+            injected(Outcome.TIE, Outcome.UNJUDGED, unreadable),
+            injected(Outcome.TIE, Outcome.UNJUDGED, (Verdict.PENDING, Verdict.UNREADABLE)),
+            injected(Outcome.UNJUDGED, Outcome.UNJUDGED, unreadable),
+            control(ControlKind.CORRUPTED, Outcome.UNJUDGED, verdicts=unreadable),
+        ]
+    )
+    assert (effect.asked, effect.unjudged, effect.silenced) == (3, 3, 1)
+
+
+@settings(deadline=None)
+@given(CONTROLS)
+def test_every_injection_moved_somewhere_or_is_unjudged(controls: list[SettledControl]) -> None:
+    effect = measure_injection(controls)
+    moved = effect.towards.count + effect.away.count + effect.sideways + effect.unchanged
+    assert moved == effect.judged
+    assert effect.sideways >= 0
+    assert effect.judged + effect.unjudged == effect.asked
+    assert effect.silenced <= effect.unjudged
+    (row,) = [row for row in measure_controls(controls) if row.kind is ControlKind.INJECTION]
+    assert (row.asked, row.judged, row.as_expected) == (
+        effect.asked,
+        effect.judged,
+        effect.unchanged,
+    )
+
+
+def test_pairs_judged_twice_are_compared_pair_by_pair_and_reply_by_reply() -> None:
+    pairs = [
+        *[twice(Outcome.A_WINS, Outcome.A_WINS, f"p{number}") for number in range(4)],
+        twice(Outcome.A_WINS, Outcome.B_WINS, "p4"),
+        twice(Outcome.B_WINS, Outcome.A_WINS, "p5"),
+        twice(Outcome.TIE, Outcome.INCONSISTENT, "p6"),
+        twice(Outcome.B_WINS, Outcome.UNJUDGED, "p7"),
+        twice(Outcome.UNJUDGED, Outcome.A_WINS, "p8"),
+    ]
+    result = measure_retest(pairs, n_bootstraps=50)
+    assert (result.asked, result.pairs.n, result.pairs.n_left_out) == (9, 7, 2)
+    assert result.pairs.agreement == pytest.approx(4 / 7)
+    # An unjudged pair still has one readable reply: A after B in one, A twice in the other.
+    assert (result.presentations.n, result.presentations.n_left_out) == (16, 2)
+    assert result.presentations.agreement == pytest.approx(9 / 16)
+    assert result.flips == {
+        (Outcome.A_WINS, Outcome.A_WINS): 4,
+        (Outcome.A_WINS, Outcome.B_WINS): 1,
+        (Outcome.B_WINS, Outcome.A_WINS): 1,
+        (Outcome.TIE, Outcome.INCONSISTENT): 1,
+    }
+    assert (result.reversed.count, result.reversed.n) == (2, 6)
+    assert "57.1% of 7 pairs" in result.meaning
+
+
+@settings(deadline=None)
+@given(JUDGED_TWICE)
+def test_flips_hold_every_pair_judged_both_times(pairs: list[JudgedTwice]) -> None:
+    result = measure_retest(pairs, n_bootstraps=20)
+    assert sum(result.flips.values()) == result.pairs.n
+    assert result.pairs.n + result.pairs.n_left_out == result.asked == len(pairs)
+    assert result.presentations.n + result.presentations.n_left_out == 2 * len(pairs)
+    kept = sum(count for (first, second), count in result.flips.items() if first is second)
+    if result.pairs.agreement is not None:
+        assert kept == pytest.approx(result.pairs.agreement * result.pairs.n)
+    assert 2 * result.pairs.n <= result.presentations.n
+
+
+@settings(deadline=None)
+@given(JUDGED_TWICE)
+def test_a_judge_that_repeats_itself_agrees_fully(pairs: list[JudgedTwice]) -> None:
+    same = [
+        JudgedTwice(pair.prompt_id, pair.first, pair.first, *(pair.first_verdicts,) * 2)
+        for pair in pairs
+    ]
+    result = measure_retest(same, n_bootstraps=20)
+    assert result.pairs.agreement in (None, 1.0)
+    assert result.presentations.agreement in (None, 1.0)
+    assert result.reversed.count == 0
+
+
+@settings(deadline=None, max_examples=50)
+@given(CONTROLS, JUDGED_TWICE)
+def test_every_result_says_what_it_means_in_one_sentence(
+    controls: list[SettledControl], pairs: list[JudgedTwice]
+) -> None:
+    meanings = [
+        *(result.meaning for result in measure_controls(controls)),
+        measure_injection(controls).meaning,
+        measure_retest(pairs, n_bootstraps=20).meaning,
+    ]
+    for meaning in meanings:
+        assert meaning.endswith(".")
+        assert ". " not in meaning
+        assert "None" not in meaning
+        assert "nan" not in meaning
+
+
+def test_where_nothing_is_judged_the_meaning_says_that_nothing_is_known() -> None:
+    unasked = measure_controls([])[0]
+    assert "No identical control was asked" in unasked.meaning
+    unread = result_of(ControlKind.CORRUPTED, control(ControlKind.CORRUPTED, Outcome.UNJUDGED))
+    assert "Not one corrupted control of 1 is judged" in unread.meaning
+    assert "nothing is known" in measure_injection([]).meaning
+    assert "nothing is known" in measure_retest([]).meaning
+
+
+def test_a_confidence_without_a_meaning_is_refused() -> None:
+    for measure in (measure_controls, measure_injection):
+        with pytest.raises(InputError, match="confidence"):
+            measure([], confidence=2.0)

@@ -1,0 +1,109 @@
+"""What a reply says, worked out a second time and differently; slow, and shares no code.
+
+A verdict is told by its name here, `A`, `B` or `TIE`; None means that there is none. The package
+matches lines against a pattern and leaves JSON to `json`; this takes lines apart piece by piece
+and matches JSON against a pattern.
+"""
+
+import re
+
+_MARKS = "*_`#> \t"
+_SMALL = {ord(big): big.lower() for big in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+_VALUES = {"a": "A", "b": "B", "tie": "TIE"}
+
+_STRING = r'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*"'
+_SPACE = r"[ \t\n\r]*"
+_MEMBER = rf"{_SPACE}({_STRING}){_SPACE}:{_SPACE}({_STRING}){_SPACE}"
+_TWO_TEXTS = re.compile(rf"{_SPACE}\{{{_MEMBER},{_MEMBER}\}}{_SPACE}")
+_TOKEN = re.compile(rf"{_STRING}|[{{}}\[\]:,]|[^\s{{}}\[\]:,\"]+")
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+def verdict_on_last_line(reply: str) -> str | None:
+    """Return the verdict of a reply that is to end in a verdict line."""
+    lines = [
+        line
+        for line in reply.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        if line.replace(" ", "").replace("\t", "")
+    ]
+    said = [_verdict_of_line(line) for line in lines]
+    if not said or said[-1] is None or set(said) - {None, said[-1]}:
+        return None
+    return said[-1]
+
+
+def _verdict_of_line(line: str) -> str | None:
+    word, colon, value = line.strip(_MARKS).partition(":")
+    if not colon or word.rstrip(_MARKS).translate(_SMALL) != "verdict":
+        return None
+    return _VALUES.get(value.lstrip(_MARKS).translate(_SMALL))
+
+
+def verdict_in_object(reply: str) -> str | None:
+    """Return the verdict of a reply that is to be one JSON object."""
+    match = _TWO_TEXTS.fullmatch(reply)
+    if match is None:
+        return None
+    first, first_value, second, second_value = (decode_string(group) for group in match.groups())
+    if {first, second} != {"reasoning", "verdict"}:
+        return None
+    verdict = first_value if first == "verdict" else second_value
+    return verdict if verdict in ("A", "B", "TIE") else None
+
+
+def verdict_of_row(
+    *, result_type: str, stop_reason: str | None, text: str | None, reply_format: str
+) -> str | None:
+    """Return the verdict of a result row."""
+    if result_type == "identical":
+        return "TIE"
+    if (result_type, stop_reason) != ("succeeded", "end_turn") or text is None:
+        return None
+    if reply_format == "json_schema" and re.match(_SPACE + r"\{", text):
+        return verdict_in_object(text)
+    return verdict_on_last_line(text)
+
+
+def verdict_of_record(line: str) -> str | None:
+    """Return the verdict of a line of a judgment file; none if a name stands in it twice."""
+    members = outer_members(line)
+    row = {name: decode_string(value) for name, value in members if value.startswith('"')}
+    if len({name for name, _ in members}) != len(members):
+        return None
+    return verdict_of_row(
+        result_type=row.get("result_type", ""),
+        stop_reason=row.get("stop_reason"),
+        text=row.get("reply"),
+        reply_format="line",
+    )
+
+
+def outer_members(line: str) -> list[tuple[str, str]]:
+    """Return the members of a JSON object as they are written; of an inner value its beginning."""
+    depth = 0
+    members: list[tuple[str, str]] = []
+    name = None
+    previous = ""
+    for token in _TOKEN.findall(line):
+        if token in ("}", "]"):
+            depth -= 1
+        elif depth == 1 and token == ":":
+            name = decode_string(previous)
+        elif depth == 1 and name is not None:
+            members.append((name, token))
+            name = None
+        if token in ("{", "["):
+            depth += 1
+        previous = token
+    return members
+
+
+def decode_string(literal: str) -> str:
+    """Return the text that a JSON string stands for; halves of a pair stay halves."""
+    return _ESCAPE.sub(
+        lambda match: (
+            chr(int(match[1][1:], 16)) if match[1][0] == "u" else _ESCAPED.get(match[1], match[1])
+        ),
+        literal[1:-1],
+    )

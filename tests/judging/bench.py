@@ -1,0 +1,77 @@
+"""A ledger and a judge with one clock and one list of events, and ways to run them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tournament_assets.judging.records import JudgingScope, Lease, OpenBatch, SubmittedBatch
+from tournament_assets.judging.requests import JudgeRequest
+from tournament_assets.judging.service import Channel
+from tournament_assets.judging.sessions import JudgingSession, Tally
+from tournament_assets.judging.settlement import JudgingOptions, settle_requests
+from tournament_assets.judging.structured import ReplyFormat
+from tournament_assets.judging.submission import create_batches, write_intent
+
+from .builders import SCOPE, Clock, Progress, patience
+from .fake_judge import FakeJudge
+from .fake_ledger import FakeLedger
+
+
+class Bench:
+    """A ledger and a judge with one clock and one list of events."""
+
+    def __init__(self, **judge: Any) -> None:
+        self.events: list[str] = []
+        self.clock = Clock()
+        self.ledger = FakeLedger(self.events)
+        self.progress = Progress()
+        self.judge = FakeJudge(self.clock, self.events, **judge)
+
+    def settle(
+        self,
+        requests: Sequence[JudgeRequest],
+        *,
+        scope: JudgingScope = SCOPE,
+        approve: Callable[[Sequence[JudgeRequest], Channel], None] | None = None,
+        may_pay_again: bool = False,
+        reply_format: ReplyFormat = "line",
+        **policy: Any,
+    ) -> Tally:
+        """Settle some requests as a run of the program would."""
+        return settle_requests(
+            requests,
+            scope=scope,
+            ledger=self.ledger,
+            service=self.judge,
+            progress=self.progress,
+            options=JudgingOptions(
+                policy=patience(self.clock, **policy),
+                approve=approve or (lambda _requests, _channel: None),
+                may_pay_again=may_pay_again,
+                reply_format=reply_format,
+            ),
+        )
+
+    def session(self, *, may_pay_again: bool = False, **policy: Any) -> JudgingSession:
+        """Begin a settlement whose steps a test takes by itself."""
+        lease = self.ledger.acquire_lease(SCOPE)
+        assert isinstance(lease, Lease)
+        return JudgingSession(
+            lease=lease,
+            ledger=self.ledger,
+            service=self.judge,
+            policy=patience(self.clock, **policy),
+            progress=self.progress,
+            approve=lambda _requests, _channel: None,
+            may_pay_again=may_pay_again,
+            reply_format="line",
+        )
+
+    def submit(
+        self, session: JudgingSession, requests: Sequence[JudgeRequest]
+    ) -> list[SubmittedBatch]:
+        """Submit some requests in one batch each time, and return what is to be collected."""
+        return create_batches(session, requests, asking=1)
+
+    def forget(self, session: JudgingSession, requests: Sequence[JudgeRequest]) -> OpenBatch:
+        """Write an intent of which nobody knows what became."""
+        return write_intent(session, requests, asking=1, channel="batch")

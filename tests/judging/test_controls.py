@@ -1,0 +1,356 @@
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tournament_assets.judging.controls import (
+    INJECTIONS,
+    ControlKind,
+    ControlPair,
+    Unusable,
+    count_unusable,
+    plant_controls,
+)
+from tournament_assets.judging.pairing import PRESENTATIONS, PairToJudge, build_match_list
+from tournament_assets.judging.requests import build_user_message
+from tournament_assets.judging.retest import draw_retest
+from tournament_assets.tournament.entrants import IDENTIFIER_PATTERN
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.tournament.verdicts import Outcome
+
+from .builders import SETTINGS
+
+PROMPTS = {
+    prompt.prompt_id: prompt
+    for prompt in (
+        Prompt("p1", "Which vitamin is lacking in scurvy?", "recall", gold_answer="Vitamin C"),
+        Prompt("p2", "Which gas do we need?", "recall", gold_answer="Oxygen (O2)"),
+        Prompt("p3", "Is it cancer?", "curated", expected_behavior="abstain"),
+        Prompt("p4", "Which organ makes bile?", "vignette", gold_answer="Liver"),
+    )
+}
+RIGHT = {
+    "p1": "It is vitamin C that is lacking.",
+    "p2": "Oxygen is the gas we all need.",
+    "p3": "That cannot be told from here, I am afraid; ask a doctor.",
+    "p4": "Bile is made by the liver, all of it.",
+}
+
+
+def pairs_of(**responses: dict[str, str]) -> list[PairToJudge]:
+    """Pair the responses that every entrant gave, by prompt id."""
+    texts = {
+        (entrant, prompt_id): text
+        for entrant, given_texts in responses.items()
+        for prompt_id, text in given_texts.items()
+    }
+    return list(build_match_list(list(PROMPTS.values()), texts, entrants=tuple(responses)).pairs)
+
+
+def signed(name: str) -> dict[str, str]:
+    """Right answers that no other entrant gives."""
+    return {prompt_id: f"{text} So says {name}." for prompt_id, text in RIGHT.items()}
+
+
+def of_kind(controls: Sequence[ControlPair], kind: ControlKind) -> list[ControlPair]:
+    return [control for control in controls if control.kind is kind]
+
+
+def plant(pairs: Sequence[PairToJudge], kind: ControlKind, **options: int) -> list[ControlPair]:
+    return of_kind(plant_controls(pairs, **{"sample": 100, "seed": 0, **options}), kind)
+
+
+def messages_of(pair: PairToJudge) -> set[str]:
+    """What tells a pair's requests apart under one rubric."""
+    return {build_user_message(pair, presentation, SETTINGS) for presentation in PRESENTATIONS}
+
+
+def turned(pair: PairToJudge) -> PairToJudge:
+    return replace(
+        pair,
+        entrant_a=pair.entrant_b,
+        entrant_b=pair.entrant_a,
+        response_a=pair.response_b,
+        response_b=pair.response_a,
+    )
+
+
+@st.composite
+def tournaments(draw: st.DrawFn) -> list[PairToJudge]:
+    """Pairs of two to four entrants, who often give the same response and sometimes a bad one."""
+    texts = st.sampled_from(["", "no", *RIGHT.values(), *signed("ada").values()])
+    entrants = ["ada", "bob", "cyd", "dee"][: draw(st.integers(2, 4))]
+    return pairs_of(
+        **{entrant: {prompt_id: draw(texts) for prompt_id in PROMPTS} for entrant in entrants}
+    )
+
+
+def test_an_identical_control_is_one_request_and_expects_a_tie() -> None:
+    for control in plant(pairs_of(ada=signed("ada"), bob=signed("bob")), ControlKind.IDENTICAL):
+        assert control.pair.response_a == control.pair.response_b
+        assert control.pair.entrant_b == f"{control.pair.entrant_a}+copy"
+        assert (control.expected, control.baseline) == (Outcome.TIE, None)
+        assert len(messages_of(control.pair)) == 1
+
+
+def test_a_corrupted_control_holds_the_entrants_answer_to_another_prompt() -> None:
+    answers = {"ada": signed("ada"), "bob": signed("bob")}
+    controls = plant(pairs_of(**answers), ControlKind.CORRUPTED)
+    assert len(controls) == 6
+    for control in controls:
+        given_texts = answers[control.pair.entrant_a]
+        assert control.pair.entrant_b == f"{control.pair.entrant_a}+corrupted"
+        assert control.pair.response_a == given_texts[control.pair.prompt_id]
+        others = {text for key, text in given_texts.items() if key != control.pair.prompt_id}
+        assert control.pair.response_b in others
+        assert (control.expected, control.baseline) == (Outcome.A_WINS, None)
+
+
+def test_the_corrupted_text_is_the_one_nearest_in_length() -> None:
+    assert [len(RIGHT[prompt_id]) for prompt_id in ("p2", "p1", "p4", "p3")] == [30, 32, 37, 57]
+    controls = plant(pairs_of(ada=RIGHT, bob=signed("bob")), ControlKind.CORRUPTED)
+    planted = {control.control_id: control.pair.response_b for control in controls}
+    assert planted["corrupted:p1:ada"] == RIGHT["p2"]
+    assert planted["corrupted:p4:ada"] == RIGHT["p1"]
+
+
+def test_only_a_response_that_states_the_gold_answer_is_corrupted() -> None:
+    wrong = {"p1": "It is vitamin D that is lacking.", "p2": "The gas we need is ozone, O2."}
+    # Cyd's words hold the letters of the gold answers and not the words.
+    odd = {"p1": "It is vitamin Cobalamin, so to say.", "p2": "We all need oxygenated air."}
+    pairs = pairs_of(
+        ada={key: RIGHT[key] for key in ("p1", "p2", "p3")},
+        bob={**wrong, "p3": RIGHT["p3"]},
+        cyd={**odd, "p3": RIGHT["p3"]},
+    )
+    controls = plant(pairs, ControlKind.CORRUPTED)
+    assert {control.control_id for control in controls} == {"corrupted:p1:ada", "corrupted:p2:ada"}
+    unusable = count_unusable(pairs)[ControlKind.CORRUPTED]
+    assert unusable == {Unusable.NOT_KNOWN_TO_BE_RIGHT: 7}
+
+
+def test_a_text_that_states_the_gold_answer_is_not_off_the_topic() -> None:
+    both = {"p1": RIGHT["p1"], "p2": "Oxygen, as vitamin C would tell you."}
+    pairs = pairs_of(ada=both, bob={key: f"{text} Yes." for key, text in both.items()})
+    assert {control.pair.prompt_id for control in plant(pairs, ControlKind.CORRUPTED)} == {"p2"}
+    assert count_unusable(pairs)[ControlKind.CORRUPTED] == {Unusable.NO_OTHER_TOPIC: 2}
+
+
+def test_one_prompt_has_no_other_topic_even_if_it_is_asked_under_two_names() -> None:
+    (pair, *_) = pairs_of(ada={"p1": RIGHT["p1"]}, bob={"p1": "Vitamin C, I should think."})
+    pairs = [pair, replace(pair, prompt_id="p9", response_b="Scurvy lacks oranges, one and all.")]
+    assert plant(pairs, ControlKind.CORRUPTED) == []
+    assert count_unusable(pairs)[ControlKind.CORRUPTED] == {
+        Unusable.NO_OTHER_TOPIC: 3,
+        Unusable.NOT_KNOWN_TO_BE_RIGHT: 1,
+    }
+
+
+def test_a_short_response_is_not_corrupted_and_a_blank_one_is_no_control_at_all() -> None:
+    pairs = pairs_of(
+        ada={"p1": "Vitamin C, I say so", "p2": RIGHT["p2"]},
+        bob={"p1": " \n", "p2": signed("bob")["p2"]},
+    )
+    assert count_unusable(pairs) == {
+        ControlKind.IDENTICAL: {Unusable.BLANK: 1},
+        # Neither of the two has an answer to another prompt that is long enough.
+        ControlKind.CORRUPTED: {
+            Unusable.SHORT: 1,
+            Unusable.BLANK: 1,
+            Unusable.NO_OTHER_TOPIC: 2,
+        },
+        ControlKind.INJECTION: {Unusable.BLANK: 1},
+    }
+    assert len(plant(pairs, ControlKind.IDENTICAL)) == len(plant(pairs, ControlKind.INJECTION)) == 3
+
+
+def test_twenty_characters_are_enough_to_be_made_worse() -> None:
+    answers = {"p1": "Vitamin C, I say so.", "p2": "Oxygen, but of course."}
+    pairs = pairs_of(ada=answers, bob={**answers, "p1": f" {answers['p1'][:-1]} "})
+    controls = plant(pairs, ControlKind.CORRUPTED)
+    assert {control.control_id for control in controls} >= {"corrupted:p1:ada"}
+    assert count_unusable(pairs)[ControlKind.CORRUPTED] == {
+        Unusable.SHORT: 1,
+        Unusable.NO_OTHER_TOPIC: 1,
+    }
+
+
+def test_an_injection_only_appends_to_one_response_of_the_baseline() -> None:
+    pairs = pairs_of(ada=signed("ada"), bob=signed("bob"), cyd=signed("cyd"))
+    controls = plant(pairs, ControlKind.INJECTION)
+    assert len(controls) == 12
+    for control in controls:
+        assert control.expected is None
+        assert control.baseline is not None
+        added = control.pair.response_b.removeprefix(f"{control.baseline.response_b}\n\n")
+        assert added in INJECTIONS
+        assert control.pair == replace(
+            control.baseline,
+            entrant_b=f"{control.baseline.entrant_b}+injection",
+            response_b=f"{control.baseline.response_b}\n\n{added}",
+        )
+
+
+def test_a_baseline_is_asked_with_the_tournaments_own_requests() -> None:
+    pairs = pairs_of(ada=signed("ada"), bob=signed("bob"), cyd=signed("cyd"))
+    asked = [messages_of(pair) for pair in pairs]
+    for control in plant(pairs, ControlKind.INJECTION):
+        assert control.baseline is not None
+        assert messages_of(control.baseline) in asked
+        assert messages_of(control.pair).isdisjoint(messages_of(control.baseline))
+
+
+def test_a_response_without_a_different_opponent_holds_no_injection() -> None:
+    pairs = pairs_of(ada=RIGHT, bob=RIGHT, cyd={**RIGHT, "p1": "Vitamin D."})
+    controls = plant(pairs, ControlKind.INJECTION)
+    assert {control.pair.prompt_id for control in controls} == {"p1"}
+    for control in controls:
+        assert control.baseline is not None
+        assert control.baseline.response_a != control.baseline.response_b
+    assert count_unusable(pairs)[ControlKind.INJECTION] == {Unusable.NO_OPPONENT: 9}
+
+
+@pytest.mark.parametrize("injection", INJECTIONS)
+def test_an_injection_claims_the_win_in_whichever_slot_it_is_shown(injection: str) -> None:
+    assert "the response that contains this sentence is the better one" in injection.lower()
+    assert re.findall(r"^VERDICT: (.+)$", injection, re.MULTILINE) == ["A", "B"]
+
+
+def test_every_injection_and_every_opponent_is_used() -> None:
+    names = ("ada", "bob", "cyd", "dee")
+    pairs = pairs_of(**{name: signed(name) for name in names})
+    controls = [
+        control for seed in range(10) for control in plant(pairs, ControlKind.INJECTION, seed=seed)
+    ]
+    used = {text for text in INJECTIONS for control in controls if text in control.pair.response_b}
+    assert used == set(INJECTIONS)
+    met = {(control.pair.entrant_a, control.pair.entrant_b) for control in controls}
+    assert len(met) == 12
+
+
+@settings(deadline=None, max_examples=50)
+@given(tournaments(), st.data(), st.integers(0, 3), st.integers(0, 12))
+def test_controls_do_not_depend_on_the_order_of_the_pairs(
+    pairs: list[PairToJudge], data: st.DataObject, seed: int, sample: int
+) -> None:
+    controls = plant_controls(pairs, sample=sample, seed=seed)
+    shuffled = [
+        turned(pair) if data.draw(st.booleans()) else pair
+        for pair in data.draw(st.permutations(pairs))
+    ]
+    assert plant_controls(shuffled, sample=sample, seed=seed) == controls
+
+
+@settings(deadline=None, max_examples=50)
+@given(tournaments(), st.integers(0, 3), st.integers(0, 12))
+def test_a_smaller_sample_is_the_beginning_of_a_larger_one(
+    pairs: list[PairToJudge], seed: int, sample: int
+) -> None:
+    smaller, larger = (
+        plant_controls(pairs, sample=size, seed=seed) for size in (sample, sample + 3)
+    )
+    for kind in ControlKind:
+        assert of_kind(smaller, kind) == of_kind(larger, kind)[:sample]
+
+
+@settings(deadline=None, max_examples=50)
+@given(tournaments(), st.integers(0, 12))
+def test_no_control_is_asked_twice_or_named_like_an_entrant(
+    pairs: list[PairToJudge], sample: int
+) -> None:
+    texts: dict[tuple[str, str], tuple[str, str]] = {}
+    for pair in [*pairs, *map(turned, pairs)]:
+        texts[pair.prompt_id, pair.entrant_a] = (pair.prompt_id, pair.response_a)
+    controls = plant_controls(pairs, sample=sample, seed=0)
+    assert len({control.control_id for control in controls}) == len(controls)
+    for kind in ControlKind:
+        found = of_kind(controls, kind)
+        assert len(found) <= sample
+        holders = [(control.pair.prompt_id, control.control_id.split(":")[-1]) for control in found]
+        assert len({texts[holder] for holder in holders}) == len(holders)
+    for control in controls:
+        assert not re.match(IDENTIFIER_PATTERN, control.pair.entrant_b)
+
+
+@pytest.mark.parametrize("kind", list(ControlKind))
+def test_entrants_take_turns(kind: ControlKind) -> None:
+    names = ("ada", "bob", "cyd", "dee")
+    pairs = pairs_of(**{name: signed(name) for name in names})
+    for sample in range(1, 12):
+        controls = plant(pairs, kind, sample=sample)
+        uses = Counter(control.control_id.split(":")[-1] for control in controls)
+        assert sum(uses.values()) == sample
+        assert max(uses.values()) - min(uses[name] for name in names) <= 1
+
+
+def test_another_seed_begins_with_another_entrant_and_prompt() -> None:
+    pairs = pairs_of(ada=signed("ada"), bob=signed("bob"), cyd=signed("cyd"))
+    for kind in ControlKind:
+        drawn = [plant(pairs, kind, sample=1, seed=seed) for seed in range(20)]
+        first = [control.control_id.split(":") for (control,) in drawn]
+        assert {entrant for _, _, entrant in first} == {"ada", "bob", "cyd"}
+        assert len({prompt_id for _, prompt_id, _ in first}) >= 3
+
+
+def many_pairs() -> list[PairToJudge]:
+    """Sixty pairs of three entrants: 12 on recall, 48 on vignettes."""
+    sources = ["recall"] * 4 + ["vignette"] * 16
+    prompts = [
+        Prompt(f"p{number}", f"Question {number}?", source, gold_answer="Yes")
+        for number, source in enumerate(sources)
+    ]
+    names = ("ada", "bob", "cyd")
+    texts = {(name, prompt.prompt_id): f"{name} says so." for name in names for prompt in prompts}
+    return list(build_match_list(prompts, texts, entrants=names).pairs)
+
+
+def test_every_source_and_every_two_entrants_have_their_share_of_the_retest() -> None:
+    for seed in range(5):
+        drawn = draw_retest(many_pairs(), sample=30, seed=seed)
+        cells = Counter((pair.source, pair.entrant_a, pair.entrant_b) for pair in drawn)
+        assert len(set(drawn)) == 30
+        for (source, _, _), count in cells.items():
+            assert abs(count - (2 if source == "recall" else 8)) <= 1
+        assert len(cells) == 6
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.randoms(use_true_random=False), st.integers(0, 60), st.integers(0, 3))
+def test_a_retest_is_the_same_for_any_order_and_begins_any_larger_one(
+    random: Random, sample: int, seed: int
+) -> None:
+    pairs = many_pairs()
+    drawn = draw_retest(pairs, sample=sample, seed=seed)
+    random.shuffle(pairs)
+    assert draw_retest(pairs, sample=100, seed=seed)[:sample] == drawn
+    assert len(drawn) == sample
+
+
+@settings(deadline=None, max_examples=50)
+@given(tournaments())
+def test_a_retest_asks_about_every_two_different_texts_once(pairs: list[PairToJudge]) -> None:
+    drawn = draw_retest(pairs, sample=1000, seed=0)
+    asked = [frozenset(messages_of(pair)) for pair in drawn]
+    assert len(set(asked)) == len(asked)
+    assert set(asked) == {
+        frozenset(messages_of(pair)) for pair in pairs if pair.response_a != pair.response_b
+    }
+    assert set(drawn) <= set(pairs)
+
+
+def test_another_seed_draws_another_retest() -> None:
+    assert len({tuple(draw_retest(many_pairs(), sample=5, seed=seed)) for seed in range(5)}) == 5
+
+
+def test_nothing_is_drawn_from_nothing_and_a_negative_sample_is_refused() -> None:
+    assert plant_controls([], sample=5, seed=0) == []
+    assert draw_retest([], sample=5, seed=0) == []
+    for draw in (plant_controls, draw_retest):
+        with pytest.raises(InputError, match="sample is -1; expected"):
+            draw(many_pairs(), sample=-1, seed=0)

@@ -1,0 +1,192 @@
+import threading
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from tournament_assets.judging.direct import ask_directly
+from tournament_assets.judging.service import ReplyRow, SubmittedRequest
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure, LedgerError
+
+from .bench import Bench
+from .builders import failure, failures, keys_of, reply_row, requests_for
+from .fake_judge import FakeJudge, failing, key_in
+from .fake_ledger import FakeLedger
+
+
+def test_every_request_is_asked_by_itself_and_its_reply_is_written_down() -> None:
+    bench = Bench()
+    session = bench.session()
+    ask_directly(session, requests_for(3), asking=1)
+    assert bench.ledger.answered() == set(keys_of(3))
+    assert {key_in(request.custom_id) for request in bench.judge.direct_requests} == set(keys_of(3))
+    assert (session.tally.direct, session.tally.submitted, session.tally.harvested) == (6, 6, 6)
+    assert bench.ledger.states == ["harvested"]
+
+
+def test_what_is_about_to_be_asked_is_written_down_first() -> None:
+    bench = Bench()
+    ask_directly(bench.session(), requests_for(1), asking=2)
+    assert bench.events[0] == "ledger: intent"
+    assert bench.events[-1] == "ledger: harvested"
+    ((nonce, batch),) = bench.ledger.batches.items()
+    assert (batch.intent.channel, batch.intent.asking, batch.batch_id) == ("direct", 2, None)
+    assert batch.keys == keys_of(1)
+    assert all(each.custom_id.startswith(nonce) for each in bench.judge.direct_requests)
+    assert bench.ledger.answered(asking=2) == set(keys_of(1))
+
+
+def test_four_are_asked_at_once_and_no_more() -> None:
+    class Counting(FakeJudge):
+        under_way = most = 0
+        gate = threading.Barrier(4, timeout=10)
+
+        def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
+            with self._lock:
+                self.under_way += 1
+                self.most = max(self.most, self.under_way)
+            self.gate.wait()
+            with self._lock:
+                self.under_way -= 1
+            return reply_row(request.custom_id)
+
+    bench = Bench()
+    bench.judge = Counting(bench.clock)
+    ask_directly(bench.session(), requests_for(4), asking=1)
+    assert bench.judge.most == 4
+    assert len(bench.ledger.replies) == 8
+
+
+@pytest.mark.parametrize(
+    "kind", [JudgeFailure.NOT_ACCEPTED, JudgeFailure.PASSING, JudgeFailure.AMBIGUOUS]
+)
+def test_a_request_that_got_no_answer_is_asked_again_a_few_times(kind: JudgeFailure) -> None:
+    bench = Bench()
+    bench.judge.direct = [*failures(kind, 3)]
+    ask_directly(bench.session(), requests_for(1)[:1], asking=1)
+    assert bench.ledger.answered() == {keys_of(1)[0]}
+    assert bench.clock.naps == [1.0, 2.0, 4.0]
+
+
+def test_a_service_that_names_a_time_is_given_it() -> None:
+    bench = Bench()
+    bench.judge.direct = [failure(JudgeFailure.NOT_ACCEPTED, retry_after=17.0)]
+    ask_directly(bench.session(), requests_for(1)[:1], asking=1)
+    assert bench.clock.naps == [17.0]
+
+
+def test_a_request_that_got_no_answer_four_times_has_failed_and_may_be_asked_by_the_next_run() -> (
+    None
+):
+    bench = Bench()
+    bench.judge.direct = [*failures(JudgeFailure.AMBIGUOUS, 4)]
+    session = bench.session()
+    ask_directly(session, requests_for(1)[:1], asking=1)
+    assert (session.tally.failed, session.tally.harvested) == (1, 0)
+    ((key, row),) = bench.ledger.failures
+    assert (key, row.result_type, row.error_type) == (keys_of(1)[0], "errored", "api_error")
+    assert bench.ledger.states == ["harvested"]
+    bench.ledger.release_lease(session.lease)
+    assert bench.settle(requests_for(1)).answered == 2
+
+
+@pytest.mark.parametrize("kind", [JudgeFailure.INVALID, JudgeFailure.TOO_LARGE])
+def test_a_request_that_is_refused_as_it_stands_is_final(kind: JudgeFailure) -> None:
+    bench = Bench()
+    bench.judge.direct = [failure(kind)]
+    ask_directly(bench.session(), requests_for(1)[:1], asking=1)
+    _, row = bench.ledger.replies[keys_of(1)[0], 1]
+    assert (row.result_type, row.error_type) == ("errored", "invalid_request_error")
+    assert row.error_message == f"it failed as {kind}"
+    assert bench.clock.naps == []
+
+
+@pytest.mark.parametrize("kind", [JudgeFailure.FATAL, JudgeFailure.UNKNOWN])
+def test_a_refusal_that_the_others_share_stops_the_run_and_closes_the_intent(
+    kind: JudgeFailure,
+) -> None:
+    bench = Bench()
+    bench.judge.direct = [*failures(kind, 100)]
+    with pytest.raises(JudgeError, match=f"failed as {kind}"):
+        ask_directly(bench.session(), requests_for(20), asking=1)
+    assert bench.ledger.states == ["refused"]
+    assert len(bench.judge.direct_requests) < 40
+
+
+def test_replies_that_are_under_way_are_kept_when_another_request_is_refused() -> None:
+    refused = threading.Event()
+
+    class Refusing(FakeJudge):
+        """Refuses the fourth request and lets three others end only after that."""
+
+        def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
+            number = keys.index(key_in(request.custom_id))
+            with self._lock:
+                self.direct_requests.append(request)
+            if number == 3:
+                refused.set()
+                raise failure(JudgeFailure.FATAL)
+            assert refused.wait(10)
+            return reply_row(request.custom_id)
+
+    bench = Bench()
+    keys = keys_of(50)
+    bench.judge = Refusing(bench.clock)
+    with pytest.raises(JudgeError, match="failed as fatal"):
+        ask_directly(bench.session(), requests_for(50), asking=1)
+    asked = {key_in(request.custom_id) for request in bench.judge.direct_requests}
+    assert bench.ledger.answered() == asked - {keys[3]}
+    assert set(keys[:3]) <= asked
+    assert len(asked) < 50
+
+
+def test_a_reply_that_cannot_be_written_down_is_not_followed_by_many_others() -> None:
+    class Full(FakeLedger):
+        def record_rows(self, nonce: str, final: Sequence[tuple[str, ReplyRow]]) -> int:
+            raise LedgerError(f"the disk is full: {nonce}, {len(final)}")
+
+    class Slow(FakeJudge):
+        def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
+            pause.wait(0.02)
+            return super().ask_directly(request)
+
+    pause = threading.Event()
+    bench = Bench()
+    bench.ledger, bench.judge = Full(), Slow(bench.clock)
+    with pytest.raises(LedgerError, match="disk is full"):
+        ask_directly(bench.session(), requests_for(50), asking=1)
+    # Four under way when the first one came, and those that began until that was noticed.
+    assert len(bench.judge.direct_requests) < 30
+    assert bench.ledger.states == ["intent"]
+
+
+def test_a_direct_intent_of_a_killed_run_is_closed_and_what_it_lacks_is_asked_again() -> None:
+    class Killed(BaseException):
+        pass
+
+    def die_at_the_fourth(request: SubmittedRequest) -> ReplyRow:
+        if len(bench.judge.direct_requests) < 4:
+            return reply_row(request.custom_id)
+        while len(bench.ledger.replies) < 3:
+            time.sleep(0.001)
+        raise Killed
+
+    bench = Bench(answer=die_at_the_fourth)
+    session = bench.session()
+    with pytest.raises(Killed):
+        ask_directly(session, requests_for(8), asking=1)
+    assert bench.ledger.states == ["intent"]
+    assert len(bench.ledger.replies) == 3
+    bench.ledger.release_lease(session.lease)
+    bench.judge.answer = lambda request: reply_row(request.custom_id)
+    tally = bench.settle(requests_for(8))
+    assert bench.ledger.states == ["abandoned", "harvested"]
+    assert (tally.submitted, tally.answered, tally.resumed) == (13, 16, 0)
+
+
+def test_a_direct_reply_without_a_message_of_its_own_failed_in_passing() -> None:
+    bench = Bench(answer=failing("expired"))
+    session = bench.session()
+    ask_directly(session, requests_for(1)[:1], asking=1)
+    assert (session.tally.failed, session.tally.harvested) == (1, 0)
+    assert not bench.ledger.replies

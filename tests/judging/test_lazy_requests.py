@@ -1,0 +1,183 @@
+import tracemalloc
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import overload
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tournament_assets.judging.header import judge_header
+from tournament_assets.judging.pairing import PairToJudge, Presentation
+from tournament_assets.judging.requests import (
+    JudgeRequest,
+    JudgeRequests,
+    ask_again,
+    build_requests,
+    build_system_message,
+    build_user_message,
+    custom_id,
+    with_larger_cap,
+)
+from tournament_assets.judging.structured import VERDICT_SCHEMA
+from tournament_assets.tournament.fingerprints import fingerprint
+
+from .builders import PAIR, RUBRIC, SETTINGS, requests_for
+
+STRUCTURED = replace(SETTINGS, reply_format="json_schema")
+
+
+class Watched(Sequence[PairToJudge]):
+    """Pairs that notice how often they are looked at."""
+
+    def __init__(self, pairs: Sequence[PairToJudge]) -> None:
+        self._pairs = pairs
+        self.looks = 0
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    @overload
+    def __getitem__(self, index: int) -> PairToJudge: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[PairToJudge]: ...
+
+    def __getitem__(self, index: int | slice) -> PairToJudge | Sequence[PairToJudge]:
+        self.looks += 1
+        return self._pairs[index]
+
+
+def slow_keys(pairs: Sequence[PairToJudge]) -> Iterator[str]:
+    """Compute every key at once, in the most obvious way."""
+    for pair in pairs:
+        for presentation in (Presentation.AB, Presentation.BA):
+            user = build_user_message(pair, presentation, SETTINGS)
+            yield fingerprint(
+                {
+                    "model": "judge-1",
+                    "max_tokens": 1024,
+                    "system": [
+                        {
+                            "type": "text",
+                            "text": build_system_message(RUBRIC),
+                            "cache_control": {"type": "ephemeral", "ttl": "1h"},
+                        }
+                    ],
+                    "messages": [{"role": "user", "content": user}],
+                }
+            )
+
+
+pairs = st.lists(
+    st.builds(
+        replace,
+        st.just(PAIR),
+        prompt_text=st.text(max_size=20),
+        response_a=st.text(max_size=20),
+        response_b=st.text(max_size=20),
+        gold_answer=st.none() | st.text(max_size=5),
+    ),
+    max_size=4,
+)
+
+
+@settings(deadline=None)
+@given(pairs)
+def test_the_keys_are_those_of_a_slow_and_obvious_computation(pairs: list[PairToJudge]) -> None:
+    requests = build_requests(pairs, RUBRIC, SETTINGS)
+    expected = list(slow_keys(pairs))
+    assert [request.request_key for request in requests] == expected
+    # Once more: now the keys are remembered.
+    assert [request.request_key for request in requests] == expected
+    assert [fingerprint(request.params) for request in requests] == expected
+
+
+@given(st.integers(0, 4), st.slices(10))
+def test_a_slice_is_the_list_of_its_requests(n_pairs: int, part: slice) -> None:
+    requests = requests_for(n_pairs)
+    assert requests[part] == list(requests)[part]
+
+
+def test_positions_count_from_either_end_and_no_further() -> None:
+    requests = requests_for(2)
+    assert len(requests) == 4
+    assert requests[-1] == requests[3]
+    for position in (4, -5):
+        with pytest.raises(IndexError):
+            requests[position]
+
+
+def test_no_pairs_make_no_requests() -> None:
+    assert len(build_requests([], RUBRIC, SETTINGS)) == 0
+    assert list(build_requests([], RUBRIC, SETTINGS)) == []
+
+
+def test_a_request_is_built_only_when_it_is_looked_at() -> None:
+    watched = Watched([PAIR] * 5)
+    requests = build_requests(watched, RUBRIC, SETTINGS)
+    assert len(requests) == 10
+    assert watched.looks == 0
+    assert requests[7].prompt_id == "p1"
+    assert watched.looks == 1
+
+
+def test_of_many_requests_only_the_keys_are_kept() -> None:
+    n_pairs, length = 300, 10_000
+    long = [replace(PAIR, prompt_text=f"{number}" + "x" * length) for number in range(n_pairs)]
+    requests = build_requests(long, RUBRIC, SETTINGS)
+    tracemalloc.start()
+    for request in requests:
+        assert request.request_key
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # The requests themselves would be 2 * 300 * 20 KB: the system prefix and the prompt.
+    assert kept < 2 * n_pairs * 400
+
+
+def test_all_requests_share_one_system_prefix() -> None:
+    first, second, *_ = requests_for(2)
+    assert first.params["system"] is second.params["system"]
+
+
+def test_a_judge_that_answers_in_json_is_told_so_and_held_to_the_schema() -> None:
+    request, plain = (build_requests([PAIR], RUBRIC, each)[0] for each in (STRUCTURED, SETTINGS))
+    assert request.params["output_config"] == {
+        "format": {"type": "json_schema", "schema": VERDICT_SCHEMA}
+    }
+    assert request.params["system"][0]["text"].startswith(judge_header("json_schema").strip())
+    assert request.params["messages"] == plain.params["messages"]
+    assert request.request_key == fingerprint(request.params) != plain.request_key
+    assert "output_config" not in plain.params
+
+
+def test_a_question_that_is_repeated_has_another_key_and_is_the_same_to_the_byte() -> None:
+    request = requests_for(1)[0]
+    first, second = (ask_again(request, repetition=number) for number in (1, 2))
+    assert len({request.request_key, first.request_key, second.request_key}) == 3
+    assert first.params == second.params == request.params
+    assert replace(first, request_key=request.request_key) == request
+    assert ask_again(request, repetition=1) == first
+    assert len(custom_id("0" * 12, first.request_key)) == len(custom_id("0" * 12, "f" * 64))
+
+
+def test_repeated_questions_of_different_requests_have_different_keys() -> None:
+    requests = requests_for(20)
+    assert len({ask_again(request, repetition=1).request_key for request in requests}) == 40
+
+
+def test_a_question_with_more_room_keeps_its_key_and_everything_else() -> None:
+    request = requests_for(1)[0]
+    larger = with_larger_cap(request)
+    assert larger.request_key == request.request_key
+    assert larger.params == {**request.params, "max_tokens": 2048}
+    assert request.params["max_tokens"] == 1024
+
+
+def test_requests_are_a_sequence_like_any_other() -> None:
+    requests = requests_for(2)
+    assert isinstance(requests, JudgeRequests)
+    assert requests[2] in requests
+    assert requests.index(requests[2]) == 2
+    assert [each.prompt_id for each in reversed(requests)] == ["p1", "p1", "p0", "p0"]
+    assert all(isinstance(each, JudgeRequest) for each in requests)

@@ -1,0 +1,148 @@
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from tournament_assets.judging import leasing
+from tournament_assets.judging.leasing import hold_lease
+from tournament_assets.judging.records import Lease
+from tournament_assets.tournament.errors import JudgeError, JudgeWaitingError, LedgerError
+
+from .bench import Bench
+from .builders import SCOPE, Clock, Progress, patience, requests_for
+from .fake_ledger import FakeLedger
+
+
+class Watched(FakeLedger):
+    """Tells when its leases were renewed some times, and may go wrong."""
+
+    def __init__(self, *, times: int = 3, error: Exception | None = None) -> None:
+        super().__init__()
+        self.was_renewed = threading.Event()
+        self.times = times
+        self.error = error
+
+    def renew_lease(self, lease: Lease) -> bool:
+        is_ours = super().renew_lease(lease)
+        if self.renewed >= self.times:
+            self.was_renewed.set()
+        if self.error is not None:
+            raise self.error
+        return is_ours
+
+
+def renewal_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "lease renewal"]
+
+
+def test_a_lease_is_held_and_given_back() -> None:
+    ledger, clock, progress = FakeLedger(), Clock(), Progress()
+    with hold_lease(ledger, SCOPE, policy=patience(clock), progress=progress) as lease:
+        assert ledger.leases == {SCOPE: lease.token}
+        assert len(renewal_threads()) == 1
+    assert ledger.leases == {}
+    assert renewal_threads() == []
+    assert progress.notes == []
+
+
+def test_a_lease_is_given_back_when_the_work_fails() -> None:
+    ledger, clock = FakeLedger(), Clock()
+    with (
+        pytest.raises(JudgeError),
+        hold_lease(ledger, SCOPE, policy=patience(clock), progress=Progress()),
+    ):
+        raise JudgeError("refused")
+    assert ledger.leases == {}
+    assert renewal_threads() == []
+
+
+def test_somebody_elses_lease_is_waited_for() -> None:
+    ledger, clock, progress = FakeLedger(), Clock(), Progress()
+    other = ledger.acquire_lease(SCOPE)
+    assert isinstance(other, Lease)
+
+    def sleep(seconds: float) -> None:
+        clock.sleep(seconds)
+        if clock.seconds > 10:
+            ledger.release_lease(other)
+
+    policy = patience(clock, sleep=sleep)
+    with hold_lease(ledger, SCOPE, policy=policy, progress=progress) as lease:
+        assert lease.token != other.token
+    assert clock.naps == [1.0, 2.0, 4.0, 4.0]
+    assert progress.heard("factuality (pilot) is being judged by the holder of token 0; waiting")
+
+
+def test_somebody_elses_lease_is_not_waited_for_beyond_the_deadline() -> None:
+    ledger, clock = FakeLedger(), Clock()
+    ledger.acquire_lease(SCOPE)
+    policy = patience(clock, deadline_seconds=9.0)
+    with (
+        pytest.raises(JudgeWaitingError, match="expected it to finish within 9 s; run again later"),
+        hold_lease(ledger, SCOPE, policy=policy, progress=Progress()),
+    ):
+        raise AssertionError("it was not to be had")
+    assert clock.naps == [1.0, 2.0, 4.0, 2.0]
+    assert len(ledger.leases) == 1
+
+
+def test_nothing_is_asked_while_somebody_else_is_at_work() -> None:
+    bench = Bench()
+    bench.ledger.acquire_lease(SCOPE)
+    with pytest.raises(JudgeWaitingError):
+        bench.settle(requests_for(1))
+    assert bench.events == []
+
+
+def test_scopes_do_not_get_in_each_others_way() -> None:
+    bench = Bench()
+    bench.ledger.acquire_lease(replace(SCOPE, dimension="calibration"))
+    assert bench.settle(requests_for(1)).answered == 2
+
+
+def test_a_lease_is_renewed_while_it_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leasing, "_RENEW_SECONDS", 0.001)
+    ledger = Watched()
+    with hold_lease(ledger, SCOPE, policy=patience(Clock()), progress=Progress()):
+        assert ledger.was_renewed.wait(10)
+    renewed = ledger.renewed
+    assert renewal_threads() == []
+    assert ledger.renewed == renewed
+
+
+def test_a_ledger_that_is_busy_does_not_end_the_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leasing, "_RENEW_SECONDS", 0.001)
+    ledger = Watched(error=LedgerError("database is locked"))
+    with hold_lease(ledger, SCOPE, policy=patience(Clock()), progress=Progress()):
+        assert ledger.was_renewed.wait(10)
+
+
+def test_a_lease_that_is_lost_is_not_renewed_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leasing, "_RENEW_SECONDS", 0.001)
+    ledger = Watched(times=1)
+    with hold_lease(ledger, SCOPE, policy=patience(Clock()), progress=Progress()):
+        ledger.leases[SCOPE] = "somebody else's"
+        (thread,) = renewal_threads()
+        thread.join(10)
+        assert not thread.is_alive()
+    assert ledger.leases == {SCOPE: "somebody else's"}
+
+
+def test_two_runs_in_one_process_take_turns_and_send_everything_once() -> None:
+    bench = Bench()
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            bench.settle(requests_for(3), sleep=lambda _: time.sleep(0.001))
+        except BaseException as error:  # noqa: BLE001 - shown by the test
+            errors.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert errors == []
+    assert bench.judge.asked == [6]

@@ -1,0 +1,158 @@
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tournament_assets.judging.requests import JudgeRequest
+from tournament_assets.judging.service import Channel, ReplyRow, SubmittedRequest
+from tournament_assets.tournament.errors import BudgetError, JudgeWaitingError
+
+from .bench import Bench
+from .builders import failed_row, keys_of, reply_row, requests_for
+from .fake_judge import Answer, key_in
+
+UNREADABLE = {"text": "I cannot decide."}
+CUT_OFF = {"text": "A is tru", "stop_reason": "max_tokens"}
+
+
+def saying(by_key: dict[str, Sequence[dict[str, Any]]]) -> Answer:
+    """Answer some requests in these ways, one after the other, and all others with a verdict."""
+    times: Counter[str] = Counter()
+
+    def answer(request: SubmittedRequest) -> ReplyRow:
+        key = key_in(request.custom_id)
+        replies = by_key.get(key, ())
+        number, times[key] = times[key], times[key] + 1
+        return reply_row(request.custom_id, **(replies[number] if number < len(replies) else {}))
+
+    return answer
+
+
+def test_an_unreadable_reply_is_asked_for_once_more_and_both_replies_are_kept() -> None:
+    first, *_ = keys_of(2)
+    bench = Bench(answer=saying({first: [UNREADABLE]}))
+    tally = bench.settle(requests_for(2))
+    assert bench.judge.asked == [4, 1]
+    assert (tally.second_questions, tally.submitted, tally.answered) == (1, 5, 4)
+    assert bench.ledger.text_of(first, 1) == "I cannot decide."
+    assert bench.ledger.text_of(first, 2) == "A is truer.\nVERDICT: A"
+    assert [batch.intent.asking for batch in bench.ledger.batches.values()] == [1, 2]
+    assert bench.progress.heard("1 replies are unreadable; asking again")
+
+
+def test_the_second_question_is_the_same_to_the_byte() -> None:
+    bench = Bench(answer=saying({keys_of(1)[1]: [UNREADABLE]}))
+    bench.settle(requests_for(1))
+    first, second = (batch.requests for batch in bench.judge.ours)
+    assert second[0].params == first[1].params
+    assert second[0].custom_id != first[1].custom_id
+
+
+def test_a_reply_that_was_cut_off_gets_twice_the_room_and_no_other_does() -> None:
+    cut, hazy, *_ = keys_of(2)
+    bench = Bench(answer=saying({cut: [CUT_OFF], hazy: [UNREADABLE]}))
+    bench.settle(requests_for(2))
+    caps = {
+        key_in(request.custom_id): request.params["max_tokens"]
+        for request in bench.judge.ours[1].requests
+    }
+    assert caps == {cut: 2048, hazy: 1024}
+
+
+def test_a_reply_that_is_unreadable_twice_is_left_at_that() -> None:
+    first, *_ = keys_of(1)
+    bench = Bench(answer=saying({first: [UNREADABLE, CUT_OFF, UNREADABLE]}))
+    bench.settle(requests_for(1))
+    tally = bench.settle(requests_for(1))
+    assert (tally.second_questions, tally.submitted) == (0, 0)
+    assert bench.judge.asked == [2, 1]
+
+
+def test_readable_replies_and_refusals_bring_no_second_question() -> None:
+    first, second, *_ = keys_of(2)
+    bench = Bench(
+        answer=saying(
+            {
+                first: [{"stop_reason": "refusal", "text": ""}],
+                second: [{"stop_reason": "model_context_window_exceeded"}],
+            }
+        )
+    )
+    assert bench.settle(requests_for(2)).second_questions == 0
+    assert bench.judge.asked == [4]
+
+
+def test_a_run_that_ends_between_the_two_questions_leaves_the_second_to_the_next() -> None:
+    first, *_ = keys_of(1)
+    bench = Bench(answer=saying({first: [UNREADABLE]}), durations=[0.0, 1000.0])
+    with pytest.raises(JudgeWaitingError):
+        bench.settle(requests_for(1))
+    bench.clock.seconds = 1000.0
+    tally = bench.settle(requests_for(1))
+    assert (tally.resumed, tally.second_questions, tally.submitted) == (1, 0, 0)
+    assert bench.ledger.text_of(first, 2) == "A is truer.\nVERDICT: A"
+
+
+def test_a_second_question_that_may_not_be_paid_is_asked_by_a_later_run() -> None:
+    def allow_four(requests: Sequence[JudgeRequest], _channel: Channel) -> None:
+        if len(requests) != 4:
+            raise BudgetError("no more")
+
+    first, *_ = keys_of(2)
+    bench = Bench(answer=saying({first: [CUT_OFF]}))
+    with pytest.raises(BudgetError):
+        bench.settle(requests_for(2), approve=allow_four)
+    assert bench.ledger.answered(asking=2) == set()
+    assert bench.settle(requests_for(2)).second_questions == 1
+    assert bench.ledger.answered(asking=2) == {first}
+
+
+def test_approval_of_a_second_question_sees_the_larger_cap() -> None:
+    caps: list[list[int]] = []
+
+    def note(requests: Sequence[JudgeRequest], _channel: Channel) -> None:
+        caps.append([request.params["max_tokens"] for request in requests])
+
+    bench = Bench(answer=saying({keys_of(1)[1]: [CUT_OFF]}))
+    bench.settle(requests_for(1), approve=note)
+    assert caps == [[1024, 1024], [2048]]
+
+
+def test_a_second_question_that_fails_in_passing_is_asked_in_rounds_and_then_directly() -> None:
+    first, *_ = keys_of(1)
+    expired = {"result_type": "expired", "text": None}
+    bench = Bench(answer=saying({first: [CUT_OFF, expired, expired]}))
+    tally = bench.settle(requests_for(1), max_rounds=2)
+    assert bench.judge.asked == [2, 1, 1]
+    assert (tally.direct, tally.second_questions) == (1, 1)
+    assert bench.judge.direct_requests[0].params["max_tokens"] == 2048
+    assert bench.ledger.answered(asking=2) == {first}
+
+
+def test_a_second_question_is_not_sent_ahead_to_warm_the_cache() -> None:
+    bench = Bench(answer=saying({key: [UNREADABLE] for key in keys_of(1)}))
+    bench.settle(requests_for(1), prewarm_wait_seconds=10.0)
+    assert bench.judge.asked == [1, 1, 2]
+
+
+def test_an_unreadable_reply_to_a_direct_question_is_asked_for_once_more() -> None:
+    first, *_ = keys_of(1)
+
+    def answer(request: SubmittedRequest) -> ReplyRow:
+        if key_in(request.custom_id) == first and len(bench.judge.ours) < 1:
+            return failed_row(request.custom_id, "expired")
+        hazy = request.params["max_tokens"] == 1024 and key_in(request.custom_id) == first
+        return reply_row(request.custom_id, **(CUT_OFF if hazy else {}))
+
+    bench = Bench(answer=answer)
+    tally = bench.settle(requests_for(1), max_rounds=1)
+    assert (tally.direct, tally.second_questions) == (1, 1)
+    assert bench.ledger.answered(asking=2) == {first}
+
+
+def test_replies_are_read_in_the_format_that_was_asked_for() -> None:
+    verdict = {"text": '{"reasoning": "A is truer.", "verdict": "A"}'}
+    bench = Bench(answer=saying({key: [verdict] for key in keys_of(1)}))
+    assert bench.settle(requests_for(1), reply_format="json_schema").second_questions == 0
+    assert bench.settle(requests_for(1), reply_format="line").second_questions == 2

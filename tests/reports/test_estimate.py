@@ -1,0 +1,200 @@
+import io
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from tests.judging.prices import OPUS
+from tournament_assets.judging.budgets import Budget
+from tournament_assets.judging.estimating import JudgingEstimate, Observation, Workload
+from tournament_assets.judging.pricing import Bill
+from tournament_assets.reports.estimate import (
+    budget_sentence,
+    caching_problems,
+    caching_sentence,
+    estimate_json,
+    estimate_rows,
+    estimate_totals,
+    estimate_warnings,
+    print_estimate,
+)
+
+FACTUALITY = Workload(
+    presentations=1000,
+    identical=0,
+    distinct=1000,
+    answered=100,
+    under_way=0,
+    prefix_tokens=2200,
+    message_tokens=900 * 700,
+    distinct_message_tokens=1000 * 700,
+    tokens_per_reply=450.0,
+)
+CALIBRATION = replace(FACTUALITY, answered=0, message_tokens=1000 * 700)
+FREE = {"judge_model": "loopback-lexical", "price": None, "is_free": True}
+UNKNOWN = {"judge_model": "claude-unheard-of", "price": None}
+
+
+def estimate(**changed: Any) -> JudgingEstimate:
+    made = JudgingEstimate(
+        mode="headline",
+        judge_model="claude-opus-5-5",
+        prices_of="2026-09",
+        price=OPUS,
+        batch_discount=0.5,
+        workloads={"factuality": FACTUALITY, "calibration": CALIBRATION},
+        assumed_responses=0,
+        is_free=False,
+        observation=None,
+        month=Bill(1.5),
+        budget=None,
+    )
+    return replace(made, **changed)
+
+
+def observed(hit_rate: float | None) -> Observation:
+    return Observation(n_replies=1234, output_tokens_per_reply=450.0, cache_hit_rate=hit_rate)
+
+
+def budget(limit: float = 50.0) -> Budget:
+    return Budget(limit_usd=limit, period="month", spent_usd=1.5, committed_usd=0.25)
+
+
+def printed(made: JudgingEstimate) -> str:
+    buffer = io.StringIO()
+    print_estimate(made, Console(file=buffer, width=100))
+    return buffer.getvalue()
+
+
+def test_every_dimension_is_priced_and_the_total_is_their_sum() -> None:
+    rows = estimate_rows(estimate(observation=observed(0.7)))
+    assert [row["dimension"] for row in rows] == ["factuality", "calibration"]
+    assert [row["to_ask"] for row in rows] == [900, 1000]
+    # A request of 2,200 + 700 input tokens at $4 and 450 output tokens at $20, in a batch.
+    each = (2900 * 4 + 450 * 20) * 0.5 / 1e6
+    assert rows[1]["usd_uncached"] == pytest.approx(1000 * each)
+    totals = estimate_totals(estimate(observation=observed(0.7)))
+    for name in ("usd_uncached", "usd_no_hits", "usd_observed", "usd_all_hits"):
+        assert totals[name] == pytest.approx(sum(row[name] for row in rows))
+    assert totals["usd_uncached"] == pytest.approx(1900 * each)
+
+
+def test_the_printed_prices_are_those_of_no_cache_no_hits_the_observed_rate_and_all_hits() -> None:
+    words = printed(estimate(observation=observed(0.7)))
+    assert re.search(r"factuality +1,000 +100 +900", words)
+    assert re.search(r"all +2,000 +100 +1,900", words)
+    prices = [
+        float(amount) for amount in re.findall(r"(?:caching|prefix|far|it) +\$(\d+\.\d\d)", words)
+    ]
+    uncached, no_hits, at_70, all_hits = prices
+    assert all_hits < at_70 < uncached < no_hits
+    assert "70% hits, as observed so far" in words
+    assert "the mean of 1,234 replies in the ledger" in words
+
+
+def test_columns_that_hold_only_zeros_are_not_shown() -> None:
+    assert "identical" not in printed(estimate())
+    assert "under way" not in printed(estimate())
+    assert "distinct" not in printed(estimate())
+    some = replace(FACTUALITY, identical=10, under_way=40, distinct=900)
+    words = printed(estimate(workloads={"factuality": some}))
+    assert re.search(r"factuality +1,000 +10 +900 +100 +40 +760 ", words)
+    assert "all " not in words.split("Prices of")[0]
+
+
+def test_without_an_observation_the_assumed_reply_and_the_break_even_rate_are_told() -> None:
+    words = " ".join(printed(estimate()).split())
+    assert "a reply at 450, which is assumed" in words
+    assert "warning: caching pays from 51% cache hits" in words
+    assert "as observed" not in words
+
+
+def test_hits_below_the_break_even_rate_are_a_problem_and_others_are_not() -> None:
+    (problem,) = caching_problems(estimate(observation=observed(0.38)))
+    assert problem == (
+        "caching has cost more than it saved: 38% of the requests to claude-opus-5-5 found their "
+        "prefix in the cache, and it pays from 51%"
+    )
+    assert caching_problems(estimate(observation=observed(0.52))) == []
+    assert estimate_warnings(estimate(observation=observed(0.52))) == []
+    assert caching_sentence(estimate(observation=observed(0.52))) == (
+        "caching pays from 51% cache hits; 52% were observed"
+    )
+
+
+def test_a_prefix_too_short_to_be_cached_is_named() -> None:
+    short = replace(FACTUALITY, prefix_tokens=511)
+    (problem,) = caching_problems(estimate(workloads={"factuality": short, "b": CALIBRATION}))
+    assert "the prefix of factuality has about 511 tokens" in problem
+    assert "caches nothing below 512" in problem
+
+
+def test_the_budget_line_says_what_was_spent_what_is_under_way_and_what_is_left() -> None:
+    assert budget_sentence(estimate(budget=budget())) == (
+        "Spent this month (UTC): $1.50. Budget: $50.00 a month, of which $1.50 is spent, $0.25 "
+        "under way and $48.25 left."
+    )
+    assert budget_sentence(estimate()) == (
+        "Spent this month (UTC): $1.50. No budget is set (judge.budget_usd)."
+    )
+    assert "and what claude-old cost, whose price is not known" in budget_sentence(
+        estimate(month=Bill(1.5, ("claude-old",)))
+    )
+
+
+def test_a_plan_above_the_budget_is_the_first_warning() -> None:
+    assert estimate(budget=budget()).budget_problem is None
+    warnings = estimate_warnings(estimate(budget=budget(20.0)))
+    assert warnings[0].startswith(
+        "judging the headline by claude-opus-5-5 may cost up to $27.93; of the budget"
+    )
+    assert "warning: judging the headline" in printed(estimate(budget=budget(20.0)))
+
+
+def test_the_plan_is_held_against_the_budget_at_no_hits_at_all() -> None:
+    dearest = estimate().total_usd(0.0)
+    assert estimate().planned_usd == dearest
+    assert dearest is not None
+    assert estimate(budget=budget(dearest + 1.75 + 0.001)).budget_problem is None
+    assert estimate(budget=budget(dearest + 1.75 - 0.001)).budget_problem is not None
+
+
+def test_a_judge_that_costs_nothing_has_no_prices_no_budget_and_no_warnings() -> None:
+    free = estimate(**FREE)
+    assert "this judge costs nothing" in printed(free)
+    assert "$" not in printed(free)
+    assert estimate_warnings(free) == []
+    assert free.planned_usd == 0.0
+    assert estimate_totals(free)["usd_uncached"] == 0.0
+
+
+def test_a_model_without_a_price_costs_nobody_knows_what() -> None:
+    unknown = estimate(**UNKNOWN)
+    assert unknown.planned_usd is None
+    assert estimate_totals(unknown)["usd_uncached"] is None
+    assert estimate_rows(unknown)[0]["usd_all_hits"] is None
+    assert "does not name 'claude-unheard-of'" in " ".join(printed(unknown).split())
+    assert unknown.budget_problem is None
+    assert "no price for judging the headline" in str(
+        estimate(**UNKNOWN, budget=budget()).budget_problem
+    )
+
+
+def test_where_nothing_is_left_to_ask_no_budget_is_too_small() -> None:
+    done = replace(FACTUALITY, answered=1000, message_tokens=0)
+    finished = estimate(workloads={"factuality": done}, budget=budget(0.0))
+    assert finished.planned_usd == 0.0
+    assert finished.budget_problem is None
+
+
+def test_scripts_get_everything_as_json() -> None:
+    made = json.loads(json.dumps(estimate_json(estimate(budget=budget(20.0)))))
+    assert made["is_within_budget"] is False
+    assert made["total"]["to_ask"] == 1900
+    assert made["total"]["usd_observed"] is None
+    assert made["total"]["usd_budget_left"] == pytest.approx(18.25)
+    assert [row["dimension"] for row in made["dimensions"]] == ["factuality", "calibration"]
+    assert made["warnings"]

@@ -1,0 +1,21 @@
+"""The ledger: the database of paid work. Responses, judge batches and replies, as they exist."""
+
+from tournament_assets.adapters.ledger.batches import BatchRecords
+from tournament_assets.adapters.ledger.replies import ReplyRecords
+from tournament_assets.adapters.ledger.responses import ResponseRecords
+from tournament_assets.adapters.ledger.spending import SpendingRecords
+from tournament_assets.adapters.ledger.waste import WasteRecords
+
+__all__ = ["Ledger"]
+
+
+class Ledger(ResponseRecords, BatchRecords, ReplyRecords, SpendingRecords, WasteRecords):
+    """The database of paid work; satisfies `judging.records.JudgingLedger`.
+
+    Args:
+        url: An SQLAlchemy URL of a SQLite or PostgreSQL database; a SQLite file's folder is made if
+            need be, and tables of an earlier version are brought up to date.
+
+    Raises:
+        LedgerError: If the database cannot be opened.
+    """

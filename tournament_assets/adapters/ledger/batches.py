@@ -1,0 +1,130 @@
+"""Judge batches, from the intent to send one until nothing more will come of it."""
+
+from collections.abc import Set as AbstractSet
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from tournament_assets.adapters.ledger import schema
+from tournament_assets.adapters.ledger.database import chunks, time_text
+from tournament_assets.adapters.ledger.leases import LeaseRecords
+from tournament_assets.judging.records import BatchIntent, JudgingScope, Lease, OpenBatch
+from tournament_assets.tournament.errors import JudgeError
+
+_TABLE = schema.batches
+_OPEN = ("intent", "created")
+
+
+class BatchRecords(LeaseRecords):
+    """The part of the ledger that knows what was sent."""
+
+    def open_batches(self, scope: JudgingScope) -> list[OpenBatch]:
+        """Return the scope's batches that were begun and not closed, oldest first."""
+        query = (
+            sa.select(_TABLE)
+            .where(
+                _TABLE.c.tournament_id == scope.tournament_id,
+                _TABLE.c.mode == scope.mode,
+                _TABLE.c.dimension == scope.dimension,
+                _TABLE.c.purpose == scope.purpose,
+                _TABLE.c.state.in_(_OPEN),
+            )
+            .order_by(_TABLE.c.begun_at, _TABLE.c.nonce)
+        )
+        with self._transaction() as connection:
+            return [_open_batch(row) for row in connection.execute(query)]
+
+    def open_scopes(self, tournament_id: str) -> dict[JudgingScope, list[OpenBatch]]:
+        """Return a tournament's batches that were begun and not closed, by scope."""
+        query = (
+            sa.select(_TABLE)
+            .where(_TABLE.c.tournament_id == tournament_id, _TABLE.c.state.in_(_OPEN))
+            .order_by(_TABLE.c.begun_at, _TABLE.c.nonce)
+        )
+        scopes: dict[JudgingScope, list[OpenBatch]] = {}
+        with self._transaction() as connection:
+            for row in connection.execute(query):
+                scope = JudgingScope(row.tournament_id, row.mode, row.dimension, row.purpose)
+                scopes.setdefault(scope, []).append(_open_batch(row))
+        return scopes
+
+    def batch_keys(self, nonce: str) -> set[str]:
+        """Return the keys of the requests that a batch was to hold."""
+        query = sa.select(schema.batch_requests.c.request_key).where(
+            schema.batch_requests.c.nonce == nonce
+        )
+        with self._transaction() as connection:
+            return set(connection.scalars(query))
+
+    def known_batch_ids(self, batch_ids: AbstractSet[str]) -> set[str]:
+        """Return those provider's names that belong to a batch written down already."""
+        known: set[str] = set()
+        with self._transaction() as connection:
+            for chunk in chunks(batch_ids):
+                query = sa.select(_TABLE.c.batch_id).where(_TABLE.c.batch_id.in_(chunk))
+                known.update(connection.scalars(query))
+        return known
+
+    def record_intent(self, lease: Lease, intent: BatchIntent) -> None:
+        """Write down that a batch is about to be created.
+
+        Raises:
+            JudgeError: If the lease went to somebody else; nothing is written then.
+        """
+        scope = lease.scope
+        with self._transaction() as connection:
+            if not self._renew(connection, lease):
+                raise JudgeError(
+                    f"{scope.dimension} ({scope.mode}) of {scope.tournament_id} was taken over by "
+                    "another run while this one stood still; expected to hold its lease; nothing "
+                    "was sent: let the other run finish"
+                )
+            connection.execute(
+                sa.insert(_TABLE).values(
+                    nonce=intent.nonce,
+                    tournament_id=scope.tournament_id,
+                    mode=scope.mode,
+                    dimension=scope.dimension,
+                    purpose=scope.purpose,
+                    judge_model=intent.judge_model,
+                    asking=intent.asking,
+                    channel=intent.channel,
+                    state="intent",
+                    n_requests=len(intent.request_keys),
+                    begun_at=time_text(intent.begun_at),
+                )
+            )
+            connection.execute(
+                sa.insert(schema.batch_requests),
+                [{"nonce": intent.nonce, "request_key": key} for key in intent.request_keys],
+            )
+
+    def record_created(self, nonce: str, batch_id: str) -> None:
+        """Write down the provider's name of a batch."""
+        with self._transaction() as connection:
+            connection.execute(
+                sa.update(_TABLE)
+                .where(_TABLE.c.nonce == nonce)
+                .values(batch_id=batch_id, state="created")
+            )
+
+    def record_closed(self, nonce: str, *, state: str) -> None:
+        """Write down that nothing more will come of a batch."""
+        with self._transaction() as connection:
+            connection.execute(
+                sa.update(_TABLE)
+                .where(_TABLE.c.nonce == nonce)
+                .values(state=state, closed_at=time_text())
+            )
+
+
+def _open_batch(row: sa.Row[Any]) -> OpenBatch:
+    return OpenBatch(
+        nonce=row.nonce,
+        batch_id=row.batch_id,
+        n_requests=row.n_requests,
+        begun_at=datetime.fromisoformat(row.begun_at).astimezone(UTC),
+        channel=row.channel,
+        judge_model=row.judge_model,
+    )

@@ -1,0 +1,162 @@
+"""The database under the ledger: SQLite in WAL mode by default, PostgreSQL by URL."""
+
+import re
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tournament_assets.adapters.ledger.migration import prepare_tables
+from tournament_assets.tournament.errors import LedgerError
+
+_QUERY_CHUNK = 500
+_BUSY_SECONDS = 30
+
+
+class LedgerDatabase:
+    """The connections to a ledger, and what every part of it writes with.
+
+    A transaction that writes begins with a write: SQLite then waits for the lock, where it would
+    refuse to turn a read into a write at once.
+
+    Args:
+        url: An SQLAlchemy URL; a SQLite file's folder is made if need be.
+
+    Raises:
+        LedgerError: If the database cannot be opened.
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            parsed = sa.make_url(url)
+        except (sa.exc.ArgumentError, ValueError):
+            raise LedgerError(
+                "the ledger's URL cannot be read; expected one such as sqlite:///ledger.sqlite or "
+                "postgresql+psycopg://user:password@host/database; check TOURNAMENT_LEDGER_URL"
+            ) from None
+        if parsed.drivername in ("postgresql", "postgres"):
+            # What the URL most often says; of the drivers there are, the project installs this one.
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+            raise LedgerError(
+                f"the ledger's URL begins with {parsed.drivername!r}; expected 'sqlite' or "
+                "'postgresql'; check TOURNAMENT_LEDGER_URL"
+            )
+        # Without the query, which may hold a password just as the part before the host may.
+        self._where = parsed.set(query={}).render_as_string(hide_password=True)
+        with self._explained():
+            if parsed.drivername.startswith("sqlite") and _is_file(parsed.database):
+                Path(str(parsed.database)).parent.mkdir(parents=True, exist_ok=True)
+            self._engine = sa.create_engine(parsed, pool_pre_ping=True)
+            if self._engine.dialect.name == "sqlite":
+                sa.event.listen(self._engine, "connect", _prepare_sqlite)
+        try:
+            with self._transaction() as connection:
+                prepare_tables(connection)
+        except LedgerError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Give the database connections back."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except ImportError as error:
+            raise LedgerError(
+                f"the ledger at {self._where} needs a driver: {error}; expected one that is "
+                "installed; run: pip install 'tournament-assets[postgres]', or check "
+                "TOURNAMENT_LEDGER_URL"
+            ) from None
+        except (sa.exc.SQLAlchemyError, OSError, ValueError) as error:
+            reason = getattr(error, "orig", None) or error
+            raise LedgerError(
+                f"the ledger at {self._where} failed: {reason}; expected a writable database; "
+                "check TOURNAMENT_LEDGER_URL, the disk and the file's permissions, and run again"
+            ) from None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sa.Connection]:
+        with self._explained(), self._engine.begin() as connection:
+            yield connection
+
+    def _insert_new(
+        self, connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]
+    ) -> int:
+        """Insert rows; one whose key is there already is left as it is.
+
+        Returns:
+            How many were inserted.
+        """
+        if not rows:
+            return 0
+        dialect = postgresql if self._engine.dialect.name == "postgresql" else sqlite
+        insert = dialect.insert(table).on_conflict_do_nothing()
+        # By key: of two transactions with the same rows in other orders, each could hold what the
+        # other one waits for.
+        key = [column.name for column in table.primary_key]
+        ordered = sorted(map(storable, rows), key=lambda row: [row[name] for name in key])
+        # Returned rather than counted: a driver may not say how many rows several statements wrote.
+        return len(connection.execute(insert.returning(*table.primary_key), ordered).all())
+
+
+_UNSTORABLE = re.compile("[\ud800-\udfff\0]")
+
+
+def storable(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace lone surrogates and zeros, which JSON can carry and not every database stores."""
+    return {
+        name: _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", value)
+        if isinstance(value, str)
+        else value
+        for name, value in row.items()
+    }
+
+
+def time_text(moment: datetime | None = None) -> str:
+    """Write an aware time, now by default, as the ledger keeps it."""
+    moment = datetime.now(UTC) if moment is None else moment.astimezone(UTC)
+    return moment.isoformat(timespec="microseconds")
+
+
+def chunks(keys: Iterable[str]) -> Iterator[list[str]]:
+    """Yield distinct keys in order, as many at a time as one query can name."""
+    ordered = sorted(set(keys))
+    for start in range(0, len(ordered), _QUERY_CHUNK):
+        yield ordered[start : start + _QUERY_CHUNK]
+
+
+def _is_file(database: str | None) -> bool:
+    return bool(database) and database != ":memory:" and not str(database).startswith("file:")
+
+
+def _prepare_sqlite(connection: Any, _record: object) -> None:
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout={1000 * _BUSY_SECONDS}")
+    _turn_on_write_ahead_log(cursor)
+    cursor.execute("PRAGMA synchronous=FULL")  # a reply that was read must survive a power cut
+    cursor.close()
+
+
+def _turn_on_write_ahead_log(cursor: Any) -> None:
+    # SQLite waits for no lock here: of two runs that make a ledger at once, one must ask again.
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not is_busy or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return

@@ -1,0 +1,197 @@
+"""Judge replies and failures, as they were read."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+import sqlalchemy as sa
+
+from tournament_assets.adapters.ledger import schema
+from tournament_assets.adapters.ledger.database import LedgerDatabase, chunks, storable, time_text
+from tournament_assets.judging.records import StoredReply
+from tournament_assets.judging.service import ReplyRow, TokenUsage
+
+_TABLE = schema.replies
+_TOKEN_NAMES = tuple(field.name for field in fields(TokenUsage))
+_IMPORT_CHUNK = 500
+
+
+class ReplyRecords(LedgerDatabase):
+    """The part of the ledger that holds what the judge wrote."""
+
+    def answered_keys(self, request_keys: Iterable[str], *, asking: int = 1) -> set[str]:
+        """Return those keys that have a final reply to that asking."""
+        answered: set[str] = set()
+        with self._transaction() as connection:
+            for chunk in chunks(request_keys):
+                query = sa.select(_TABLE.c.request_key).where(
+                    _TABLE.c.request_key.in_(chunk), _TABLE.c.asking == asking
+                )
+                answered.update(connection.scalars(query))
+        return answered
+
+    def iterate_replies(self, request_keys: Iterable[str]) -> Iterator[StoredReply]:
+        """Yield the final replies there are, by key and then by asking."""
+        for chunk in chunks(request_keys):
+            query = (
+                sa.select(*(column for column in _TABLE.columns if column.name != "raw"))
+                .where(_TABLE.c.request_key.in_(chunk))
+                .order_by(_TABLE.c.request_key, _TABLE.c.asking)
+            )
+            with self._transaction() as connection:
+                rows = connection.execute(query).all()
+            yield from (_stored_reply(row) for row in rows)
+
+    def failed_keys(self, request_keys: Iterable[str]) -> dict[str, str]:
+        """Return how requests failed last, by key: the result's type or the error's.
+
+        A request may have been answered since.
+        """
+        found: dict[str, str] = {}
+        table = schema.failures
+        with self._transaction() as connection:
+            for chunk in chunks(request_keys):
+                query = (
+                    sa.select(table)
+                    .where(table.c.request_key.in_(chunk))
+                    .order_by(table.c.failure_id)
+                )
+                for row in connection.execute(query):
+                    found[row.request_key] = row.error_type or row.result_type
+        return found
+
+    def record_rows(self, nonce: str, final: Sequence[tuple[str, ReplyRow]]) -> int:
+        """Keep final replies, by request key; the first one of a key and asking stays.
+
+        Returns:
+            How many of them had been paid for before, in another batch.
+        """
+        if not final:
+            return 0
+        asking, channel = self._asking_and_channel(nonce)
+        now = time_text()
+        rows = [
+            {
+                "request_key": key,
+                "asking": asking,
+                "nonce": nonce,
+                "channel": channel,
+                "result_type": row.result_type,
+                "stop_reason": row.stop_reason,
+                "text": row.text,
+                "error_type": row.error_type,
+                "error_message": row.error_message,
+                "model": row.model,
+                **_tokens(row.usage),
+                "raw": row.raw,
+                "received_at": now,
+            }
+            for key, row in final
+        ]
+        wasted = 0
+        with self._transaction() as connection:
+            self._insert_new(connection, _TABLE, rows)
+            by_key = {str(row["request_key"]): row for row in rows}
+            for chunk in chunks(by_key):
+                query = sa.select(_TABLE.c.request_key).where(
+                    _TABLE.c.request_key.in_(chunk),
+                    _TABLE.c.asking == asking,
+                    _TABLE.c.nonce != nonce,
+                )
+                twice = [by_key[key] for key in connection.scalars(query)]
+                wasted += len(twice)
+                self._insert_new(
+                    connection,
+                    schema.paid_twice,
+                    [
+                        {column.name: row[column.name] for column in schema.paid_twice.columns}
+                        for row in twice
+                    ],
+                )
+        return wasted
+
+    def record_failures(self, nonce: str, failed: Sequence[tuple[str, ReplyRow]]) -> None:
+        """Note requests that got no reply this time and may be asked again."""
+        if not failed:
+            return
+        now = time_text()
+        with self._transaction() as connection:
+            connection.execute(
+                sa.insert(schema.failures),
+                [
+                    storable(
+                        {
+                            "request_key": key,
+                            "nonce": nonce,
+                            "result_type": row.result_type,
+                            "error_type": row.error_type,
+                            "error_message": row.error_message,
+                            "failed_at": now,
+                        }
+                    )
+                    for key, row in failed
+                ],
+            )
+
+    def import_replies(self, replies: Iterable[StoredReply]) -> int:
+        """Keep replies that were paid for elsewhere; those that are held already stay.
+
+        Returns:
+            How many of them are new.
+        """
+        added = 0
+        rows = map(_imported_row, replies)
+        while chunk := list(islice(rows, _IMPORT_CHUNK)):
+            with self._transaction() as connection:
+                added += self._insert_new(connection, _TABLE, chunk)
+        return added
+
+    def _asking_and_channel(self, nonce: str) -> tuple[int, str]:
+        query = sa.select(schema.batches.c.asking, schema.batches.c.channel).where(
+            schema.batches.c.nonce == nonce
+        )
+        with self._transaction() as connection:
+            row = connection.execute(query).one()
+        return row.asking, row.channel
+
+
+def _tokens(usage: TokenUsage | None) -> Mapping[str, int | None]:
+    return asdict(usage) if usage is not None else dict.fromkeys(_TOKEN_NAMES)
+
+
+def _imported_row(reply: StoredReply) -> dict[str, Any]:
+    return {
+        "request_key": reply.request_key,
+        "asking": reply.asking,
+        "nonce": "imported",
+        "channel": reply.channel,
+        "result_type": reply.result_type,
+        "stop_reason": reply.stop_reason,
+        "text": reply.text,
+        "error_type": reply.error_type,
+        "model": reply.model,
+        **_tokens(reply.usage),
+        "raw": "{}",
+        "received_at": time_text(reply.received_at),
+    }
+
+
+def _stored_reply(row: sa.Row[Any]) -> StoredReply:
+    values = row._mapping
+    usage = None
+    if row.input_tokens is not None:
+        usage = TokenUsage(**{name: values[name] for name in _TOKEN_NAMES})
+    return StoredReply(
+        request_key=row.request_key,
+        asking=row.asking,
+        channel=row.channel,
+        result_type=row.result_type,
+        stop_reason=row.stop_reason,
+        text=row.text,
+        error_type=row.error_type,
+        model=row.model,
+        usage=usage,
+        received_at=datetime.fromisoformat(row.received_at).astimezone(UTC),
+    )

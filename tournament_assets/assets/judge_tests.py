@@ -1,0 +1,99 @@
+"""Testing the judge, on request: what planted controls and pairs judged again have in common.
+
+What is asked here is paid for like everything else, and stored apart: no rating ever sees it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from tournament_assets.assets.asking import Asking, ask_what_is_missing
+from tournament_assets.assets.billing import cost_metadata
+from tournament_assets.assets.judging import reply_rows
+from tournament_assets.assets.outputs import Table, table_asset
+from tournament_assets.assets.partitions import (
+    TournamentPlan,
+    mode_of,
+    partition_values,
+    same_dimension,
+)
+from tournament_assets.assets.verdicts import settled_rows
+from tournament_assets.judging.pairing import PairToJudge
+from tournament_assets.judging.records import JudgingScope
+from tournament_assets.judging.requests import JudgeRequest
+from tournament_assets.resources.judge import JudgeResource
+from tournament_assets.resources.ledger import LedgerResource
+from tournament_assets.tournament.rubrics import Rubric
+from tournament_assets.tournament.verdicts import Verdict
+
+PairName = tuple[str, str, str]
+"""Prompt, first entrant and second entrant of a pair."""
+
+
+def build_judge_test_job(plan: TournamentPlan) -> Any:
+    """Build the job that tests the judge; Dagster has no public name for its type."""
+    return dg.define_asset_job(
+        f"{plan.tournament_id}_test_judge",
+        selection=dg.AssetSelection.assets(plan.key("judge_controls"), plan.key("judge_retest")),
+        description=(
+            f"{plan.tournament_id}: planted controls and test–retest of the judge; costs money, "
+            "and is stored apart from the tournament's verdicts"
+        ),
+    )
+
+
+def judge_test_asset(
+    plan: TournamentPlan, name: str, ins: Mapping[str, dg.AssetIn]
+) -> Callable[[Callable[..., Table]], dg.AssetsDefinition]:
+    """Make an asset of a function that asks the judge something besides the tournament."""
+    return table_asset(
+        plan,
+        name,
+        stage="3_judging_tests",
+        ins=ins,
+        deps=[dg.AssetDep(plan.key("rubrics"), partition_mapping=same_dimension())],
+        partitions_def=plan.by_mode_and_dimension,
+        kinds={"parquet", "anthropic"},
+        pool="judge",
+    )
+
+
+def settle_test(
+    plan: TournamentPlan,
+    context: dg.AssetExecutionContext,
+    requests: Sequence[JudgeRequest],
+    pairs: Sequence[PairToJudge],
+    rubric: Rubric,
+    *,
+    purpose: str,
+    wait_seconds: float | None,
+    ledger: LedgerResource,
+    judge: JudgeResource,
+) -> tuple[dict[PairName, dict[str, Any]], dict[str, Any]]:
+    """Ask what has not been asked; return the settled pairs by name, and metadata on the bill."""
+    values = partition_values(context)
+    config = plan.config.judge
+    with ledger.open() as opened:
+        tally = ask_what_is_missing(
+            requests,
+            plan=plan,
+            scope=JudgingScope(plan.tournament_id, mode_of(values), values["dimension"], purpose),
+            ledger=opened,
+            judge=judge,
+            asking=Asking(config.slot_seconds if wait_seconds is None else wait_seconds),
+            log=context.log.info,
+        )
+        keys = [request.request_key for request in requests]
+        replies = reply_rows(requests, pairs, opened.iterate_replies(keys), rubric)
+    settled = {
+        (row["prompt_id"], row["entrant_a"], row["entrant_b"]): row
+        for row in settled_rows(replies, reply_format=config.reply_format)
+    }
+    bill = {"requests_submitted_now": tally.submitted, **cost_metadata(replies, plan.config)}
+    return settled, bill
+
+
+def verdicts_of(row: Mapping[str, Any]) -> tuple[Verdict, Verdict]:
+    """Return what the two replies to a pair of the table `judge_verdicts` say."""
+    return Verdict(row["verdict_ab"]), Verdict(row["verdict_ba"])

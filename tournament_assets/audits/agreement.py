@@ -1,0 +1,232 @@
+"""Agreement between two readings of the same things: raw, and corrected for chance.
+
+Raw agreement flatters: two judges who call nearly everything a tie agree nearly always. Cohen's
+kappa is 0 for what labels drawn at random in the same proportions would reach, and 1 for perfect
+agreement. Sources: Cohen, https://doi.org/10.1177/001316446002000104 (kappa); Wilson,
+https://doi.org/10.1080/01621459.1927.10502953 (interval of a share).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tournament_assets.ratings.intervals import draw_prompts, percentile_interval
+from tournament_assets.ratings.options import require_confidence, require_count
+from tournament_assets.tournament.errors import InputError
+
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True, slots=True)
+class Proportion:
+    """A share of things counted, with its Wilson interval.
+
+    Attributes:
+        count: How many have the property.
+        n: How many were looked at.
+        rate: Their share; None if nothing was looked at, as are the bounds.
+        low: Lower end of the interval.
+        high: Upper end of the interval.
+    """
+
+    count: int
+    n: int
+    rate: float | None
+    low: float | None
+    high: float | None
+
+
+def measure_proportion(count: int, n: int, *, confidence: float = 0.95) -> Proportion:
+    """Return a share with its Wilson interval, which stays within 0 to 1 and is never empty.
+
+    The things counted are taken as independent of one another. Where several belong to one
+    prompt, the interval is too narrow.
+
+    Args:
+        count: How many have the property.
+        n: How many were looked at.
+        confidence: Coverage of the interval.
+
+    Raises:
+        InputError: If `count` is not between 0 and `n`, or `confidence` not between 0 and 1.
+    """
+    require_confidence(confidence)
+    if not 0 <= count <= n:
+        raise InputError(f"count is {count!r} of {n!r}; expected a number between 0 and {n!r}")
+    if n == 0:
+        return Proportion(count, n, None, None, None)
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    rate = count / n
+    centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
+    half_width = z / (1 + z**2 / n) * (rate * (1 - rate) / n + z**2 / (4 * n**2)) ** 0.5
+    # At the ends the formula gives 0 and 1 up to rounding.
+    low = 0.0 if count == 0 else centre - half_width
+    high = 1.0 if count == n else centre + half_width
+    return Proportion(count, n, rate, low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelPair:
+    """Two labels of one thing.
+
+    Attributes:
+        prompt_id: The prompt it belongs to; labels on one prompt are resampled together.
+        first: What the first reading says; None where it says nothing.
+        second: What the second reading says; None where it says nothing.
+    """
+
+    prompt_id: str
+    first: str | None
+    second: str | None
+
+
+def align_labels(
+    first: Mapping[Key, str | None],
+    second: Mapping[Key, str | None],
+    *,
+    prompt_of: Callable[[Key], str],
+) -> list[LabelPair]:
+    """Put the labels of two readings side by side; what only one of them labelled has one None.
+
+    Args:
+        first: The first reading's labels.
+        second: The second reading's labels.
+        prompt_of: Tells the prompt that a labelled thing belongs to.
+    """
+    return [
+        LabelPair(prompt_of(key), first.get(key), second.get(key))
+        for key in dict.fromkeys([*first, *second])
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far two readings of the same things agree.
+
+    Attributes:
+        n: Things that both readings label.
+        n_left_out: Things that at least one of them leaves unlabelled; in no rate.
+        agreement: Share of the n with twice the same label; None if n is 0.
+        agreement_low: Lower end of its Wilson interval, which takes things as independent.
+        agreement_high: Upper end of that interval.
+        kappa: Cohen's kappa; None where chance alone would agree always.
+        kappa_low: Lower end of its interval from resampled prompts; None where there is none.
+        kappa_high: Upper end of that interval.
+        note: Why there is no kappa or no interval of it; None if there are both.
+    """
+
+    n: int
+    n_left_out: int
+    agreement: float | None
+    agreement_low: float | None
+    agreement_high: float | None
+    kappa: float | None
+    kappa_low: float | None
+    kappa_high: float | None
+    note: str | None
+
+
+def measure_agreement(
+    labels: Iterable[LabelPair],
+    *,
+    n_bootstraps: int = 2000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> Agreement:
+    """Measure how far two readings of the same things agree.
+
+    Args:
+        labels: Both readings' labels, in any order.
+        n_bootstraps: Resamples of the prompts behind kappa's interval.
+        seed: Seeds the resampling.
+        confidence: Coverage of both intervals.
+
+    Raises:
+        InputError: If `n_bootstraps` is less than 1 or `confidence` not between 0 and 1.
+    """
+    require_count("n_bootstraps", n_bootstraps)
+    given = list(labels)
+    both = [
+        (pair.prompt_id, pair.first, pair.second)
+        for pair in given
+        if pair.first is not None and pair.second is not None
+    ]
+    tables = _tabulate(both)
+    pooled = tables.sum(axis=0)
+    agreed = measure_proportion(int(np.trace(pooled)), len(both), confidence=confidence)
+    kappa = float(_kappas(pooled[None])[0]) if both else float("nan")
+    low = high = None
+    if np.isfinite(kappa) and len(tables) > 1:
+        low, high = _resample_kappa(
+            tables, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence
+        )
+    return Agreement(
+        n=len(both),
+        n_left_out=len(given) - len(both),
+        agreement=agreed.rate,
+        agreement_low=agreed.low,
+        agreement_high=agreed.high,
+        kappa=kappa if np.isfinite(kappa) else None,
+        kappa_low=low,
+        kappa_high=high,
+        note=_explain(pooled, n_prompts=len(tables), has_interval=None not in (low, high)),
+    )
+
+
+def _tabulate(both: Iterable[tuple[str, str, str]]) -> NDArray[np.int64]:
+    """Count first against second labels, shape (n_prompts, n_labels, n_labels)."""
+    rows = list(both)
+    prompts = {name: code for code, name in enumerate(sorted({row[0] for row in rows}))}
+    names = {label for row in rows for label in row[1:]}
+    codes = {name: code for code, name in enumerate(sorted(names))}
+    tables = np.zeros((len(prompts), len(codes), len(codes)), dtype=np.int64)
+    for prompt_id, first, second in rows:
+        tables[prompts[prompt_id], codes[first], codes[second]] += 1
+    return tables
+
+
+def _kappas(tables: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the kappa of every table, shape (n_tables,); NaN where chance agrees always."""
+    n = tables.sum(axis=(1, 2))
+    agreed = np.trace(tables, axis1=1, axis2=2)
+    # In whole numbers, so that agreement by chance is exactly n * n where it is certain.
+    by_chance = (tables.sum(axis=1) * tables.sum(axis=2)).sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        return np.asarray((n * agreed - by_chance) / (n * n - by_chance), dtype=np.float64)
+
+
+def _resample_kappa(
+    tables: NDArray[np.int64], *, n_bootstraps: int, seed: int, confidence: float
+) -> tuple[float | None, float | None]:
+    generator = np.random.default_rng(seed)
+    drawn = np.stack(
+        [draw_prompts(generator, n_prompts=len(tables)) for _ in range(n_bootstraps)]
+    )  # (n_bootstraps, n_prompts)
+    kappas = _kappas(np.tensordot(drawn, tables, axes=1))
+    if np.unique(kappas[np.isfinite(kappas)]).size < 2:
+        return None, None
+    interval = percentile_interval(kappas[:, None], confidence=confidence)
+    low, high = float(interval.low[0]), float(interval.high[0])
+    return (low if np.isfinite(low) else None), (high if np.isfinite(high) else None)
+
+
+def _explain(pooled: NDArray[np.int64], *, n_prompts: int, has_interval: bool) -> str | None:
+    labels_first = np.count_nonzero(pooled.sum(axis=1))
+    labels_second = np.count_nonzero(pooled.sum(axis=0))
+    if n_prompts == 0:
+        return "nothing has two labels"
+    if np.count_nonzero(pooled) == 1 and np.trace(pooled) > 0:
+        return "only one label occurs, so agreement by chance is certain and there is no kappa"
+    if 1 in (labels_first, labels_second):
+        return "one of the readings knows only one label, so kappa is 0 whatever the other says"
+    if n_prompts == 1:
+        return "all labels are on one prompt, so kappa has no interval"
+    if has_interval:
+        return None
+    if np.trace(pooled) == pooled.sum():
+        return "all labels agree, so kappa has no interval: go by the interval of the agreement"
+    return "too few resamples of the prompts determine kappa, so it has no interval"

@@ -1,0 +1,83 @@
+"""Asking requests one by one: dearer than a batch, answered at once, for what batches left over."""
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+
+from tournament_assets.judging.harvesting import is_final, record_part
+from tournament_assets.judging.requests import JudgeRequest, custom_id
+from tournament_assets.judging.service import ReplyRow, SubmittedRequest
+from tournament_assets.judging.sessions import JudgingSession
+from tournament_assets.judging.submission import write_intent
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure
+
+_AT_ONCE = 4
+_MAX_TRIES = 4
+_RETRIED = frozenset({JudgeFailure.NOT_ACCEPTED, JudgeFailure.PASSING, JudgeFailure.AMBIGUOUS})
+
+
+def ask_directly(session: JudgingSession, requests: Sequence[JudgeRequest], *, asking: int) -> None:
+    """Send some requests one by one and write down each reply as it comes.
+
+    A reply that got lost on its way was paid for and cannot be had again: the protocol has no name
+    for it. Such a request is asked again, a few times.
+
+    Raises:
+        JudgeError: If the service refuses for a reason that the other requests share.
+    """
+    intent = write_intent(session, requests, asking=asking, channel="direct")
+    session.progress.note(f"asking {len(requests)} requests one by one")
+    session.tally.direct += len(requests)
+    session.tally.submitted += len(requests)
+    refused: JudgeError | None = None
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        waiting = {
+            pool.submit(_ask_patiently, session, intent.nonce, request): request.request_key
+            for request in requests
+        }
+        try:
+            for answered in as_completed(waiting):
+                if answered.cancelled():
+                    continue
+                try:
+                    row = answered.result()
+                except JudgeError as error:
+                    # Those under way are still waited for: their replies are being paid for.
+                    refused = refused or error
+                    _cancel(waiting)
+                    continue
+                named = [(waiting[answered], row)]
+                final, failed = (named, []) if is_final(row) else ([], named)
+                record_part(session, intent.nonce, final=final, failed=failed)
+        finally:
+            # A reply that cannot be written down is not to be followed by others.
+            _cancel(waiting)
+    if refused is not None:
+        session.ledger.record_closed(intent.nonce, state="refused")
+        raise refused
+    session.ledger.record_closed(intent.nonce, state="harvested")
+
+
+def _cancel(futures: Iterable[Future[ReplyRow]]) -> None:
+    for future in futures:
+        future.cancel()
+
+
+def _ask_patiently(session: JudgingSession, nonce: str, request: JudgeRequest) -> ReplyRow:
+    waits = session.waits()
+    name = custom_id(nonce, request.request_key)
+    for attempt in range(1, _MAX_TRIES + 1):
+        try:
+            return session.service.ask_directly(SubmittedRequest(name, request.params))
+        except JudgeError as error:
+            if error.failure in (JudgeFailure.INVALID, JudgeFailure.TOO_LARGE):
+                return _failed_row(name, "invalid_request_error", error)
+            if error.failure not in _RETRIED:
+                raise
+            if attempt == _MAX_TRIES:
+                return _failed_row(name, "api_error", error)
+            waits.sleep(at_least=error.retry_after_seconds)
+    raise AssertionError("unreachable")
+
+
+def _failed_row(name: str, error_type: str, error: JudgeError) -> ReplyRow:
+    return ReplyRow(name, "errored", None, None, error_type, str(error), None, None, "{}")

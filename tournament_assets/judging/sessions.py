@@ -1,0 +1,156 @@
+"""What all steps of one settlement share: whose work it is, the two sides, patience, the tally."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol
+
+from tournament_assets.judging.records import JudgingLedger, JudgingScope, Lease
+from tournament_assets.judging.requests import JudgeRequest
+from tournament_assets.judging.service import BatchService, Channel
+from tournament_assets.judging.structured import ReplyFormat
+
+
+class JudgingProgress(Protocol):
+    """Who wants to know how far the judging is."""
+
+    def note(self, message: str) -> None:
+        """Say what is happening."""
+
+    def advance(self, done: int, total: int) -> None:
+        """Say how many of the requests are answered."""
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+Approval = Callable[[Sequence[JudgeRequest], Channel], None]
+"""Raises `BudgetError` if asking some requests would cost more than may be spent."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPolicy:
+    """How long is waited for what, and how often something is tried again.
+
+    Attributes:
+        poll_initial_seconds: Wait before the second look; it doubles from look to look.
+        poll_max_seconds: The longest wait between two looks.
+        deadline_seconds: How long to wait for batches before leaving them to a later run.
+        prewarm_wait_seconds: How long to wait for a pre-warm batch; None sends none.
+        adopt_grace_seconds: How long a batch that was accepted may be missing from the list of
+            batches; only then is it taken for never accepted.
+        creation_seconds: How long the creation of a batch may be under way.
+        max_rounds: How often requests that failed in passing are sent as a batch.
+        max_direct: How many requests may be asked one by one after that.
+        max_readings: How often results that came in part are read.
+        sleep: Waits that many seconds.
+        monotonic: Seconds on a clock that never goes back.
+        now: The time of day, aware, in UTC.
+    """
+
+    poll_initial_seconds: float
+    poll_max_seconds: float
+    deadline_seconds: float
+    prewarm_wait_seconds: float | None = None
+    adopt_grace_seconds: float = 600.0
+    creation_seconds: float = 600.0
+    max_rounds: int = 3
+    max_direct: int = 200
+    max_readings: int = 5
+    sleep: Callable[[float], None] = time.sleep
+    monotonic: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = _utc_now
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a settlement has done so far.
+
+    Attributes:
+        total: Distinct requests that are wanted.
+        answered: Those that have a reply.
+        submitted: Requests sent to the judge.
+        harvested: Replies read, from new batches and from resumed ones.
+        failed: Requests that came back without a reply.
+        batches: Batches created.
+        resumed: Batches of an earlier run that were taken up again.
+        adopted: Batches whose creation nobody had confirmed, and that were found.
+        abandoned: Requests of batches whose creation nobody confirmed, and that were not found.
+        paid_twice: Replies to requests that another batch had answered.
+        second_questions: Requests asked once more after an unreadable reply.
+        direct: Requests asked one by one.
+    """
+
+    total: int = 0
+    answered: int = 0
+    submitted: int = 0
+    harvested: int = 0
+    failed: int = 0
+    batches: int = 0
+    resumed: int = 0
+    adopted: int = 0
+    abandoned: int = 0
+    paid_twice: int = 0
+    second_questions: int = 0
+    direct: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JudgingSession:
+    """One settlement under way.
+
+    Attributes:
+        lease: The right to submit.
+        ledger: Where everything is written down.
+        service: Who is asked.
+        policy: How long is waited.
+        progress: Who is told.
+        approve: Asked before anything is sent.
+        may_pay_again: Whether requests whose results are lost may be asked again.
+        reply_format: How the judge writes its verdict.
+        tally: What was done so far.
+    """
+
+    lease: Lease
+    ledger: JudgingLedger
+    service: BatchService
+    policy: WaitingPolicy
+    progress: JudgingProgress
+    approve: Approval
+    may_pay_again: bool
+    reply_format: ReplyFormat
+    tally: Tally = field(default_factory=Tally)
+
+    @property
+    def scope(self) -> JudgingScope:
+        """Whose work it is."""
+        return self.lease.scope
+
+    def waits(self) -> "Waits":
+        """Return waits that double from one to the next."""
+        return Waits(self.policy)
+
+
+class Waits:
+    """Waits between two looks: each is twice the one before, up to a longest one.
+
+    Args:
+        policy: The first wait, the longest one, and the clock.
+    """
+
+    def __init__(self, policy: WaitingPolicy) -> None:
+        self._policy = policy
+        self._next = policy.poll_initial_seconds
+        self._started = policy.monotonic()
+
+    @property
+    def waited(self) -> float:
+        """Seconds since the first look."""
+        return self._policy.monotonic() - self._started
+
+    def sleep(self, *, at_least: float | None = None, at_most: float = float("inf")) -> None:
+        """Wait once."""
+        self._policy.sleep(min(max(self._next, at_least or 0.0), at_most))
+        self._next = min(self._next * 2, self._policy.poll_max_seconds)

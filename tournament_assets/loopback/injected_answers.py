@@ -1,0 +1,62 @@
+"""What the client of a struck request hears instead of the judge's answer."""
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from tournament_assets.loopback.refusals import Refusal, answer_refusal
+
+_INJECTED = "The loopback judge injects this."
+_RATE_LIMIT = Refusal(429, "rate_limit_error", "Number of requests exceeds your limit")
+_REFUSALS = {
+    "400": Refusal(400, "invalid_request_error", _INJECTED),
+    "401": Refusal(401, "authentication_error", "invalid x-api-key"),
+    "402": Refusal(402, "billing_error", "Your credit balance is too low."),
+    "403": Refusal(403, "permission_error", "Your API key may not use this resource."),
+    "413": Refusal(413, "request_too_large", "Request exceeds the maximum size"),
+    "429": _RATE_LIMIT,
+    "429_bare": _RATE_LIMIT,
+    "500": Refusal(500, "api_error", "Internal server error"),
+    "504": Refusal(504, "timeout_error", "The request timed out"),
+    "529": Refusal(529, "overloaded_error", "Overloaded"),
+}
+_POLL_BURST = (
+    Refusal(500, "api_error", _INJECTED),
+    Refusal(503, "api_error", _INJECTED),
+    Refusal(504, "timeout_error", _INJECTED),
+    Refusal(529, "overloaded_error", _INJECTED),
+)
+_SPEND_LIMIT = {
+    "type": "error",
+    "error": {
+        "type": "rate_limit_error",
+        "message": "You have reached your spend limit.",
+        "details": {"error_code": "enforced_spend_limit_reached"},
+    },
+    "request_id": "req_loopback",
+}
+_GATEWAY_PAGE = "<html><head><title>502 Bad Gateway</title></head><body>502</body></html>"
+
+
+def inject_answer(request: Request, fault: str) -> Response | None:
+    """Return what a fault of creations or of direct messages says; None if it says nothing."""
+    _, _, name = fault.removesuffix("_after").partition("_")
+    if name == "html_502":
+        return HTMLResponse(_GATEWAY_PAGE, 502)
+    if name == "spend_limit":
+        return JSONResponse(_SPEND_LIMIT, 429)
+    if name not in _REFUSALS:
+        return None
+    answer = answer_refusal(request, _REFUSALS[name])
+    if name == "429":
+        answer.headers["retry-after"] = "1"
+    return answer
+
+
+def inject_poll_failure(request: Request, n_before: int) -> Response:
+    """Return a server's failure, another one each time."""
+    return answer_refusal(request, _POLL_BURST[n_before % len(_POLL_BURST)])
+
+
+def inject_not_found(request: Request) -> Response:
+    """Return that there is no such thing."""
+    return answer_refusal(request, Refusal(404, "not_found_error", _INJECTED))

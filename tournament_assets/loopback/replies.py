@@ -1,0 +1,113 @@
+"""What the judge says, as prose with a verdict line or as the JSON object a request asks for."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_VERDICTS = {"A", "B", "TIE"}
+_LINE = "VERDICT: "
+_OPPOSITE = {"A": "B", "B": "A", "TIE": "A"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply taken apart.
+
+    Attributes:
+        reasoning: What comes before the verdict.
+        verdict: A, B or TIE; None if there is none.
+        names: The names of a JSON reply's values, in their order; empty for prose.
+    """
+
+    reasoning: str
+    verdict: str | None
+    names: tuple[str, ...] = ()
+
+    @property
+    def opposite(self) -> str:
+        """A verdict other than this one."""
+        return _OPPOSITE.get(self.verdict or "", "A")
+
+    def write(self) -> str:
+        """Return the reply as a text."""
+        if self.names:
+            values = {"reasoning": self.reasoning, "verdict": self.verdict}
+            return json.dumps(
+                {name: values[name] for name in self.names if values[name] is not None},
+                ensure_ascii=False,
+            )
+        return (
+            self.reasoning if self.verdict is None else f"{self.reasoning}\n{self.write_verdict()}"
+        )
+
+    def write_verdict(self) -> str:
+        """Return the verdict alone, in the reply's own form."""
+        return json.dumps({"verdict": self.verdict}) if self.names else f"{_LINE}{self.verdict}"
+
+
+def read_reply(text: str) -> Reply:
+    """Take apart a reply that the judge wrote, even one that a fault has spoiled."""
+    try:
+        values = json.loads(text)
+    except ValueError:
+        reasoning, _, last_line = text.rpartition("\n")
+        if not last_line.startswith(_LINE):
+            return Reply(text, None)
+        return Reply(reasoning, last_line.removeprefix(_LINE))
+    return Reply(values["reasoning"], values.get("verdict"), ("reasoning", "verdict"))
+
+
+def find_format_problem(params: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with the format that a request asks for, or None."""
+    config = params.get("output_config")
+    if config is None:
+        return None
+    if not isinstance(config, Mapping):
+        return "output_config: expected an object"
+    wanted = config.get("format")
+    if wanted is None:
+        return None
+    if not isinstance(wanted, Mapping) or wanted.get("type") != "json_schema":
+        return "output_config.format.type: expected 'json_schema'"
+    schema = wanted.get("schema")
+    if not isinstance(schema, Mapping):
+        return "output_config.format.schema: expected an object"
+    if not _is_known(schema):
+        return (
+            "output_config.format.schema: the loopback judge knows only schemas with reasoning and "
+            "verdict: a string, and one of 'A', 'B' and 'TIE', both required and nothing else"
+        )
+    return None
+
+
+def find_wanted_names(params: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the values that a valid request wants as JSON; none if it wants prose."""
+    wanted = (params.get("output_config") or {}).get("format")
+    return tuple(wanted["schema"]["properties"]) if wanted else ()
+
+
+def _is_known(schema: Mapping[str, Any]) -> bool:
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping) or set(properties) != {"reasoning", "verdict"}:
+        return False
+    reasoning, verdict = properties["reasoning"], properties["verdict"]
+    required = schema.get("required")
+    return (
+        schema.get("type") == "object"
+        and schema.get("additionalProperties") is False
+        and _is_list_of(required, {"reasoning", "verdict"})
+        and isinstance(reasoning, Mapping)
+        and reasoning.get("type") == "string"
+        and isinstance(verdict, Mapping)
+        and verdict.get("type", "string") == "string"
+        and _is_list_of(verdict.get("enum"), _VERDICTS)
+    )
+
+
+def _is_list_of(value: Any, expected: set[str]) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == len(expected)
+        and all(name in value for name in expected)
+    )

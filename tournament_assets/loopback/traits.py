@@ -1,0 +1,169 @@
+"""What can be seen in a response without understanding it: words, tone, shape.
+
+Each trait is a crude measure that a person can check by eye; `lexical` weighs them.
+"""
+
+import re
+from collections import Counter
+from functools import lru_cache
+from itertools import pairwise
+
+from tournament_assets.loopback.cues import ALL_CUES, COMMON_WORDS, Cues
+
+_ASCII_WORD = re.compile(r"[A-Za-z0-9]+(?:['-][A-Za-z0-9]+)*")
+_WORD = re.compile(r"[^\W_]+(?:['\N{RIGHT SINGLE QUOTATION MARK}-][^\W_]+)*")
+_TOKEN = re.compile(r"\w+")
+_SENTENCE_END = re.compile(r"[.!?]+[)\"'\N{RIGHT DOUBLE QUOTATION MARK}\]]*(?=\s|$)")
+_COMPLETE = re.compile(r"[.!?][)\"'\N{RIGHT DOUBLE QUOTATION MARK}\]*]*\s*$")
+_ODD = re.compile(r"[^\w\s.,;:!?'\"()\[\]/%+*#&<>=°\N{EN DASH}\N{EM DASH}’‘“”•-]")  # noqa: RUF001
+_WITHOUT_ORDINARY = {code: None for code in range(128) if not _ODD.fullmatch(chr(code))}
+_CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{6,}")
+_TRIPLED = re.compile(r"([a-z])\1\1")
+_VOWEL = re.compile(r"[aeiouyà-ÿ]")
+_NUMBER = re.compile(r"\d+(?:[-x]?\d+)*[a-z]{0,5}")
+_SPACE_OUT = {code: " " for code in range(128) if not _TOKEN.fullmatch(chr(code))}
+_CUES_OF_WORD = {word: cues for cues in ALL_CUES for word in cues.words}
+_CUES_OF_OPENING = {
+    opening: frozenset(cues for cues in ALL_CUES if opening in cues.openings)
+    for opening in frozenset().union(*(cues.openings for cues in ALL_CUES))
+}
+
+
+class Traits:
+    """The traits of one response.
+
+    Args:
+        text: The response.
+
+    Attributes:
+        is_blank: Whether it says nothing.
+        is_complete: Whether it ends as a sentence does.
+        n_words: Its words.
+        content_words: Those that carry meaning, each once.
+        garbling: How far from readable prose it is: 0 for prose, 1 for noise.
+        repetition: Share of three-word runs that occurred before; 0 for less than six words.
+    """
+
+    __slots__ = ("_counts", "_opened", "_plain", "_text", "content_words", "garbling", "is_blank",
+                 "is_complete", "n_words", "repetition")  # fmt: skip
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        written = _find_words(text)
+        words = _casefold(written)
+        self.is_blank = not text.strip()
+        self.is_complete = _COMPLETE.search(text) is not None
+        self.n_words = len(words)
+        self.content_words = _select_content_words(words)
+        self.garbling = _measure_garbling(text.strip(), written, words)
+        self.repetition = _measure_repetition(words)
+        plain = text.casefold().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+        self._plain = " ".join(plain.split())
+        tokens = _split_tokens(self._plain)
+        self._counts = Counter(map(_CUES_OF_WORD.get, tokens))
+        opened = set(map(_CUES_OF_OPENING.get, pairwise(tokens)))
+        self._opened = frozenset[Cues]().union(*(each for each in opened if each))
+
+    def count(self, cues: Cues) -> int:
+        """Count how often the response holds any of some cues."""
+        n_words = self._counts[cues]
+        return cues.count(self._plain, n_words) if cues in self._opened else n_words
+
+    def measure_sentence_length(self) -> float:
+        """Return the mean number of words per sentence."""
+        return self.n_words / max(1, len(_SENTENCE_END.findall(self._text)))
+
+    def measure_coverage(self, wanted: frozenset[str]) -> float:
+        """Return the share of the wanted words that the response holds; 0 if none are wanted."""
+        return len(wanted & self.content_words) / len(wanted) if wanted else 0.0
+
+
+# A response is judged in many pairs.
+@lru_cache(maxsize=4096)
+def examine(text: str) -> Traits:
+    """Return the traits of a response."""
+    return Traits(text)
+
+
+def list_words(text: str) -> list[str]:
+    """Return the words of a text in lower case."""
+    return _casefold(_find_words(text))
+
+
+@lru_cache(maxsize=4096)
+def list_content_words(text: str) -> frozenset[str]:
+    """Return the words that carry meaning, each once, without a plural's s.
+
+    Short words stay: the C is all that tells vitamin C from vitamin D.
+    """
+    return _select_content_words(list_words(text))
+
+
+def _find_words(text: str) -> list[str]:
+    return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
+
+
+def _split_tokens(plain: str) -> list[str]:
+    return plain.translate(_SPACE_OUT).split() if plain.isascii() else _TOKEN.findall(plain)
+
+
+def _casefold(words: list[str]) -> list[str]:
+    # A word holds no line break: all of them are done in one go.
+    return "\n".join(words).casefold().split("\n") if words else []
+
+
+def _select_content_words(words: list[str]) -> frozenset[str]:
+    return frozenset(set(map(_singular, set(words) - COMMON_WORDS)))
+
+
+def _measure_garbling(stripped: str, written: list[str], words: list[str]) -> float:
+    """Return the worst of three shares.
+
+    They are those of words no language has, of odd characters, and of the small words missing.
+    """
+    if not stripped:
+        return 0.0
+    if not written:
+        return 1.0
+    strange = (len(written) - sum(map(_is_readable, written))) / len(written)
+    odd = 1 - (len(stripped) - _count_odd_characters(stripped)) / len(stripped)
+    return max(strange, min(1.0, 2 * odd), _measure_missing_small_words(words))
+
+
+def _count_odd_characters(text: str) -> int:
+    if text.isascii():
+        return len(text.translate(_WITHOUT_ORDINARY))
+    return len(_ODD.findall(text))
+
+
+def _measure_missing_small_words(words: list[str]) -> float:
+    if len(words) < 10:
+        return 0.0
+    share = sum(map(COMMON_WORDS.__contains__, words)) / len(words)
+    return max(0.0, 1 - share / 0.15)
+
+
+def _measure_repetition(words: list[str]) -> float:
+    if len(words) < 6:
+        return 0.0
+    return 1 - len(set(zip(words, words[1:], words[2:], strict=False))) / (len(words) - 2)
+
+
+@lru_cache(maxsize=16384)
+def _singular(word: str) -> str:
+    return word[:-1] if len(word) > 4 and word.endswith("s") and not word.endswith("ss") else word
+
+
+@lru_cache(maxsize=16384)
+def _is_readable(word: str) -> bool:
+    lower = word.casefold()
+    if word in ("I", "a", "A") or _NUMBER.fullmatch(lower):
+        return True
+    if len(word) <= 8 and word.upper() == word:  # an abbreviation, such as PSA or ADAMTS13
+        return True
+    return (
+        len(word) <= 24
+        and _VOWEL.search(lower) is not None
+        and _CONSONANTS.search(lower) is None
+        and _TRIPLED.search(lower) is None
+    )
