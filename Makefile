@@ -73,6 +73,7 @@ bench: $(VENV)/.dev  ## measure against peers in the same run
 	@$(BIN)/python -m benchmarks.ratings
 	@$(BIN)/python -m benchmarks.generation
 	@$(BIN)/python -m benchmarks.loading
+	@$(BIN)/python -m benchmarks.judging
 
 clean:  ## remove everything that can be made again; the ledger of paid work stays
 	rm -rf $(VENV) storage .dagster_home build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -28,11 +28,24 @@ class Asked:
 
 
 class Script:
-    """Answers in turn; the last answer is given again and again."""
+    """Gives answers in turn, the last one again and again, and notes what it was asked.
 
-    def __init__(self, *answers: Response) -> None:
+    Attributes:
+        service: The adapter, connected to it.
+        asked: What it was asked since it was given its answers.
+    """
+
+    service: AnthropicBatches
+
+    def __init__(self) -> None:
         self.asked: list[Asked] = []
+        self._answers: list[Response] = []
+
+    def give(self, *answers: Response) -> AnthropicBatches:
+        """Change what will be answered, and return the adapter."""
+        self.asked.clear()
         self._answers = list(answers)
+        return self.service
 
     async def answer(self, request: Request) -> Response:
         self.asked.append(
@@ -48,15 +61,15 @@ class Script:
 
 
 @contextmanager
-def scripted(*answers: Response) -> Iterator[tuple[AnthropicBatches, Script]]:
-    """Connect the adapter to a service that gives some answers."""
-    script = Script(*answers)
+def run_script() -> Iterator[Script]:
+    """Serve a script while it is entered."""
+    script = Script()
     app = Starlette(routes=[Route("/{path:path}", script.answer, methods=["GET", "POST"])])
     with (
         ThreadedServer(app) as server,
-        closing(AnthropicBatches(base_url=server.url, api_key=KEY)) as service,
+        closing(AnthropicBatches(base_url=server.url, api_key=KEY)) as script.service,
     ):
-        yield service, script
+        yield script
 
 
 def refusal(

@@ -12,13 +12,19 @@ from tournament_assets.judging.service import BatchListing, SubmittedRequest, To
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
-from .scripted_service import KEY, batch, page, scripted
+from .scripted_service import KEY, Script, batch, page, run_script
 
 NOON = datetime(2026, 9, 1, 12, tzinfo=UTC)
 
 
 def request(number: int = 1, **params: object) -> SubmittedRequest:
     return SubmittedRequest(f"nonce-{number:02d}", {**judge_params(), **params})
+
+
+@pytest.fixture(scope="module")
+def script() -> Iterator[Script]:
+    with run_script() as running:
+        yield running
 
 
 @pytest.fixture
@@ -34,10 +40,9 @@ def service(server: LoopbackServer) -> Iterator[AnthropicBatches]:
     connected.close()
 
 
-def test_a_batch_is_sent_as_one_json_object_of_known_length() -> None:
+def test_a_batch_is_sent_as_one_json_object_of_known_length(script: Script) -> None:
     requests = [request(number, note='é "quoted" \u2028') for number in range(3)]
-    with scripted(JSONResponse(batch(n_requests=3))) as (service, script):
-        created = service.create_batch(iter(requests))
+    created = script.give(JSONResponse(batch(n_requests=3))).create_batch(iter(requests))
     assert (created.batch_id, created.processing, created.has_ended) == ("b1", 3, False)
     (asked,) = script.asked
     assert (asked.method, asked.path) == ("POST", "/v1/messages/batches")
@@ -95,16 +100,18 @@ def test_no_batches_make_an_empty_list(service: AnthropicBatches) -> None:
     assert list(service.list_batches()) == []
 
 
-def test_a_list_is_read_page_by_page_and_no_further_than_somebody_looks() -> None:
-    with scripted(
+def test_a_list_is_read_page_by_page_and_no_further_than_somebody_looks(
+    script: Script,
+) -> None:
+    service = script.give(
         page(batch("b4"), batch("b3"), more=True),
         page(batch("b2"), more=True),
         page(batch("b1")),
-    ) as (service, script):
-        rows = service.list_batches()
-        assert [next(rows).batch_id, next(rows).batch_id] == ["b4", "b3"]
-        assert len(script.asked) == 1
-        assert [row.batch_id for row in rows] == ["b2", "b1"]
+    )
+    rows = service.list_batches()
+    assert [next(rows).batch_id, next(rows).batch_id] == ["b4", "b3"]
+    assert len(script.asked) == 1
+    assert [row.batch_id for row in rows] == ["b2", "b1"]
     assert [asked.query for asked in script.asked] == [
         {"limit": "100"},
         {"limit": "100", "after_id": "b3"},
@@ -112,32 +119,28 @@ def test_a_list_is_read_page_by_page_and_no_further_than_somebody_looks() -> Non
     ]
 
 
-def test_a_row_of_the_list_says_when_how_far_and_how_many() -> None:
+def test_a_row_of_the_list_says_when_how_far_and_how_many(script: Script) -> None:
     ended = batch(
         "b1",
         processing_status="ended",
         request_counts={"processing": 0, "succeeded": 4, "errored": 1, "canceled": 1, "expired": 1},
         created_at="2026-09-01T14:00:00+02:00",
     )
-    with scripted(page(batch("b2"), ended)) as (service, _):
-        assert list(service.list_batches()) == [
-            BatchListing("b2", NOON, has_ended=False, n_requests=2),
-            BatchListing("b1", NOON, has_ended=True, n_requests=7),
-        ]
+    assert list(script.give(page(batch("b2"), ended)).list_batches()) == [
+        BatchListing("b2", NOON, has_ended=False, n_requests=2),
+        BatchListing("b1", NOON, has_ended=True, n_requests=7),
+    ]
 
 
 @pytest.mark.parametrize("written", [None, "", "yesterday", 1756728000, "2026-09-01T12:00:00"])
-def test_a_time_that_cannot_be_read_is_not_guessed(written: object) -> None:
-    with scripted(page(batch("b1", created_at=written))) as (service, _):
-        assert [row.created_at for row in service.list_batches()] == [None]
+def test_a_time_that_cannot_be_read_is_not_guessed(script: Script, written: object) -> None:
+    service = script.give(page(batch("b1", created_at=written)))
+    assert [row.created_at for row in service.list_batches()] == [None]
 
 
-def test_rows_that_name_no_batch_are_left_out() -> None:
-    with scripted(page(batch("b1"), batch("b2", id=None), batch("b3", request_counts=None))) as (
-        service,
-        _,
-    ):
-        assert [row.batch_id for row in service.list_batches()] == ["b1"]
+def test_rows_that_name_no_batch_are_left_out(script: Script) -> None:
+    rows = [batch("b2", id=None), batch("b3", request_counts=None), batch("b1")]
+    assert [row.batch_id for row in script.give(page(*rows)).list_batches()] == ["b1"]
 
 
 @pytest.mark.parametrize(
@@ -150,12 +153,10 @@ def test_rows_that_name_no_batch_are_left_out() -> None:
     ],
 )
 def test_half_a_list_is_an_error_because_it_would_prove_what_it_does_not(
-    answer: dict[str, object],
+    script: Script, answer: dict[str, object]
 ) -> None:
-    with (
-        scripted(JSONResponse(answer)) as (service, _),
-        pytest.raises(JudgeError, match="expected a page of batches") as caught,
-    ):
+    service = script.give(JSONResponse(answer))
+    with pytest.raises(JudgeError, match="expected a page of batches") as caught:
         list(service.list_batches())
     assert caught.value.failure is JudgeFailure.PASSING
 
@@ -177,7 +178,7 @@ def test_a_direct_question_is_answered_at_once(
     assert (server.log.messages, server.log.batches) == (1, 0)
 
 
-def test_a_direct_question_is_sent_with_the_parameters_of_a_batch() -> None:
+def test_a_direct_question_is_sent_with_the_parameters_of_a_batch(script: Script) -> None:
     message = {
         "type": "message",
         "model": "judge-1",
@@ -186,8 +187,7 @@ def test_a_direct_question_is_sent_with_the_parameters_of_a_batch() -> None:
         "usage": {"input_tokens": 7, "output_tokens": 3},
     }
     asked = request(temperature=0.3, output_config={"format": {}})
-    with scripted(JSONResponse(message)) as (service, script):
-        row = service.ask_directly(asked)
+    row = script.give(JSONResponse(message)).ask_directly(asked)
     assert (row.text, row.usage) == ("VERDICT: A", TokenUsage(7, 3))
     (sent,) = script.asked
     assert (sent.method, sent.path) == ("POST", "/v1/messages")
@@ -202,8 +202,7 @@ def test_a_direct_question_that_is_invalid_is_said_to_be(service: AnthropicBatch
     assert caught.value.failure is JudgeFailure.INVALID
 
 
-def test_a_direct_reply_without_text_is_a_reply(service: AnthropicBatches) -> None:
+def test_a_direct_reply_without_text_is_a_reply(script: Script) -> None:
     message = {"type": "message", "content": [], "stop_reason": "refusal"}
-    with scripted(JSONResponse(message)) as (scripted_one, _):
-        row = scripted_one.ask_directly(request())
+    row = script.give(JSONResponse(message)).ask_directly(request())
     assert (row.result_type, row.text, row.stop_reason) == ("succeeded", "", "refusal")

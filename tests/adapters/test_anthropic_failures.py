@@ -1,5 +1,4 @@
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
 
 import anthropic
 import httpx2
@@ -14,7 +13,7 @@ from tournament_assets.judging.service import SubmittedRequest
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
-from .scripted_service import KEY, refusal, scripted
+from .scripted_service import KEY, Script, refusal, run_script
 
 REQUEST = SubmittedRequest("r1", judge_params())
 Task = Callable[[AnthropicBatches], object]
@@ -50,32 +49,39 @@ CLASSES = {
 }
 
 
-def fail(task: Task, *answers: Response) -> JudgeError:
+@pytest.fixture(scope="module")
+def script() -> Iterator[Script]:
+    with run_script() as running:
+        yield running
+
+
+def fail(script: Script, task: Task, *answers: Response) -> JudgeError:
     """Return how a task fails when the service gives some answers."""
-    with scripted(*answers) as (service, _), pytest.raises(JudgeError) as caught:
+    service = script.give(*answers)
+    with pytest.raises(JudgeError) as caught:
         task(service)
     return caught.value
 
 
 @pytest.mark.parametrize("status", CLASSES)
-def test_every_status_has_its_class_whether_something_may_be_paid_for_or_not(status: int) -> None:
-    paying, looking = CLASSES[status]
-    with scripted(refusal(status)) as (service, script):
-        for tasks, expected in ((PAYING, paying), (LOOKING, looking)):
-            for name, task in tasks.items():
-                script.asked.clear()
-                with pytest.raises(JudgeError, match=f"answered {status} ") as caught:
-                    task(service)
-                assert caught.value.failure is expected, name
-                assert len(script.asked) == 1, name
+def test_every_status_has_its_class_whether_something_may_be_paid_for_or_not(
+    script: Script, status: int
+) -> None:
+    for tasks, expected in zip((PAYING, LOOKING), CLASSES[status], strict=True):
+        for name, task in tasks.items():
+            error = fail(script, task, refusal(status))
+            assert error.failure is expected, name
+            assert f"answered {status} " in str(error)
+            assert len(script.asked) == 1, name
 
 
 @pytest.mark.parametrize("task", PAYING.values(), ids=PAYING)
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 529])
-def test_what_may_be_paid_for_is_never_sent_twice_by_the_sdk(task: Task, status: int) -> None:
+def test_what_may_be_paid_for_is_never_sent_twice_by_the_sdk(
+    script: Script, task: Task, status: int
+) -> None:
     answer = JSONResponse({}, status_code=status, headers={"x-should-retry": "true"})
-    with scripted(answer) as (service, script), pytest.raises(JudgeError):
-        task(service)
+    fail(script, task, answer)
     assert len(script.asked) == 1
 
 
@@ -88,9 +94,9 @@ def test_what_may_be_paid_for_is_never_sent_twice_by_the_sdk(task: Task, status:
     ],
 )
 def test_a_spend_limit_looks_like_a_rate_limit_and_is_fatal(
-    task: Task, kind: str, details: dict[str, str] | None
+    script: Script, task: Task, kind: str, details: dict[str, str] | None
 ) -> None:
-    error = fail(task, refusal(429, kind, "Spend limit.", details=details, retry_after="5"))
+    error = fail(script, task, refusal(429, kind, "Spend limit.", details=details, retry_after="5"))
     assert error.failure is JudgeFailure.FATAL
     assert "the account's spend limit is reached: raise it" in str(error)
 
@@ -110,32 +116,39 @@ def test_a_spend_limit_looks_like_a_rate_limit_and_is_fatal(
     ],
 )
 def test_the_time_that_a_service_names_is_read_if_it_is_one(
-    header: str, seconds: float | None
+    script: Script, header: str, seconds: float | None
 ) -> None:
-    error = fail(PAYING["create"], refusal(429, retry_after=header))
+    error = fail(script, PAYING["create"], refusal(429, retry_after=header))
     assert error.retry_after_seconds == seconds
     when = "in a while" if seconds is None else f"in {seconds:.0f} seconds"
     assert f"run again {when}" in str(error)
 
 
-def test_without_the_header_no_time_is_named() -> None:
-    error = fail(PAYING["ask"], refusal(429))
+def test_without_the_header_no_time_is_named(script: Script) -> None:
+    error = fail(script, PAYING["ask"], refusal(429))
     assert (error.failure, error.retry_after_seconds) == (JudgeFailure.NOT_ACCEPTED, None)
 
 
-def test_an_overloaded_service_may_name_a_time_as_well() -> None:
-    assert fail(PAYING["ask"], refusal(529, retry_after="9")).retry_after_seconds == 9.0
+def test_an_overloaded_service_may_name_a_time_as_well(script: Script) -> None:
+    assert fail(script, PAYING["ask"], refusal(529, retry_after="9")).retry_after_seconds == 9.0
 
 
-@pytest.mark.parametrize(("tasks", "expected"), [(PAYING, JudgeFailure.NOT_ACCEPTED), (LOOKING, P)])
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        (PAYING["create"], JudgeFailure.NOT_ACCEPTED),
+        (PAYING["ask"], JudgeFailure.NOT_ACCEPTED),
+        (LOOKING["get"], P),
+    ],
+    ids=["create", "ask", "get"],
+)
 def test_a_refused_connection_has_certainly_not_been_heard(
-    tasks: dict[str, Task], expected: JudgeFailure
+    task: Task, expected: JudgeFailure
 ) -> None:
     service = AnthropicBatches(base_url="http://127.0.0.1:9", api_key=KEY)
-    for task in tasks.values():
-        with pytest.raises(JudgeError, match="no complete answer from") as caught:
-            task(service)
-        assert caught.value.failure is expected
+    with pytest.raises(JudgeError, match="no complete answer from") as caught:
+        task(service)
+    assert caught.value.failure is expected
     service.close()
 
 
@@ -208,26 +221,25 @@ def test_only_a_connection_that_never_stood_proves_that_nothing_was_sent(
     ids=[*PAYING, "list", "get", "results"],
 )
 def test_a_success_that_says_nothing_proves_nothing(
-    task: Task, expected: JudgeFailure, answer: Response
+    script: Script, task: Task, expected: JudgeFailure, answer: Response
 ) -> None:
-    assert fail(task, answer).failure is expected
+    assert fail(script, task, answer).failure is expected
 
 
-def test_a_look_is_repeated_by_the_sdk_before_anybody_hears_of_it() -> None:
+def test_a_look_is_repeated_by_the_sdk_before_anybody_hears_of_it(script: Script) -> None:
     busy = JSONResponse({}, status_code=503, headers={"retry-after-ms": "1"})
     found = JSONResponse({"id": "judge-1", "type": "model"})
-    with scripted(busy, busy, found) as (service, script):
-        service.check_model("judge-1")
-        assert len(script.asked) == 3
+    script.give(busy, busy, found).check_model("judge-1")
+    assert len(script.asked) == 3
 
 
-def test_words_of_a_service_are_quoted_on_one_line_of_bearable_length() -> None:
-    error = fail(PAYING["create"], refusal(400, "invalid_request_error", "no\n" * 10_000))
+def test_words_of_a_service_are_quoted_on_one_line_of_bearable_length(script: Script) -> None:
+    error = fail(script, PAYING["create"], refusal(400, "invalid_request_error", "no\n" * 10_000))
     assert "\n" not in str(error)
     assert len(str(error)) < 700
 
 
-def test_the_key_is_not_in_what_a_service_repeats_of_it() -> None:
+def test_the_key_is_not_in_what_a_service_repeats_of_it(script: Script) -> None:
     for answer in (
         refusal(400, "invalid_request_error", f"what is {KEY}?"),
         refusal(500, KEY, "no"),
@@ -235,16 +247,14 @@ def test_the_key_is_not_in_what_a_service_repeats_of_it() -> None:
         JSONResponse({"content": None, "echo": KEY}),
     ):
         for task in (PAYING["create"], PAYING["ask"], LOOKING["get"], LOOKING["list"]):
-            assert KEY not in str(fail(task, answer))
+            assert KEY not in str(fail(script, task, answer))
 
 
 def test_a_batch_that_cannot_be_written_to_a_file_is_not_sent(
-    monkeypatch: pytest.MonkeyPatch,
+    script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/nonexistent")
-    with scripted(refusal(500)) as (service, script):
-        create = partial(service.create_batch, [REQUEST])
-        with pytest.raises(JudgeError, match="could not be written to a temporary file") as caught:
-            create()
-        assert caught.value.failure is JudgeFailure.FATAL
-        assert script.asked == []
+    error = fail(script, PAYING["create"], refusal(500))
+    assert "could not be written to a temporary file" in str(error)
+    assert error.failure is JudgeFailure.FATAL
+    assert script.asked == []

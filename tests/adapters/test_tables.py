@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tournament_assets.adapters.table_schemas import SCHEMAS
 from tournament_assets.adapters.tables import (
-    SCHEMAS,
     content_version,
     decode_parquet,
     encode_parquet,

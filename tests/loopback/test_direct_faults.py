@@ -90,11 +90,14 @@ def test_a_direct_reply_is_unreadable_in_every_way() -> None:
     assert messages["thinking_first"]["content"][0]["type"] == "thinking"
 
 
-def test_a_refused_message_does_not_use_up_a_fault_of_replies() -> None:
-    with judge("direct_no_verdict") as (server, caller):
+@pytest.mark.parametrize("fault", ["direct_no_verdict", "message_drop_after"])
+def test_a_refused_message_does_not_use_up_a_fault_of_answers(fault: str) -> None:
+    with judge(fault) as (server, caller):
         assert caller.post(MESSAGES, {}).status_code == 400
         assert server.plan.struck == []
-        assert "VERDICT" not in caller.post(MESSAGES, judge_params()).text
+        answer = caller.try_post(MESSAGES, judge_params())
+        assert server.plan.struck == [fault]
+        assert answer is None or "VERDICT" not in answer.text
 
 
 def test_every_fault_of_a_batch_reply_has_a_direct_twin() -> None:

@@ -188,6 +188,7 @@ def test_where_nothing_is_left_to_ask_no_budget_is_too_small() -> None:
     finished = estimate(workloads={"factuality": done}, budget=budget(0.0))
     assert finished.planned_usd == 0.0
     assert finished.budget_problem is None
+    assert replace(finished, **UNKNOWN).budget_problem is None
 
 
 def test_scripts_get_everything_as_json() -> None:

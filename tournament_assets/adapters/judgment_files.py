@@ -6,17 +6,16 @@ time with another pair; it must then be the same reply.
 """
 
 import json
-import re
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from reprlib import Repr
-from typing import Any, get_args
+from typing import Any
 
 from upath import UPath
 
 from tournament_assets.adapters.atomic_files import write_bytes_atomically
+from tournament_assets.adapters.judgment_rows import TOKEN_NAMES, JudgmentRow, load_object
 from tournament_assets.judging.infrastructure import FailureClass, classify_reply
 from tournament_assets.judging.pairing import Presentation
 from tournament_assets.judging.service import Channel, TokenUsage
@@ -24,16 +23,9 @@ from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint, short
 
 _LISTED_PROBLEMS = 50
-_LARGEST_COUNT = 2**31 - 1  # the largest whole number every ledger can store
-_REQUEST_KEY = re.compile("[0-9a-f]{64}")
-_CHANNELS: tuple[Channel, ...] = get_args(Channel)
-_PRESENTATIONS = {presentation.value: presentation for presentation in Presentation}
 _PAIR = ("dimension", "prompt_id", "entrant_a", "entrant_b", "presentation", "position_swap")
-_TOKENS = [counted.name for counted in fields(TokenUsage)]
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NOT_THE_JUDGES = (FailureClass.EMPTY, FailureClass.INFRASTRUCTURE)
-_repr = Repr()
-_repr.maxstring = _repr.maxother = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +166,7 @@ def parse_judgment(line: str | bytes, *, where: str) -> JudgmentRecord:
     Raises:
         InputError: With every problem of the line.
     """
-    row = _Row(_load_object(line, where), where)
+    row = JudgmentRow(load_object(line, where), where)
     record = JudgmentRecord(
         request_key=row.request_key(),
         dimension=row.text("dimension"),
@@ -204,120 +196,6 @@ def parse_judgment(line: str | bytes, *, where: str) -> JudgmentRecord:
     return record
 
 
-@dataclass(slots=True)
-class _Row:
-    """A line's object, and what is found wrong with it; a value that is wrong reads as nothing."""
-
-    values: dict[str, Any]
-    where: str
-    problems: list[str] = field(default_factory=list)
-
-    def refuse(self, name: str, expected: str) -> None:
-        found = f"is {_repr.repr(self.values[name])}" if name in self.values else "is missing"
-        self.problems.append(f"{self.where}: {name} {found}; expected {expected}")
-
-    def text(self, name: str) -> str:
-        value = self.values.get(name)
-        if isinstance(value, str) and value.strip() and _is_unicode(value):
-            return value
-        self.refuse(name, "a text of whole characters that says something")
-        return ""
-
-    def optional_text(self, name: str) -> str | None:
-        value = self.values.get(name)
-        if value is None or (isinstance(value, str) and _is_unicode(value)):
-            return value
-        self.refuse(name, "a text of whole characters, or null")
-        return None
-
-    def count(self, name: str, *, least: int = 0) -> int:
-        value = self.values.get(name)
-        if type(value) is int and least <= value <= _LARGEST_COUNT:
-            return value
-        self.refuse(name, f"a whole number from {least} to {_LARGEST_COUNT}")
-        return least
-
-    def request_key(self) -> str:
-        key, cache_key = self.values.get("request_key"), self.values.get("cache_key")
-        if not isinstance(key, str) or not _REQUEST_KEY.fullmatch(key):
-            self.refuse("request_key", "64 hex characters in lower case")
-            return ""
-        if cache_key is not None and cache_key != short(key):
-            self.refuse("cache_key", f"{short(key)!r}, with which the request_key begins")
-        return key
-
-    def presentation(self) -> Presentation:
-        name, swap = self.values.get("presentation"), self.values.get("position_swap")
-        if name is None and isinstance(swap, bool):
-            return Presentation.BA if swap else Presentation.AB
-        if not isinstance(name, str) or name not in _PRESENTATIONS:
-            self.refuse("presentation", "'ab' or 'ba'")
-            return Presentation.AB
-        presentation = _PRESENTATIONS[name]
-        if swap is not None and swap is not (presentation is Presentation.BA):
-            self.refuse("position_swap", f"what the presentation {name!r} says")
-        return presentation
-
-    def channel(self) -> Channel:
-        value = self.values.get("channel")
-        for channel in _CHANNELS:
-            if value == channel:
-                return channel
-        self.refuse("channel", " or ".join(map(repr, _CHANNELS)))
-        return _CHANNELS[0]
-
-    def usage(self) -> TokenUsage | None:
-        if all(self.values.get(name) is None for name in _TOKENS):
-            return None
-        return TokenUsage(**{name: self.count(name) for name in _TOKENS})
-
-    def time(self, name: str) -> datetime:
-        value = self.values.get(name)
-        try:
-            time = datetime.fromisoformat(value) if isinstance(value, str) else None
-            if time is not None and time.utcoffset() is not None:
-                return time.astimezone(UTC)
-        except (ValueError, OverflowError):  # OverflowError: in UTC it is before the year 1
-            pass
-        self.refuse(name, "a time with its zone, such as '2026-09-30T12:00:00+00:00'")
-        return datetime.min.replace(tzinfo=UTC)
-
-
-def _is_unicode(text: str) -> bool:
-    """Say whether a text is free of lone surrogates, which JSON can carry and nothing stores."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _load_object(line: str | bytes, where: str) -> dict[str, Any]:
-    try:
-        text = line if isinstance(line, str) else line.decode()
-        row = json.loads(text, object_pairs_hook=_without_repetition, parse_constant=_refuse)
-    except RecursionError:
-        reason = "it is nested too deeply"
-    except ValueError as error:  # also bytes that are not UTF-8, and a number of 5,000 digits
-        reason = str(error)
-    else:
-        if isinstance(row, dict):
-            return row
-        reason = f"it is {_repr.repr(row)}"
-    raise InputError(f"{where}: the line cannot be read ({reason}); expected one JSON object")
-
-
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key stands in it twice")
-    return found
-
-
-def _refuse(word: str) -> None:
-    raise ValueError(f"{word} is no JSON value")
-
-
 def _lines(path: Path | UPath) -> Iterator[tuple[str, bytes]]:
     try:
         with path.open("rb") as file:
@@ -339,7 +217,7 @@ def _to_row(record: JudgmentRecord) -> dict[str, Any]:
             "zone; expected a time with its zone"
         )
     row = asdict(record)
-    usage = row.pop("usage") or dict.fromkeys(_TOKENS)
+    usage = row.pop("usage") or dict.fromkeys(TOKEN_NAMES)
     return {
         **row,
         "received_at": record.received_at.astimezone(UTC).isoformat(),

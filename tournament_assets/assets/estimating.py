@@ -19,6 +19,7 @@ from tournament_assets.judging.pricing import PriceList
 from tournament_assets.judging.requests import JudgeRequest
 from tournament_assets.judging.service import Channel
 from tournament_assets.judging.sessions import Approval
+from tournament_assets.tournament.config import JudgeConfig
 
 if TYPE_CHECKING:
     from tournament_assets.adapters.ledger import Ledger
@@ -50,7 +51,8 @@ def find_budget(
         since: When the run began, for a budget that is for one run.
     """
     config = plan.config.judge
-    if config.service == "loopback" or config.budget_usd is None:
+    limit = _limit_usd(config)
+    if limit is None:
         return None
     measured = list(workloads)
     began = month_start(datetime.now(UTC)) if config.budget_period == "month" else since
@@ -62,7 +64,7 @@ def find_budget(
         return mean_request_usd(measured, price, discount=prices.discount(channel))
 
     return draw_up_budget(
-        config.budget_usd,
+        limit,
         period=config.budget_period,
         period_began=began,
         spendings=ledger.spending_since(began),
@@ -88,24 +90,27 @@ def build_approval(
     """
 
     def approve(requests: Sequence[JudgeRequest], channel: Channel) -> None:
-        if plan.config.judge.service == "loopback" or plan.config.judge.budget_usd is None:
-            return
+        if _limit_usd(plan.config.judge) is None:
+            return  # nobody needs to know what it costs
         _, tokens_per_reply = observe_ledger(ledger, judge_model)
         workload = measure_workload(
             requests, find_answered=_find_none, tokens_per_reply=tokens_per_reply
         )
         prices = load_newest_prices()
         budget = find_budget(plan, [workload], ledger=ledger, prices=prices, since=since)
-        if budget is None:
-            return
         price = prices.models.get(judge_model)
         planned = None
         if price is not None:
             planned = workload.dearest_usd(price, discount=prices.discount(channel))
         noun = "request" if workload.to_ask == 1 else "requests"
-        budget.check(planned, what=f"asking {workload.to_ask:,} {noun} of {judge_model}")
+        if budget is not None:
+            budget.check(planned, what=f"asking {workload.to_ask:,} {noun} of {judge_model}")
 
     return approve
+
+
+def _limit_usd(judge: JudgeConfig) -> float | None:
+    return None if judge.service == "loopback" else judge.budget_usd
 
 
 def _find_none(_keys: Iterable[str]) -> frozenset[str]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pandas as pd
 
-from tournament_assets.adapters.tables import SCHEMAS, content_version, make_table
+from tournament_assets.adapters.table_schemas import SCHEMAS
+from tournament_assets.adapters.tables import content_version, make_table
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.reports.rendering import ReportTable
 from tournament_assets.tournament.fingerprints import short

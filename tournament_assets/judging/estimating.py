@@ -227,7 +227,7 @@ def measure_workload(
             prefix = request.params["system"][0]["text"]
         presentations += 1
         message_tokens[request.request_key] = _tokens(request.params["messages"][0]["content"])
-    answered = find_answered(message_tokens.keys()) & message_tokens.keys()
+    answered = find_answered(message_tokens.keys())
     sent = (under_way & message_tokens.keys()) - answered
     all_tokens = sum(message_tokens.values())
     return Workload(

@@ -94,13 +94,16 @@ class FaultyApp:
         await answer(scope, receive, send)
 
     async def _answer_directly(self, scope: Scope, receive: Receive, send: Send) -> None:
-        name = self._plan.take_name("direct")
-        if name is None or name == "message_drop_after":
+        fault = self._plan.take("direct")
+        if fault is None or _strikes_after_accepting(fault):
             answer = await self._ask(scope, receive)
+            if answer.status_code != 200 and fault is not None:
+                self._plan.give_back(fault)
+                fault = None
         else:
             await _drain(scope, receive)
-            answer = inject_answer(Request(scope), name) or Response()
-        if name is not None and name.startswith("message_drop"):
+            answer = inject_answer(Request(scope), fault.name) or Response()
+        if fault is not None and fault.name.startswith("message_drop"):
             await drop_connection(scope, receive)
             return
         if answer.status_code == 200:

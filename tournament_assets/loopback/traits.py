@@ -44,8 +44,19 @@ class Traits:
         repetition: Share of three-word runs that occurred before; 0 for less than six words.
     """
 
-    __slots__ = ("_counts", "_opened", "_plain", "_text", "content_words", "garbling", "is_blank",
-                 "is_complete", "n_words", "repetition")  # fmt: skip
+    __slots__ = (
+        "_found",
+        "_n_cue_words",
+        "_opened",
+        "_plain",
+        "_text",
+        "content_words",
+        "garbling",
+        "is_blank",
+        "is_complete",
+        "n_words",
+        "repetition",
+    )
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -60,14 +71,18 @@ class Traits:
         plain = text.casefold().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
         self._plain = " ".join(plain.split())
         tokens = _split_tokens(self._plain)
-        self._counts = Counter(map(_CUES_OF_WORD.get, tokens))
+        self._n_cue_words = Counter(map(_CUES_OF_WORD.get, tokens))
         opened = set(map(_CUES_OF_OPENING.get, pairwise(tokens)))
         self._opened = frozenset[Cues]().union(*(each for each in opened if each))
+        self._found: dict[Cues, int] = {}
 
     def count(self, cues: Cues) -> int:
         """Count how often the response holds any of some cues."""
-        n_words = self._counts[cues]
-        return cues.count(self._plain, n_words) if cues in self._opened else n_words
+        if cues not in self._opened:
+            return self._n_cue_words[cues]
+        if cues not in self._found:
+            self._found[cues] = cues.count(self._plain, self._n_cue_words[cues])
+        return self._found[cues]
 
     def measure_sentence_length(self) -> float:
         """Return the mean number of words per sentence."""
@@ -78,8 +93,8 @@ class Traits:
         return len(wanted & self.content_words) / len(wanted) if wanted else 0.0
 
 
-# A response is judged in many pairs.
-@lru_cache(maxsize=4096)
+# A response is judged in many pairs, which come out of a batch in no order.
+@lru_cache(maxsize=8192)
 def examine(text: str) -> Traits:
     """Return the traits of a response."""
     return Traits(text)

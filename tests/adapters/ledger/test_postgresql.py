@@ -1,3 +1,4 @@
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -6,12 +7,21 @@ from tests.postgresql import PostgresServer
 from tournament_assets.adapters.ledger import Ledger
 from tournament_assets.tournament.errors import LedgerError
 
-from .builders import SCOPE, acquire, begin_batch, change, intent, just_before, success, texts
-
-DISCONNECT_THE_OTHERS = (
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+from .builders import (
+    SCOPE,
+    acquire,
+    begin_batch,
+    change,
+    intent,
+    just_before,
+    select,
+    success,
+    texts,
 )
+
+THE_OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+DISCONNECT_THE_OTHERS = f"SELECT pg_terminate_backend(pid) {THE_OTHERS}"
+COUNT_THE_OTHERS = f"SELECT count(*) {THE_OTHERS}"
 
 
 @pytest.fixture
@@ -73,3 +83,14 @@ def test_a_transaction_whose_connection_is_cut_leaves_nothing(ledger: Ledger, ur
     assert ledger.open_batches(SCOPE) == []
     ledger.record_intent(lease, intent("n1"))
     assert [batch.nonce for batch in ledger.open_batches(SCOPE)] == ["n1"]
+
+
+def test_a_ledger_that_cannot_be_made_leaves_no_connection_behind(url: str) -> None:
+    read_only = f"{url}?options=-c%20default_transaction_read_only%3Don"
+    with pytest.raises(LedgerError, match="read-only transaction") as caught:
+        Ledger(read_only)
+    deadline = time.monotonic() + 5  # the server takes a moment to notice that somebody left
+    while select(url, COUNT_THE_OTHERS) != [(0,)] and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert select(url, COUNT_THE_OTHERS) == [(0,)]
+    del caught  # until here it would have kept a forgotten connection open

@@ -14,7 +14,7 @@ from .builders import select
 def test_a_tournament_runs_on_postgresql_and_a_second_run_asks_nothing(
     tmp_path: Path, postgresql: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = make_project(tmp_path / "project")
+    project = make_project(tmp_path / "project", dimensions=["factuality"])
     with postgresql.database() as url:
         monkeypatch.setenv("TOURNAMENT_LEDGER_URL", url)
         environment = {"TOURNAMENT_LEDGER_URL": url}

@@ -1,0 +1,31 @@
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from tournament_assets.adapters.anthropic import AnthropicBatches
+from tournament_assets.loopback.running import LoopbackServer
+
+from .runs import Run, Runner
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Runner]:
+    """Start a run with some faults; at the test's end every one of them must have struck."""
+    with ExitStack() as stack:
+        begun: list[tuple[Run, tuple[str, ...]]] = []
+
+        def start_run(*faults: str) -> Run:
+            server = stack.enter_context(LoopbackServer(processing_seconds=0, faults=faults))
+            service = AnthropicBatches(base_url=server.url, api_key="any")
+            stack.enter_context(closing(service))
+            run = Run(server, service, tmp_path / f"ledger-{len(begun)}.sqlite")
+            stack.callback(run.ledger.close)
+            begun.append((run, faults))
+            return run
+
+        yield start_run
+        assert begun
+        for run, faults in begun:
+            run.check_struck(faults)

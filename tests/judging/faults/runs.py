@@ -1,0 +1,122 @@
+"""A run of the real adapter and a real ledger against a loopback judge that goes wrong."""
+
+import sqlite3
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Protocol
+
+from tests.judging.builders import SCOPE, Progress, keys_of, requests_for
+from tournament_assets.adapters.anthropic import AnthropicBatches
+from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.judging.parsing import parse_verdict, read_reply
+from tournament_assets.judging.records import StoredReply
+from tournament_assets.judging.remaining import find_work_left
+from tournament_assets.judging.sessions import Tally, WaitingPolicy
+from tournament_assets.judging.settlement import JudgingOptions, settle_requests
+from tournament_assets.loopback.catalogue import CATALOGUE
+from tournament_assets.loopback.lexical import judge_lexically
+from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.tournament.verdicts import Verdict
+
+REQUESTS = requests_for(2)
+KEYS = keys_of(2)
+FIRST = KEYS[0]
+
+
+class Run:
+    """A ledger and a judge that goes wrong; settling is done with little patience.
+
+    Attributes:
+        server: The judge.
+        service: The adapter, connected to it.
+        ledger: The ledger.
+        progress: What a person would have seen.
+        naps: How long it was waited, each time.
+    """
+
+    def __init__(self, server: LoopbackServer, service: AnthropicBatches, path: Path) -> None:
+        self.server = server
+        self.service = service
+        self.ledger = Ledger(f"sqlite:///{path}")
+        self.progress = Progress()
+        self.naps: list[float] = []
+        self._path = path
+
+    def settle(self, *, may_pay_again: bool = False, **policy: Any) -> Tally:
+        """Settle four requests."""
+        waits = {"deadline_seconds": 20.0, "adopt_grace_seconds": 0.3, **policy}
+        return settle_requests(
+            REQUESTS,
+            scope=SCOPE,
+            ledger=self.ledger,
+            service=self.service,
+            progress=self.progress,
+            options=JudgingOptions(
+                policy=WaitingPolicy(0.02, 0.1, sleep=self._sleep, **waits),
+                may_pay_again=may_pay_again,
+            ),
+        )
+
+    def _sleep(self, seconds: float) -> None:
+        self.naps.append(seconds)
+        time.sleep(seconds)
+
+    @property
+    def paid(self) -> tuple[int, int, int]:
+        """The batches, the requests in them and the direct messages that were accepted."""
+        log = self.server.log
+        return log.batches, log.requests, log.messages
+
+    @property
+    def states(self) -> list[str]:
+        """What became of every batch, in the order in which they were begun."""
+        query = "SELECT state FROM judge_batches ORDER BY begun_at"
+        with closing(sqlite3.connect(self._path)) as connection:
+            return [state for (state,) in connection.execute(query)]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the ledger says that nothing is left to do."""
+        return find_work_left(KEYS, scope=SCOPE, ledger=self.ledger, reply_format="line").is_done
+
+    def replies(self, key: str = FIRST) -> list[StoredReply]:
+        """Return the replies to a request, one for each asking."""
+        return list(self.ledger.iterate_replies([key]))
+
+    def verdicts(self, key: str = FIRST) -> list[Verdict]:
+        """Return what the replies to a request say, one for each asking."""
+        return [
+            read_reply(result_type=each.result_type, stop_reason=each.stop_reason, text=each.text)[
+                0
+            ]
+            for each in self.replies(key)
+        ]
+
+    def is_settled(self) -> bool:
+        """Whether every request ends with the verdict of a judge with whom nothing goes wrong."""
+        return self.is_done and all(self.verdicts(key)[-1] is true_verdict(key) for key in KEYS)
+
+    def check_struck(self, faults: tuple[str, ...]) -> None:
+        """Check that each of some faults struck as often as it was to."""
+        struck = Counter(self.server.plan.struck)
+        for fault in faults:
+            name, _, times = fault.partition(":")
+            # The others are told by what they do to every request.
+            if CATALOGUE[name].argument == "times":
+                assert struck[name] >= 1 if times == "always" else struck[name] == int(times or 1)
+            elif CATALOGUE[name].argument == "seconds" and CATALOGUE[name].family == "create":
+                assert struck[name] == 1
+
+
+class Runner(Protocol):
+    """Starts a run with some faults; at the test's end every one of them must have struck."""
+
+    def __call__(self, *faults: str) -> Run: ...
+
+
+def true_verdict(key: str) -> Verdict:
+    """Return what the loopback judge says about a request when nothing goes wrong."""
+    message = REQUESTS[KEYS.index(key)].params["messages"][0]["content"]
+    return parse_verdict(judge_lexically(message, dimension=None))

@@ -1,0 +1,84 @@
+import pytest
+
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure
+from tournament_assets.tournament.verdicts import Verdict
+
+from .runs import FIRST, KEYS, Run, Runner
+
+
+def assert_asked_directly_and_answered(run: Run, *, answered: int = 1) -> None:
+    tally = run.settle(max_rounds=1)
+    assert (tally.direct, tally.answered, tally.batches) == (1, 4, 1)
+    assert [reply.channel for reply in run.replies()] == ["direct"]
+    assert run.states == ["harvested", "harvested"]
+    assert run.is_settled()
+    assert run.paid == (1, 4, answered)
+    assert run.settle().submitted == 0
+
+
+def assert_stopped(run: Run, message: str) -> None:
+    with pytest.raises(JudgeError, match=message) as caught:
+        run.settle(max_rounds=1)
+    assert caught.value.failure is JudgeFailure.FATAL
+    assert run.states == ["harvested", "refused"]
+    assert run.ledger.answered_keys(KEYS) == set(KEYS) - {FIRST}
+    assert run.paid == (1, 4, 0)
+    run.settle()
+    assert run.is_settled()
+    assert run.paid == (2, 5, 0)
+
+
+def test_a_direct_question_whose_request_is_lost_is_asked_again(start: Runner) -> None:
+    assert_asked_directly_and_answered(start("row_expired", "message_drop"))
+
+
+def test_a_direct_question_whose_answer_is_lost_is_asked_and_paid_again(start: Runner) -> None:
+    # A message has no name under which its answer could be had: here the protocol ends.
+    assert_asked_directly_and_answered(start("row_expired", "message_drop_after"), answered=2)
+
+
+def test_a_direct_question_that_is_invalid_is_final(start: Runner) -> None:
+    run = start("row_expired", "message_400")
+    tally = run.settle(max_rounds=1)
+    assert (tally.direct, tally.answered) == (1, 4)
+    assert run.verdicts() == [Verdict.PERMANENT]
+    assert run.is_done
+    assert run.paid == (1, 4, 0)
+    assert run.settle().submitted == 0
+
+
+def test_a_refused_key_stops_the_direct_questions(start: Runner) -> None:
+    assert_stopped(start("row_expired", "message_401"), "check ANTHROPIC_API_KEY")
+
+
+def test_a_spend_limit_stops_the_direct_questions(start: Runner) -> None:
+    assert_stopped(start("row_expired", "message_spend_limit"), "spend limit is reached")
+
+
+def test_a_rate_limit_of_direct_questions_is_waited_out_as_long_as_it_says(start: Runner) -> None:
+    run = start("row_expired", "message_429")
+    assert_asked_directly_and_answered(run)
+    assert 1.0 in run.naps
+
+
+def test_a_rate_limit_of_direct_questions_that_names_no_time_is_waited_out(start: Runner) -> None:
+    assert_asked_directly_and_answered(start("row_expired", "message_429_bare:3"))
+
+
+def test_a_direct_question_that_fails_inside_the_service_is_asked_again(start: Runner) -> None:
+    assert_asked_directly_and_answered(start("row_expired", "message_500:2"))
+
+
+def test_a_direct_question_to_an_overloaded_service_is_asked_again(start: Runner) -> None:
+    assert_asked_directly_and_answered(start("row_expired", "message_529:3"))
+
+
+def test_a_direct_question_that_fails_four_times_is_left_to_the_next_run(start: Runner) -> None:
+    run = start("row_expired", "message_529:4")
+    tally = run.settle(max_rounds=1)
+    assert (tally.direct, tally.failed, tally.answered) == (1, 2, 3)
+    assert run.states == ["harvested", "harvested"]
+    assert not run.is_done
+    run.settle()
+    assert run.is_settled()
+    assert run.paid == (2, 5, 0)

@@ -1,0 +1,200 @@
+import pytest
+
+from tournament_assets.judging import collecting
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
+
+from .runs import KEYS, Run, Runner, true_verdict
+
+
+def assert_read_in_the_end_and_paid_once(run: Run) -> None:
+    tally = run.settle()
+    assert (tally.batches, tally.answered, tally.failed, tally.paid_twice) == (1, 4, 0, 0)
+    assert run.states == ["harvested"]
+    for _ in range(2):
+        assert run.is_settled()
+        assert run.paid == (1, 4, 0)
+        assert run.settle().submitted == 0
+
+
+def test_a_batch_that_is_not_known_yet_is_looked_at_again(start: Runner) -> None:
+    run = start("poll_404:3")
+    assert_read_in_the_end_and_paid_once(run)
+    assert run.progress.heard("answered 404")
+
+
+def test_a_batch_that_is_never_known_stays_open_until_it_is(
+    start: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collecting, "_UNKNOWN_SECONDS", 0.2)
+    run = start("poll_404:always")
+    with pytest.raises(JudgeError, match=r"out of reach: .* run with --pay-again") as caught:
+        run.settle()
+    assert caught.value.failure is JudgeFailure.UNKNOWN
+    assert run.states == ["created"]
+    assert run.paid == (1, 4, 0)
+
+
+def test_looks_that_fail_in_the_service_are_outlived(start: Runner) -> None:
+    run = start("poll_5xx:4")
+    assert_read_in_the_end_and_paid_once(run)
+    assert run.progress.heard("looking again")
+
+
+def test_a_status_of_tomorrow_has_not_ended(start: Runner) -> None:
+    assert_read_in_the_end_and_paid_once(start("unknown_status:2"))
+
+
+def test_an_ended_batch_without_an_address_of_its_results_is_read_again(start: Runner) -> None:
+    run = start("ended_without_url:2")
+    assert_read_in_the_end_and_paid_once(run)
+    assert run.progress.heard("are not there yet")
+
+
+def test_results_on_another_host_stop_the_run_and_are_read_by_the_next(start: Runner) -> None:
+    run = start("foreign_host:2")
+    with pytest.raises(JudgeError, match="the key is not sent anywhere else") as caught:
+        run.settle()
+    assert caught.value.failure is JudgeFailure.FATAL
+    assert run.states == ["created"]
+    assert run.settle().resumed == 1
+    assert run.is_settled()
+    assert run.paid == (1, 4, 0)
+
+
+def test_results_that_are_cut_inside_a_line_are_read_again(start: Runner) -> None:
+    run = start("results_cut_mid_line")
+    assert_read_in_the_end_and_paid_once(run)
+    assert run.progress.heard("gave 2 of 4 results")
+
+
+def test_results_that_are_silently_cut_inside_a_line_are_read_again(start: Runner) -> None:
+    run = start("results_cut_mid_line_silent")
+    assert_read_in_the_end_and_paid_once(run)
+    assert run.progress.heard("gave 2 of 4 results")
+
+
+def test_results_that_are_cut_between_lines_are_read_again(start: Runner) -> None:
+    run = start("results_cut_at_line")
+    assert_read_in_the_end_and_paid_once(run)
+    assert run.progress.heard("gave 2 of 4 results")
+
+
+def test_results_that_are_silently_cut_between_lines_are_read_again(start: Runner) -> None:
+    run = start("results_cut_at_line_silent")
+    assert_read_in_the_end_and_paid_once(run)
+    assert run.progress.heard("gave 2 of 4 results (the results ended early)")
+
+
+def test_results_that_are_cut_time_and_again_are_read_until_they_are_whole(start: Runner) -> None:
+    run = start("results_cut_mid_line:6", "results_cut_at_line:2")
+    assert_read_in_the_end_and_paid_once(run)
+
+
+def test_a_line_that_cannot_be_read_does_not_keep_the_others_from_being_read(
+    start: Runner,
+) -> None:
+    assert_read_in_the_end_and_paid_once(start("results_garbage_line"))
+
+
+def test_a_blank_line_is_passed_over(start: Runner) -> None:
+    assert_read_in_the_end_and_paid_once(start("results_blank_line"))
+
+
+def test_line_ends_that_come_in_two_parts_are_read_as_one(start: Runner) -> None:
+    assert_read_in_the_end_and_paid_once(start("results_split_crlf"))
+
+
+def test_a_row_that_comes_twice_is_kept_once(start: Runner) -> None:
+    assert_read_in_the_end_and_paid_once(start("results_duplicate_same"))
+
+
+def test_of_two_rows_that_contradict_each_other_the_first_counts(start: Runner) -> None:
+    run = start("results_duplicate_different")
+    assert_read_in_the_end_and_paid_once(run)
+    assert [run.verdicts(key) for key in KEYS] == [[true_verdict(key)] for key in KEYS]
+
+
+def test_a_missing_row_is_looked_for_in_a_second_reading(start: Runner) -> None:
+    run = start("results_missing_row")
+    assert_read_in_the_end_and_paid_once(run)
+    assert run.progress.heard("gave 3 of 4 results")
+
+
+def test_a_row_that_is_missing_for_good_is_asked_again(start: Runner) -> None:
+    run = start("results_missing_row:5")
+    tally = run.settle()
+    assert (tally.failed, tally.batches, tally.answered) == (1, 2, 4)
+    assert run.is_settled()
+    assert run.paid == (2, 5, 0)
+    assert run.settle().submitted == 0
+
+
+def test_a_row_that_nobody_asked_for_is_not_used(start: Runner) -> None:
+    run = start("results_foreign_row")
+    assert_read_in_the_end_and_paid_once(run)
+    assert run.progress.heard("returned 1 rows of requests that it was not given")
+
+
+def test_a_result_of_a_type_of_tomorrow_is_asked_again(start: Runner) -> None:
+    run = start("results_unknown_type")
+    tally = run.settle()
+    assert (tally.failed, tally.batches, tally.answered) == (1, 2, 4)
+    assert run.is_settled()
+    assert run.paid == (2, 5, 0)
+    assert run.settle().submitted == 0
+
+
+def test_an_unconfirmed_batch_whose_results_break_off_is_found_and_paid_once(
+    start: Runner,
+) -> None:
+    run = start("create_drop_after", "poll_404", "results_cut_mid_line", "results_cut_at_line")
+    assert run.settle().adopted == 1
+    assert run.is_settled()
+    assert run.paid == (1, 4, 0)
+
+
+@pytest.mark.parametrize("fault", ["results_cut_at_line_silent", "results_missing_row"])
+def test_an_unconfirmed_batch_of_one_whose_row_is_missing_is_found_and_paid_once(
+    start: Runner, fault: str
+) -> None:
+    run = start("create_drop_after", f"{fault}:2")
+    assert run.settle(prewarm_wait_seconds=5.0).adopted == 1
+    assert run.is_settled()
+    assert run.paid == (2, 4, 0)
+
+
+def test_a_batch_that_never_ends_is_left_open_and_nothing_is_sent_again(start: Runner) -> None:
+    run = start("never_ends")
+    for _ in range(2):
+        with pytest.raises(JudgeWaitingError, match="1 of 1 batches on factuality have not ended"):
+            run.settle(deadline_seconds=0.3)
+        assert run.states == ["created"]
+        assert run.paid == (1, 4, 0)
+
+
+def test_results_that_are_archived_are_paid_again_only_if_somebody_says_so(start: Runner) -> None:
+    run = start("archived")
+    for _ in range(2):
+        with pytest.raises(JudgeError, match=r"are archived: .* run with --pay-again") as caught:
+            run.settle()
+        assert caught.value.failure is JudgeFailure.LOST
+        assert run.states == ["created"]
+    tally = run.settle(may_pay_again=True)
+    assert (tally.answered, tally.submitted) == (4, 4)
+    assert run.states == ["lost", "harvested"]
+    assert run.is_settled()
+    assert run.paid == (2, 8, 0)
+
+
+def test_a_batch_of_requests_that_are_all_invalid_stops_the_run_and_is_kept(start: Runner) -> None:
+    run = start("all_invalid")
+    with pytest.raises(JudgeError, match="refused every request of batch msgbatch_") as caught:
+        run.settle()
+    assert caught.value.failure is JudgeFailure.INVALID
+    assert run.states == ["harvested"]
+    assert run.is_done
+    assert {reply.error_type for key in KEYS for reply in run.replies(key)} == {
+        "invalid_request_error"
+    }
+    assert run.settle().submitted == 0
+    assert run.paid == (1, 4, 0)

@@ -1,0 +1,27 @@
+"""Every fault that the loopback judge knows is met by a run somewhere in `tests/judging/faults`."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tournament_assets.loopback.catalogue import CATALOGUE
+
+_FAULT_TESTS = Path(__file__).parent / "faults"
+
+
+def faults_used(path: Path) -> set[str]:
+    """Return the names of faults that are written in a file of tests, with a number or without."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    texts = {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    return {text.partition(":")[0] for text in texts} & CATALOGUE.keys()
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_fault_of_the_catalogue_is_met_by_a_run(name: str) -> None:
+    used = set().union(*(faults_used(path) for path in _FAULT_TESTS.glob("test_*.py")))
+    assert name in used, f"write a test in {_FAULT_TESTS} that says what a run does about {name}"

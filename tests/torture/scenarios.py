@@ -1,0 +1,124 @@
+"""What the processes that are killed are at work on, and what goes wrong besides."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tests.judging.builders import PAIR, RUBRIC, SETTINGS
+from tournament_assets.judging.parsing import parse_verdict
+from tournament_assets.judging.requests import JudgeRequest, JudgeRequests, build_requests
+from tournament_assets.loopback.lexical import judge_lexically
+from tournament_assets.tournament.verdicts import Verdict
+
+BATCH_REQUESTS = 8
+CHUNK_ROWS = 3
+_RESPONSES = (
+    "It is vitamin C, which fruit is rich in.",
+    "It is the sun that is lacking.",
+    "It may be vitamin C, or perhaps something else; I am not sure.",
+    "Nothing is lacking at all.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Some requests, and a judge.
+
+    Attributes:
+        name: Its name.
+        n_pairs: How many pairs are judged; each is two requests.
+        faults: What the judge does wrong, in the order in which it does.
+        processing_seconds: How long a batch takes.
+        prewarm_wait_seconds: How long the first, small batch is waited for.
+        max_rounds: How often requests that failed are sent as a batch.
+        grace_seconds: How long a batch that nobody confirmed is looked for.
+        ledger: The kind of database.
+        pause_seconds: How long the ledger takes for a write besides.
+    """
+
+    name: str
+    n_pairs: int
+    faults: tuple[str, ...] = ()
+    processing_seconds: float = 0.0
+    prewarm_wait_seconds: float = 20.0
+    max_rounds: int = 2
+    grace_seconds: float = 1.0
+    ledger: str = "sqlite"
+    pause_seconds: float = 0.0
+
+    @property
+    def requests(self) -> JudgeRequests:
+        """What is to be answered."""
+        pairs = [
+            replace(
+                PAIR,
+                prompt_id=f"p{number}",
+                prompt_text=f"Question {number}: which vitamin is lacking in scurvy?",
+                response_a=_RESPONSES[number % 4],
+                response_b=_RESPONSES[number // 4 % 4],
+            )
+            for number in range(self.n_pairs)
+        ]
+        return build_requests(pairs, RUBRIC, SETTINGS)
+
+
+def true_verdict(request: JudgeRequest) -> Verdict:
+    """Return what the loopback judge says about a request when nothing goes wrong."""
+    return parse_verdict(judge_lexically(request.params["messages"][0]["content"], dimension=None))
+
+
+FAIR = Scenario("fair weather", n_pairs=12)
+SLOW = Scenario(
+    "slow batches",
+    n_pairs=12,
+    processing_seconds=0.5,
+    prewarm_wait_seconds=0.05,
+)
+# Of 24 requests, 5 have a reply without a verdict, the other 19 fail; of these, 12 fail again and
+# are asked one by one.
+FAILING = Scenario(
+    "failing rows",
+    n_pairs=12,
+    faults=(
+        "no_verdict:3",
+        "stop_max_tokens:2",
+        "row_overloaded_error:19",
+        "row_expired:12",
+        "direct_no_verdict:1",
+    ),
+)
+LOSING = Scenario(
+    "lost answers",
+    n_pairs=8,
+    faults=(
+        "create_drop_after:2",
+        "create_500",
+        "create_429_bare",
+        "foreign_batch:2",
+        "list_lag:2",
+        "poll_5xx:2",
+        "poll_404",
+        "results_cut_at_line_silent",
+        "results_cut_mid_line",
+        "results_garbage_line",
+    ),
+)
+# The ledger is slow here, so that replies could pile up that nobody has written down.
+DIRECT = Scenario(
+    "slow ledger",
+    n_pairs=8,
+    faults=("row_expired:16",),
+    max_rounds=1,
+    pause_seconds=0.03,
+)
+ON_POSTGRESQL = replace(FAILING, name="failing rows, PostgreSQL", ledger="postgresql")
+SMALL = Scenario(
+    "a little of all",
+    n_pairs=6,
+    faults=("no_verdict:1", "stop_max_tokens:1", "row_overloaded_error:6", "row_expired:5"),
+    max_rounds=2,
+)
+SCENARIOS = {
+    each.name: each for each in (FAIR, SLOW, FAILING, LOSING, DIRECT, ON_POSTGRESQL, SMALL)
+}
+
+
