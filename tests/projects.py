@@ -40,11 +40,12 @@ class SmallProject:
         )
 
     def stored_files(self) -> dict[str, bytes]:
+        """Read what a run stores, but for the estimate, which says what is left to ask."""
         storage = self.folder / "storage"
         return {
             str(path.relative_to(storage)): path.read_bytes()
             for path in sorted(storage.rglob("*"))
-            if path.is_file()
+            if path.is_file() and "judging_estimate" not in path.parts
         }
 
     def edit_config(self, **changes: Any) -> None:

@@ -14,7 +14,7 @@ from tournament_assets.adapters.ledger import Ledger
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.definitions import build_plan
 from tournament_assets.judging.records import BatchIntent, JudgingScope, Lease
-from tournament_assets.judging.service import ReplyRow, TokenUsage
+from tournament_assets.judging.service import Channel, ReplyRow, TokenUsage
 
 OPUS = "claude-opus-5-5"
 ELSEWHERE = JudgingScope("another", "headline", "tone")
@@ -60,11 +60,12 @@ def begin(
     *,
     model: str = OPUS,
     scope: JudgingScope = ELSEWHERE,
+    channel: Channel = "batch",
 ) -> None:
-    """Write down that a batch was sent."""
+    """Write down that a batch was sent, or that some requests are being asked one by one."""
     lease = ledger.acquire_lease(scope)
     assert isinstance(lease, Lease)
-    ledger.record_intent(lease, BatchIntent(nonce, model, 1, "batch", datetime.now(UTC), keys))
+    ledger.record_intent(lease, BatchIntent(nonce, model, 1, channel, datetime.now(UTC), keys))
     ledger.release_lease(lease)
 
 

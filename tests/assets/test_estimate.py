@@ -47,6 +47,7 @@ from .bills import (
 )
 
 KEY = "sk-test-estimate"
+SCOPE = JudgingScope("small", "pilot", "factuality")
 # 4 prompts with a gold answer, 6 in all; 3 pairs a prompt; 2 presentations a pair.
 PRESENTATIONS = {"factuality": 24, "calibration": 36}
 
@@ -260,10 +261,7 @@ def test_what_was_billed_is_learned_from(project: SmallProject) -> None:
     assert result.value["usd_observed"].notna().all()
 
 
-def test_what_is_under_way_is_committed_and_not_planned_once_more(project: SmallProject) -> None:
-    planned = estimate(project).planned_usd
-    assert planned is not None
-    edit_judge(project, budget_usd=planned * 1.001)
+def keys_to_ask(project: SmallProject) -> list[str]:
     plan = plan_of(project)
     asked = requests_for_pairs(
         plan,
@@ -271,9 +269,15 @@ def test_what_is_under_way_is_committed_and_not_planned_once_more(project: Small
         load_rubric(plan.config, plan.project, "factuality"),
         judge_model=OPUS,
     )
+    return [request.request_key for request in asked]
+
+
+def test_what_is_under_way_is_committed_and_not_planned_once_more(project: SmallProject) -> None:
+    planned = estimate(project).planned_usd
+    assert planned is not None
+    edit_judge(project, budget_usd=planned)
     with ledger_of(project) as ledger:
-        keys = [request.request_key for request in asked]
-        begin(ledger, "n1", keys[:18], scope=JudgingScope("small", "pilot", "factuality"))
+        begin(ledger, "n1", keys_to_ask(project)[:18], scope=SCOPE)
     told = estimate(project)
     workload = told.workloads["factuality"]
     assert (workload.under_way, workload.to_ask) == (18, 6)
@@ -282,16 +286,11 @@ def test_what_is_under_way_is_committed_and_not_planned_once_more(project: Small
     assert told.budget.committed_usd == pytest.approx(planned * 3 / 4, rel=0.02)
 
 
-def test_the_same_keys_in_a_batch_of_another_tournament_are_asked_again(
+def test_what_another_tournament_or_nobody_will_collect_is_asked_again(
     project: SmallProject,
 ) -> None:
-    plan = plan_of(project)
-    asked = requests_for_pairs(
-        plan,
-        pilot_pairs(plan, "factuality"),
-        load_rubric(plan.config, plan.project, "factuality"),
-        judge_model=OPUS,
-    )
+    keys = keys_to_ask(project)
     with ledger_of(project) as ledger:
-        begin(ledger, "n1", [request.request_key for request in asked])
-    assert estimate(project).to_ask == 24
+        begin(ledger, "n1", keys)
+        begin(ledger, "n2", keys, scope=SCOPE, channel="direct")
+    assert estimate(project).to_ask == len(keys) == 24

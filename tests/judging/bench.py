@@ -3,13 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tournament_assets.judging.records import JudgingScope, Lease, OpenBatch, SubmittedBatch
+from tournament_assets.judging.records import JudgingScope, Lease
 from tournament_assets.judging.requests import JudgeRequest
 from tournament_assets.judging.service import Channel
 from tournament_assets.judging.sessions import JudgingSession, Tally
 from tournament_assets.judging.settlement import JudgingOptions, settle_requests
 from tournament_assets.judging.structured import ReplyFormat
-from tournament_assets.judging.submission import create_batches, write_intent
 
 from .builders import SCOPE, Clock, Progress, patience
 from .fake_judge import FakeJudge
@@ -65,13 +64,3 @@ class Bench:
             may_pay_again=may_pay_again,
             reply_format="line",
         )
-
-    def submit(
-        self, session: JudgingSession, requests: Sequence[JudgeRequest]
-    ) -> list[SubmittedBatch]:
-        """Submit some requests in one batch each time, and return what is to be collected."""
-        return create_batches(session, requests, asking=1)
-
-    def forget(self, session: JudgingSession, requests: Sequence[JudgeRequest]) -> OpenBatch:
-        """Write an intent of which nobody knows what became."""
-        return write_intent(session, requests, asking=1, channel="batch")

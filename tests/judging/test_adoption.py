@@ -1,62 +1,18 @@
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from tournament_assets.judging.adoption import adopt_batch
-from tournament_assets.judging.records import OpenBatch, SubmittedBatch
-from tournament_assets.judging.requests import custom_id
-from tournament_assets.judging.service import SubmittedRequest
-from tournament_assets.judging.sessions import JudgingSession
-from tournament_assets.judging.submission import write_intent
+from tournament_assets.judging.records import SubmittedBatch
+from tournament_assets.judging.service import BatchListing
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
 from .bench import Bench
-from .builders import failures, keys_of, reply_row, requests_for
+from .builders import failures, requests_for
 from .fake_judge import FakeJudge, Reading, cut_after, end_early
-
-
-@dataclass
-class Search:
-    """A batch of two requests was to be created, and nobody knows what became of it."""
-
-    bench: Bench
-    session: JudgingSession
-    intent: OpenBatch
-
-    @property
-    def judge(self) -> FakeJudge:
-        return self.bench.judge
-
-    @property
-    def seconds(self) -> float:
-        return self.bench.clock.seconds
-
-    def accept(self, *, duration: float = 0.0, lag: float = 0.0) -> str:
-        """Let the service have accepted the batch, and return the service's name."""
-        requests = [
-            SubmittedRequest(custom_id(self.intent.nonce, request.request_key), request.params)
-            for request in requests_for(1)
-        ]
-        rows = [reply_row(request.custom_id) for request in requests]
-        return self.judge.add_batch(requests, rows, duration=duration, lag=lag)
-
-    def adopt(self) -> str | None:
-        """Look for the batch, and return the service's name if it is found."""
-        adopted = adopt_batch(self.session, self.intent)
-        return None if adopted is None else adopted.batch_id
-
-    def end(self) -> Bench:
-        """Let the run be over, as if it had been killed."""
-        self.bench.ledger.release_lease(self.session.lease)
-        return self.bench
-
-
-def begin(bench: Bench | None = None) -> Search:
-    bench = bench or Bench()
-    session = bench.session()
-    intent = write_intent(session, requests_for(1), asking=1, channel="batch")
-    return Search(bench, session, intent)
+from .searches import begin
 
 
 def test_a_batch_that_has_ended_is_found_by_its_rows_and_its_name_is_written_down() -> None:
@@ -167,9 +123,31 @@ def test_the_clocks_of_the_two_sides_may_differ_by_minutes(created_at: float) ->
 
 
 def test_a_list_is_read_only_as_far_back_as_the_batch_can_be() -> None:
+    class Long(FakeJudge):
+        def list_batches(self) -> Iterator[BatchListing]:
+            yield from super().list_batches()
+            raise AssertionError("it was read to its end")
+
     search = begin()
-    search.judge.archived.add(search.judge.add_foreign(2, created_at=-1000.0))
+    search.bench.judge = Long(search.bench.clock, search.bench.events)
+    search.session = replace(search.session, service=search.judge)
+    search.judge.add_foreign(2, created_at=-1000.0)
     batch_id = search.accept()
+    assert search.adopt() == batch_id
+
+
+def test_a_batch_that_is_listed_while_the_list_is_read_is_looked_for_once_more() -> None:
+    class Slow(FakeJudge):
+        def list_batches(self) -> Iterator[BatchListing]:
+            listed = list(super().list_batches())
+            self.clock.seconds += 10.0
+            yield from listed
+
+    search = begin()
+    search.bench.judge = Slow(search.bench.clock, search.bench.events)
+    search.session = replace(search.session, service=search.judge)
+    # The third look begins at 23 seconds and ends at 33, when the grace period is over.
+    batch_id = search.accept(lag=29.0)
     assert search.adopt() == batch_id
 
 
@@ -267,42 +245,3 @@ def test_a_candidate_whose_results_are_archived_is_lost() -> None:
     with pytest.raises(JudgeError) as caught:
         search.adopt()
     assert caught.value.failure is JudgeFailure.LOST
-
-
-def test_an_archived_batch_is_paid_again_only_if_somebody_says_so() -> None:
-    search = begin()
-    search.judge.archived.add(search.accept())
-    bench = search.end()
-    with pytest.raises(JudgeError, match=r"out of reach: .* run with --pay-again"):
-        bench.settle(requests_for(1))
-    assert bench.ledger.states == ["intent"]
-    tally = bench.settle(requests_for(1), may_pay_again=True)
-    assert (tally.answered, tally.submitted, tally.abandoned) == (2, 2, 0)
-    assert bench.ledger.states == ["lost", "harvested"]
-
-
-def test_a_run_after_a_kill_finds_the_batch_and_pays_once() -> None:
-    search = begin()
-    search.accept(duration=20.0)
-    bench = search.end()
-    tally = bench.settle(requests_for(1))
-    assert (tally.adopted, tally.resumed, tally.submitted, tally.answered) == (1, 1, 0, 2)
-    assert set(bench.judge.paid.values()) == {1}
-    assert bench.ledger.states == ["harvested"]
-
-
-def test_a_run_after_a_kill_that_came_before_the_batch_asks_again() -> None:
-    bench = begin().end()
-    tally = bench.settle(requests_for(1))
-    assert (tally.adopted, tally.resumed, tally.submitted, tally.abandoned) == (0, 0, 2, 2)
-    assert bench.ledger.states == ["abandoned", "harvested"]
-    assert bench.ledger.answered() == set(keys_of(1))
-    assert bench.progress.heard("never reached the service")
-
-
-def test_the_protocol_ends_where_a_batch_is_listed_after_the_grace_period() -> None:
-    search = begin()
-    search.accept(lag=45.0)
-    bench = search.end()
-    bench.settle(requests_for(1))
-    assert set(bench.judge.paid.values()) == {2}

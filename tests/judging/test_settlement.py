@@ -18,6 +18,7 @@ from tournament_assets.tournament.errors import (
 from .bench import Bench
 from .builders import SCOPE, keys_of, patience, reply_row, requests_for
 from .fake_judge import FakeJudge, failing, refused
+from .searches import begin
 
 
 def test_every_request_is_answered_and_counted() -> None:
@@ -134,10 +135,8 @@ def test_what_has_ended_is_read_although_another_batch_cannot_be_told_yet() -> N
     bench = Bench(durations=[200.0])
     with pytest.raises(JudgeWaitingError):
         bench.settle(requests_for(2))
-    session = bench.session()
-    bench.forget(session, requests_for(1))
+    begin(bench).end()
     bench.judge.add_foreign(2, duration=10_000.0)
-    bench.ledger.release_lease(session.lease)
     bench.clock.seconds = 200.0
     with pytest.raises(JudgeWaitingError, match="it cannot be told yet"):
         bench.settle(requests_for(2))

@@ -132,6 +132,11 @@ def test_a_prefix_too_short_to_be_cached_is_named() -> None:
     assert "caches nothing below 512" in problem
 
 
+def test_a_dimension_without_a_pair_has_no_prefix_to_be_cached() -> None:
+    none = replace(CALIBRATION, presentations=0, distinct=0, message_tokens=0, prefix_tokens=0)
+    assert caching_problems(estimate(workloads={"a": FACTUALITY, "b": none})) == []
+
+
 def test_the_budget_line_says_what_was_spent_what_is_under_way_and_what_is_left() -> None:
     assert budget_sentence(estimate(budget=budget())) == (
         "Spent this month (UTC): $1.50. Budget: $50.00 a month, of which $1.50 is spent, $0.25 "
@@ -188,7 +193,7 @@ def test_where_nothing_is_left_to_ask_no_budget_is_too_small() -> None:
     finished = estimate(workloads={"factuality": done}, budget=budget(0.0))
     assert finished.planned_usd == 0.0
     assert finished.budget_problem is None
-    assert replace(finished, **UNKNOWN).budget_problem is None
+    assert replace(finished, judge_model="claude-unheard-of", price=None).budget_problem is None
 
 
 def test_scripts_get_everything_as_json() -> None:

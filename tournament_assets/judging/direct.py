@@ -1,7 +1,8 @@
 """Asking requests one by one: dearer than a batch, answered at once, for what batches left over."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from itertools import islice
 
 from tournament_assets.judging.harvesting import is_final, record_part
 from tournament_assets.judging.requests import JudgeRequest, custom_id
@@ -29,37 +30,32 @@ def ask_directly(session: JudgingSession, requests: Sequence[JudgeRequest], *, a
     session.tally.direct += len(requests)
     session.tally.submitted += len(requests)
     refused: JudgeError | None = None
+    left = iter(requests)
+    waiting: dict[Future[ReplyRow], str] = {}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        waiting = {
-            pool.submit(_ask_patiently, session, intent.nonce, request): request.request_key
-            for request in requests
-        }
-        try:
-            for answered in as_completed(waiting):
-                if answered.cancelled():
-                    continue
-                try:
-                    row = answered.result()
-                except JudgeError as error:
-                    # Those under way are still waited for: their replies are being paid for.
-                    refused = refused or error
-                    _cancel(waiting)
-                    continue
-                named = [(waiting[answered], row)]
-                final, failed = (named, []) if is_final(row) else ([], named)
-                record_part(session, intent.nonce, final=final, failed=failed)
-        finally:
-            # A reply that cannot be written down is not to be followed by others.
-            _cancel(waiting)
+        while True:
+            # No more than that many are paid for and not written down, however slow the ledger is:
+            # so many replies, at the most, are lost with the process.
+            free = _AT_ONCE - len(waiting) if refused is None else 0
+            for request in islice(left, free):
+                future = pool.submit(_ask_patiently, session, intent.nonce, request)
+                waiting[future] = request.request_key
+            if not waiting:
+                break
+            answered = next(as_completed(waiting))
+            key = waiting.pop(answered)
+            try:
+                row = answered.result()
+            except JudgeError as error:
+                # Those under way are still waited for: their replies are being paid for.
+                refused = refused or error
+                continue
+            final, failed = ([(key, row)], []) if is_final(row) else ([], [(key, row)])
+            record_part(session, intent.nonce, final=final, failed=failed)
     if refused is not None:
         session.ledger.record_closed(intent.nonce, state="refused")
         raise refused
     session.ledger.record_closed(intent.nonce, state="harvested")
-
-
-def _cancel(futures: Iterable[Future[ReplyRow]]) -> None:
-    for future in futures:
-        future.cancel()
 
 
 def _ask_patiently(session: JudgingSession, nonce: str, request: JudgeRequest) -> ReplyRow:

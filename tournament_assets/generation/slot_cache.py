@@ -1,0 +1,122 @@
+"""Keys and values of attention, where every token has the slot that its position names.
+
+Rows are padded on the right. A token at position p writes slot p and sees the slots up to p, so
+rows may be of different lengths and at different positions, nothing is ever moved, and what a
+rejected draft has left behind is overwritten before it can be seen. The caches of transformers do
+not fit: they keep one length for a whole batch.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlotCache:
+    """Keys and values of some layers.
+
+    Attributes:
+        keys: By layer, shape (n_rows, n_kv_heads, n_slots, head_dim).
+        values: The same for the values.
+    """
+
+    keys: Mapping[int, Tensor]
+    values: Mapping[int, Tensor]
+
+    @classmethod
+    def zeros(
+        cls,
+        layers: Sequence[int],
+        *,
+        shape: tuple[int, int, int, int],
+        dtype: torch.dtype,
+        device: torch.device | str,
+    ) -> "SlotCache":
+        """Make an empty cache.
+
+        A hidden slot takes part in attention with weight 0, and 0 times NaN is NaN: memory that
+        was allocated and not zeroed would poison every row.
+
+        Args:
+            layers: The layers it is for, as the model numbers them.
+            shape: (n_rows, n_kv_heads, n_slots, head_dim).
+            dtype: The precision of the model.
+            device: Where the model is.
+        """
+        return cls(
+            keys={layer: torch.zeros(shape, dtype=dtype, device=device) for layer in layers},
+            values={layer: torch.zeros(shape, dtype=dtype, device=device) for layer in layers},
+        )
+
+    def at(self, slots: Tensor) -> "SlotWriter":
+        """Return what a layer can be given as its cache while it reads tokens for these slots.
+
+        Args:
+            slots: The slot of each token, which is its position, shape (n_rows, n_tokens).
+        """
+        return SlotWriter(cache=self, slots=slots)
+
+    def pick_rows(self, rows: Tensor) -> "SlotCache":
+        """Return a copy of some rows, in this order; `rows` has shape (n_picked,)."""
+        return SlotCache(
+            keys={layer: keys[rows] for layer, keys in self.keys.items()},
+            values={layer: values[rows] for layer, values in self.values.items()},
+        )
+
+    def clear(self, rows: Tensor | None = None) -> None:
+        """Zero some rows, or all of them, for other prompts to use; `rows` has shape (n_cleared,).
+
+        Slots that are hidden do no harm, unless they hold a NaN; see `zeros`.
+        """
+        for tensor in (*self.keys.values(), *self.values.values()):
+            if rows is None:
+                tensor.zero_()
+            else:
+                tensor[rows] = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlotWriter:
+    """A slot cache together with the slots to write: what an attention layer calls its cache.
+
+    Attributes:
+        cache: Where keys and values are kept.
+        slots: The slot of each token that is read now, shape (n_rows, n_tokens).
+    """
+
+    cache: SlotCache
+    slots: Tensor
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int
+    ) -> tuple[Tensor, Tensor]:
+        """Keep the keys and values of the tokens that are read now.
+
+        Args:
+            key_states: Shape (n_rows, n_kv_heads, n_tokens, head_dim).
+            value_states: The same shape.
+            layer_idx: The layer they come from.
+
+        Returns:
+            The keys and the values of all slots, shape (n_rows, n_kv_heads, n_slots, head_dim).
+        """
+        keys, values = self.cache.keys[layer_idx], self.cache.values[layer_idx]
+        rows = torch.arange(self.slots.shape[0], device=self.slots.device)[:, None]
+        keys[rows, :, self.slots] = key_states.transpose(1, 2)
+        values[rows, :, self.slots] = value_states.transpose(1, 2)
+        return keys, values
+
+
+def visible_slots(slots: Tensor, *, n_slots: int) -> Tensor:
+    """Return the mask for attention: a token sees its own slot and those before.
+
+    Args:
+        slots: The slot of each token, shape (n_rows, n_tokens).
+        n_slots: Slots per row.
+
+    Returns:
+        True where a slot is seen, shape (n_rows, 1, n_tokens, n_slots).
+    """
+    return torch.arange(n_slots, device=slots.device) <= slots[:, None, :, None]
