@@ -53,6 +53,8 @@ def test_every_config_has_every_asset_of_the_graph(definitions: dg.Definitions) 
         "match_list",
         "judging_estimate",
         "judge_replies",
+        "judge_controls",
+        "judge_retest",
         "judge_verdicts",
         "elo_traces",
         "elo_ratings",

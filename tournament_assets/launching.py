@@ -232,6 +232,7 @@ def _run_config(
             "pay_again": options.pay_again,
             # Nothing else waits for the place of a run that somebody watches.
             "wait_seconds": plan.config.judge.deadline_seconds,
+            "run_began_at": started_at.isoformat(),
         },
         "judge_verdicts": {"allow_partial": options.partial or options.skip_judging},
         "elo_traces": {"n_permutations": options.n_perms},

@@ -163,7 +163,7 @@ def test_the_headline_judges_the_whole_bank_and_warms_the_cache_first(
     summary = project.run("headline", environment=judge_environment)
     manifest = json.loads((summary.directory / "manifest.json").read_text())
     assert summary.directory.name.startswith("headline_")
-    assert manifest["judge_model"] == "loopback-headline"
+    assert manifest["judge_model"] == "claude-headline"
     assert manifest["selected_prompts"] == N_WITH_GOLD + N_CURATED
     assert manifest["pairs"] == {
         "factuality": N_WITH_GOLD * PAIRS_PER_PROMPT,

@@ -1,4 +1,10 @@
+from collections.abc import Sequence
+
 import pytest
+
+from tournament_assets.judging.requests import JudgeRequest
+from tournament_assets.judging.service import Channel
+from tournament_assets.tournament.errors import BudgetError
 
 from .bench import Bench
 from .builders import keys_of, requests_for
@@ -79,3 +85,22 @@ def test_only_the_first_round_is_prewarmed() -> None:
     bench = Bench(answer=failing(*["expired"] * 4))
     bench.settle(requests_for(2), prewarm_wait_seconds=30.0)
     assert bench.judge.asked == [1, 3, 4]
+
+
+def test_the_bulk_is_approved_once_more_after_prewarming_and_what_was_sent_ahead_is_kept() -> None:
+    asked: list[int] = []
+
+    def refuse_the_bulk(requests: Sequence[JudgeRequest], _channel: Channel) -> None:
+        asked.append(len(requests))
+        if len(requests) == 5:
+            raise BudgetError("somebody else has spent it")
+
+    bench = Bench(durations=[1000.0])
+    with pytest.raises(BudgetError):
+        bench.settle(requests_for(3), prewarm_wait_seconds=30.0, approve=refuse_the_bulk)
+    assert asked == [6, 5]
+    assert bench.judge.asked == [1]
+    assert bench.ledger.states == ["created"]
+    bench.clock.seconds = 1000.0
+    tally = bench.settle(requests_for(3))
+    assert (tally.resumed, tally.submitted, tally.answered) == (1, 5, 6)

@@ -37,12 +37,14 @@ class Asking:
         prewarms: Whether it sends one request ahead to fill the prompt cache.
         may_pay_again: Whether requests whose results are lost may be asked again.
         rejudges: Ask what failed again, one by one, instead of what was never answered.
+        since: When the run began, for a budget that is for one run; now by default.
     """
 
     wait_seconds: float
     prewarms: bool = False
     may_pay_again: bool = False
     rejudges: bool = False
+    since: datetime | None = None
 
 
 def requests_for_pairs(
@@ -97,7 +99,10 @@ def ask_what_is_missing(
     options = JudgingOptions(
         policy=_waiting_policy(config, asking),
         approve=build_approval(
-            plan, ledger=ledger, judge_model=requests[0].params["model"], since=datetime.now(UTC)
+            plan,
+            ledger=ledger,
+            judge_model=requests[0].params["model"],
+            since=asking.since or datetime.now(UTC),
         ),
         may_pay_again=asking.may_pay_again,
         reply_format=config.reply_format,

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import dagster as dg
@@ -47,6 +48,8 @@ class JudgeRepliesConfig(dg.Config):
     """Ask again for paid results that the service no longer keeps."""
     wait_seconds: float | None = None
     """Wait this long for batches instead of judge.slot_seconds."""
+    run_began_at: str | None = None
+    """When the run that this step is a part of began, for a budget that is for one run."""
 
 
 def pairs_of(match_list: pd.DataFrame) -> list[PairToJudge]:
@@ -193,7 +196,7 @@ def build_judging_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         with ledger.open() as opened:
             tally = Tally()
             if not config.skip_judging:
-                wait = config.wait_seconds
+                wait, began = config.wait_seconds, config.run_began_at
                 tally = ask_what_is_missing(
                     requests_for_pairs(plan, to_ask, rubric, judge_model=judge_model),
                     plan=plan,
@@ -205,6 +208,7 @@ def build_judging_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                         prewarms=prewarms(plan, mode),
                         may_pay_again=config.pay_again,
                         rejudges=config.rejudge,
+                        since=datetime.fromisoformat(began) if began else None,
                     ),
                     log=context.log.info,
                 )

@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import Olmo2ForCausalLM
 
+from tournament_assets.generation.head_shapes import head_shape
 from tournament_assets.generation.lora import LoraStack, Voices
-from tournament_assets.generation.shards import HeadShape, HeadShards
+from tournament_assets.generation.shards import HeadShards, check_adapters
 from tournament_assets.generation.slot_cache import SlotCache, visible_slots
-from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.errors import InputError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +95,14 @@ class HydraModel:
             InputError: With everything that does not fit.
         """
         self.shape = head_shape(model, heads_depth=heads_depth)
-        _check_fit(self.shape, adapters=adapters, uncertainty=uncertainty)
+        check_adapters(self.shape, adapters)
+        if uncertainty is not None:
+            check_adapters(self.shape, [uncertainty])
+            if uncertainty.n_heads != 1:
+                raise InputError(
+                    f"the uncertainty head has {uncertainty.n_heads} shards; "
+                    "expected one, for all heads"
+                )
         if not 1 <= n_tokens <= model.config.vocab_size:
             raise InputError(
                 f"the tokenizer knows {n_tokens} tokens and the model {model.config.vocab_size}; "
@@ -125,9 +132,9 @@ class HydraModel:
         return _spoken(self._uncertainty, "an uncertainty head").jury(1)
 
     def new_caches(self, *, n_prompts: int, copies: int, n_slots: int) -> HydraCaches:
-        """Make empty caches for a batch, of which each prompt is read by some copies of the heads."""
+        """Make empty caches for a batch whose prompts are read by `copies` heads each."""
         config = self.config
-        head_dim = config.hidden_size // config.num_attention_heads
+        head_dim = self._model.model.layers[0].self_attn.head_dim
 
         def zeros(layers: range, n_rows: int) -> SlotCache:
             return SlotCache.zeros(
@@ -144,12 +151,10 @@ class HydraModel:
 
     def frame(self, positions: Tensor, *, n_slots: int) -> Frame:
         """Prepare one forward pass over tokens at these positions, shape (n_prompts, n_tokens)."""
-        rotary = self._model.model.rotary_emb(self._model.lm_head.weight, position_ids=positions)
-        return Frame(
-            positions=positions,
-            rotary=rotary,
-            mask=visible_slots(positions, n_slots=n_slots),
-        )
+        # Of its first argument, the embedding reads nothing but the device.
+        rotary = self._model.model.rotary_emb(positions, position_ids=positions)
+        mask = visible_slots(positions, n_slots=n_slots)
+        return Frame(positions=positions, rotary=rotary, mask=mask)
 
     def trunk(self, ids: Tensor, frame: Frame, cache: SlotCache) -> Tensor:
         """Read tokens with the trunk's whole layers.
@@ -190,18 +195,16 @@ class HydraModel:
             The residual stream before the final norm,
             shape (copies, n_prompts, n_tokens, hidden_size).
         """
-        n_prompts = hidden.shape[0]
         repeated = frame.repeat(voices.copies)
         grouped = voices.group(hidden)
         for depth, layer in enumerate(self._model.model.layers[self._n_trunk :]):
             if depth:
-                groups = grouped.shape[:2]
                 rows = _attend(layer, grouped.flatten(0, 1), repeated, cache)
-                grouped = rows.unflatten(0, groups)
+                grouped = rows.reshape(grouped.shape)
             grouped = grouped + layer.post_feedforward_layernorm(
                 _change_mlp(layer.mlp, grouped, voices, depth=depth)
             )  # (n_groups, rows_per_group, n_tokens, hidden_size)
-        return grouped.flatten(0, 1).unflatten(0, (voices.copies, n_prompts))
+        return grouped.reshape(voices.copies, *hidden.shape)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Score the known tokens; ghost rows of the vocabulary are left out.
@@ -214,61 +217,6 @@ class HydraModel:
         """
         scores: Tensor = self._model.lm_head(self._model.model.norm(hidden))
         return scores[..., : self.n_tokens]
-
-
-def head_shape(model: Any, *, heads_depth: int) -> HeadShape:
-    """Tell which sizes the shards of a model's heads have.
-
-    Args:
-        model: An `Olmo2ForCausalLM`.
-        heads_depth: Layers of a head, counted from the last.
-
-    Raises:
-        InputError: If heads cannot be put on this model.
-    """
-    problems = Problems()
-    if not isinstance(model, Olmo2ForCausalLM):
-        raise InputError(
-            f"the model is a {type(model).__name__}; expected an Olmo2ForCausalLM, "
-            "the only one that heads can be put on"
-        )
-    config = model.config
-    if config._attn_implementation != "sdpa":
-        problems.add(
-            f"the model's attention is {config._attn_implementation!r}; expected 'sdpa', which "
-            "takes the cache's mask; load it with attn_implementation='sdpa'"
-        )
-    if not 1 <= heads_depth <= config.num_hidden_layers:
-        problems.add(
-            f"heads_depth is {heads_depth}; "
-            f"expected 1 to {config.num_hidden_layers}, the model's layers"
-        )
-    problems.raise_if_any()
-    return HeadShape(
-        hidden_size=config.hidden_size,
-        intermediate_size=config.intermediate_size,
-        heads_depth=heads_depth,
-    )
-
-
-def _check_fit(
-    shape: HeadShape, *, adapters: Sequence[HeadShards], uncertainty: HeadShards | None
-) -> None:
-    problems = Problems()
-    for shards in [*adapters, *([] if uncertainty is None else [uncertainty])]:
-        if shards.shape != shape:
-            problems.add(f"LoRA shards are for {shards.shape}; expected {shape}")
-    counts = [shards.n_heads for shards in adapters]
-    if len(set(counts)) > 1:
-        problems.add(
-            f"the adapters have {' and '.join(map(str, counts))} shards; "
-            "expected equally many, one per head"
-        )
-    if uncertainty is not None and uncertainty.n_heads != 1:
-        problems.add(
-            f"the uncertainty head has {uncertainty.n_heads} shards; expected one for all heads"
-        )
-    problems.raise_if_any()
 
 
 def _stack(model: Any, adapters: Sequence[HeadShards]) -> LoraStack | None:

@@ -45,7 +45,7 @@ class Voices:
             (1, n_prompts, n_tokens, hidden_size), which broadcasts over the groups.
         """
         n_groups = 1 if self.changes is None else self.changes[0]["gate_proj"].a.shape[0]
-        return hidden.unflatten(0, (n_groups // self.copies, -1))
+        return hidden.reshape(n_groups // self.copies, -1, *hidden.shape[1:])
 
     def project(self, linear: Any, hidden: Tensor, *, layer: int, projection: str) -> Tensor:
         """Apply one projection of a head's layer with everybody's own change.
@@ -65,7 +65,7 @@ class Voices:
         factors = self.changes[layer][projection]
         low = hidden.flatten(1, 2) @ factors.a.mT  # (n_groups, rows * tokens, rank)
         changed = torch.baddbmm(base.flatten(1, 2), low, factors.b.mT)
-        return changed.unflatten(1, base.shape[1:3])
+        return changed.reshape(-1, *base.shape[1:])
 
 
 class LoraStack:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tournament_assets.generation.head_shapes import HeadShape
 from tournament_assets.generation.shard_files import load_shard_file
 from tournament_assets.tournament.errors import InputError, Problems
 
@@ -23,27 +24,6 @@ PROJECTIONS = {"w1": "gate_proj", "w3": "up_proj", "w2": "down_proj"}
 """What the training code calls each projection, and what transformers calls it."""
 
 _SHOWN_KEYS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class HeadShape:
-    """The sizes that a shard has to fit.
-
-    Attributes:
-        hidden_size: Width of the residual stream.
-        intermediate_size: Width inside the MLP.
-        heads_depth: Layers of a head.
-    """
-
-    hidden_size: int
-    intermediate_size: int
-    heads_depth: int
-
-    def features(self, projection: str) -> tuple[int, int]:
-        """Return how many features a projection reads and how many it writes."""
-        if projection == "down_proj":
-            return self.intermediate_size, self.hidden_size
-        return self.hidden_size, self.intermediate_size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,6 +115,29 @@ def read_shards(paths: Sequence[Path], *, shape: HeadShape, rank: int, scale: fl
         for layer in range(shape.heads_depth)
     )
     return HeadShards(shape=shape, n_heads=len(shards), rank=rank, scale=scale, layers=layers)
+
+
+def check_adapters(shape: HeadShape, adapters: Sequence[HeadShards]) -> None:
+    """Refuse adapters that do not belong to the same heads of a model.
+
+    Args:
+        shape: The sizes of the model's heads; see `head_shape`.
+        adapters: The changes of the heads.
+
+    Raises:
+        InputError: With everything that does not fit.
+    """
+    problems = Problems()
+    for shards in adapters:
+        if shards.shape != shape:
+            problems.add(f"LoRA shards are for {shards.shape}; expected {shape}")
+    counts = [shards.n_heads for shards in adapters]
+    if len(set(counts)) > 1:
+        problems.add(
+            f"the adapters have {' and '.join(map(str, counts))} shards; "
+            "expected equally many, one per head"
+        )
+    problems.raise_if_any()
 
 
 def _key(layer: int, name: str, side: str) -> str:

@@ -221,6 +221,8 @@ class _Settlement:
             if uncollected:
                 session.progress.note("the pre-warm batch is slow; the bulk goes out without it")
             requests = requests[1:]
+            # Others may have spent something while this one waited.
+            session.approve(requests, "batch")
         for part in cut_batches(requests):
             uncollected += create_batches(session, part, asking=asking)
         collect_batches(session, uncollected)

@@ -1,0 +1,68 @@
+"""The `tournament` command.
+
+Exit codes: 0 all well, 1 the work failed, 2 bad usage or bad input.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from tournament_assets.cli.bank import bank_group
+from tournament_assets.cli.estimating import estimate_command
+from tournament_assets.cli.ledger import ledger_group
+from tournament_assets.cli.running import rejudge_command, run_command
+from tournament_assets.loopback.command import judge_server_command
+from tournament_assets.tournament.errors import InputError, TournamentError
+
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_EXIT_FAILED, _EXIT_BAD_INPUT = 1, 2
+
+_errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+class _Commands(click.Group):
+    """Turns the project's exceptions into messages and exit codes, in one place."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except InputError as error:
+            count = len(error.problems)
+            noun = "problem" if count == 1 else "problems"
+            _errors.print(f"[bold red]{count} {noun} in the input; nothing was spent[/]")
+            for problem in error.problems:
+                _errors.print(f"  - {problem}", markup=False)
+            ctx.exit(_EXIT_BAD_INPUT)
+        except TournamentError as error:
+            _errors.print("[bold red]the work failed[/]")
+            _errors.print(f"  {error}", markup=False)
+            ctx.exit(_EXIT_FAILED)
+
+
+@click.group(cls=_Commands, context_settings=_CONTEXT)
+@click.version_option(package_name="tournament-assets")
+def main() -> None:
+    """Tell which configuration of a language model is better, on which quality, and how surely."""
+
+
+@main.command("dagster-home", short_help="Print the folder Dagster keeps its runs in.")
+def dagster_home_command() -> None:
+    """Print the folder that Dagster keeps its runs in, and make it if need be."""
+    from tournament_assets.adapters.dagster_home import prepare_dagster_home
+
+    project = Path(os.environ.get("TOURNAMENT_PROJECT") or Path.cwd())
+    click.echo(prepare_dagster_home(project, os.environ.get("DAGSTER_HOME")))
+
+
+for command in (
+    run_command,
+    estimate_command,
+    rejudge_command,
+    ledger_group,
+    bank_group,
+    judge_server_command,
+):
+    main.add_command(command)

@@ -1,0 +1,89 @@
+"""`tournament bank validate | build`."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+_COP_BASES: dict[str | None, Literal[0, 1] | None] = {None: None, "0": 0, "1": 1}
+
+
+@click.group("bank")
+def bank_group() -> None:
+    """Check a prompt bank, or build one."""
+
+
+@bank_group.command("validate")
+@click.argument("bank", type=click.Path(path_type=Path))
+def bank_validate_command(bank: Path) -> None:
+    """Check every row of a prompt bank, a JSONL file, and count what is in it.
+
+    A row has prompt_id, text and source; a gold_answer, or for source "curated" an
+    expected_behavior (answer, hedge or abstain); and optionally subject, category and tags.
+    """
+    from collections import Counter
+
+    from tournament_assets.adapters.project_files import load_prompt_bank
+
+    prompts = load_prompt_bank(bank)
+    click.echo(f"{bank}: {len(prompts)} prompts, all valid")
+    _print_counts("source", Counter(prompt.source for prompt in prompts))
+    _print_counts("category", Counter(prompt.category or "–" for prompt in prompts))
+    behaviors = Counter(
+        prompt.expected_behavior for prompt in prompts if prompt.expected_behavior is not None
+    )
+    _print_counts("expected behavior", behaviors)
+
+
+def _print_counts(title: str, counts: Any) -> None:
+    listed = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+    click.echo(f"  by {title}: {listed or 'none'}")
+
+
+@bank_group.command("build")
+@click.option("--medmcqa", type=click.Path(path_type=Path), help="MedMCQA, JSONL or Parquet.")
+@click.option("--medqa", type=click.Path(path_type=Path), help="MedQA, JSONL or Parquet.")
+@click.option("--curated", type=click.Path(path_type=Path), help="Rows to append as they are.")
+@click.option("--medmcqa-count", type=click.IntRange(min=0), default=0, help="How many to draw.")
+@click.option("--medqa-count", type=click.IntRange(min=0), default=0, help="How many to draw.")
+@click.option(
+    "--medmcqa-cop-base",
+    type=click.Choice(["0", "1"]),
+    help="What `cop` calls the first option, where the file itself does not show it.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The bank to write.")
+def bank_build_command(
+    medmcqa: Path | None,
+    medqa: Path | None,
+    curated: Path | None,
+    medmcqa_count: int,
+    medqa_count: int,
+    medmcqa_cop_base: str | None,
+    seed: int,
+    out: Path,
+) -> None:
+    """Build a prompt bank from multiple-choice files, recast as open questions.
+
+    Questions that need their options, and answers that name options, are left out and counted.
+    The same files, counts and seed give the same bank.
+    """
+    from tournament_assets.adapters.bank_files import BankRecipe, build_bank_file
+
+    report = build_bank_file(
+        BankRecipe(
+            medmcqa=medmcqa,
+            medqa=medqa,
+            curated=curated,
+            medmcqa_count=medmcqa_count,
+            medqa_count=medqa_count,
+            medmcqa_cop_base=_COP_BASES[medmcqa_cop_base],
+            seed=seed,
+        ),
+        out,
+    )
+    for source, counts in sorted(report.counts.items()):
+        click.echo(f"{source}: {counts.read} read, {counts.eligible} fit, {counts.drawn} drawn")
+        for reason, count in sorted(counts.left_out.items()):
+            click.echo(f"  left out, {reason}: {count}")
+    click.echo(f"{out}: {report.n_prompts} prompts")

@@ -1,0 +1,174 @@
+"""`tournament run` and `tournament rejudge`."""
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+from rich.console import Console
+
+from tournament_assets.cli.options import config_option, mode_option
+
+if TYPE_CHECKING:
+    from tournament_assets.launching import RunOptions
+
+
+@click.command("run", short_help="Materialise a tournament, prompts to leaderboard.")
+@config_option
+@mode_option
+@click.option("--judge-model", metavar="ID", help="Ask this model instead of the configured one.")
+@click.option(
+    "--n-perms",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Average the Elo ratings over N orderings instead of the configured number.",
+)
+@click.option(
+    "--limit-pairs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Judge only the first N pairs of each dimension; for trying things out.",
+)
+@click.option(
+    "--skip-judging",
+    is_flag=True,
+    help="Ask the judge nothing: rate what the ledger holds, and say what is missing.",
+)
+@click.option(
+    "--partial",
+    is_flag=True,
+    help="Rate although some presentations have no reply yet; every result says so.",
+)
+@click.option(
+    "--pay-again",
+    is_flag=True,
+    help="Ask again for paid results that the service no longer keeps.",
+)
+@click.option(
+    "--output-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Where the run directory goes; runs/ in the project folder by default.",
+)
+def run_command(
+    config_path: Path,
+    mode: str,
+    judge_model: str | None,
+    n_perms: int | None,
+    limit_pairs: int | None,
+    skip_judging: bool,
+    partial: bool,
+    pay_again: bool,
+    output_dir: Path | None,
+) -> None:
+    """Materialise a tournament through Dagster, from prompts to leaderboard.
+
+    What the ledger holds is never generated or judged again, so a run that was interrupted goes
+    on where it stopped, and a second run costs nothing.
+    """
+    from tournament_assets.launching import RunOptions
+    from tournament_assets.tournament.config import Mode
+
+    _run(
+        RunOptions(
+            config_path=config_path,
+            mode=cast("Mode", mode),
+            judge_model=judge_model,
+            n_perms=n_perms,
+            limit_pairs=limit_pairs,
+            skip_judging=skip_judging,
+            partial=partial,
+            pay_again=pay_again,
+            output_dir=output_dir,
+        )
+    )
+
+
+def _run(options: "RunOptions") -> None:
+    """Run a tournament and print its leaderboard."""
+    from tournament_assets.launching import run_tournament
+    from tournament_assets.reports.leaderboard import print_leaderboard
+
+    started = time.monotonic()
+    steps = _StepLines(Console(stderr=True, highlight=False))
+    summary = run_tournament(
+        options, environment=os.environ, on_start=steps.start, on_done=steps.done
+    )
+    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    console.print()
+    print_leaderboard(summary.leaderboard, console, confidence=summary.confidence)
+    for warning in summary.warnings:
+        console.print(f"check: {warning}", style="yellow", markup=False)
+    console.print(
+        f"{summary.responses_generated} responses generated and {summary.requests_submitted} "
+        f"judge requests sent in {time.monotonic() - started:.0f} s; "
+        "the rest was in the ledger."
+    )
+    console.print(f"Report: {summary.directory / 'report.html'}", soft_wrap=True, markup=False)
+    console.print("Browse the graph and its runs: make ui")
+
+
+class _StepLines:
+    """One line for every step: what began, and how long it took."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._began = time.monotonic()
+
+    def start(self, stage: Any, label: str) -> None:
+        self._began = time.monotonic()
+        if self._console.is_terminal:
+            self._console.print(f"… {_step_name(stage, label)}", end="\r", markup=False)
+
+    def done(self, stage: Any, label: str) -> None:
+        seconds = time.monotonic() - self._began
+        self._console.print(f"✓ {_step_name(stage, label):<58} {seconds:5.1f} s", markup=False)
+
+
+def _step_name(stage: Any, label: str) -> str:
+    return f"{stage.title} ({label})" if label else str(stage.title)
+
+
+@click.command("rejudge", short_help="Ask the judge again about what failed.")
+@config_option
+@mode_option
+@click.option(
+    "--judge-model", metavar="ID", help="The model that was asked, if not the configured."
+)
+@click.option("--dry-run", is_flag=True, help="Only list what failed, by entrant and class.")
+def rejudge_command(config_path: Path, mode: str, judge_model: str | None, dry_run: bool) -> None:
+    """Ask the judge again, one request at a time, about what it was asked in vain.
+
+    That is what errored, expired or was canceled, refusals, replies that are unreadable, cut off
+    or empty, and what a gateway said in the judge's place. Each costs twice as much as in a batch.
+    Earlier replies stay; the first one that holds a verdict counts. Then everything is rated anew.
+    """
+    from tournament_assets.assets.failures import find_failed_presentations
+    from tournament_assets.launching import RunOptions, opened_ledger
+    from tournament_assets.reports.failures import print_failures
+    from tournament_assets.tournament.config import Mode
+
+    with opened_ledger(config_path, os.environ) as (plan, ledger):
+        failures = find_failed_presentations(
+            plan, cast("Mode", mode), ledger=ledger, judge_model=judge_model
+        )
+    print_failures(
+        (
+            (each.dimension, entrant, each.failure)
+            for each in failures
+            for entrant in (each.entrant_a, each.entrant_b)
+        ),
+        Console(width=None if sys.stdout.isatty() else 100, highlight=False),
+        n_presentations=len(failures),
+    )
+    if failures and not dry_run:
+        _run(
+            RunOptions(
+                config_path=config_path,
+                mode=cast("Mode", mode),
+                judge_model=judge_model,
+                rejudge=True,
+            )
+        )

@@ -1,0 +1,181 @@
+"""The mathematics of letting a jury verify what one head drafts, on plain tensors.
+
+The drawn head drafts from q; the other heads define P, which is proportional to the product of
+their distributions, each raised to beta. A draft is accepted with probability min(1, P / q), else
+replaced by a draw from max(P - q, 0), normalised: whatever q is, the token that stands is a draw
+from P. Speculative sampling: Leviathan et al., https://arxiv.org/abs/2211.17192, and Chen et al.,
+https://arxiv.org/abs/2302.01318. Product of experts: Hinton, 2002.
+
+P is formed from sums of logits and normalised once, in float64. Multiplying probabilities instead
+and dividing by their sum loses everything where the heads are unsure: eight times .02 is 3e-14.
+"""
+
+import torch
+from torch import Tensor
+
+from tournament_assets.generation.sampling import draw_tokens
+from tournament_assets.tournament.errors import GenerationError
+
+
+def draft_log_probs(logits: Tensor, *, temperature: float | None) -> Tensor:
+    """What a head drafts from: softmax(logits / temperature).
+
+    Args:
+        logits: Scores, shape (..., n_tokens).
+        temperature: Sampling temperature; None puts everything on the most probable token.
+
+    Returns:
+        Log-probabilities in nats, float64, the shape of `logits`.
+
+    Raises:
+        GenerationError: If the logits are not numbers.
+    """
+    return _normalise(logits.to(torch.float64), temperature=temperature)
+
+
+def jury_log_probs(
+    logits: Tensor, *, heads: Tensor, beta: float, temperature: float | None
+) -> Tensor:
+    """What the verifiers define together: the product of softmax(logits / temperature) ** beta.
+
+    A head's own normaliser is the same for all tokens, so the sum of the logits, normalised, is
+    the normalised sum of the log-probabilities.
+
+    Args:
+        logits: Scores by all heads, shape (n_heads, n_prompts, ..., n_tokens).
+        heads: The drafting head of each prompt, which does not verify, shape (n_prompts,).
+        beta: Weight of each verifier.
+        temperature: Sampling temperature; None puts everything on the most probable token.
+
+    Returns:
+        Log-probabilities in nats, float64, shape (n_prompts, ..., n_tokens).
+
+    Raises:
+        GenerationError: If the logits are not numbers.
+    """
+    # In float64 a sum of a few float32 is exact enough to take the drafting head out again.
+    total = logits.sum(dim=0, dtype=torch.float64)
+    return _normalise(
+        (total - pick_heads(logits, heads).to(torch.float64)) * beta, temperature=temperature
+    )
+
+
+def pick_heads(by_head: Tensor, heads: Tensor) -> Tensor:
+    """Take one head's entry for each prompt.
+
+    Args:
+        by_head: Shape (n_heads, n_prompts, ...).
+        heads: Shape (n_prompts,).
+
+    Returns:
+        Shape (n_prompts, ...).
+    """
+    return by_head[heads, torch.arange(heads.numel(), device=heads.device)]
+
+
+def _normalise(scores: Tensor, *, temperature: float | None) -> Tensor:
+    largest = scores.amax(dim=-1, keepdim=True)
+    if not bool(largest.isfinite().all()):
+        raise GenerationError(
+            "the model's logits hold NaN or infinity; expected numbers; the weights or the LoRA "
+            "shards are broken, or too large for this precision"
+        )
+    if temperature is None:
+        certain = torch.full_like(scores, float("-inf"))
+        return certain.scatter_(-1, scores.argmax(dim=-1, keepdim=True), 0.0)
+    # Dividing by a tiny temperature could overflow; differences from the largest cannot do harm.
+    return ((scores - largest) / temperature).log_softmax(dim=-1)
+
+
+def draw(log_probs: Tensor, uniforms: Tensor) -> Tensor:
+    """Draw tokens by inverse CDF.
+
+    Args:
+        log_probs: Log-probabilities, up to a constant, shape (..., n_tokens).
+        uniforms: Numbers in [0, 1), shape (...).
+
+    Returns:
+        Token ids, shape (...).
+    """
+    tokens = draw_tokens(log_probs.flatten(0, -2), uniforms=uniforms.flatten(), temperature=1.0)
+    return tokens.reshape(uniforms.shape)
+
+
+def accept_drafts(log_p: Tensor, log_q: Tensor, *, drafts: Tensor, uniforms: Tensor) -> Tensor:
+    """Decide which drafts stand: each with probability min(1, P / q).
+
+    Args:
+        log_p: The verifiers' log-probabilities, shape (..., n_tokens).
+        log_q: The drafting head's, the same shape.
+        drafts: Draws from q, shape (...).
+        uniforms: Numbers in [0, 1), shape (...).
+
+    Returns:
+        True where the draft stands, shape (...).
+    """
+    return uniforms < _ratios(log_p, log_q, drafts)
+
+
+def draw_replacements(log_p: Tensor, log_q: Tensor, *, uniforms: Tensor) -> Tensor:
+    """Draw what stands in place of rejected drafts: from max(P - q, 0), normalised.
+
+    Args:
+        log_p: The verifiers' log-probabilities, shape (..., n_tokens).
+        log_q: The drafting head's, the same shape.
+        uniforms: Numbers in [0, 1), shape (...).
+
+    Returns:
+        Token ids, shape (...). Where P equals q nothing is ever rejected, and they mean nothing.
+    """
+    residual = (log_p.exp() - log_q.exp()).clamp(min=0.0)
+    # Without any residual there is nothing to normalise; P keeps such a row free of NaN.
+    nothing_left = residual.sum(dim=-1, keepdim=True) <= 0
+    return draw(torch.where(nothing_left, log_p, residual.log()), uniforms)
+
+
+def entropies(log_p: Tensor) -> Tensor:
+    """How unsure distributions are, in nats: from 0 to log(n_tokens).
+
+    Args:
+        log_p: Log-probabilities, shape (..., n_tokens).
+
+    Returns:
+        Shape (...).
+    """
+    surprises: Tensor = torch.special.entr(log_p.exp())
+    return surprises.sum(dim=-1)
+
+
+def overlaps(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """How much of a draft's distribution the verifiers share: the sum of min(P, q).
+
+    It is the probability that a draft is accepted, before it is known which token was drafted.
+
+    Args:
+        log_p: The verifiers' log-probabilities, shape (..., n_tokens).
+        log_q: The drafting head's, the same shape.
+
+    Returns:
+        From 0 to 1, shape (...).
+    """
+    return torch.minimum(log_p, log_q).exp().sum(dim=-1)
+
+
+def suppressions(log_p: Tensor, log_q: Tensor, *, drafts: Tensor) -> Tensor:
+    """How much the verifiers hold down these very drafts: 1 - min(1, P / q).
+
+    Args:
+        log_p: The verifiers' log-probabilities, shape (..., n_tokens).
+        log_q: The drafting head's, the same shape.
+        drafts: Token ids, shape (...).
+
+    Returns:
+        The probability that each is rejected, from 0 to 1, shape (...).
+    """
+    return 1 - _ratios(log_p, log_q, drafts).clamp(max=1.0)
+
+
+def _ratios(log_p: Tensor, log_q: Tensor, tokens: Tensor) -> Tensor:
+    """P / q of one token each; of a draw from q, so q is never 0."""
+    chosen = tokens[..., None]
+    return (log_p.gather(-1, chosen) - log_q.gather(-1, chosen))[..., 0].exp()
