@@ -82,7 +82,7 @@ def test_the_graph_shows_every_asset_of_the_demo_with_its_state(page: Page, addr
     expect(page.get_by_text("tournament1_1_prompts")).to_have_count(0)
     for name in ("prompt_bank", "entrant_responses", "judge_replies", "elo_ratings", "leaderboard"):
         expect(page.get_by_text(name, exact=True).first).to_be_visible()
-    for _ in range(2):
+    for _ in range(3):
         page.get_by_role("button", name="zoom_out").click()
     save_screenshot(page, "asset_graph")
 
