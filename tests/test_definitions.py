@@ -16,6 +16,7 @@ HEAVY = (
     "torch",
     "transformers",
     "anthropic",
+    "openai",
     "numba",
     "matplotlib",
     "jinja2",

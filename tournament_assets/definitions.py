@@ -7,7 +7,7 @@ Environment variables:
     TOURNAMENT_STORAGE      where assets are kept: a folder or s3://…; storage/ in the project
     TOURNAMENT_LEDGER_URL   the ledger's database; ledger/ledger.sqlite in the project
     TOURNAMENT_DEVICE       the torch device of generation; CUDA if there is one, unless given
-    and whatever variables the configs name for weights and recorded files
+    and whatever variables the configs name for weights, recorded files, servers and their keys
 """
 
 import os

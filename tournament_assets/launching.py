@@ -113,6 +113,7 @@ def run_tournament(
         has_api_key=bool(environment.get("ANTHROPIC_API_KEY")),
         skip_judging=options.skip_judging,
         judge_model=options.judge_model,
+        ledger_url=_ledger_url(plan, environment),
     )
     home = prepare_dagster_home(config_file.project, environment.get("DAGSTER_HOME"))
     definitions = build_definitions([plan], config_file.project, environment)
@@ -190,9 +191,12 @@ def opened_ledger(
     from tournament_assets.adapters.ledger import Ledger
 
     plan = build_plan(load_config(config_path), environment)
-    url = environment.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(plan.project.folder)
-    with closing(Ledger(url)) as ledger:
+    with closing(Ledger(_ledger_url(plan, environment))) as ledger:
         yield plan, ledger
+
+
+def _ledger_url(plan: TournamentPlan, environment: Mapping[str, str]) -> str:
+    return environment.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(plan.project.folder)
 
 
 def _close_runs_of_dead_processes(instance: dg.DagsterInstance) -> None:

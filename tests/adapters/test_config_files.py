@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from tournament_assets.adapters.config_files import ConfigFile, find_project, load_config
+from tournament_assets.tournament.entrants import OpenAiApiEntrant
 from tournament_assets.tournament.errors import InputError
 
 GOOD = """\
@@ -136,12 +137,12 @@ def test_comments_and_layout_do_not_change_the_fingerprint(path: Path) -> None:
         (
             "    loader: recorded",
             "    loader: magic",
-            "15: entrants.0 has loader 'magic'; expected one of vanilla_hf, recorded",
+            "15: entrants.0 has loader 'magic'; expected one of vanilla_hf, recorded, openai_api",
         ),
         (
             "    loader: recorded\n",
             "",
-            "15: entrants.0 has loader None; expected one of vanilla_hf, recorded",
+            "15: entrants.0 has loader None; expected one of vanilla_hf, recorded, openai_api",
         ),
         ("  service: loopback\n", "", "11: judge.service is missing; add it"),
         (
@@ -247,3 +248,46 @@ def test_entrants_that_are_no_list_of_entrants_are_refused(path: Path, written: 
     start, end = GOOD.index("entrants:"), GOOD.index("ratings:")
     problems = problems_of(path, f"{GOOD[:start]}entrants: {written}\n{GOOD[end:]}")
     assert all(problem.startswith("14: entrants") for problem in problems)
+
+
+SERVED = """\
+  - entrant_id: ada
+    loader: openai_api
+    base_url: {env: SERVED_URL}
+    model: base
+    api_key_env: SERVED_KEY
+"""
+
+
+def served(old: str = "", new: str = "") -> str:
+    recorded = """\
+  - entrant_id: ada
+    loader: recorded
+    responses: {path: ada.jsonl}
+"""
+    return edited(recorded, SERVED.replace(old, new) if old else SERVED)
+
+
+def test_a_served_entrant_is_read(path: Path) -> None:
+    ada = load(path, served()).config.entrants[0]
+    assert isinstance(ada, OpenAiApiEntrant)
+    assert (ada.base_url.env, ada.model, ada.max_concurrency) == ("SERVED_URL", "base", 8)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("env: SERVED_URL", "url: 'ftp://a'", "17: entrants.0.base_url: the URL begins with 'ftp'"),
+        ("env: SERVED_URL", "link: a", "17: unknown key 'entrants.0.base_url.link'; expected one"),
+        ("model: base", "modell: base", "did you mean 'model'?"),
+        ("api_key_env: SERVED_KEY", "api_key: sk-hidden", "did you mean 'api_key_env'?"),
+        ("SERVED_KEY", "sk-hidden", "19: entrants.0.api_key_env: what is written here is not"),
+        ("env: SERVED_URL", "url: 'http://me:hidden@a'", "holds a user name, a query or a frag"),
+    ],
+)
+def test_what_is_wrong_with_a_served_entrant_is_told_without_secrets(
+    path: Path, old: str, new: str, problem: str
+) -> None:
+    problems = problems_of(path, served(old, new))
+    assert [each for each in problems if problem in each]
+    assert "hidden" not in str(problems)

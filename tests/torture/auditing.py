@@ -17,6 +17,10 @@ from tournament_assets.judging.requests import JudgeRequest, with_larger_cap
 from tournament_assets.loopback.accounts import read_accounts
 from tournament_assets.loopback.message_log import hash_params
 
+_WRITTEN_ROWS = (
+    "SELECT nonce, request_key FROM judge_replies",
+    "SELECT nonce, request_key FROM judge_failures",
+)
 AT_ONCE = 4
 """So many direct messages are under way at a time: a kill loses at most the replies to these."""
 
@@ -86,28 +90,19 @@ def find_unkept_rows(ledger_url: str, rows_read: Mapping[str, int]) -> list[str]
         ledger_url: The ledger as it left it.
         rows_read: By nonce, how many rows it had read of a stream.
     """
-    problems = []
-    for nonce, n_read in rows_read.items():
+    if not rows_read:
+        return []
+    written = {row for query in _WRITTEN_ROWS for row in select(ledger_url, query)}
+    n_written = Counter(nonce for nonce, _ in written)
+    return [
+        f"{n_read} rows of {nonce} were read and {n_written[nonce]} written down"
+        for nonce, n_read in rows_read.items()
         # The part of the stream that was being read may be lost; it is read again.
-        expected = (n_read - 1) // CHUNK_ROWS * CHUNK_ROWS
-        written = {
-            key
-            for table in ("judge_replies", "judge_failures")
-            for (key,) in select(
-                ledger_url, f"SELECT request_key FROM {table} WHERE nonce = '{nonce}'"
-            )
-        }
-        if len(written) < expected:
-            problems.append(
-                f"{n_read} rows of {nonce} were read and {len(written)} written down; "
-                f"expected at least {expected}"
-            )
-    return problems
+        if n_written[nonce] < (n_read - 1) // CHUNK_ROWS * CHUNK_ROWS
+    ]
 
 
-def _asked(
-    request: JudgeRequest, replies: Sequence[StoredReply]
-) -> list[tuple[str, StoredReply]]:
+def _asked(request: JudgeRequest, replies: Sequence[StoredReply]) -> list[tuple[str, StoredReply]]:
     """Return what the judge was asked for each reply to a request."""
     was_cut_off = any(each.asking == 1 and each.stop_reason == "max_tokens" for each in replies)
     again = with_larger_cap(request) if was_cut_off else request

@@ -28,6 +28,16 @@ _WRITES = frozenset(
         "record_closed",
     }
 )
+_READS = frozenset(
+    {
+        "answered_keys",
+        "batch_keys",
+        "failed_keys",
+        "iterate_replies",
+        "known_batch_ids",
+        "open_batches",
+    }
+)
 _SERVICE_CALLS = frozenset(
     {
         "check_model",
@@ -48,12 +58,12 @@ class Life:
         note: Where it leaves a note on where it died.
 
     Attributes:
-        passed: How many boundaries it has passed.
+        passed: The boundaries that it has passed.
         rows_read: Of every nonce, how many rows were read in the last stream.
     """
 
     def __init__(self, dies_at: int, note: Path) -> None:
-        self.passed = 0
+        self.passed: list[str] = []
         self.rows_read: dict[str, int] = {}
         self._dies_at = dies_at
         self._note = note
@@ -61,11 +71,15 @@ class Life:
         self._writing = threading.local()
         sa.event.listen(sa.Engine, "commit", self._commit)
 
+    def close(self) -> None:
+        """Count no more commits."""
+        sa.event.remove(sa.Engine, "commit", self._commit)
+
     def step(self, boundary: str) -> None:
         """Pass a boundary, or die at it."""
         with self._lock:
-            self.passed += 1
-            if self.passed == self._dies_at:
+            self.passed.append(boundary)
+            if len(self.passed) == self._dies_at:
                 self.leave_note(boundary)
                 os.kill(os.getpid(), signal.SIGKILL)
                 time.sleep(60)  # the other threads find the lock taken until they are gone too
@@ -107,8 +121,10 @@ class MortalLedger:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method: Callable[..., Any] = getattr(self._ledger, name)
-        if name not in _WRITES:
+        if name in _READS:
             return method
+        if name not in _WRITES:
+            raise AttributeError(f"{name} is neither a write nor a read that is known")
 
         def write(*arguments: Any, **named: Any) -> Any:
             time.sleep(self._pause_seconds)
@@ -140,12 +156,10 @@ class MortalService:
         return call
 
     def _each(self, name: str, items: Iterator[Any]) -> Iterator[Any]:
-        n_read = 0
-        for item in items:
-            n_read += 1
+        for n_read, item in enumerate(items, start=1):
             if name == "iterate_results":
                 nonce, _, _ = item.custom_id.partition("-")
                 self._life.rows_read[nonce] = n_read
-            self._life.step(f"after a row of {name}")
+            self._life.step(f"after row {n_read} of {name}")
             yield item
         self._life.step(f"after {name}")

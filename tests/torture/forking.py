@@ -195,12 +195,16 @@ def _find_role(role: str) -> Any:
 
 
 def _import_everything() -> None:
-    import anthropic  # noqa: F401
-    import httpx2  # noqa: F401
     import psycopg  # noqa: F401
-    import uvicorn.protocols.http.auto  # noqa: F401
+    import uvicorn.loops.auto
+    import uvicorn.protocols.http.h11_impl  # noqa: F401
+
+    import tournament_assets.loopback.running  # noqa: F401
+    from tournament_assets.adapters.anthropic import AnthropicBatches
 
     _find_role("worker")
+    # Some of what a client needs is imported when the first one is made.
+    AnthropicBatches(base_url="http://127.0.0.1:1", api_key="any").close()
 
 
 def main() -> None:
@@ -209,7 +213,8 @@ def main() -> None:
     parent = _Parent()
     try:
         for line in sys.stdin:
-            print(json.dumps(parent.obey(json.loads(line))), flush=True)
+            sys.stdout.write(json.dumps(parent.obey(json.loads(line))) + "\n")
+            sys.stdout.flush()
     finally:
         parent.stop()
 

@@ -38,6 +38,7 @@ class Judge:
 
     Attributes:
         directory: Where its batches are.
+        pid: Its process id.
         url: Where it listens.
     """
 
@@ -56,7 +57,7 @@ class Judge:
         self._faults = list(faults)
         for _ in range(_PORTS):
             self._port = _free_port()
-            if self.start():
+            if self._start():
                 return
         raise AssertionError(f"the judge did not start:\n{self._log.read_text()[-2000:]}")
 
@@ -64,9 +65,18 @@ class Judge:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._port}"
 
-    def start(self) -> bool:
-        """Start it, again where it was killed; False if somebody else has its port."""
-        self._pid = self._nursery.start(
+    def kill(self) -> None:
+        """Kill it; what it accepted is in its directory."""
+        self._nursery.kill(self.pid)
+
+    def restart(self) -> None:
+        """Start it again where it was killed; it does nothing wrong any more."""
+        self._faults = []
+        assert self._start(), self._log.read_text()[-2000:]
+
+    def _start(self) -> bool:
+        """Start it; False if somebody else has its port."""
+        self.pid = self._nursery.start(
             "judge",
             self._log,
             port=self._port,
@@ -78,14 +88,10 @@ class Judge:
         while time.monotonic() < deadline:
             if _answers(self._port):
                 return True
-            if not self._nursery.is_alive(self._pid):
+            if not self._nursery.is_alive(self.pid):
                 return False
             time.sleep(0.005)
         raise AssertionError("the judge does not answer")
-
-    def kill(self) -> None:
-        """Kill it; what it accepted is in its directory."""
-        self._nursery.kill(self._pid)
 
 
 def _free_port() -> int:

@@ -1,5 +1,6 @@
 """Runs of the command line that are killed, with everything that belongs to them."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -47,15 +48,14 @@ class RealProject:
     Args:
         folder: An empty folder.
         nursery: Who runs the judge.
+        processing_seconds: How long a batch takes.
 
     Attributes:
         judge: The judge.
     """
 
-    def __init__(self, folder: Path, nursery: Nursery) -> None:
-        self.judge = Judge(
-            nursery, folder, processing_seconds=_PROCESSING_SECONDS, faults=_FAULTS
-        )
+    def __init__(self, folder: Path, nursery: Nursery, processing_seconds: float) -> None:
+        self.judge = Judge(nursery, folder, processing_seconds=processing_seconds, faults=_FAULTS)
         self._log = folder / "run.log"
         self._project = make_project(
             folder / "project", service="anthropic", dimensions=("factuality",)
@@ -120,7 +120,8 @@ class RealProject:
         """Hold what there is against what an unkilled run leaves.
 
         Returns:
-            Verdicts lost, batches submitted twice, requests paid twice, and what else is wrong.
+            Tables of verdicts that differ, batches submitted twice, replies paid for twice, and
+            what else is wrong.
         """
         stored = self._project.stored_files()
         problems = [
@@ -128,7 +129,7 @@ class RealProject:
             for name in sorted(reference.stored.keys() | stored.keys())
             if reference.stored.get(name) != stored.get(name)
         ]
-        lost = sum("judge_verdicts" in problem for problem in problems)
+        lost = sum("judge_verdicts/" in problem for problem in problems)
         url = default_ledger_url(self._project.folder)
         harvested = {
             batch_id
@@ -169,10 +170,12 @@ class RealProject:
 
 
 @contextmanager
-def real_project(nursery: Nursery) -> Iterator[RealProject]:
+def real_project(
+    nursery: Nursery, *, processing_seconds: float = _PROCESSING_SECONDS
+) -> Iterator[RealProject]:
     """Make a project; nothing of it is left afterwards, no process either."""
     with tempfile.TemporaryDirectory(prefix="tournament-torture-") as folder:
-        project = RealProject(Path(folder), nursery)
+        project = RealProject(Path(folder), nursery, processing_seconds)
         try:
             yield project
         finally:
@@ -192,8 +195,25 @@ def run_unkilled(nursery: Nursery) -> Reference:
 
 def kill(process: "subprocess.Popen[bytes]") -> bool:
     """Kill a process and all that it has started; False if it had ended."""
-    if process.poll() is not None:
-        return False
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    return True
+    is_alive = process.poll() is None
+    if is_alive:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    while session := _find_session(process.pid):
+        for left in session:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(left, signal.SIGKILL)
+        time.sleep(0.01)
+    return is_alive
+
+
+def _find_session(leader: int) -> list[int]:
+    """Return the living processes of a session; they may have outlived the one that began it."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                if int(fields[3]) == leader and fields[0] != "Z":
+                    found.append(int(entry.name))
+    return found

@@ -1,6 +1,5 @@
 """What the processes that are killed are at work on, and what goes wrong besides."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tests.judging.builders import PAIR, RUBRIC, SETTINGS
@@ -54,7 +53,7 @@ class Scenario:
                 prompt_id=f"p{number}",
                 prompt_text=f"Question {number}: which vitamin is lacking in scurvy?",
                 response_a=_RESPONSES[number % 4],
-                response_b=_RESPONSES[number // 4 % 4],
+                response_b=_RESPONSES[(number + 1 + number // 4) % 4],
             )
             for number in range(self.n_pairs)
         ]
@@ -95,30 +94,36 @@ LOSING = Scenario(
         "create_429_bare",
         "foreign_batch:2",
         "list_lag:2",
-        "poll_5xx:2",
+        "poll_5xx",
         "poll_404",
-        "results_cut_at_line_silent",
-        "results_cut_mid_line",
+        "results_cut_at_line_silent:2",
+        "results_cut_mid_line:2",
         "results_garbage_line",
     ),
+    grace_seconds=0.7,
 )
 # The ledger is slow here, so that replies could pile up that nobody has written down.
 DIRECT = Scenario(
     "slow ledger",
-    n_pairs=8,
-    faults=("row_expired:16",),
+    n_pairs=6,
+    faults=("row_expired:12",),
     max_rounds=1,
-    pause_seconds=0.03,
+    pause_seconds=0.02,
 )
-ON_POSTGRESQL = replace(FAILING, name="failing rows, PostgreSQL", ledger="postgresql")
 SMALL = Scenario(
     "a little of all",
     n_pairs=6,
     faults=("no_verdict:1", "stop_max_tokens:1", "row_overloaded_error:6", "row_expired:5"),
     max_rounds=2,
 )
+# Here it cannot be known in time that a batch was accepted: the list shows it too late.
+HIDING = replace(FAIR, name="hidden batches", faults=("list_lag:always",), grace_seconds=0.3)
+ON_POSTGRESQL = replace(FAILING, name="failing rows, PostgreSQL", ledger="postgresql")
+SMALL_ON_POSTGRESQL = replace(SMALL, name="a little of all, PostgreSQL", ledger="postgresql")
 SCENARIOS = {
-    each.name: each for each in (FAIR, SLOW, FAILING, LOSING, DIRECT, ON_POSTGRESQL, SMALL)
+    each.name: each
+    for each in (
+        *(FAIR, SLOW, FAILING, LOSING, DIRECT, ON_POSTGRESQL),
+        *(HIDING, SMALL, SMALL_ON_POSTGRESQL),
+    )
 }
-
-

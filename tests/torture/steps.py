@@ -12,6 +12,7 @@ import dagster as dg
 
 from tournament_assets.adapters.config_files import load_config
 from tournament_assets.adapters.dagster_home import prepare_dagster_home
+from tournament_assets.adapters.processes import own_identity
 from tournament_assets.assets.jobs import build_stages
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.definitions import build_definitions, build_plan
@@ -48,7 +49,12 @@ def main() -> int:
         result = dg.execute_job(
             dg.reconstructable(build_judging_job),
             instance=instance,
-            tags={"dagster/partition": "|".join(_PARTITION.values()), **tags},
+            tags={
+                "dagster/partition": "|".join(_PARTITION.values()),
+                # As on the command line: the next run sees that this one is gone.
+                "tournament/process": own_identity(),
+                **tags,
+            },
         )
         return 0 if result.success else 1
 

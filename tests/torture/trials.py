@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from tests.torture.databases import Databases
 from tests.torture.forking import End, Nursery
 from tests.torture.judges import Judge
 from tests.torture.scenarios import SCENARIOS
+from tests.torture.worker import REFUSED
 
 _SECONDS = 150.0
 
@@ -56,7 +58,7 @@ class Outcome:
         batches_twice: See `auditing.Balance`.
         requests_twice: See `auditing.Balance`.
         direct_twice: See `auditing.Balance`.
-        adopted: Batches that the next process found that nobody had confirmed.
+        adopted: Batches that nobody had confirmed and that were found.
         problems: What else is wrong.
     """
 
@@ -86,15 +88,15 @@ class Measure:
     """A process that nobody kills.
 
     Attributes:
-        boundaries: How many boundaries it passes.
+        boundaries: The boundaries that it passes.
         seconds: How long it lives.
     """
 
-    boundaries: int
+    boundaries: tuple[str, ...]
     seconds: float
 
 
-def measure(scenario: str, nursery: Nursery, databases: Databases) -> Measure:
+def measure(scenario: str, nursery: Nursery, *, databases: Databases) -> Measure:
     """Let a process come to its end, and check that nothing is wrong even then."""
     with _bench(scenario, nursery, databases) as bench:
         ended = bench.live(Kill())
@@ -102,10 +104,10 @@ def measure(scenario: str, nursery: Nursery, databases: Databases) -> Measure:
         outcome = bench.balance("nobody is killed")
         assert not outcome.is_wrong, outcome
         assert not outcome.direct_twice, outcome
-        return Measure(bench.note()["passed"], ended.seconds)
+        return Measure(tuple(bench.note()["passed"]), ended.seconds)
 
 
-def run_trial(trial: Trial, nursery: Nursery, databases: Databases) -> Outcome:
+def run_trial(trial: Trial, nursery: Nursery, *, databases: Databases) -> Outcome:
     """Kill processes and see what is left of their work."""
     with _bench(trial.scenario, nursery, databases) as bench:
         for kill in trial.kills:
@@ -115,7 +117,7 @@ def run_trial(trial: Trial, nursery: Nursery, databases: Databases) -> Outcome:
 
 
 def restart_judge(
-    scenario: str, seconds: float, away_seconds: float, nursery: Nursery, databases: Databases
+    scenario: str, seconds: float, away_seconds: float, nursery: Nursery, *, databases: Databases
 ) -> Outcome:
     """Kill the judge instead of the process, and start it again after a while."""
     with _bench(scenario, nursery, databases) as bench:
@@ -147,6 +149,8 @@ class _Bench:
         self._nursery = nursery
         self._deaths: list[str] = []
         self._problems: list[str] = []
+        self._adopted = 0
+        self._n_processes = 0
         self.judge = Judge(
             nursery,
             folder,
@@ -156,7 +160,7 @@ class _Bench:
 
     def live(self, kill: Kill) -> End:
         """Let one process work until it is killed or through."""
-        return self._nursery.wait(self._start(kill), seconds=_SECONDS, kill_after=kill.seconds)
+        return self._wait(self._start(kill), kill_after=kill.seconds)
 
     def kill(self, kill: Kill) -> None:
         """Let one process be killed, unless it is through before that."""
@@ -174,16 +178,16 @@ class _Bench:
 
     def restart_judge(self, seconds: float, away_seconds: float) -> None:
         """Let one process work while the judge is killed and comes back."""
-        import time
-
         pid = self._start(Kill())
         time.sleep(seconds)
+        is_at_work = self._nursery.is_alive(pid)
         self.judge.kill()
         time.sleep(away_seconds)
-        self.judge.start()
-        end = self._nursery.wait(pid, seconds=_SECONDS)
-        self._deaths.append("the process went on" if end.status == 0 else self.note()["boundary"])
-        if end.status not in (0, 3):
+        self.judge.restart()
+        end = self._wait(pid)
+        if is_at_work:
+            self._deaths.append("the process " + ("ended" if end.status else "went on"))
+        if end.status not in (0, REFUSED):
             self._problems.append(f"exit code {end.status}: {self.trouble()}")
 
     def finish(self) -> None:
@@ -205,7 +209,7 @@ class _Bench:
             batches_twice=balance.batches_twice,
             requests_twice=balance.requests_twice,
             direct_twice=balance.direct_twice,
-            adopted=self.note().get("adopted", 0),
+            adopted=self._adopted,
             problems=(*self._problems, *balance.problems),
         )
 
@@ -220,14 +224,22 @@ class _Bench:
         log = self._folder / "worker.log"
         return "\n".join(path.read_text()[-1500:] for path in (note, log) if path.exists())
 
+    def _wait(self, pid: int, *, kill_after: float | None = None) -> End:
+        end = self._nursery.wait(pid, seconds=_SECONDS, kill_after=kill_after)
+        if not end.status:
+            self._adopted += self.note()["adopted"]
+        return end
+
     def _start(self, kill: Kill) -> int:
         (self._folder / "note.json").unlink(missing_ok=True)
+        self._n_processes += 1
         return self._nursery.start(
             "worker",
             self._folder / "worker.log",
             scenario=self._scenario.name,
             ledger_url=self._ledger_url,
             judge_url=self.judge.url,
+            number=self._n_processes,
             dies_at=kill.boundary,
             note=str(self._folder / "note.json"),
         )

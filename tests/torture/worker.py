@@ -1,7 +1,9 @@
 """The process that is killed: it settles a scenario's requests with the real ledger and adapter."""
 
+import secrets
 from contextlib import closing
 from pathlib import Path
+from random import Random
 from typing import cast
 
 from tests.judging.builders import SCOPE, Progress
@@ -20,8 +22,18 @@ REFUSED = 3
 """The exit code of a process that ended with one of the project's own errors."""
 
 
-def settle(*, scenario: str, ledger_url: str, judge_url: str, dies_at: int, note: str) -> int:
+def settle(
+    *, scenario: str, ledger_url: str, judge_url: str, number: int, dies_at: int, note: str
+) -> int:
     """Settle the requests of a scenario, until the process is killed or there is nothing left.
+
+    Args:
+        scenario: Which one.
+        ledger_url: The ledger.
+        judge_url: Where the judge listens.
+        number: Which process it is that works on them, from 1 up.
+        dies_at: The boundary at which it is killed; 0 is none.
+        note: Where it writes down how far it came.
 
     Returns:
         The exit code.
@@ -29,6 +41,8 @@ def settle(*, scenario: str, ledger_url: str, judge_url: str, dies_at: int, note
     # A few requests are several batches, and a few rows several parts.
     submission.MAX_BATCH_REQUESTS = BATCH_REQUESTS
     harvesting._CHUNK = CHUNK_ROWS
+    # The order of the results, and so that of the boundaries, follows from the nonces.
+    secrets.token_hex = _NumberedNames(number).token_hex
     chosen = SCENARIOS[scenario]
     life, progress = Life(dies_at, Path(note)), Progress()
     policy = WaitingPolicy(
@@ -41,6 +55,7 @@ def settle(*, scenario: str, ledger_url: str, judge_url: str, dies_at: int, note
     )
     try:
         with (
+            closing(life),
             closing(life.write("opening", Ledger, ledger_url)) as ledger,
             closing(AnthropicBatches(base_url=judge_url, api_key="any")) as service,
         ):
@@ -58,3 +73,13 @@ def settle(*, scenario: str, ledger_url: str, judge_url: str, dies_at: int, note
         return REFUSED
     life.leave_note("the end", adopted=tally.adopted, direct=tally.direct, notes=progress.notes)
     return 0
+
+
+class _NumberedNames:
+    """Names that are the same in every first process, in every second one, and so on."""
+
+    def __init__(self, number: int) -> None:
+        self._random = Random(number)
+
+    def token_hex(self, nbytes: int | None = None) -> str:
+        return self._random.randbytes(nbytes or 32).hex()

@@ -8,7 +8,9 @@ from pydantic import ValidationError
 from tournament_assets.tournament.entrants import (
     AnyEntrant,
     Location,
+    OpenAiApiEntrant,
     RecordedEntrant,
+    ServerAddress,
     VanillaHfEntrant,
     get_entrant,
     prompt_seed,
@@ -19,6 +21,13 @@ HERE = Location(path="weights")
 GREEDY = VanillaHfEntrant(entrant_id="greedy", loader="vanilla_hf", weights=HERE)
 WARM = GREEDY.model_copy(update={"entrant_id": "warm", "temperature": 0.7})
 RECORDED = RecordedEntrant(entrant_id="old", loader="recorded", responses=Location(env="OLD"))
+
+SERVED = OpenAiApiEntrant(
+    entrant_id="served",
+    loader="openai_api",
+    base_url=ServerAddress(url="http://127.0.0.1:8000/v1"),
+    model="base",
+)
 
 
 def test_a_location_says_exactly_one_place() -> None:
@@ -62,6 +71,55 @@ def test_a_recorded_file_is_known_by_its_content_alone() -> None:
     moved = RECORDED.model_copy(update={"responses": Location(path="elsewhere.jsonl")})
     assert moved.fingerprint("content") == RECORDED.fingerprint("content")
     assert moved.fingerprint("other") != RECORDED.fingerprint("content")
+
+
+def identity(entrant: OpenAiApiEntrant) -> str:
+    return entrant.fingerprint(entrant.content_hash)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"entrant_id": "other", "description": "x"},
+        {"base_url": ServerAddress(env="ELSEWHERE"), "api_key_env": "KEY"},
+        {"max_concurrency": 64, "max_retries": 0, "timeout_seconds": 1.0},
+    ],
+)
+def test_where_and_how_a_server_is_asked_is_not_its_identity(changed: dict[str, object]) -> None:
+    assert identity(SERVED.model_copy(update=changed)) == identity(SERVED)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"model": "large"},
+        {"revision": "2026-09"},
+        {"temperature": 0.7},
+        {"max_new_tokens": 20},
+        {"system_prompt": "Be brief."},
+    ],
+)
+def test_what_changes_a_servers_response_changes_the_fingerprint(
+    changed: dict[str, object],
+) -> None:
+    assert identity(SERVED.model_copy(update=changed)) != identity(SERVED)
+
+
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ({}, "nothing is given; expected exactly one of url and env"),
+        ({"url": "http://a/v1", "env": "A"}, "url and env is given; expected exactly one"),
+        ({"url": "localhost:8000"}, "the URL begins with 'localhost'; expected a base URL"),
+        ({"url": "http:///v1"}, "expected a base URL such as"),
+        ({"url": "http://a:port/v1"}, "the URL cannot be read"),
+        ({"url": "http://me:pass@a/v1"}, "holds a user name, a query or a fragment"),
+        ({"url": "http://a/v1?key=1"}, "holds a user name, a query or a fragment"),
+    ],
+)
+def test_a_servers_address_is_a_url_without_secrets(address: dict[str, str], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        ServerAddress(**address)
 
 
 def test_tables_show_every_setting_that_is_given_but_the_names() -> None:

@@ -14,7 +14,9 @@ from tournament_assets.tournament.config import TournamentConfig, config_problem
 from tournament_assets.tournament.entrants import (
     LOADERS,
     Location,
+    OpenAiApiEntrant,
     RecordedEntrant,
+    ServerAddress,
     VanillaHfEntrant,
 )
 from tournament_assets.tournament.errors import InputError
@@ -32,6 +34,8 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "checks": config_module.CheckThresholds,
     "entrants.*.vanilla_hf": VanillaHfEntrant,
     "entrants.*.recorded": RecordedEntrant,
+    "entrants.*.openai_api": OpenAiApiEntrant,
+    "entrants.*.base_url": ServerAddress,
     "entrants.*.weights": Location,
     "entrants.*.responses": Location,
 }

@@ -43,7 +43,7 @@ _FIELDS: Mapping[str, list[tuple[str, pa.DataType, bool, str]]] = {
         ("entrant_id", pa.string(), False, "who answered"),
         ("prompt_id", pa.string(), False, "what was answered"),
         ("response", pa.string(), False, "the answer"),
-        ("finish_reason", pa.string(), False, "stop, length or recorded"),
+        ("finish_reason", pa.string(), False, "stop, length, other or recorded"),
         ("prompt_tokens", pa.int64(), True, "tokens the model read"),
         ("response_tokens", pa.int64(), True, "tokens the model wrote"),
         ("diagnostics", pa.string(), False, "what the decoder noticed, as JSON"),

@@ -23,7 +23,7 @@ from tournament_assets.judging.pairing import (
 )
 from tournament_assets.judging.requests import JudgeRequests
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.entrants import AnyEntrant, RecordedEntrant
+from tournament_assets.tournament.entrants import AnyEntrant, OpenAiApiEntrant, RecordedEntrant
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.prompts import Prompt, draw_stratified
 
@@ -65,13 +65,16 @@ def known_responses(
         path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
         recorded = load_recorded_responses(path, entrant_id=entrant.entrant_id, prompts=bank)
         return {row.prompt_id: row.text for row in recorded if row.prompt_id in wanted}
-    try:
-        folder = plan.project.resolve(entrant.weights, what=f"{entrant.entrant_id}'s weights")
-    except InputError:
-        return {}
+    if isinstance(entrant, OpenAiApiEntrant):
+        content_hash = entrant.content_hash
+    else:
+        try:
+            folder = plan.project.resolve(entrant.weights, what=f"{entrant.entrant_id}'s weights")
+        except InputError:
+            return {}
+        content_hash = fingerprint_weights(folder)
     kept = ledger.responses(
-        entrant.fingerprint(fingerprint_weights(folder)),
-        [prompt.fingerprint for prompt in prompts],
+        entrant.fingerprint(content_hash), [prompt.fingerprint for prompt in prompts]
     )
     return {response.prompt_id: response.text for response in kept.values()}
 

@@ -1,16 +1,19 @@
 """Everything that must be right before anything is spent, looked at all at once."""
 
 from collections.abc import Sequence
+from contextlib import closing
 
 from tournament_assets.adapters.project_files import (
     load_prompt_bank,
     load_recorded_responses,
     load_rubrics,
 )
+from tournament_assets.assets.holdings import known_responses, load_bank_and_selection
 from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.resources.api_generator import server_problems
 from tournament_assets.resources.judge import judge_problems
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.entrants import Location, RecordedEntrant
+from tournament_assets.tournament.entrants import Location, OpenAiApiEntrant, RecordedEntrant
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.prompts import Prompt, draw_stratified
 
@@ -22,8 +25,11 @@ def refuse_bad_input(
     has_api_key: bool,
     skip_judging: bool = False,
     judge_model: str | None = None,
+    ledger_url: str | None = None,
 ) -> None:
     """Read every input of a tournament, and spend nothing.
+
+    A server that answers for an entrant is looked at if the ledger lacks some of its responses.
 
     Args:
         plan: The tournament.
@@ -31,6 +37,7 @@ def refuse_bad_input(
         has_api_key: Whether the judge's key is there.
         skip_judging: Whether the judge will not be asked, so that no key is needed.
         judge_model: Another model than the configured one.
+        ledger_url: Where responses are kept; None if there are none.
 
     Raises:
         InputError: With every problem found.
@@ -51,6 +58,8 @@ def refuse_bad_input(
         problems.extend(error.problems)
     for problem in _entrant_problems(plan, bank):
         problems.add(problem)
+    for problem in _server_problems(plan, mode, ledger_url):
+        problems.add(problem)
     model_problem = plan.config.judge.model_problem(judge_model or plan.config.judge_model(mode))
     if model_problem is not None:
         problems.add(model_problem)
@@ -67,7 +76,7 @@ def _entrant_problems(plan: TournamentPlan, bank: list[Prompt]) -> list[str]:
     for entrant in plan.config.entrants:
         if isinstance(entrant, RecordedEntrant):
             found.extend(_recorded_problems(plan, entrant, bank))
-        else:
+        elif not isinstance(entrant, OpenAiApiEntrant):
             sharing.setdefault(entrant.weights, []).append(entrant.entrant_id)
     for location, entrant_ids in sharing.items():
         what = f"the weights of {', '.join(entrant_ids)}"
@@ -88,3 +97,28 @@ def _recorded_problems(
     except InputError as error:
         return error.problems
     return ()
+
+
+def _server_problems(plan: TournamentPlan, mode: Mode, ledger_url: str | None) -> list[str]:
+    return [
+        problem
+        for entrant in plan.config.entrants
+        if isinstance(entrant, OpenAiApiEntrant)
+        and not _is_complete(plan, mode, entrant, ledger_url)
+        for problem in server_problems(entrant, environment=plan.project.environment)
+    ]
+
+
+def _is_complete(
+    plan: TournamentPlan, mode: Mode, entrant: OpenAiApiEntrant, ledger_url: str | None
+) -> bool:
+    from tournament_assets.adapters.ledger import Ledger
+
+    if ledger_url is None:
+        return False
+    try:
+        bank, prompts = load_bank_and_selection(plan, mode)
+    except InputError:  # it is among the problems already
+        return False
+    with closing(Ledger(ledger_url)) as ledger:
+        return len(known_responses(plan, entrant, bank, prompts, ledger=ledger)) == len(prompts)

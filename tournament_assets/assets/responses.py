@@ -1,6 +1,7 @@
 """From selected prompts to every entrant's responses."""
 
 import json
+from collections.abc import Mapping
 from statistics import fmean
 from typing import Any
 
@@ -21,10 +22,12 @@ from tournament_assets.assets.partitions import (
     same_mode,
 )
 from tournament_assets.assets.prompts import prompts_of
+from tournament_assets.resources.api_generator import complete_by_server
 from tournament_assets.resources.generator import GeneratorResource
 from tournament_assets.resources.ledger import LedgerResource
 from tournament_assets.tournament.entrants import (
     GeneratedResponse,
+    OpenAiApiEntrant,
     RecordedEntrant,
     get_entrant,
 )
@@ -32,10 +35,15 @@ from tournament_assets.tournament.prompts import Prompt
 
 
 def _coverage_check(
-    prompts: list[Prompt], responses: list[GeneratedResponse], *, where: str
+    prompts: list[Prompt],
+    responses: list[GeneratedResponse],
+    *,
+    reasons: Mapping[str, str],
+    where: str,
 ) -> dg.AssetCheckResult:
     answered = {response.prompt_id for response in responses}
     missing = [prompt.prompt_id for prompt in prompts if prompt.prompt_id not in answered]
+    first_reason = next((reasons[name] for name in missing if name in reasons), None)
     return dg.AssetCheckResult(
         check_name="response_coverage",
         passed=not missing,
@@ -46,8 +54,9 @@ def _coverage_check(
             else f"{where}: {len(missing)} of {len(prompts)} prompts have no response "
             f"({', '.join(missing[:5])}{', …' if len(missing) > 5 else ''}); "
             "they are left out for every entrant"
+            + (f"; the first failure: {first_reason}" if first_reason else "")
         ),
-        metadata={"missing": len(missing), "planned": len(prompts)},
+        metadata={"missing": len(missing), "planned": len(prompts), "reasons": dict(reasons)},
     )
 
 
@@ -106,7 +115,8 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         """One entrant's response to every selected prompt.
 
         What the ledger holds for the same model, settings and prompt is used again; only the rest
-        is generated, and every response is in the ledger as soon as its batch is done.
+        is generated, and every response is in the ledger as soon as its batch is done, or as soon
+        as a server has sent it.
         """
         values = partition_values(context)
         where = partition_label(values)
@@ -114,6 +124,7 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         prompts = prompts_of("selected_prompts", selected)
         generated = 0
         source = "a recorded file"
+        reasons: Mapping[str, str] = {}
         if isinstance(entrant, RecordedEntrant):
             path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
             recorded = load_recorded_responses(
@@ -121,6 +132,17 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             )
             wanted = {prompt.prompt_id for prompt in prompts}
             responses = [response for response in recorded if response.prompt_id in wanted]
+        elif isinstance(entrant, OpenAiApiEntrant):
+            with ledger.open() as opened:
+                outcome = complete_by_server(
+                    entrant,
+                    environment=plan.project.environment,
+                    prompts=prompts,
+                    ledger=opened,
+                    log=context.log.info,
+                )
+            responses, generated, source = outcome.responses, outcome.generated, outcome.device
+            reasons = outcome.reasons
         else:
             folder = plan.project.resolve(entrant.weights, what=f"{entrant.entrant_id}'s weights")
             with ledger.open() as opened:
@@ -157,7 +179,7 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 "first_rows": markdown_table(rows, ("prompt_id", "response", "finish_reason")),
             },
             checks=[
-                _coverage_check(prompts, responses, where=where),
+                _coverage_check(prompts, responses, reasons=reasons, where=where),
                 _empty_check(responses, where=where),
             ],
         )

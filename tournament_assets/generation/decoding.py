@@ -7,7 +7,9 @@ whether a draft is accepted depends on what stands before it and on the numbers 
 
 A response does not depend on its companions. Its random numbers are its own (see `draws`), and the
 shapes of all tensors depend on `n_rows`, `prompt_length` and the settings alone: rows that are not
-used are filled with copies of the last prompt.
+used are filled with copies of the last prompt. On a CPU it does not depend on its row either, to
+the last bit, if the width inside the MLP is a multiple of 32, as in the published OLMo-2 models:
+torch computes the last few values of a tensor by other instructions than the rest.
 """
 
 from collections.abc import Sequence
@@ -155,7 +157,7 @@ def _settle(
     else:
         verdict = verify(
             drafts.tokens,
-            drafts.log_q,
+            drafts.q,
             drafts.jury_logits,
             heads=heads,
             beta=settings.beta,

@@ -58,7 +58,7 @@ class DecodingSettings:
                 f"beta is {self.beta} and gamma {self.gamma} with mode {self.mode.value!r}; "
                 "expected 1 and 1, for there is no jury; use mode 'full_poe' or leave them out"
             )
-        if (self.mode is DecodingMode.BASE) != (self.n_adapters == 0):
+        if self.n_adapters < 0 or (self.mode is DecodingMode.BASE) != (self.n_adapters == 0):
             problems.add(
                 f"n_adapters is {self.n_adapters} with mode {self.mode.value!r}; "
                 "expected 0 with mode 'base', and at least 1 with the others"

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tournament_assets.generation.hydra import Frame, HydraModel
 from tournament_assets.generation.lora import Voices
-from tournament_assets.generation.product_of_experts import draft_log_probs, draw, pick_heads
+from tournament_assets.generation.product_of_experts import draft_probabilities, draw, pick_heads
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,7 +23,7 @@ class Drafts:
 
     Attributes:
         tokens: What was drafted, shape (n_prompts, n_drafts).
-        log_q: What it was drafted from, shape (n_prompts, n_drafts, n_tokens).
+        q: What it was drafted from, shape (n_prompts, n_drafts, n_tokens).
         jury_logits: What all heads think of the same positions,
             shape (n_heads, n_prompts, n_drafts, n_tokens); None where nobody verifies.
         witnesses: The speaking head's residual stream before the final norm, at the first token
@@ -31,7 +31,7 @@ class Drafts:
     """
 
     tokens: Tensor
-    log_q: Tensor
+    q: Tensor
     jury_logits: Tensor | None
     witnesses: Tensor
 
@@ -50,6 +50,32 @@ class Drafter(Protocol):
             positions: Where it stands, shape (n_prompts,).
             uniforms: A number in [0, 1) for each draft, shape (n_prompts, n_drafts).
         """
+
+
+class _Reader:
+    """A batch, what has been read of it, and who reads."""
+
+    def __init__(self, model: HydraModel, voices: Voices, *, n_prompts: int, n_slots: int) -> None:
+        self.model = model
+        self.caches = model.new_caches(n_prompts=n_prompts, copies=voices.copies, n_slots=n_slots)
+        self._voices = voices
+
+    def enter(self, ids: Tensor, frame: Frame) -> Tensor:
+        """Everything that all heads share: (n_prompts, n_tokens, hidden_size)."""
+        hidden = self.model.trunk(ids, frame, self.caches.trunk)
+        return self.model.enter_heads(hidden, frame, self.caches.trunk)
+
+    def read_on(self, entered: Tensor, frame: Frame) -> Tensor:
+        """The heads' residual stream: (copies, n_prompts, n_tokens, hidden_size)."""
+        return self.model.heads(entered, frame, self.caches.heads, self._voices)
+
+    def read(self, ids: Tensor, positions: Tensor) -> Tensor:
+        frame = self.caches.frame(positions)
+        return self.read_on(self.enter(ids, frame), frame)
+
+    def prefill(self, ids: Tensor) -> None:
+        positions = torch.arange(ids.shape[1], device=ids.device)
+        self.read(ids, positions.expand(ids.shape[0], -1))
 
 
 class SoloDrafter:
@@ -74,14 +100,12 @@ class SoloDrafter:
     def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor) -> Drafts:
         """Read one token per prompt and draft one."""
         hidden = self._reader.read(tokens[:, None], positions[:, None])[0]
-        log_q = draft_log_probs(self._reader.model.logits(hidden), temperature=self._temperature)
-        return Drafts(
-            tokens=draw(log_q, uniforms), log_q=log_q, jury_logits=None, witnesses=hidden[:, 0]
-        )
+        q = draft_probabilities(self._reader.model.logits(hidden), temperature=self._temperature)
+        return Drafts(tokens=draw(q, uniforms), q=q, jury_logits=None, witnesses=hidden[:, 0])
 
 
-class LockstepDrafter:
-    """All heads read each token once; the drawn head drafts and the others verify its draft."""
+class _JuryDrafter:
+    """All heads read; one of them, drawn for each prompt, drafts."""
 
     def __init__(
         self,
@@ -102,20 +126,24 @@ class LockstepDrafter:
         """Read prompts from position 0 on."""
         self._reader.prefill(ids)
 
+
+class LockstepDrafter(_JuryDrafter):
+    """All heads read each token once; the drawn head drafts and the others verify its draft."""
+
     def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor) -> Drafts:
         """Read one token per prompt and draft one."""
         hidden = self._reader.read(tokens[:, None], positions[:, None])
         logits = self._reader.model.logits(hidden)  # (n_heads, n_prompts, 1, n_tokens)
-        log_q = draft_log_probs(pick_heads(logits, self._heads), temperature=self._temperature)
+        q = draft_probabilities(pick_heads(logits, self._heads), temperature=self._temperature)
         return Drafts(
-            tokens=draw(log_q, uniforms),
-            log_q=log_q,
+            tokens=draw(q, uniforms),
+            q=q,
             jury_logits=logits,
             witnesses=pick_heads(hidden, self._heads)[:, 0],
         )
 
 
-class AheadDrafter:
+class AheadDrafter(_JuryDrafter):
     """The drawn head drafts several tokens alone; then all heads read them at once.
 
     The trunk reads each draft once, for both. The drawn head reads it twice, into a cache of its
@@ -131,17 +159,15 @@ class AheadDrafter:
         temperature: float | None,
         n_slots: int,
     ) -> None:
-        self._reader = _Reader(
-            model, model.jury(n_adapters), n_prompts=heads.numel(), n_slots=n_slots
+        super().__init__(
+            model, heads, n_adapters=n_adapters, temperature=temperature, n_slots=n_slots
         )
         self._alone = model.drawn(heads, n_adapters)
         self._alone_cache = self._reader.caches.heads
-        self._heads = heads
-        self._temperature = temperature
 
     def prefill(self, ids: Tensor) -> None:
         """Read prompts from position 0 on."""
-        self._reader.prefill(ids)
+        super().prefill(ids)
         n_prompts = self._heads.numel()
         prompts = torch.arange(n_prompts, device=self._heads.device)
         self._alone_cache = self._reader.caches.heads.pick_rows(self._heads * n_prompts + prompts)
@@ -149,52 +175,22 @@ class AheadDrafter:
     def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor) -> Drafts:
         """Read one token per prompt and draft as many as there are uniforms."""
         model = self._reader.model
-        drafts, log_qs, entered, streams = [], [], [], []
+        drafts, qs, entered, streams = [], [], [], []
         for ahead in range(uniforms.shape[1]):
-            frame = self._reader.frame(positions[:, None] + ahead)
+            frame = self._reader.caches.frame(positions[:, None] + ahead)
             entered.append(self._reader.enter(tokens[:, None], frame))
             hidden = model.heads(entered[-1], frame, self._alone_cache, self._alone)[0]
-            log_q = draft_log_probs(model.logits(hidden), temperature=self._temperature)
-            tokens = draw(log_q, uniforms[:, ahead : ahead + 1])[:, 0]
+            q = draft_probabilities(model.logits(hidden), temperature=self._temperature)
+            tokens = draw(q, uniforms[:, ahead : ahead + 1])[:, 0]
             drafts.append(tokens)
-            log_qs.append(log_q)
+            qs.append(q)
             streams.append(hidden)
         read = torch.arange(uniforms.shape[1], device=positions.device)
-        frame = self._reader.frame(positions[:, None] + read)
+        frame = self._reader.caches.frame(positions[:, None] + read)
         jury = self._reader.read_on(torch.cat(entered, dim=1), frame)
         return Drafts(
             tokens=torch.stack(drafts, dim=1),
-            log_q=torch.cat(log_qs, dim=1),
+            q=torch.cat(qs, dim=1),
             jury_logits=model.logits(jury),
             witnesses=streams[0][:, 0],
         )
-
-
-class _Reader:
-    """A batch, what has been read of it, and who reads."""
-
-    def __init__(self, model: HydraModel, voices: Voices, *, n_prompts: int, n_slots: int) -> None:
-        self.model = model
-        self.caches = model.new_caches(n_prompts=n_prompts, copies=voices.copies, n_slots=n_slots)
-        self._voices = voices
-        self._n_slots = n_slots
-
-    def frame(self, positions: Tensor) -> Frame:
-        return self.model.frame(positions, n_slots=self._n_slots)
-
-    def enter(self, ids: Tensor, frame: Frame) -> Tensor:
-        """Everything that all heads share: (n_prompts, n_tokens, hidden_size)."""
-        hidden = self.model.trunk(ids, frame, self.caches.trunk)
-        return self.model.enter_heads(hidden, frame, self.caches.trunk)
-
-    def read_on(self, entered: Tensor, frame: Frame) -> Tensor:
-        """The heads' residual stream: (copies, n_prompts, n_tokens, hidden_size)."""
-        return self.model.heads(entered, frame, self.caches.heads, self._voices)
-
-    def read(self, ids: Tensor, positions: Tensor) -> Tensor:
-        frame = self.frame(positions)
-        return self.read_on(self.enter(ids, frame), frame)
-
-    def prefill(self, ids: Tensor) -> None:
-        positions = torch.arange(ids.shape[1], device=ids.device)
-        self.read(ids, positions.expand(ids.shape[0], -1))

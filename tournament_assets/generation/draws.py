@@ -26,7 +26,7 @@ class Draws:
 
     def pick_heads(self, n_heads: int) -> Tensor:
         """Draw one head per prompt, each as probable as any; shape (n_prompts,)."""
-        return (self.heads * n_heads).long().clamp(max=n_heads - 1)
+        return (self.heads * n_heads).long()
 
 
 def draw_numbers(seeds: Sequence[int], *, n_positions: int) -> Draws:

@@ -54,10 +54,21 @@ class HydraCaches:
     Attributes:
         trunk: Of the trunk, one row per prompt.
         heads: Of the heads, one row per copy and prompt: row copy * n_prompts + prompt.
+        rotary: Cosine and sine of the rotary embedding of each slot, each (n_slots, head_dim).
     """
 
     trunk: SlotCache
     heads: SlotCache
+    rotary: tuple[Tensor, Tensor]
+
+    def frame(self, positions: Tensor) -> Frame:
+        """Prepare one forward pass over tokens at these positions, shape (n_prompts, n_tokens)."""
+        cos, sin = self.rotary
+        return Frame(
+            positions=positions,
+            rotary=(cos[positions], sin[positions]),
+            mask=visible_slots(positions, n_slots=cos.shape[0]),
+        )
 
 
 class HydraModel:
@@ -144,17 +155,15 @@ class HydraModel:
                 device=self.device,
             )
 
+        # One table for all forward passes: torch computes the last cosines of a tensor by other
+        # instructions than the rest, so a token's own could depend on its place in the batch.
+        slots = torch.arange(n_slots, device=self.device)[None]
+        cos, sin = self._model.model.rotary_emb(slots, position_ids=slots)
         return HydraCaches(
             trunk=zeros(range(self._n_trunk + 1), n_prompts),
             heads=zeros(range(self._n_trunk + 1, config.num_hidden_layers), copies * n_prompts),
+            rotary=(cos[0], sin[0]),
         )
-
-    def frame(self, positions: Tensor, *, n_slots: int) -> Frame:
-        """Prepare one forward pass over tokens at these positions, shape (n_prompts, n_tokens)."""
-        # Of its first argument, the embedding reads nothing but the device.
-        rotary = self._model.model.rotary_emb(positions, position_ids=positions)
-        mask = visible_slots(positions, n_slots=n_slots)
-        return Frame(positions=positions, rotary=rotary, mask=mask)
 
     def trunk(self, ids: Tensor, frame: Frame, cache: SlotCache) -> Tensor:
         """Read tokens with the trunk's whole layers.

@@ -13,11 +13,10 @@ and dividing by their sum loses everything where the heads are unsure: eight tim
 import torch
 from torch import Tensor
 
-from tournament_assets.generation.sampling import draw_tokens
 from tournament_assets.tournament.errors import GenerationError
 
 
-def draft_log_probs(logits: Tensor, *, temperature: float | None) -> Tensor:
+def draft_probabilities(logits: Tensor, *, temperature: float | None) -> Tensor:
     """What a head drafts from: softmax(logits / temperature).
 
     Args:
@@ -25,7 +24,7 @@ def draft_log_probs(logits: Tensor, *, temperature: float | None) -> Tensor:
         temperature: Sampling temperature; None puts everything on the most probable token.
 
     Returns:
-        Log-probabilities in nats, float64, the shape of `logits`.
+        Probabilities, float64, the shape of `logits`.
 
     Raises:
         GenerationError: If the logits are not numbers.
@@ -33,7 +32,7 @@ def draft_log_probs(logits: Tensor, *, temperature: float | None) -> Tensor:
     return _normalise(logits.to(torch.float64), temperature=temperature)
 
 
-def jury_log_probs(
+def jury_probabilities(
     logits: Tensor, *, heads: Tensor, beta: float, temperature: float | None
 ) -> Tensor:
     """What the verifiers define together: the product of softmax(logits / temperature) ** beta.
@@ -48,7 +47,7 @@ def jury_log_probs(
         temperature: Sampling temperature; None puts everything on the most probable token.
 
     Returns:
-        Log-probabilities in nats, float64, shape (n_prompts, ..., n_tokens).
+        Probabilities, float64, shape (n_prompts, ..., n_tokens).
 
     Raises:
         GenerationError: If the logits are not numbers.
@@ -81,101 +80,103 @@ def _normalise(scores: Tensor, *, temperature: float | None) -> Tensor:
             "shards are broken, or too large for this precision"
         )
     if temperature is None:
-        certain = torch.full_like(scores, float("-inf"))
-        return certain.scatter_(-1, scores.argmax(dim=-1, keepdim=True), 0.0)
+        nothing = torch.zeros_like(scores)
+        return nothing.scatter_(-1, scores.argmax(dim=-1, keepdim=True), 1.0)
     # Dividing by a tiny temperature could overflow; differences from the largest cannot do harm.
-    return ((scores - largest) / temperature).log_softmax(dim=-1)
+    return ((scores - largest) / temperature).softmax(dim=-1)
 
 
-def draw(log_probs: Tensor, uniforms: Tensor) -> Tensor:
-    """Draw tokens by inverse CDF.
+def draw(weights: Tensor, uniforms: Tensor) -> Tensor:
+    """Draw tokens by inverse CDF: the first at which the running sum exceeds the number.
 
     Args:
-        log_probs: Log-probabilities, up to a constant, shape (..., n_tokens).
-        uniforms: Numbers in [0, 1), shape (...).
+        weights: Probabilities, up to a factor, float64, shape (..., n_tokens).
+        uniforms: Numbers in [0, 1), float64, shape (...).
 
     Returns:
         Token ids, shape (...).
     """
-    tokens = draw_tokens(log_probs.flatten(0, -2), uniforms=uniforms.flatten(), temperature=1.0)
-    return tokens.reshape(uniforms.shape)
+    cumulative = weights.cumsum(dim=-1)
+    # A float64 below 1 times the total is below the total, also rounded, so a token is found.
+    targets = uniforms[..., None] * cumulative[..., -1:]
+    return torch.searchsorted(cumulative, targets, right=True)[..., 0]
 
 
-def accept_drafts(log_p: Tensor, log_q: Tensor, *, drafts: Tensor, uniforms: Tensor) -> Tensor:
+def accept_drafts(p: Tensor, q: Tensor, *, drafts: Tensor, uniforms: Tensor) -> Tensor:
     """Decide which drafts stand: each with probability min(1, P / q).
 
     Args:
-        log_p: The verifiers' log-probabilities, shape (..., n_tokens).
-        log_q: The drafting head's, the same shape.
+        p: The verifiers' probabilities, shape (..., n_tokens).
+        q: The drafting head's, the same shape.
         drafts: Draws from q, shape (...).
         uniforms: Numbers in [0, 1), shape (...).
 
     Returns:
         True where the draft stands, shape (...).
     """
-    return uniforms < _ratios(log_p, log_q, drafts)
+    return uniforms < _ratios(p, q, drafts)
 
 
-def draw_replacements(log_p: Tensor, log_q: Tensor, *, uniforms: Tensor) -> Tensor:
+def draw_replacements(p: Tensor, q: Tensor, *, uniforms: Tensor) -> Tensor:
     """Draw what stands in place of rejected drafts: from max(P - q, 0), normalised.
 
     Args:
-        log_p: The verifiers' log-probabilities, shape (..., n_tokens).
-        log_q: The drafting head's, the same shape.
+        p: The verifiers' probabilities, shape (..., n_tokens).
+        q: The drafting head's, the same shape.
         uniforms: Numbers in [0, 1), shape (...).
 
     Returns:
         Token ids, shape (...). Where P equals q nothing is ever rejected, and they mean nothing.
     """
-    residual = (log_p.exp() - log_q.exp()).clamp(min=0.0)
-    # Without any residual there is nothing to normalise; P keeps such a row free of NaN.
+    residual = (p - q).clamp(min=0.0)
+    # Without any residual there is nothing to draw from; P stands in for it.
     nothing_left = residual.sum(dim=-1, keepdim=True) <= 0
-    return draw(torch.where(nothing_left, log_p, residual.log()), uniforms)
+    return draw(torch.where(nothing_left, p, residual), uniforms)
 
 
-def entropies(log_p: Tensor) -> Tensor:
+def entropies(p: Tensor) -> Tensor:
     """How unsure distributions are, in nats: from 0 to log(n_tokens).
 
     Args:
-        log_p: Log-probabilities, shape (..., n_tokens).
+        p: Probabilities, shape (..., n_tokens).
 
     Returns:
         Shape (...).
     """
-    surprises: Tensor = torch.special.entr(log_p.exp())
+    surprises: Tensor = torch.special.entr(p)
     return surprises.sum(dim=-1)
 
 
-def overlaps(log_p: Tensor, log_q: Tensor) -> Tensor:
+def overlaps(p: Tensor, q: Tensor) -> Tensor:
     """How much of a draft's distribution the verifiers share: the sum of min(P, q).
 
     It is the probability that a draft is accepted, before it is known which token was drafted.
 
     Args:
-        log_p: The verifiers' log-probabilities, shape (..., n_tokens).
-        log_q: The drafting head's, the same shape.
+        p: The verifiers' probabilities, shape (..., n_tokens).
+        q: The drafting head's, the same shape.
 
     Returns:
         From 0 to 1, shape (...).
     """
-    return torch.minimum(log_p, log_q).exp().sum(dim=-1)
+    return torch.minimum(p, q).sum(dim=-1)
 
 
-def suppressions(log_p: Tensor, log_q: Tensor, *, drafts: Tensor) -> Tensor:
+def suppressions(p: Tensor, q: Tensor, *, drafts: Tensor) -> Tensor:
     """How much the verifiers hold down these very drafts: 1 - min(1, P / q).
 
     Args:
-        log_p: The verifiers' log-probabilities, shape (..., n_tokens).
-        log_q: The drafting head's, the same shape.
-        drafts: Token ids, shape (...).
+        p: The verifiers' probabilities, shape (..., n_tokens).
+        q: The drafting head's, the same shape.
+        drafts: Draws from q, shape (...).
 
     Returns:
         The probability that each is rejected, from 0 to 1, shape (...).
     """
-    return 1 - _ratios(log_p, log_q, drafts).clamp(max=1.0)
+    return 1 - _ratios(p, q, drafts).clamp(max=1.0)
 
 
-def _ratios(log_p: Tensor, log_q: Tensor, tokens: Tensor) -> Tensor:
+def _ratios(p: Tensor, q: Tensor, drafts: Tensor) -> Tensor:
     """P / q of one token each; of a draw from q, so q is never 0."""
-    chosen = tokens[..., None]
-    return (log_p.gather(-1, chosen) - log_q.gather(-1, chosen))[..., 0].exp()
+    chosen = drafts[..., None]
+    return (p.gather(-1, chosen) / q.gather(-1, chosen))[..., 0]

@@ -55,7 +55,7 @@ def estimate_p_correct(
         last = torch.tensor(lengths, device=model.device) - 1
         caches = model.new_caches(n_prompts=len(prompts), copies=1, n_slots=prompt_length)
         positions = torch.arange(prompt_length, device=model.device).expand_as(ids)
-        frame = model.frame(positions, n_slots=prompt_length)
+        frame = caches.frame(positions)
         hidden = model.trunk(ids, frame, caches.trunk).clone()
         hidden[rows, last] += witnesses
         entered = model.enter_heads(hidden, frame, caches.trunk)

@@ -11,7 +11,7 @@ from tournament_assets.generation.product_of_experts import (
     accept_drafts,
     draw_replacements,
     entropies,
-    jury_log_probs,
+    jury_probabilities,
     overlaps,
     suppressions,
 )
@@ -77,7 +77,7 @@ class Verdict:
 
 def verify(
     drafts: Tensor,
-    log_q: Tensor,
+    q: Tensor,
     jury_logits: Tensor,
     *,
     heads: Tensor,
@@ -89,7 +89,7 @@ def verify(
 
     Args:
         drafts: Token ids, shape (n_prompts, n_drafts).
-        log_q: What they were drafted from, shape (n_prompts, n_drafts, n_tokens).
+        q: What they were drafted from, shape (n_prompts, n_drafts, n_tokens).
         jury_logits: What all heads think, shape (n_heads, n_prompts, n_drafts, n_tokens).
         heads: The drafting heads, which do not verify, shape (n_prompts,).
         beta: Weight of each verifier.
@@ -99,15 +99,15 @@ def verify(
     Raises:
         GenerationError: If the logits are not numbers.
     """
-    log_p = jury_log_probs(jury_logits, heads=heads, beta=beta, temperature=temperature)
-    accepted = accept_drafts(log_p, log_q, drafts=drafts, uniforms=uniforms[..., 0])
-    replacements = draw_replacements(log_p, log_q, uniforms=uniforms[..., 1])
+    p = jury_probabilities(jury_logits, heads=heads, beta=beta, temperature=temperature)
+    accepted = accept_drafts(p, q, drafts=drafts, uniforms=uniforms[..., 0])
+    replacements = draw_replacements(p, q, uniforms=uniforms[..., 1])
     return Verdict(
         drafts=drafts,
         tokens=torch.where(accepted, drafts, replacements),
         accepted=accepted,
-        entropies=entropies(log_p),
-        overlaps=overlaps(log_p, log_q),
-        suppressions=suppressions(log_p, log_q, drafts=drafts),
+        entropies=entropies(p),
+        overlaps=overlaps(p, q),
+        suppressions=suppressions(p, q, drafts=drafts),
         votes=jury_logits.argmax(dim=-1).permute(1, 2, 0),
     )

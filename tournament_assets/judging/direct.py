@@ -34,8 +34,8 @@ def ask_directly(session: JudgingSession, requests: Sequence[JudgeRequest], *, a
     waiting: dict[Future[ReplyRow], str] = {}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         while True:
-            # No more than that many are paid for and not written down, however slow the ledger is:
-            # so many replies, at the most, are lost with the process.
+            # However slow the ledger is, no more than these are paid for and not written down: so
+            # many replies, at the most, are lost with the process.
             free = _AT_ONCE - len(waiting) if refused is None else 0
             for request in islice(left, free):
                 future = pool.submit(_ask_patiently, session, intent.nonce, request)

@@ -1,7 +1,7 @@
 """The GPU behind generation, with Dagster configuration around it."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,11 +23,13 @@ class CompletedResponses:
         responses: In the order of the prompts.
         generated: How many were generated now; the others were in the ledger.
         device: Where, as a sentence.
+        reasons: Why prompts have no response, by prompt id.
     """
 
     responses: list[GeneratedResponse]
     generated: int
     device: str
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
 
 class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its parameter is Any

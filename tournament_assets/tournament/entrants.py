@@ -5,16 +5,19 @@ and planned on a machine that could not load a single model.
 """
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
 
 IDENTIFIER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
+_VARIABLE_PATTERN = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
 class _Frozen(BaseModel):
@@ -111,8 +114,116 @@ class RecordedEntrant(EntrantSpec):
         return fingerprint({"loader": self.loader, "content": content_hash})
 
 
-LOADERS = ("vanilla_hf", "recorded")
-AnyEntrant = VanillaHfEntrant | RecordedEntrant
+class ServerAddress(_Frozen):
+    """Where a server answers; exactly one of `url` and `env` is given.
+
+    Attributes:
+        url: Its base URL, such as `http://127.0.0.1:8000/v1`.
+        env: The environment variable that holds the base URL.
+    """
+
+    url: str | None = None
+    env: str | None = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> "ServerAddress":
+        if (self.url is None) == (self.env is None):
+            given = "nothing" if self.url is None else "url and env"
+            raise ValueError(f"{given} is given; expected exactly one of url and env")
+        problem = None if self.url is None else url_problem(self.url)
+        if problem is not None:
+            raise ValueError(problem)
+        return self
+
+
+def url_problem(url: str) -> str | None:
+    """Say why a text cannot be a server's base URL, or None; secrets in it are not repeated."""
+    expected = "expected a base URL such as 'http://127.0.0.1:8000/v1'"
+    try:
+        parts = urlsplit(url)
+        has_secret = "@" in parts.netloc or bool(parts.query or parts.fragment)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+        _ = parts.port  # raises if it is none
+    except ValueError:
+        return f"the URL cannot be read; {expected}"
+    if has_secret:
+        return (
+            "the URL holds a user name, a query or a fragment, which are not shown here; "
+            f"{expected}; put a key into the environment variable that api_key_env names"
+        )
+    if not is_usable:
+        return f"the URL begins with {parts.scheme!r}; {expected}"
+    return None
+
+
+class OpenAiApiEntrant(EntrantSpec):
+    """A model behind a server that speaks OpenAI's chat completions: vLLM, Ray Serve, a provider.
+
+    No weights can be hashed: the model is known by its name and `revision`. A server that begins to
+    serve something else under the name cannot be noticed; give it another `revision`.
+
+    Attributes:
+        base_url: Where the server answers; moving it does not generate anything again.
+        model: The model's name as the server knows it.
+        revision: Which state of the model stands behind the name.
+        temperature: Sampling temperature; None decodes greedily.
+        max_new_tokens: The most tokens of one response.
+        system_prompt: Put before the prompt, if given.
+        api_key_env: The name of the environment variable that holds the key, where one is needed.
+        max_concurrency: Requests under way at once; the server makes batches of them.
+        max_retries: How often a request that failed in passing is sent again.
+        timeout_seconds: The longest wait for one response.
+    """
+
+    loader: Literal["openai_api"]
+    base_url: ServerAddress
+    model: str = Field(min_length=1)
+    revision: str | None = None
+    temperature: float | None = Field(default=None, gt=0)
+    max_new_tokens: int = Field(default=256, ge=1)
+    system_prompt: str | None = None
+    api_key_env: str | None = None
+    max_concurrency: int = Field(default=8, ge=1, le=1000)
+    max_retries: int = Field(default=6, ge=0)
+    timeout_seconds: float = Field(default=600.0, gt=0)
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _is_a_name(cls, name: str | None) -> str | None:
+        # Somebody may have written the key itself here, so it is not repeated.
+        if name is not None and not _VARIABLE_PATTERN.fullmatch(name):
+            raise ValueError(
+                "what is written here is not shown, it may be a key; expected the name of an "
+                "environment variable in capital letters, such as 'SERVER_API_KEY'"
+            )
+        return name
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 of what there is to know of the model."""
+        return fingerprint({"api": "openai", "model": self.model, "revision": self.revision})
+
+    def fingerprint(self, content_hash: str) -> str:
+        """SHA-256 of everything the responses depend on; where and how it is asked is left out."""
+        settings = self.model_dump(
+            mode="json",
+            exclude={
+                "entrant_id",
+                "description",
+                "base_url",
+                "model",
+                "revision",
+                "api_key_env",
+                "max_concurrency",
+                "max_retries",
+                "timeout_seconds",
+            },
+        )
+        return fingerprint({"settings": settings, "content": content_hash})
+
+
+LOADERS = ("vanilla_hf", "recorded", "openai_api")
+AnyEntrant = VanillaHfEntrant | RecordedEntrant | OpenAiApiEntrant
 
 
 def get_entrant(entrants: Sequence[AnyEntrant], entrant_id: str) -> AnyEntrant:
@@ -143,7 +254,8 @@ class GeneratedResponse:
     Attributes:
         prompt_id: The prompt that was answered.
         text: The answer.
-        finish_reason: `stop` (the model ended), `length` (the cap ended it), `recorded`.
+        finish_reason: `stop` (the model ended), `length` (the cap ended it), `recorded`, or
+            `other` (a server's filter ended it, for one).
         prompt_tokens: Tokens the model read; None where nobody counted.
         response_tokens: Tokens the model wrote; None where nobody counted.
         diagnostics: What the decoder noticed, as JSON values.

@@ -4,6 +4,7 @@
     ├── InputError            bad config, bank, rubric, responses: refused before anything is spent
     └── WorkError             the input was good, the work failed
         ├── GenerationError   a model could not be loaded or did not answer
+        │   └── ServerError   a server did not answer a prompt; what that means is in it
         ├── JudgeError        the judging service refused, failed or answered nonsense
         │   └── JudgeWaitingError  what was asked is paid and kept, and its time has not come
         ├── BudgetError       the plan costs more than may be spent
@@ -43,6 +44,39 @@ class WorkError(TournamentError):
 
 class GenerationError(WorkError):
     """A model could not be loaded, or did not answer."""
+
+
+class ServerFailure(StrEnum):
+    """What it means that a server did not answer a prompt."""
+
+    FATAL = "fatal"
+    """No prompt can be answered until somebody acts: a refused key, an unknown model."""
+    REFUSED = "refused"
+    """This prompt is not answered and will not be; others may be."""
+    PASSING = "passing"
+    """The same request may be answered later: a rate limit, an overload, a lost answer."""
+    UNREACHABLE = "unreachable"
+    """Nobody listens at the server's address, or not now."""
+
+
+class ServerError(GenerationError):
+    """A server that models are asked through did not answer a prompt.
+
+    Attributes:
+        failure: What that means for what is done next.
+        retry_after_seconds: How long the server asks to wait; None if it does not say.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        failure: ServerFailure,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.failure = failure
+        self.retry_after_seconds = retry_after_seconds
 
 
 class JudgeFailure(StrEnum):

@@ -1,0 +1,183 @@
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from starlette.responses import JSONResponse
+
+from tests.chat_server import (
+    MODEL,
+    ChatServer,
+    api_entrant,
+    chat_server,
+    completion,
+    refusal,
+)
+from tests.projects import SmallProject, bank_rows, make_project
+from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.adapters.tables import decode_parquet, table_rows
+from tournament_assets.definitions import default_ledger_url
+from tournament_assets.tournament.errors import InputError, WorkError
+from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank
+
+KEY = "sk-served-0123456789"
+BANK_ORDER = [row["prompt_id"] for row in bank_rows()]
+
+
+@pytest.fixture
+def chat() -> Iterator[ChatServer]:
+    with chat_server() as running:
+        yield running
+
+
+@pytest.fixture
+def project(tmp_path: Path, chat: ChatServer) -> SmallProject:
+    project = make_project(tmp_path / "project", dimensions=("calibration",))
+    describe(project, chat)
+    return project
+
+
+def describe(project: SmallProject, chat: ChatServer, **changes: Any) -> None:
+    """Let a server answer for one of two entrants."""
+    recorded = yaml.safe_load(project.config_path.read_text())["entrants"][0]
+    served = {
+        "entrant_id": "served",
+        "loader": "openai_api",
+        "base_url": {"url": chat.url},
+        "model": MODEL,
+        "max_new_tokens": 64,
+        "max_concurrency": 3,
+        **changes,
+    }
+    project.edit_config(entrants=[recorded, served])
+
+
+def served_rows(project: SmallProject, mode: str = "headline") -> list[dict[str, Any]]:
+    folder = project.folder / "storage" / "small" / "entrant_responses" / "served"
+    payload = (folder / f"{mode}.parquet").read_bytes()
+    return table_rows("entrant_responses", decode_parquet("entrant_responses", payload))
+
+
+def kept(project: SmallProject) -> dict[str, str]:
+    """What the ledger holds of the served entrant, by prompt id."""
+    entrant = api_entrant()
+    with closing(Ledger(default_ledger_url(project.folder))) as ledger:
+        found = ledger.responses(
+            entrant.fingerprint(entrant.content_hash), [prompt.fingerprint for prompt in bank()]
+        )
+    return {response.prompt_id: response.text for response in found.values()}
+
+
+def bank() -> list[Prompt]:
+    return parse_prompt_bank([(f"bank:{n}", row) for n, row in enumerate(bank_rows(), 1)])
+
+
+def test_a_served_model_plays_and_a_second_run_needs_no_server(
+    project: SmallProject, chat: ChatServer
+) -> None:
+    chat.delay = 0.02
+    describe(project, chat, base_url={"env": "SERVED_URL"})
+    summary = project.run("headline", environment={"SERVED_URL": chat.url})
+    assert summary.responses_generated == len(BANK_ORDER)
+    assert set(summary.leaderboard["entrant_id"]) == {"careful", "served"}
+    assert sorted(asked.prompt for asked in chat.asked) == sorted(p.text for p in bank())
+    rows = served_rows(project)
+    assert [row["prompt_id"] for row in rows] == BANK_ORDER
+    assert rows[0]["response"] == f"Answer to: {bank()[0].text}"
+    assert (rows[0]["prompt_tokens"], rows[0]["response_tokens"]) == (7, 5)
+    assert json.loads(rows[0]["diagnostics"])["served_model"] == "tiny-as-served"
+    stored = project.stored_files()
+    chat.forget()
+    assert project.run("headline").responses_generated == 0
+    assert (chat.asked, chat.looks) == ([], 0)
+    assert project.stored_files() == stored
+
+
+def test_a_prompt_without_an_answer_is_missing_and_a_check_says_why(
+    project: SmallProject, chat: ChatServer
+) -> None:
+    chat.fail("number 2 in", JSONResponse(completion(None, refusal="No colours.")))
+    chat.fail("number 5 in", refusal(422, "broken"))
+    summary = project.run("headline")
+    missing = ["recall-2", "recall-5"]
+    expected = [name for name in BANK_ORDER if name not in missing]
+    assert [row["prompt_id"] for row in served_rows(project)] == expected
+    (warning,) = [each for each in summary.warnings if each.startswith("response_coverage")]
+    assert "2 of 12 prompts have no response (recall-2, recall-5)" in warning
+    assert "the first failure: could not ask prompt 'recall-2'" in warning
+    assert "No colours." in warning
+    assert set(kept(project)) == set(expected)
+
+
+def test_a_refused_key_is_told_before_the_run_and_written_nowhere(
+    project: SmallProject, chat: ChatServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    chat.key = "another"
+    describe(project, chat, api_key_env="SERVED_KEY")
+    with pytest.raises(InputError, match=r"entrant 'served'.*answered 401") as caught:
+        project.run("pilot", environment={"SERVED_KEY": KEY})
+    assert not chat.asked
+    # Refused in the middle of the run, after the look.
+    chat.key = KEY
+    chat.fail("", refusal(401, f"the key {KEY} has expired"))
+    with pytest.raises(WorkError, match=r"the key \[key\] has expired; the key was refused"):
+        project.run("pilot", environment={"SERVED_KEY": KEY})
+    assert len(chat.asked) == 1
+    project.run("pilot", environment={"SERVED_KEY": KEY})
+    files = [path for path in project.folder.rglob("*") if path.is_file()]
+    assert len(files) > 10
+    assert not [path for path in files if KEY.encode() in path.read_bytes()]
+    said = capfd.readouterr()
+    assert KEY not in said.out + said.err + str(caught.value)
+
+
+def test_a_key_that_is_not_set_is_told_before_the_run(
+    project: SmallProject, chat: ChatServer
+) -> None:
+    describe(project, chat, api_key_env="SERVED_KEY")
+    with pytest.raises(InputError, match="the environment variable SERVED_KEY is not set"):
+        project.run("pilot")
+    assert chat.looks == 0
+
+
+def test_a_server_that_is_not_there_is_told_before_the_run(
+    project: SmallProject, chat: ChatServer
+) -> None:
+    describe(project, chat, base_url={"url": "http://127.0.0.1:1/v1"})
+    with pytest.raises(InputError, match=r"nobody answers at http://127\.0\.0\.1:1"):
+        project.run("pilot")
+
+
+def test_a_killed_run_loses_at_most_what_was_under_way(
+    project: SmallProject, chat: ChatServer
+) -> None:
+    chat.delay = 0.3
+    run = subprocess.Popen(
+        [
+            *(sys.executable, "-c", "from tournament_assets.cli import main; main()"),
+            *("run", "--config", str(project.config_path), "--mode", "headline"),
+        ],
+        env=project.environment,
+        cwd=project.folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while len(chat.asked) < 8:
+            assert run.poll() is None, "the run ended by itself"
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+    n_asked = len(chat.asked)
+    n_kept = len(kept(project))
+    assert n_asked - 3 <= n_kept < n_asked

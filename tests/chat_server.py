@@ -1,0 +1,157 @@
+"""A small server that speaks OpenAI's chat completions, and does wrong what it is told."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tournament_assets.loopback.dropping import DroppableProtocol, drop_connection
+from tournament_assets.loopback.running import ThreadedServer
+from tournament_assets.tournament.entrants import OpenAiApiEntrant, ServerAddress
+from tournament_assets.tournament.prompts import Prompt
+
+MODEL = "tiny"
+DROP = Response(b"never sent")
+"""Stands for a connection that is closed without an answer."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the server was asked once."""
+
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+    @property
+    def prompt(self) -> str:
+        return str(self.body["messages"][-1]["content"])
+
+
+class ChatServer:
+    """Answers every prompt by repeating it, unless it was told otherwise.
+
+    Attributes:
+        url: The base URL for a client.
+        asked: What it was asked to complete.
+        looks: How often its models were listed.
+        peak: The most requests that were under way at once.
+        delay: How long an answer takes.
+        key: The key it wants; None lets everybody in.
+        models: What it answers to a look at its models.
+    """
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew, at the same address."""
+        self.asked: list[Asked] = []
+        self.looks = 0
+        self.peak = 0
+        self.delay = 0.0
+        self.key: str | None = None
+        self.models: Response = JSONResponse({"object": "list", "data": [{"id": MODEL}]})
+        self._under_way = 0
+        self._faults: dict[str, list[Response]] = {}
+
+    def fail(self, prompt: str, *answers: Response, times: int = 1) -> None:
+        """Give these answers first to every prompt that holds a text; '' is in all of them."""
+        self._faults[prompt] = [*answers] * times
+
+    async def list_models(self, request: Request) -> Response:
+        self.looks += 1
+        return await self._deliver(request, self._refuse(request) or self.models)
+
+    async def complete(self, request: Request) -> Response:
+        body = json.loads(await request.body())
+        asked = Asked(dict(request.headers), body)
+        self.asked.append(asked)
+        self._under_way += 1
+        self.peak = max(self.peak, self._under_way)
+        try:
+            await asyncio.sleep(self.delay)
+        finally:
+            self._under_way -= 1
+        answer = self._refuse(request) or self._take_fault(asked.prompt)
+        usual = JSONResponse(completion(f"Answer to: {asked.prompt}"))
+        return await self._deliver(request, answer or usual)
+
+    async def _deliver(self, request: Request, answer: Response) -> Response:
+        if answer is DROP:
+            await drop_connection(request.scope, request.receive)
+        return answer
+
+    def _refuse(self, request: Request) -> Response | None:
+        given = request.headers.get("authorization")
+        if self.key is None or given == f"Bearer {self.key}":
+            return None
+        return refusal(401, f"the key in {given!r} is wrong")
+
+    def _take_fault(self, prompt: str) -> Response | None:
+        for text, answers in self._faults.items():
+            if text in prompt and answers:
+                return answers.pop(0)
+        return None
+
+
+@contextmanager
+def chat_server() -> Iterator[ChatServer]:
+    """Serve while it is entered."""
+    chat = ChatServer()
+    app = Starlette(
+        routes=[
+            Route("/v1/models", chat.list_models),
+            Route("/v1/chat/completions", chat.complete, methods=["POST"]),
+        ]
+    )
+    with ThreadedServer(app, http=DroppableProtocol) as server:
+        chat.url = f"{server.url}/v1"
+        yield chat
+
+
+def completion(text: str | None, finish_reason: str = "stop", **message: Any) -> dict[str, Any]:
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "model": f"{MODEL}-as-served",
+        "system_fingerprint": "fp_1",
+        "choices": [
+            {
+                "index": 0,
+                "finish_reason": finish_reason,
+                "message": {"role": "assistant", "content": text, **message},
+            }
+        ],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12},
+    }
+
+
+def refusal(status: int, message: str = "no", *, code: str = "", **headers: str) -> Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    error = {"message": message, "type": "some_error", "code": code}
+    return JSONResponse({"error": error}, status_code=status, headers=named)
+
+
+def api_entrant(url: str = "http://127.0.0.1:1/v1", **changes: Any) -> OpenAiApiEntrant:
+    return OpenAiApiEntrant(
+        **{
+            "entrant_id": "served",
+            "loader": "openai_api",
+            "base_url": ServerAddress(url=url),
+            "model": MODEL,
+            "max_new_tokens": 64,
+            **changes,
+        }
+    )
+
+
+def prompts_named(*names: str) -> list[Prompt]:
+    return [Prompt(prompt_id=name, text=f"What is {name}?", source="test") for name in names]

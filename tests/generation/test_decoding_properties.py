@@ -1,0 +1,116 @@
+"""Random small models under random settings, against the slow decoder."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tournament_assets.generation.decoding_settings import DecodingMode
+from tournament_assets.generation.encoded_prompts import EncodedPrompt
+from tournament_assets.generation.threads import decoding_threads
+
+from .hydra_builders import (
+    answer,
+    build_adapters,
+    build_model,
+    poe_settings,
+    put_heads_on,
+    solo_settings,
+)
+from .reference_decoder import decode_slowly, merge_heads, speak_slowly
+
+VOCABULARY = 13
+TOKENS = st.integers(0, VOCABULARY - 1)
+PROMPTS = st.lists(
+    st.builds(
+        EncodedPrompt,
+        ids=st.lists(TOKENS, min_size=1, max_size=6).map(tuple),
+        seed=st.integers(0, 2**32 - 1),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    model_seed=st.integers(0, 10**6),
+    n_heads=st.integers(1, 9),
+    heads_depth=st.integers(1, 3),
+    gamma=st.integers(1, 5),
+    beta=st.sampled_from([1.0, 0.125, 0.4]),
+    temperature=st.sampled_from([None, 0.98, 0.3]),
+    max_new_tokens=st.integers(1, 6),
+    eos_ids=st.sets(TOKENS, max_size=3).map(tuple),
+    n_ghosts=st.integers(0, 2),
+    n_dummies=st.integers(0, 2),
+    prompts=PROMPTS,
+)
+def test_any_batch_of_any_model_is_decoded_as_slowly_one_by_one(
+    model_seed: int,
+    n_heads: int,
+    heads_depth: int,
+    gamma: int,
+    beta: float,
+    temperature: float | None,
+    max_new_tokens: int,
+    eos_ids: tuple[int, ...],
+    n_ghosts: int,
+    n_dummies: int,
+    prompts: list[EncodedPrompt],
+) -> None:
+    model = build_model(
+        n_layers=3, hidden_size=8, vocab_size=VOCABULARY + n_ghosts, seed=model_seed
+    )
+    adapters = build_adapters(model, n_heads=n_heads, heads_depth=heads_depth)
+    hydra = put_heads_on(model, adapters, n_tokens=VOCABULARY)
+    if n_heads > 1:
+        chosen = poe_settings(
+            max_new_tokens=max_new_tokens,
+            temperature=temperature,
+            beta=beta,
+            gamma=gamma,
+            eos_ids=eos_ids,
+        )
+    else:
+        chosen = solo_settings(
+            DecodingMode.BYPASS_JURY,
+            max_new_tokens=max_new_tokens,
+            temperature=temperature,
+            eos_ids=eos_ids,
+        )
+    with decoding_threads(1), torch.inference_mode():
+        heads = merge_heads(model, adapters)
+        responses = answer(hydra, prompts, chosen, n_rows=len(prompts) + n_dummies, prompt_length=6)
+        assert len(responses) == len(prompts)
+        for response, prompt in zip(responses, prompts, strict=True):
+            if n_heads == 1:
+                tokens = speak_slowly(
+                    heads[0],
+                    prompt,
+                    n_tokens=VOCABULARY,
+                    max_new_tokens=max_new_tokens,
+                    temperature=temperature,
+                )
+                end = next((n for n, token in enumerate(tokens) if token in eos_ids), None)
+                assert list(response.token_ids) == tokens[: None if end is None else end + 1]
+                continue
+            slow = decode_slowly(
+                heads,
+                prompt,
+                n_tokens=VOCABULARY,
+                max_new_tokens=max_new_tokens,
+                temperature=temperature,
+                beta=beta,
+                eos_ids=eos_ids,
+            )
+            assert response.verified is not None
+            assert response.head == slow.head
+            assert list(response.token_ids) == slow.tokens
+            assert [token.resampled for token in response.verified] == slow.resampled
+            assert [token.draft for token in response.verified] == slow.drafts
+            assert [token.entropy for token in response.verified] == pytest.approx(
+                slow.entropies, abs=1e-3
+            )
+            stopped = slow.tokens[-1] in eos_ids
+            assert response.finish_reason == ("stop" if stopped else "length")

@@ -1,0 +1,265 @@
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tournament_assets.generation.head_shapes import HeadShape
+from tournament_assets.generation.shards import check_adapters, read_shards
+from tournament_assets.generation.weights import LFS_PREFIX
+from tournament_assets.tournament.errors import InputError
+
+from .hydra_builders import SCALE, build_shards, state_dict_of, write_shard
+
+SHAPE = HeadShape(hidden_size=6, intermediate_size=10, heads_depth=3)
+RANK = 2
+KEY = "base_model.model.blocks.1.feed_forward.w2.lora_A.default.weight"
+Change = Callable[[dict[str, Tensor]], object]
+
+
+def problems_of(*paths: Path) -> tuple[str, ...]:
+    with pytest.raises(InputError) as raised:
+        read_shards(paths, shape=SHAPE, rank=RANK, scale=SCALE)
+    return raised.value.problems
+
+
+def problems_after(change: Change, tmp_path: Path) -> tuple[str, ...]:
+    state = state_dict_of(SHAPE, rank=RANK)
+    change(state)
+    path = write_shard(state, tmp_path / "head.pt")
+    problems = problems_of(path)
+    assert all(problem.startswith(f"LoRA shard {str(path)!r}: ") for problem in problems)
+    return tuple(problem.removeprefix(f"LoRA shard {str(path)!r}: ") for problem in problems)
+
+
+class Pickled:
+    """Runs a command when it is unpickled without care."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (os.system, (self.command,))
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+def test_shards_are_stacked_by_head_under_the_names_of_transformers(
+    tmp_path: Path, suffix: str
+) -> None:
+    states = [state_dict_of(SHAPE, rank=RANK, seed=seed) for seed in range(4)]
+    paths = [write_shard(state, tmp_path / f"head{n}{suffix}") for n, state in enumerate(states)]
+    shards = read_shards(paths, shape=SHAPE, rank=RANK, scale=SCALE)
+    assert (shards.n_heads, shards.rank, shards.scale) == (4, RANK, SCALE)
+    assert len(shards.layers) == 3
+    for layer, changes in enumerate(shards.layers):
+        for name, projection in {"w1": "gate_proj", "w2": "down_proj", "w3": "up_proj"}.items():
+            for head, state in enumerate(states):
+                prefix = f"base_model.model.blocks.{layer}.feed_forward.{name}.lora_"
+                a, b = state[f"{prefix}A.default.weight"], state[f"{prefix}B.default.weight"]
+                assert torch.equal(changes[projection].a[head], a)
+                assert torch.equal(changes[projection].b[head], b)
+
+
+def test_a_shard_of_three_layers_has_eighteen_tensors() -> None:
+    assert len(state_dict_of(SHAPE, rank=RANK)) == 18
+
+
+def test_shards_in_half_precision_are_read_as_float32(tmp_path: Path) -> None:
+    state = {key: value.bfloat16() for key, value in state_dict_of(SHAPE, rank=RANK).items()}
+    path = write_shard(state, tmp_path / "head.safetensors")
+    shards = read_shards([path], shape=SHAPE, rank=RANK, scale=SCALE)
+    assert shards.layers[1]["down_proj"].a.dtype == torch.float32
+    assert torch.equal(shards.layers[1]["down_proj"].a[0], state[KEY].float())
+
+
+def test_trained_parameters_are_read_as_plain_tensors(tmp_path: Path) -> None:
+    state: dict[str, Tensor] = {
+        key: torch.nn.Parameter(value) for key, value in state_dict_of(SHAPE, rank=RANK).items()
+    }
+    path = write_shard(state, tmp_path / "head.pt")
+    shards = read_shards([path], shape=SHAPE, rank=RANK, scale=SCALE)
+    assert not shards.layers[0]["gate_proj"].a.requires_grad
+
+
+def test_no_shard_is_a_problem() -> None:
+    assert problems_of() == ("there is no LoRA shard; expected one file per head; name them",)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    (problem,) = problems_of(tmp_path / "head.pt")
+    assert "head.pt' is no file; expected one; download it or correct the path" in problem
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors", ".bin"])
+def test_a_git_lfs_pointer_is_recognised_before_anything_else(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"head{suffix}"
+    path.write_bytes(LFS_PREFIX + b"/spec/v1\noid sha256:00\nsize 1\n")
+    (problem,) = problems_of(path)
+    assert "is a Git-LFS pointer; expected the content itself; run 'git lfs pull'" in problem
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "head.bin").write_bytes(b"weights")
+    (problem,) = problems_of(tmp_path / "head.bin")
+    assert "ends in '.bin'; expected '.safetensors' or '.pt'" in problem
+
+
+def test_pickled_code_is_refused_and_does_not_run(tmp_path: Path) -> None:
+    state: dict[str, Any] = {**state_dict_of(SHAPE, rank=RANK)}
+    state["extra"] = Pickled(f"touch {tmp_path / 'ran'}")
+    torch.save(state, tmp_path / "zipped.pt")
+    (tmp_path / "bare.pt").write_bytes(pickle.dumps(state, protocol=2))
+    zipped, bare = problems_of(tmp_path / "zipped.pt", tmp_path / "bare.pt")
+    assert "holds pickled objects that are no tensors, posix.system among them" in zipped
+    assert "expected a state dict of tensors alone; save the adapter's tensors as safe" in zipped
+    assert "holds pickled objects that are no tensors" in bare
+    assert "weights_only" not in zipped + bare
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_pickled_model_is_refused_although_torch_made_it(tmp_path: Path) -> None:
+    torch.save(torch.nn.Linear(2, 2), tmp_path / "head.pt")
+    (problem,) = problems_of(tmp_path / "head.pt")
+    assert "torch.nn.modules.linear.Linear among them" in problem
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04 broken"])
+def test_a_damaged_pickle_is_a_problem(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "head.pt").write_bytes(content)
+    (problem,) = problems_of(tmp_path / "head.pt")
+    assert "cannot be read" in problem
+    assert "expected a state dict written by torch.save; download it again" in problem
+
+
+def test_a_damaged_safetensors_file_is_a_problem(tmp_path: Path) -> None:
+    path = write_shard(state_dict_of(SHAPE, rank=RANK), tmp_path / "head.safetensors")
+    path.write_bytes(path.read_bytes()[:-8])
+    (problem,) = problems_of(path)
+    assert "cannot be read" in problem
+    assert "expected a safetensors file; download it again" in problem
+
+
+def test_a_file_that_holds_no_state_dict_is_a_problem(tmp_path: Path) -> None:
+    torch.save([torch.zeros(2)], tmp_path / "head.pt")
+    (problem,) = problems_of(tmp_path / "head.pt")
+    assert "holds a list; expected a state dict of tensors" in problem
+
+
+def test_keys_with_another_prefix_are_refused_rather_than_ignored(tmp_path: Path) -> None:
+    def rename(state: dict[str, Tensor]) -> None:
+        for key in list(state):
+            state[key.removeprefix("base_model.")] = state.pop(key)
+
+    missing, extra = problems_after(rename, tmp_path)
+    assert missing.startswith("lacks 18 of 18 tensors, 'base_model.model.blocks.0.feed_forward.w1")
+    assert extra.startswith("holds 18 keys that mean nothing here, 'model.blocks.0.feed_forward.")
+    assert "expected keys like 'base_model.model.blocks.0." in extra
+
+
+def test_a_missing_tensor_is_a_problem(tmp_path: Path) -> None:
+    (problem,) = problems_after(lambda state: state.pop(KEY), tmp_path)
+    assert problem.startswith(f"lacks 1 of 18 tensors, {KEY!r}; expected all of them")
+
+
+def test_an_unexpected_tensor_is_a_problem(tmp_path: Path) -> None:
+    attention = KEY.replace("feed_forward.w2", "attention.q_proj")
+    (problem,) = problems_after(lambda s: s.update({attention: torch.zeros(2, 6)}), tmp_path)
+    assert problem.startswith(f"holds 1 keys that mean nothing here, {attention!r}; expected keys")
+
+
+def test_a_shard_of_a_head_of_another_depth_is_refused(tmp_path: Path) -> None:
+    deeper = HeadShape(hidden_size=6, intermediate_size=10, heads_depth=4)
+    (problem,) = problems_of(write_shard(state_dict_of(deeper, rank=RANK), tmp_path / "head.pt"))
+    assert "holds 6 keys that mean nothing here" in problem
+
+
+def test_a_tensor_of_a_wrong_shape_is_a_problem(tmp_path: Path) -> None:
+    wrong = torch.zeros(RANK, 6)
+    (problem,) = problems_after(lambda state: state.update({KEY: wrong}), tmp_path)
+    assert problem.startswith(
+        f"{KEY!r} has shape (2, 6); expected (2, 10); use an adapter that was"
+    )
+    (flat,) = problems_after(lambda state: state.update({KEY: torch.zeros(2)}), tmp_path)
+    assert "has shape (2,); expected (2, 10)" in flat
+
+
+def test_an_adapter_of_another_rank_is_one_problem(tmp_path: Path) -> None:
+    path = write_shard(state_dict_of(SHAPE, rank=5), tmp_path / "head.pt")
+    (problem,) = problems_of(path)
+    assert problem.endswith(
+        "its rank is 5; expected 2; correct the rank or use the adapter that was trained with it"
+    )
+
+
+def test_tensors_of_different_ranks_are_refused(tmp_path: Path) -> None:
+    (problem,) = problems_after(lambda s: s.update({KEY: torch.zeros(3, 10)}), tmp_path)
+    assert problem.startswith("its rank is 2 and 3; expected 2")
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("inf"), float("-inf")])
+def test_values_that_are_no_numbers_are_a_problem(tmp_path: Path, broken: float) -> None:
+    def spoil(state: dict[str, Tensor]) -> None:
+        state[KEY][1, 2] = broken
+
+    (problem,) = problems_after(spoil, tmp_path)
+    assert problem.startswith(f"{KEY!r} holds NaN or infinity; expected numbers; its training")
+
+
+def test_values_that_are_too_large_for_float32_are_a_problem(tmp_path: Path) -> None:
+    def enlarge(state: dict[str, Tensor]) -> None:
+        state[KEY] = state[KEY].double() * 1e60
+
+    (problem,) = problems_after(enlarge, tmp_path)
+    assert "holds NaN or infinity" in problem
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (torch.zeros(2, 10, dtype=torch.int64), "a torch.strided tensor of torch.int64 on cpu"),
+        (torch.zeros(2, 10, device="meta"), "a torch.strided tensor of torch.float32 on meta"),
+        (torch.zeros(2, 10).to_sparse(), "a torch.sparse_coo tensor of torch.float32 on cpu"),
+        ("weights", "a str"),
+    ],
+)
+def test_what_is_no_tensor_of_numbers_is_a_problem(tmp_path: Path, value: Any, found: str) -> None:
+    (problem,) = problems_after(lambda state: state.update({KEY: value}), tmp_path)
+    assert problem == (
+        f"{KEY!r} is {found}; expected floating-point numbers; save the adapter again"
+    )
+
+
+def test_all_problems_of_all_files_are_listed_together(tmp_path: Path) -> None:
+    first, second = (state_dict_of(SHAPE, rank=RANK, seed=seed) for seed in range(2))
+    first[KEY][0, 0] = float("nan")
+    first["other"] = torch.zeros(1)
+    del second[KEY]
+    problems = problems_of(
+        write_shard(first, tmp_path / "first.pt"),
+        tmp_path / "absent.pt",
+        write_shard(state_dict_of(SHAPE, rank=RANK), tmp_path / "good.pt"),
+        write_shard(second, tmp_path / "second.safetensors"),
+    )
+    assert len(problems) == 4
+    assert [next(n for n in ("first", "absent", "second") if n in p) for p in problems] == [
+        "first",
+        "first",
+        "absent",
+        "second",
+    ]
+
+
+def test_adapters_of_different_heads_do_not_go_together() -> None:
+    security = build_shards(SHAPE, n_heads=9, rank=2)
+    other = HeadShape(hidden_size=6, intermediate_size=10, heads_depth=1)
+    robustness = build_shards(other, n_heads=8, rank=3)
+    check_adapters(SHAPE, [security, security])
+    with pytest.raises(InputError) as raised:
+        check_adapters(SHAPE, [security, robustness])
+    assert len(raised.value.problems) == 2
+    assert "heads_depth=1" in raised.value.problems[0]
+    assert "the adapters have 9 and 8 shards; expected equally many" in raised.value.problems[1]

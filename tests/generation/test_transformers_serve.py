@@ -1,0 +1,117 @@
+"""The bundled checkpoint behind the server that transformers brings along."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.chat_server import api_entrant
+from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.adapters.openai import OpenAiServer
+from tournament_assets.adapters.openai_access import read_access
+from tournament_assets.generation.responding import generate_responses
+from tournament_assets.resources.api_generator import complete_by_server, server_problems
+from tournament_assets.resources.generator import CompletedResponses
+from tournament_assets.tournament.errors import GenerationError
+from tournament_assets.tournament.prompts import Prompt
+
+from .builders import TINY, Settle, describe
+
+pytestmark = pytest.mark.slow
+_START_SECONDS = 120
+MAX_NEW_TOKENS = 48
+
+
+@contextmanager
+def transformers_serve(folder: Path, home: Path) -> Iterator[str]:
+    """Serve a folder of weights, and nothing else, on a free port while it is entered."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    said = (home / "serve.log").open("w+")
+    server = subprocess.Popen(
+        [
+            *(Path(sys.executable).with_name("transformers"), "serve", folder),
+            *("--host", "127.0.0.1", "--port", str(port), "--device", "cpu"),
+        ],
+        # One thread: for a model of this size more of them only wait for each other.
+        env={**os.environ, "HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
+        stdout=said,
+        stderr=subprocess.STDOUT,
+    )
+    try:
+        deadline = time.monotonic() + _START_SECONDS
+        while True:
+            try:
+                httpx2.get(f"http://127.0.0.1:{port}/health", trust_env=False)
+            except httpx2.TransportError:
+                said.seek(0)
+                assert server.poll() is None, said.read()
+                assert time.monotonic() < deadline, said.read()
+                time.sleep(0.1)
+            else:
+                break
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        server.kill()
+        server.wait()
+        said.close()
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with transformers_serve(TINY, tmp_path_factory.mktemp("serving")) as running:
+        yield running
+
+
+def complete(url: str, prompts: list[Prompt], *, model: str = str(TINY)) -> CompletedResponses:
+    entrant = api_entrant(url, model=model, max_new_tokens=MAX_NEW_TOKENS, max_concurrency=2)
+    with closing(Ledger("sqlite://")) as ledger:
+        return complete_by_server(
+            entrant, environment={}, prompts=prompts, ledger=ledger, log=lambda line: None
+        )
+
+
+def test_a_served_model_says_what_it_says_in_this_process(
+    url: str, bank: list[Prompt], settle: Settle
+) -> None:
+    some = bank[::8]
+    local = {
+        response.prompt_id: response
+        for batch in generate_responses(
+            settle(describe(max_new_tokens=MAX_NEW_TOKENS)), some, batch_size=8
+        )
+        for response in batch
+    }
+    completed = complete(url, some)
+    served = {response.prompt_id: response for response in completed.responses}
+    assert completed.reasons == {}
+    assert list(served) == [prompt.prompt_id for prompt in some]
+    assert completed.generated == len(some)
+    same = [name for name in local if served[name].text == local[name].text]
+    assert len(same) >= 0.9 * len(some)
+    for name in same:
+        assert served[name].finish_reason == local[name].finish_reason
+        assert served[name].prompt_tokens == local[name].prompt_tokens
+        assert served[name].response_tokens == local[name].response_tokens
+
+
+def test_a_server_that_cannot_list_its_models_is_no_problem(url: str) -> None:
+    entrant = api_entrant(url, model=str(TINY))
+    assert not server_problems(entrant, environment={})
+    with closing(OpenAiServer(entrant, read_access(entrant, {}))) as server:
+        assert "does not list its models" in server.look_around()
+
+
+def test_another_model_than_the_served_one_is_refused_in_its_words(
+    url: str, bank: list[Prompt]
+) -> None:
+    with pytest.raises(GenerationError, match=r"Server is pinned to .* requested 'other'"):
+        complete(url, bank[:3], model="other")

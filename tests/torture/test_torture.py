@@ -1,0 +1,98 @@
+"""A short torture; `make torture` kills at every boundary, and for many minutes."""
+
+import pytest
+
+from tests.postgresql import PostgresServer
+from tests.torture.databases import Databases
+from tests.torture.forking import Nursery
+from tests.torture.planning import SHORT
+from tests.torture.torturing import Report, torture
+from tests.torture.trials import Kill, Trial, measure, run_trial
+
+WRITES = (
+    "acquire_lease",
+    "record_intent",
+    "record_created",
+    "record_rows",
+    "record_failures",
+    "record_closed",
+    "release_lease",
+)
+CALLS = ("check_model", "create_batch", "get_batch", "iterate_results", "ask_directly")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return torture(SHORT, seed="0", jobs=2)
+
+
+def test_wherever_a_process_is_killed_the_next_one_loses_no_verdict_and_pays_for_none_twice(
+    report: Report,
+) -> None:
+    assert report.wrong == []
+    totals = report.totals
+    assert totals["kills"] >= 40
+    assert totals["verdicts_lost"] == 0
+    assert totals["batches_twice"] == 0
+    assert totals["requests_twice"] == 0
+
+
+def test_a_process_dies_before_and_after_every_call_and_within_every_write(report: Report) -> None:
+    places = {place for part, place in report.rows if part.startswith("boundaries")}
+    for name in WRITES:
+        assert f"before {name}" in places
+        assert f"before a commit of {name}" in places
+        assert f"after {name}" in places
+    for name in CALLS:
+        assert {f"before {name}", f"after {name}"} <= places
+    assert "after a row of iterate_results" in places
+
+
+def test_a_batch_whose_sender_was_killed_is_found_again(report: Report) -> None:
+    assert report.totals["adopted"] >= 2
+
+
+def test_a_process_is_killed_at_random_times_and_so_is_the_one_after_it(report: Report) -> None:
+    assert sum(len(outcome.deaths) for outcome in report.of("random times")) >= 3
+    assert max(len(outcome.deaths) for outcome in report.of("two kills")) == 2
+
+
+def test_a_judge_that_is_killed_and_comes_back_is_asked_nothing_twice(report: Report) -> None:
+    assert len(report.of("judge killed")) == SHORT.judge_kills
+    assert not any(outcome.is_wrong for outcome in report.of("judge killed"))
+
+
+def test_a_run_that_is_killed_while_it_judges_leaves_the_next_one_to_end_as_if_nothing_had_been(
+    report: Report,
+) -> None:
+    (outcome,) = report.of("runs, kill -9")
+    assert outcome.deaths == ("while judging",)
+    assert not outcome.is_wrong
+
+
+def test_the_same_holds_on_postgresql(postgresql: PostgresServer, nursery: Nursery) -> None:
+    scenario = "a little of all, PostgreSQL"
+    with Databases(postgresql) as databases:
+        boundaries = measure(scenario, nursery, databases=databases).boundaries
+        kills = tuple(
+            Kill(1 + boundaries.index(name))
+            for name in ("before record_created", "before a commit of record_rows")
+        )
+        outcome = run_trial(Trial("", scenario, kills), nursery, databases=databases)
+    assert outcome.deaths[0] == "before record_created"
+    assert len(outcome.deaths) == 2
+    assert not outcome.is_wrong, outcome
+
+
+def test_a_batch_that_the_list_hides_for_longer_than_is_waited_for_is_paid_for_twice_and_seen(
+    nursery: Nursery,
+) -> None:
+    scenario = "hidden batches"
+    with Databases() as databases:
+        boundaries = measure(scenario, nursery, databases=databases).boundaries
+        kill = Kill(1 + boundaries.index("before record_created"))
+        outcome = run_trial(Trial("", scenario, (kill,)), nursery, databases=databases)
+    assert outcome.is_wrong
+    assert (outcome.batches_twice, outcome.requests_twice, outcome.verdicts_lost) == (1, 1, 0)

@@ -1,0 +1,95 @@
+"""What a failure of a chat server means for what is done next, and how people are told.
+
+Servers that speak the protocol agree on little beyond the status: what they say is shown, and only
+the status decides.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tournament_assets.tournament.errors import ServerFailure
+
+_MESSAGE_LENGTH = 300
+_NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+_FATAL = frozenset({401, 402, 403, 404, 405, 410})
+_PASSING = frozenset({408, 409, 425, 429})
+_ADVICE = {
+    401: "; the key was refused: check the environment variable that api_key_env names",
+    402: "; the account cannot pay: check its credit",
+    403: "; the key was refused for this: check the environment variable that api_key_env names",
+    404: "; there is no such model or address: check model, and base_url, which mostly ends in /v1",
+    405: "; this is no chat server: check base_url, which mostly ends in /v1",
+}
+
+
+def classify_failure(error: Exception) -> ServerFailure:
+    """Say what a failure of the SDK, or of the HTTP library under it, means."""
+    import httpx2
+
+    status = getattr(error, "status_code", None)
+    if status is None:
+        causes = (error, error.__cause__)
+        if any(isinstance(each, (httpx2.ConnectError, httpx2.ConnectTimeout)) for each in causes):
+            return ServerFailure.UNREACHABLE
+        return ServerFailure.PASSING
+    if status in _FATAL or 300 <= status < 400:
+        return ServerFailure.FATAL
+    if status == 429 and _is_out_of_credit(error):
+        return ServerFailure.FATAL
+    if status in _PASSING or status >= 500:
+        return ServerFailure.PASSING
+    return ServerFailure.REFUSED
+
+
+def describe_failure(error: Exception, origin: str, *, hide: Callable[[str], str]) -> str:
+    """Say what went wrong and what to do.
+
+    Args:
+        error: What the SDK, or the HTTP library under it, raised.
+        origin: The server's address.
+        hide: Takes the key out of a text, should the server repeat it.
+    """
+    status = getattr(error, "status_code", None)
+    if status is None:
+        if classify_failure(error) is ServerFailure.UNREACHABLE:
+            return (
+                f"nobody answers at {origin}; start the server or correct base_url, and run again"
+            )
+        return f"no complete answer from {origin} ({type(error).__name__})"
+    answer = f"{origin} answered {status}: {shorten(hide(_said(error)))}"
+    if 300 <= status < 400:
+        return f"{answer}; it is elsewhere: give its final address as base_url"
+    if status == 429 and _is_out_of_credit(error):
+        return f"{answer}; the account has no credit left: raise it, and run again"
+    return answer + _ADVICE.get(status, "")
+
+
+def read_retry_after(error: Exception) -> float | None:
+    """Return for how many seconds the server asks to wait; None if it does not say in seconds."""
+    response: Any = getattr(error, "response", None)
+    if response is None:
+        return None
+    try:
+        seconds = float(response.headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    return seconds if seconds >= 0 else None
+
+
+def shorten(text: str) -> str:
+    """Put a server's words on one line of bearable length."""
+    return " ".join(text.split())[:_MESSAGE_LENGTH]
+
+
+def _said(error: Exception) -> str:
+    """Return a server's explanation: OpenAI has `message`, FastAPI `detail`, others plain text."""
+    body = getattr(error, "body", None)
+    if isinstance(body, Mapping):
+        return str(body.get("message") or body.get("detail") or body.get("error") or dict(body))
+    return str(body or "without a word")
+
+
+def _is_out_of_credit(error: Exception) -> bool:
+    body = getattr(error, "body", None)
+    words = (body.get("code"), body.get("type")) if isinstance(body, Mapping) else ()
+    return any(word in _NO_CREDIT for word in words if isinstance(word, str))
