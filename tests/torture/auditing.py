@@ -92,13 +92,15 @@ def find_unkept_rows(ledger_url: str, rows_read: Mapping[str, int]) -> list[str]
     """
     if not rows_read:
         return []
+    begun = {nonce for (nonce,) in select(ledger_url, "SELECT nonce FROM judge_batches")}
     written = {row for query in _WRITTEN_ROWS for row in select(ledger_url, query)}
     n_written = Counter(nonce for nonce, _ in written)
     return [
         f"{n_read} rows of {nonce} were read and {n_written[nonce]} written down"
         for nonce, n_read in rows_read.items()
-        # The part of the stream that was being read may be lost; it is read again.
-        if n_written[nonce] < (n_read - 1) // CHUNK_ROWS * CHUNK_ROWS
+        # Somebody else's rows are read to see whose they are. Of our own, the part of the stream
+        # that was being read may be lost; it is read again.
+        if nonce in begun and n_written[nonce] < (n_read - 1) // CHUNK_ROWS * CHUNK_ROWS
     ]
 
 

@@ -103,7 +103,7 @@ def kill_judge_of_run(
         if status and "the work failed" not in project.said:
             problems.append(f"exit code {status}: {project.said[-2000:]}")
         deaths = ("the run ended" if status else "the run went on",)
-        return _finish("judge killed", deaths, problems, project, reference)
+        return _finish("judge killed", deaths, problems, project, reference, is_cache_cold=True)
 
 
 def _finish(
@@ -112,9 +112,13 @@ def _finish(
     problems: list[str],
     project: RealProject,
     reference: GetReference,
+    *,
+    is_cache_cold: bool = False,
 ) -> Outcome:
     problems = [*problems, *project.finish()]
-    lost, in_vain, twice, differences = project.compare(reference())
+    # A judge that began anew has forgotten its prompt cache: the same replies cost something else.
+    may_differ = ("judge_replies", "report") if is_cache_cold else ()
+    lost, in_vain, twice, differences = project.compare(reference(), may_differ=may_differ)
     return Outcome(
         part=part,
         deaths=deaths,

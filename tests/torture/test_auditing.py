@@ -152,5 +152,5 @@ def test_only_what_was_under_way_at_a_kill_may_be_paid_for_twice(
     report.add(outcome)
     said = describe(report, seconds=1)
     assert ("WRONG" in said) is is_wrong
-    assert "     1  after a row of iterate_results" in said
+    assert "  after a row of iterate_results " in said
     assert "1 kills in 1 trials" in said

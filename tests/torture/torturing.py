@@ -50,6 +50,14 @@ class Report:
         """The trials in which something was lost or paid twice that need not be."""
         return [outcome for outcome in self.outcomes if outcome.is_wrong]
 
+    @property
+    def most_at_once(self) -> float:
+        """The most direct replies that were paid for twice, for a kill."""
+        return max(
+            (each.direct_twice / len(each.deaths) for each in self.outcomes if each.deaths),
+            default=0.0,
+        )
+
     def of(self, part: str) -> list[Outcome]:
         """The outcomes of the parts whose name begins in a certain way."""
         return [outcome for outcome in self.outcomes if outcome.part.startswith(part)]
