@@ -137,11 +137,16 @@ def plan_run_tasks(sizes: Sizes, reference: Callable[[], Reference], *, rng: Ran
 
 
 def _pick_boundaries(names: Sequence[str], every: bool, rng: Random) -> list[int]:
-    """Return the numbers of all boundaries, or of one of each kind; the first is 1."""
+    """Return the numbers of all boundaries, or of one of each kind; the first is 1.
+
+    Of each kind, those before a call are left out: nothing happens after the one before it.
+    """
     if every:
         return list(range(1, len(names) + 1))
     by_kind: dict[str, list[int]] = {}
     for number, name in enumerate(names, start=1):
+        if name.startswith("before ") and not name.startswith("before a commit "):
+            continue
         # The rows of one part are alike.
         kind = re.sub(r"row (\d+)", lambda row: f"part {(int(row[1]) - 1) // CHUNK_ROWS}", name)
         by_kind.setdefault(kind, []).append(number)

@@ -85,7 +85,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A process that nobody kills.
+    """What a process does that nobody kills.
 
     Attributes:
         boundaries: The boundaries that it passes.
@@ -97,7 +97,13 @@ class Measure:
 
 
 def measure(scenario: str, nursery: Nursery, *, databases: Databases) -> Measure:
-    """Let a process come to its end, and check that nothing is wrong even then."""
+    """Let two processes come to their end, and check that nothing is wrong even then."""
+    first, second = (_measure_once(scenario, nursery, databases) for _ in range(2))
+    # A machine that was busy once need not be so when somebody is to be killed.
+    return Measure(first.boundaries, min(first.seconds, second.seconds))
+
+
+def _measure_once(scenario: str, nursery: Nursery, databases: Databases) -> Measure:
     with _bench(scenario, nursery, databases) as bench:
         ended = bench.live(Kill())
         assert ended.status == 0, bench.trouble()
