@@ -14,7 +14,8 @@ from starlette.routing import Route
 
 from tournament_assets.loopback.dropping import DroppableProtocol, drop_connection
 from tournament_assets.loopback.running import ThreadedServer
-from tournament_assets.tournament.entrants import OpenAiApiEntrant, ServerAddress
+from tournament_assets.tournament.api_entrants import OpenAiApiEntrant
+from tournament_assets.tournament.places import ServerAddress
 from tournament_assets.tournament.prompts import Prompt
 
 MODEL = "tiny"

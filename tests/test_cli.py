@@ -47,6 +47,9 @@ def test_a_tournament_without_weights_says_what_to_get_and_which_variables_to_se
     assert code == 2
     assert "OLMO2_7B_INSTRUCT is not set" in output
     assert "allenai/OLMo-2-1124-7B-Instruct" in output
+    for variable in ("HYDRA_SECURITY", "HYDRA_ROBUSTNESS"):
+        assert output.count(f"{variable} is not set") == 1
+    assert "get shard_0_lora.pt to shard_8_lora.pt from" in output
     assert "ANTHROPIC_API_KEY is not set" in output
 
 
@@ -136,11 +139,11 @@ def test_an_estimate_needs_neither_weights_nor_key_and_names_the_price(tmp_path:
     code, output = run("estimate", "--config", str(config), "--mode", "headline")
     assert code == 0
     assert "Judging by claude-opus-5-5" in output
-    # 93 prompts with a gold answer, 143 in all; 3 pairs a prompt; 2 presentations a pair.
-    assert re.search(r"factuality +558 +0 +558", output)
-    assert re.search(r"calibration +858 +0 +858", output)
+    # 93 prompts with a gold answer, 143 in all; 6 pairs a prompt; 2 presentations a pair.
+    assert re.search(r"factuality +1,116 +0 +1,116", output)
+    assert re.search(r"calibration +1,716 +0 +1,716", output)
     assert "without prompt caching" in output
-    assert "429 responses do not exist yet" in output
+    assert "572 responses do not exist yet" in output
     assert "caching pays from 51% cache hits" in output
 
 

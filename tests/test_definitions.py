@@ -67,7 +67,8 @@ def test_every_config_has_every_asset_of_the_graph(definitions: dg.Definitions) 
         "report",
         "run_artifacts",
     }
-    assert keys == {f"{tid}/{name}" for tid in ("demo", "tournament1") for name in names}
+    tournaments = ("ablation", "demo", "tournament1")
+    assert keys == {f"{tid}/{name}" for tid in tournaments for name in names}
 
 
 def test_every_asset_says_what_it_is_and_belongs_to_a_stage(definitions: dg.Definitions) -> None:

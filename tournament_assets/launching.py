@@ -21,6 +21,7 @@ from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.assets.preflight import refuse_bad_input
 from tournament_assets.definitions import build_definitions, build_plan, default_ledger_url
 from tournament_assets.judging.estimating import JudgingEstimate
+from tournament_assets.resources.generator import release_models
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import WorkError
 
@@ -148,6 +149,9 @@ def run_tournament(
                 leaderboard = result.asset_value(plan.key("leaderboard"))
             warnings.extend(_failed_checks(result))
             on_done(stage, label)
+            if "entrant_responses" not in stage.assets:
+                # The judge can take hours; nobody is to wait for the GPU meanwhile.
+                release_models()
     return RunSummary(
         leaderboard=leaderboard,
         directory=Path(str(metadata["run_artifacts"][-1]["directory"].value)),

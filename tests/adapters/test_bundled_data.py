@@ -10,6 +10,7 @@ import pytest
 from tournament_assets.adapters.config_files import ConfigFile, load_config
 from tournament_assets.adapters.project_files import Project, load_prompt_bank, load_rubrics
 from tournament_assets.judging.requests import build_system_message
+from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
 from tournament_assets.tournament.prompts import Prompt, draw_stratified
 
 ROOT = Path(__file__).parents[2]
@@ -86,8 +87,28 @@ def test_every_config_loads_and_its_pilot_can_be_drawn(path: Path, bank: list[Pr
     assert draw_stratified(bank, strata=config.pilot.strata, seed=config.pilot.pilot_seed)
 
 
-def test_the_configs_are_the_demo_and_the_real_one() -> None:
-    assert {"demo", "tournament1"} <= {path.stem for path in CONFIGS}
+def test_the_configs_are_the_demo_the_real_one_and_its_ablation() -> None:
+    assert {"ablation", "demo", "tournament1"} <= {path.stem for path in CONFIGS}
+
+
+def test_the_ablation_shares_its_responses_with_the_real_one() -> None:
+    by_name = {path.stem: load_config(path).config for path in CONFIGS}
+    prints = {
+        name: {entrant.fingerprint("weights") for entrant in by_name[name].entrants}
+        for name in ("ablation", "tournament1")
+    }
+    assert len(prints["ablation"] & prints["tournament1"]) == 2
+    sharpness = {
+        entrant.entrant_id: (entrant.temperature, entrant.beta)
+        for entrant in by_name["ablation"].entrants
+        if isinstance(entrant, CustomPoeEntrant)
+    }
+    assert sharpness == {
+        "one_head": (0.98, 1.0),
+        "one_head_t012": (0.12, 1.0),
+        "full_poe_beta_eighth": (0.98, 0.125),
+        "full_poe": (0.98, 1.0),
+    }
 
 
 def test_the_demo_asks_for_no_key_no_variable_and_no_network(demo: ConfigFile) -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from tournament_assets.adapters.config_files import ConfigFile, find_project, load_config
-from tournament_assets.tournament.entrants import OpenAiApiEntrant
+from tournament_assets.tournament.api_entrants import OpenAiApiEntrant
 from tournament_assets.tournament.errors import InputError
 
 GOOD = """\
@@ -139,12 +139,14 @@ def test_comments_and_layout_do_not_change_the_fingerprint(path: Path) -> None:
         (
             "    loader: recorded",
             "    loader: magic",
-            "15: entrants.0 has loader 'magic'; expected one of vanilla_hf, recorded, openai_api",
+            "15: entrants.0 has loader 'magic'; expected one of "
+            "vanilla_hf, custom_poe, recorded, openai_api",
         ),
         (
             "    loader: recorded\n",
             "",
-            "15: entrants.0 has loader None; expected one of vanilla_hf, recorded, openai_api",
+            "15: entrants.0 has loader None; expected one of "
+            "vanilla_hf, custom_poe, recorded, openai_api",
         ),
         ("  service: loopback\n", "", "11: judge.service is missing; add it"),
         (
@@ -293,3 +295,29 @@ def test_what_is_wrong_with_a_served_entrant_is_told_without_secrets(
     problems = problems_of(path, served(old, new))
     assert [each for each in problems if problem in each]
     assert "hidden" not in str(problems)
+
+
+HYDRA = """\
+  - entrant_id: poe
+    loader: custom_poe
+    weights: {env: BASE}
+    hydra:
+      n_head: 9
+      security:
+        folder: {environment: SHARDS}
+        rang: 8
+"""
+
+
+def test_a_misspelled_key_deep_inside_an_entrant_is_told_with_its_line(path: Path) -> None:
+    text = edited("ratings:\n", HYDRA + "ratings:\n")
+    first = text[: text.index("      n_head")].count("\n") + 1
+    problems = problems_of(path, text)
+    expected = [
+        (first, "unknown key 'entrants.3.hydra.n_head'", "did you mean 'n_heads'?"),
+        (first + 1, "entrants.3.hydra.security.rank is missing; add it", ""),
+        (first + 2, "unknown key 'entrants.3.hydra.security.folder.environment'", "builtin, env"),
+        (first + 3, "unknown key 'entrants.3.hydra.security.rang'", "did you mean 'rank'?"),
+    ]
+    for line, problem, hint in expected:
+        assert any(p.startswith(f"{line}: {problem}") and hint in p for p in problems), problems

@@ -16,9 +16,10 @@ from tournament_assets.adapters.project_files import (
     read_json_lines,
 )
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.entrants import GeneratedResponse, Location
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.places import Location
 from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.tournament.responses import GeneratedResponse
 
 PROMPTS = [Prompt(f"p{number}", "?", "recall", gold_answer="!") for number in (1, 2, 3)]
 ROW = {"prompt_id": "p1", "text": "Which?", "source": "recall", "gold_answer": "C"}
@@ -77,8 +78,8 @@ def test_a_variable_that_is_not_set_is_named_with_the_source(
     with pytest.raises(InputError) as caught:
         Project(tmp_path, environment).resolve(location, what="the weights of base")
     assert str(caught.value) == (
-        "the weights of base: the environment variable OLMO is not set; expected the path of "
-        "the weights of base; get allenai/OLMo-2 (hf download) and export OLMO=/its/path"
+        "the weights of base: the environment variable OLMO is not set; expected its path; "
+        "get allenai/OLMo-2 (hf download) and export OLMO=/its/path"
     )
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from tournament_assets.audits.coverage import EntrantCoverage, PairReading, measure_coverage
-from tournament_assets.tournament.entrants import GeneratedResponse
+from tournament_assets.tournament.responses import GeneratedResponse
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 CLEAR = (Verdict.A, Verdict.B)

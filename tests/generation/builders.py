@@ -5,7 +5,8 @@ from pathlib import Path
 
 import tournament_assets
 from tournament_assets.generation.loading import LoadedEntrant
-from tournament_assets.tournament.entrants import Location, VanillaHfEntrant
+from tournament_assets.tournament.entrants import VanillaHfEntrant
+from tournament_assets.tournament.places import Location
 
 DATA = Path(tournament_assets.__file__).parent / "data"
 TINY = DATA / "tiny_olmo2"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tournament_assets.generation.entrant_files import EntrantFiles
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
 from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank
 
@@ -21,7 +22,7 @@ def _two_threads() -> None:
 
 @pytest.fixture(scope="session")
 def tiny() -> LoadedEntrant:
-    return build_entrant(describe(), weights=TINY, device="cpu")
+    return build_entrant(describe(), files=EntrantFiles(TINY), device="cpu")
 
 
 @pytest.fixture

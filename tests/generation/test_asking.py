@@ -12,9 +12,9 @@ from tournament_assets.generation.asking import (
     ask_server,
     seconds_to_wait,
 )
-from tournament_assets.tournament.entrants import GeneratedResponse
 from tournament_assets.tournament.errors import GenerationError, ServerError, ServerFailure
 from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.tournament.responses import GeneratedResponse
 
 MANY = prompts_named(*(f"p{number}" for number in range(40)))
 

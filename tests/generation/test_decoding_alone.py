@@ -12,8 +12,8 @@ from tournament_assets.generation.hydra import HydraModel
 from tournament_assets.generation.loading import LoadedEntrant
 from tournament_assets.generation.responding import generate_responses
 from tournament_assets.generation.threads import decoding_threads
-from tournament_assets.tournament.entrants import prompt_seed
 from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.tournament.responses import prompt_seed
 
 from .hydra_builders import (
     RAGGED,

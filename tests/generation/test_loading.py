@@ -7,6 +7,7 @@ from safetensors.torch import load_file, save_file
 from transformers.utils import logging
 
 from tournament_assets.generation.device import dtype_for, pick_device
+from tournament_assets.generation.entrant_files import EntrantFiles
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
 from tournament_assets.generation.quiet import quiet_transformers
 from tournament_assets.tournament.errors import GenerationError, InputError
@@ -45,7 +46,7 @@ def test_loading_prints_nothing_and_leaves_transformers_settings_alone(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     before = (logging.get_verbosity(), logging.is_progress_bar_enabled())
-    build_entrant(describe(), weights=TINY, device="cpu")
+    build_entrant(describe(), files=EntrantFiles(TINY), device="cpu")
     assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before
     assert capfd.readouterr() == ("", "")
 
@@ -69,7 +70,7 @@ def test_all_problems_of_a_folder_are_raised_with_the_entrants_name(folder: Path
     (folder / "config.json").unlink()
     (folder / "chat_template.jinja").unlink()
     with pytest.raises(InputError) as raised:
-        build_entrant(describe(), weights=folder, device="cpu")
+        build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
     assert len(raised.value.problems) == 2
     assert all(problem.startswith("entrant 'tiny': ") for problem in raised.value.problems)
 
@@ -78,13 +79,13 @@ def test_a_damaged_weights_file_is_a_generation_error(folder: Path) -> None:
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(GenerationError, match=r"entrant 'tiny': the model in .* cannot be loaded"):
-        build_entrant(describe(), weights=folder, device="cpu")
+        build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
 
 
 def test_an_unknown_architecture_is_a_generation_error(folder: Path) -> None:
     edit_json(folder / "config.json", model_type="olmo_99")
     with pytest.raises(GenerationError, match="that this version of transformers knows"):
-        build_entrant(describe(), weights=folder, device="cpu")
+        build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
 
 
 def test_code_in_the_folder_is_not_run(folder: Path) -> None:
@@ -95,7 +96,7 @@ def test_code_in_the_folder_is_not_run(folder: Path) -> None:
         auto_map={"AutoConfig": "evil.C", "AutoModelForCausalLM": "evil.M"},
     )
     with pytest.raises(GenerationError, match="cannot be loaded"):
-        build_entrant(describe(), weights=folder, device="cpu")
+        build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
 
 
 def test_a_missing_tensor_is_refused_rather_than_made_up(folder: Path) -> None:
@@ -103,28 +104,28 @@ def test_a_missing_tensor_is_refused_rather_than_made_up(folder: Path) -> None:
     del tensors["model.layers.3.mlp.up_proj.weight"]
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(InputError, match=r"lack 1 tensors, the first is 'model\.layers\.3\.mlp"):
-        build_entrant(describe(), weights=folder, device="cpu")
+        build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
 
 
 def test_a_tokenizer_that_knows_more_tokens_than_the_model_is_refused(folder: Path) -> None:
     edit_json(folder / "tokenizer_config.json", extra_special_tokens=["<|one|>", "<|more|>"])
     with pytest.raises(InputError, match="knows 1026 tokens and the model 1024"):
-        build_entrant(describe(), weights=folder, device="cpu")
+        build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
 
 
 def test_a_tokenizer_without_end_token_is_refused(folder: Path) -> None:
     edit_json(folder / "tokenizer_config.json", eos_token=None)
     with pytest.raises(InputError, match="no end-of-sequence token"):
-        build_entrant(describe(), weights=folder, device="cpu")
+        build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
 
 
 def test_a_tokenizer_without_padding_token_pads_with_its_end_token(folder: Path) -> None:
     edit_json(folder / "tokenizer_config.json", pad_token=None)
-    entrant = build_entrant(describe(), weights=folder, device="cpu")
+    entrant = build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
     assert entrant.tokenizer.pad_token_id == entrant.tokenizer.eos_token_id
 
 
 def test_every_end_token_the_files_name_ends_a_response(folder: Path, tiny: LoadedEntrant) -> None:
     edit_json(folder / "generation_config.json", eos_token_id=[7, 8])
-    entrant = build_entrant(describe(), weights=folder, device="cpu")
+    entrant = build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
     assert entrant.eos_ids == (7, 8, tiny.tokenizer.eos_token_id)

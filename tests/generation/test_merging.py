@@ -5,6 +5,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from tournament_assets.generation.entrant_files import EntrantFiles
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
 from tournament_assets.generation.merging import export_merged_head, merged_weights
 from tournament_assets.generation.quiet import quiet_transformers
@@ -75,7 +76,7 @@ def test_an_exported_head_of_the_bundled_checkpoint_is_an_entrant(
     export_merged_head(
         tiny.model, tmp_path / "head", adapters=adapters, head=2, tokenizer=tiny.tokenizer
     )
-    entrant = build_entrant(describe(), weights=tmp_path / "head", device="cpu")
+    entrant = build_entrant(describe(), files=EntrantFiles(tmp_path / "head"), device="cpu")
     assert entrant.eos_ids == tiny.eos_ids
     expected = merge_heads(tiny.model, adapters)[2]
     torch.testing.assert_close(entrant.model(IDS).logits, expected(IDS).logits, atol=1e-4, rtol=0)

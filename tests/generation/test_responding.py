@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 import torch
 
+from tournament_assets.generation.asked import LENGTH_STEP
+from tournament_assets.generation.entrant_files import EntrantFiles
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
-from tournament_assets.generation.responding import LENGTH_STEP, generate_responses
-from tournament_assets.tournament.entrants import GeneratedResponse, prompt_seed
+from tournament_assets.generation.responding import generate_responses
+from tournament_assets.tournament.entrants import LocalEntrant
 from tournament_assets.tournament.errors import GenerationError, InputError
 from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.tournament.responses import GeneratedResponse, prompt_seed
 
 from .builders import Settle, describe
 
@@ -47,6 +50,10 @@ class RecordingModel:
         return sequences
 
 
+def with_model(entrant: LoadedEntrant, model: Any, *, spec: LocalEntrant) -> LoadedEntrant:
+    return replace(entrant, base=replace(entrant.base, model=model), spec=spec)
+
+
 def test_a_response_does_not_depend_on_its_batch_companions(
     settle: Settle, bank: list[Prompt]
 ) -> None:
@@ -64,7 +71,7 @@ def test_tensor_shapes_depend_on_the_prompt_and_the_batch_size_only(
     tiny: LoadedEntrant, bank: list[Prompt]
 ) -> None:
     model = RecordingModel(tiny.model)
-    entrant = replace(tiny, model=model, spec=describe(max_new_tokens=1))
+    entrant = with_model(tiny, model, spec=describe(max_new_tokens=1))
     respond(entrant, bank, batch_size=5)
     for mask in model.masks:
         assert mask.shape[0] == 5
@@ -79,7 +86,7 @@ def test_tensor_shapes_depend_on_the_prompt_and_the_batch_size_only(
 
 def test_a_prompt_that_fills_its_step_exactly_still_gets_padding(tiny: LoadedEntrant) -> None:
     model = RecordingModel(tiny.model)
-    entrant = replace(tiny, model=model, spec=describe(max_new_tokens=1))
+    entrant = with_model(tiny, model, spec=describe(max_new_tokens=1))
     texts = ["a" + " a" * n for n in range(2 * LENGTH_STEP)]
     prompts = [Prompt(prompt_id=text, text=text, source="test") for text in texts]
     counted = respond(entrant, prompts, batch_size=1)
@@ -161,7 +168,7 @@ def test_a_batch_is_handed_out_before_the_next_one_is_begun(
     tiny: LoadedEntrant, bank: list[Prompt]
 ) -> None:
     model = RecordingModel(tiny.model)
-    entrant = replace(tiny, model=model, spec=describe(max_new_tokens=1))
+    entrant = with_model(tiny, model, spec=describe(max_new_tokens=1))
     batches = generate_responses(entrant, bank[:6], batch_size=2)
     assert model.masks == []
     next(batches)
@@ -176,7 +183,7 @@ def test_running_out_of_memory_halves_the_batches_for_the_rest(
     tiny: LoadedEntrant, bank: list[Prompt]
 ) -> None:
     model = RecordingModel(tiny.model, rows_in_memory=3)
-    entrant = replace(tiny, model=model, spec=describe(max_new_tokens=2))
+    entrant = with_model(tiny, model, spec=describe(max_new_tokens=2))
     responses = respond(entrant, bank[:9], batch_size=8)
     assert {response.diagnostics["batch_size"] for response in responses.values()} == {2}
     assert len(responses) == 9
@@ -187,7 +194,7 @@ def test_running_out_of_memory_halves_the_batches_for_the_rest(
 def test_a_prompt_that_does_not_fit_into_memory_alone_is_an_error(
     tiny: LoadedEntrant, bank: list[Prompt]
 ) -> None:
-    entrant = replace(tiny, model=RecordingModel(tiny.model, rows_in_memory=0))
+    entrant = with_model(tiny, RecordingModel(tiny.model, rows_in_memory=0), spec=tiny.spec)
     with pytest.raises(GenerationError, match="cpu has not enough memory to answer prompt 'recall"):
         respond(entrant, bank[:1], batch_size=2)
 
@@ -223,7 +230,7 @@ def test_a_chat_template_that_refuses_a_role_is_explained(folder: Path, bank: li
     )
     (folder / "chat_template.jinja").write_text(template)
     spec = describe(system_prompt="Be brief.")
-    entrant = build_entrant(spec, weights=folder, device="cpu")
+    entrant = build_entrant(spec, files=EntrantFiles(folder), device="cpu")
     with pytest.raises(InputError, match="refuses system and user: no system; expected a template"):
         generate_responses(entrant, bank[:1], batch_size=1)
 
@@ -234,5 +241,5 @@ def test_sampling_settings_in_the_models_files_are_not_used(
     path = folder / "generation_config.json"
     suggested = {"do_sample": True, "temperature": 5.0, "repetition_penalty": 9.0, "top_k": 3}
     path.write_text(json.dumps({**json.loads(path.read_text()), **suggested}))
-    entrant = build_entrant(tiny.spec, weights=folder, device="cpu")
+    entrant = build_entrant(tiny.spec, files=EntrantFiles(folder), device="cpu")
     assert respond(entrant, bank[:2]) == respond(tiny, bank[:2])

@@ -19,7 +19,7 @@ from tournament_assets.judging.controls import (
 from tournament_assets.judging.pairing import PRESENTATIONS, PairToJudge, build_match_list
 from tournament_assets.judging.requests import build_user_message
 from tournament_assets.judging.retest import draw_retest
-from tournament_assets.tournament.entrants import IDENTIFIER_PATTERN
+from tournament_assets.tournament.entrant_spec import IDENTIFIER_PATTERN
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.verdicts import Outcome

@@ -16,8 +16,8 @@ from tests.chat_server import (
 from tournament_assets.adapters.ledger import Ledger
 from tournament_assets.resources.api_generator import complete_by_server, server_problems
 from tournament_assets.resources.generator import CompletedResponses
-from tournament_assets.tournament.entrants import ServerAddress
 from tournament_assets.tournament.errors import GenerationError, InputError, ServerError
+from tournament_assets.tournament.places import ServerAddress
 
 NAMES = [f"p{number:02d}" for number in range(30)]
 PROMPTS = prompts_named(*NAMES)

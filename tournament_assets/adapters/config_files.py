@@ -10,16 +10,17 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from tournament_assets.tournament import config as config_module
+from tournament_assets.tournament.api_entrants import OpenAiApiEntrant
 from tournament_assets.tournament.config import TournamentConfig, config_problems
-from tournament_assets.tournament.entrants import (
-    LOADERS,
-    Location,
-    OpenAiApiEntrant,
-    RecordedEntrant,
-    ServerAddress,
-    VanillaHfEntrant,
-)
+from tournament_assets.tournament.entrants import LOADERS, RecordedEntrant, VanillaHfEntrant
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.hydra_entrants import (
+    CustomPoeEntrant,
+    HydraHeads,
+    ShardFiles,
+    UncertaintyFiles,
+)
+from tournament_assets.tournament.places import Location, ServerAddress
 
 _KeyPath = tuple[str | int, ...]
 _MODELS: Mapping[str, type[BaseModel]] = {
@@ -36,6 +37,14 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "entrants.*.recorded": RecordedEntrant,
     "entrants.*.openai_api": OpenAiApiEntrant,
     "entrants.*.base_url": ServerAddress,
+    "entrants.*.custom_poe": CustomPoeEntrant,
+    "entrants.*.hydra": HydraHeads,
+    "entrants.*.hydra.security": ShardFiles,
+    "entrants.*.hydra.security.folder": Location,
+    "entrants.*.hydra.robustness": ShardFiles,
+    "entrants.*.hydra.robustness.folder": Location,
+    "entrants.*.hydra.uncertainty": UncertaintyFiles,
+    "entrants.*.hydra.uncertainty.folder": Location,
     "entrants.*.weights": Location,
     "entrants.*.responses": Location,
 }

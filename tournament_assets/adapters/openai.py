@@ -17,13 +17,10 @@ from tournament_assets.adapters.openai_failures import (
     read_retry_after,
     shorten,
 )
-from tournament_assets.tournament.entrants import (
-    GeneratedResponse,
-    OpenAiApiEntrant,
-    prompt_seed,
-)
+from tournament_assets.tournament.api_entrants import OpenAiApiEntrant
 from tournament_assets.tournament.errors import ServerError, ServerFailure
 from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.tournament.responses import GeneratedResponse, prompt_seed
 
 if TYPE_CHECKING:
     import httpx2

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.entrants import GeneratedResponse, Location
 from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.places import Location
 from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank
+from tournament_assets.tournament.responses import GeneratedResponse
 from tournament_assets.tournament.rubrics import Rubric, parse_rubric
 
 _LISTED_PROBLEMS = 20
@@ -51,7 +52,7 @@ class Project:
             if not value:
                 raise InputError(
                     f"{what}: the environment variable {location.env} is not set; "
-                    f"expected the path of {what}{hint} and export {location.env}=/its/path"
+                    f"expected its path{hint} and export {location.env}=/its/path"
                 )
             path = self.folder / Path(value).expanduser()
             named = f"{location.env}={value!r}"

@@ -7,6 +7,7 @@ recorded files and the ledger say it all.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tournament_assets.adapters.entrant_files import find_entrant_files
 from tournament_assets.adapters.project_files import (
     load_prompt_bank,
     load_recorded_responses,
@@ -14,7 +15,6 @@ from tournament_assets.adapters.project_files import (
 )
 from tournament_assets.assets.asking import requests_for_pairs
 from tournament_assets.assets.partitions import TournamentPlan
-from tournament_assets.generation.weights import fingerprint_weights
 from tournament_assets.judging.pairing import (
     PairToJudge,
     build_match_list,
@@ -22,8 +22,9 @@ from tournament_assets.judging.pairing import (
     split_identical,
 )
 from tournament_assets.judging.requests import JudgeRequests
+from tournament_assets.tournament.api_entrants import OpenAiApiEntrant
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.entrants import AnyEntrant, OpenAiApiEntrant, RecordedEntrant
+from tournament_assets.tournament.entrants import AnyEntrant, RecordedEntrant
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.prompts import Prompt, draw_stratified
 
@@ -69,10 +70,9 @@ def known_responses(
         content_hash = entrant.content_hash
     else:
         try:
-            folder = plan.project.resolve(entrant.weights, what=f"{entrant.entrant_id}'s weights")
+            content_hash = find_entrant_files(entrant, plan.project).fingerprint
         except InputError:
             return {}
-        content_hash = fingerprint_weights(folder)
     kept = ledger.responses(
         entrant.fingerprint(content_hash), [prompt.fingerprint for prompt in prompts]
     )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import closing
 
+from tournament_assets.adapters.entrant_files import entrant_file_problems
 from tournament_assets.adapters.project_files import (
     load_prompt_bank,
     load_recorded_responses,
@@ -12,8 +13,9 @@ from tournament_assets.assets.holdings import known_responses, load_bank_and_sel
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.resources.api_generator import server_problems
 from tournament_assets.resources.judge import judge_problems
+from tournament_assets.tournament.api_entrants import OpenAiApiEntrant
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.entrants import Location, OpenAiApiEntrant, RecordedEntrant
+from tournament_assets.tournament.entrants import LocalEntrant, RecordedEntrant
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.prompts import Prompt, draw_stratified
 
@@ -69,22 +71,14 @@ def refuse_bad_input(
 
 
 def _entrant_problems(plan: TournamentPlan, bank: list[Prompt]) -> list[str]:
-    from tournament_assets.generation.weights import check_weights
-
     found: list[str] = []
-    sharing: dict[Location, list[str]] = {}
+    local: list[LocalEntrant] = []
     for entrant in plan.config.entrants:
         if isinstance(entrant, RecordedEntrant):
             found.extend(_recorded_problems(plan, entrant, bank))
         elif not isinstance(entrant, OpenAiApiEntrant):
-            sharing.setdefault(entrant.weights, []).append(entrant.entrant_id)
-    for location, entrant_ids in sharing.items():
-        what = f"the weights of {', '.join(entrant_ids)}"
-        try:
-            found.extend(check_weights(plan.project.resolve(location, what=what), name=what))
-        except InputError as error:
-            found.extend(error.problems)
-    return found
+            local.append(entrant)
+    return [*found, *entrant_file_problems(local, plan.project)]
 
 
 def _recorded_problems(

@@ -23,7 +23,7 @@ from tournament_assets.assets.partitions import (
 from tournament_assets.assets.verdicts import judgments_of
 from tournament_assets.audits.coverage import PairReading, measure_coverage
 from tournament_assets.tournament.battles import battles_from_judgments
-from tournament_assets.tournament.entrants import GeneratedResponse
+from tournament_assets.tournament.responses import GeneratedResponse
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 Frames = dict[str, pd.DataFrame]

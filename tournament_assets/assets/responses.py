@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
+from tournament_assets.adapters.entrant_files import find_entrant_files
 from tournament_assets.adapters.project_files import load_recorded_responses
 from tournament_assets.assets.outputs import (
     Table,
@@ -22,16 +23,14 @@ from tournament_assets.assets.partitions import (
     same_mode,
 )
 from tournament_assets.assets.prompts import prompts_of
+from tournament_assets.audits.jury import count_heads, mean_p_correct, summarise_juries
 from tournament_assets.resources.api_generator import complete_by_server
 from tournament_assets.resources.generator import GeneratorResource
 from tournament_assets.resources.ledger import LedgerResource
-from tournament_assets.tournament.entrants import (
-    GeneratedResponse,
-    OpenAiApiEntrant,
-    RecordedEntrant,
-    get_entrant,
-)
+from tournament_assets.tournament.api_entrants import OpenAiApiEntrant
+from tournament_assets.tournament.entrants import RecordedEntrant, get_entrant
 from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.tournament.responses import GeneratedResponse
 
 
 def _coverage_check(
@@ -82,6 +81,41 @@ def _summary(responses: list[GeneratedResponse]) -> dict[str, Any]:
         "responses": len(responses),
         "mean_words": round(fmean(lengths), 1) if lengths else 0.0,
         "truncated_by_token_cap": sum(response.finish_reason == "length" for response in responses),
+    }
+
+
+_REPLACEMENT_COLUMNS = ("prompt_id", "position", "draft", "replacement")
+
+
+def _jury_metadata(responses: list[GeneratedResponse]) -> dict[str, Any]:
+    """Say what heads and juries did; nothing where there were none."""
+    metadata: dict[str, Any] = {}
+    heads = count_heads(responses)
+    if heads:
+        metadata["responses_by_drawn_head"] = {str(head): count for head, count in heads.items()}
+    p_correct = mean_p_correct(responses)
+    if p_correct is not None:
+        metadata["mean_p_correct"] = round(p_correct, 4)
+    summary = summarise_juries(responses)
+    if summary is None:
+        return metadata
+    replacements = [
+        {"prompt_id": response.prompt_id, **replaced}
+        for response in responses
+        for replaced in response.diagnostics.get("jury", {}).get("resampled", [])
+    ]
+    return {
+        **metadata,
+        "draft_acceptance_rate": round(summary.acceptance_rate, 4),
+        "verified_tokens": summary.verified_tokens,
+        "resampled_tokens": summary.resampled_tokens,
+        "responses_with_resampling": summary.responses_resampled,
+        "mean_verifier_entropy_nats": round(summary.mean_entropy, 4),
+        "mean_suppression": round(summary.mean_suppression, 4),
+        "mean_vote_margin": round(summary.mean_margin, 2),
+        "mean_stability_radius": round(summary.mean_stability_radius, 2),
+        "mean_validity_radius": round(summary.mean_validity_radius, 2),
+        "first_replacements": markdown_table(replacements, _REPLACEMENT_COLUMNS),
     }
 
 
@@ -144,14 +178,14 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             responses, generated, source = outcome.responses, outcome.generated, outcome.device
             reasons = outcome.reasons
         else:
-            folder = plan.project.resolve(entrant.weights, what=f"{entrant.entrant_id}'s weights")
+            files = find_entrant_files(entrant, plan.project)
             with ledger.open() as opened:
                 outcome = generator.complete_responses(
                     entrant,
-                    folder=folder,
+                    files=files,
                     prompts=prompts,
                     ledger=opened,
-                    batch_size=config.generation.batch_size,
+                    batch_size=config.generation.rows_per_batch,
                     log=context.log.info,
                 )
             responses, generated, source = outcome.responses, outcome.generated, outcome.device
@@ -172,6 +206,7 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             rows,
             metadata={
                 **_summary(responses),
+                **_jury_metadata(responses),
                 "generated_now": generated,
                 "from_ledger": len(responses) - generated,
                 "source": source,

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Protocol
 
-from tournament_assets.tournament.entrants import GeneratedResponse, prompt_seed
 from tournament_assets.tournament.errors import GenerationError, ServerError, ServerFailure
 from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.tournament.responses import GeneratedResponse, prompt_seed
 
 HOPELESS_IN_A_ROW = 10
 """After so many failures in a row nothing is asked twice until something is answered."""

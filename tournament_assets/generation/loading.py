@@ -1,17 +1,20 @@
 """Turns the description of an entrant into a model that can answer."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-from tournament_assets.generation.device import dtype_for
-from tournament_assets.generation.quiet import quiet_transformers
-from tournament_assets.generation.weights import check_weights
-from tournament_assets.tournament.entrants import VanillaHfEntrant
-from tournament_assets.tournament.errors import GenerationError, InputError
+from tournament_assets.generation.base_models import LoadedBase, Residence
+from tournament_assets.generation.entrant_files import EntrantFiles
+from tournament_assets.generation.head_shapes import head_shape
+from tournament_assets.generation.hydra import HydraModel
+from tournament_assets.generation.shards import read_shards
+from tournament_assets.generation.uncertainty import answer_ids
+from tournament_assets.tournament.entrants import LocalEntrant
+from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, ShardFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +23,38 @@ class LoadedEntrant:
 
     Attributes:
         spec: The description it was built from.
-        tokenizer: The tokenizer that belongs to the model; it always has a padding token.
-        model: The causal language model, in evaluation mode.
-        device: Where the model is.
-        dtype: The precision of its weights.
+        base: The model and its tokenizer, which several entrants may share.
+        hydra: The heads on it; None for `vanilla_hf`.
     """
 
-    spec: VanillaHfEntrant
-    tokenizer: Any
-    model: Any
-    device: str
-    dtype: torch.dtype
+    spec: LocalEntrant
+    base: LoadedBase
+    hydra: HydraModel | None = None
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"entrant {self.spec.entrant_id!r}"
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer that belongs to the model; it always has a padding token."""
+        return self.base.tokenizer
+
+    @property
+    def model(self) -> Any:
+        """The causal language model, in evaluation mode."""
+        return self.base.model
+
+    @property
+    def device(self) -> str:
+        """Where the model is."""
+        return self.base.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of its weights."""
+        return self.base.dtype
 
     @property
     def eos_ids(self) -> tuple[int, ...]:
@@ -45,74 +69,85 @@ class LoadedEntrant:
                 named.update(eos if isinstance(eos, list | tuple) else [eos])
         return tuple(sorted(named))
 
+    def as_hydra(self) -> tuple[CustomPoeEntrant, HydraModel]:
+        """Return the description and the heads of an entrant that has them.
 
-def build_entrant(spec: VanillaHfEntrant, *, weights: Path, device: str) -> LoadedEntrant:
-    """Load an entrant's tokenizer and model from a folder, without network and without code in it.
+        Raises:
+            TypeError: If it has none.
+        """
+        if not isinstance(self.spec, CustomPoeEntrant) or self.hydra is None:
+            raise TypeError(f"{self.name} has no heads; its loader is {self.spec.loader!r}")
+        return self.spec, self.hydra
+
+    def read(self, ids: Sequence[int]) -> str:
+        """Return the text of some tokens, without special tokens and outer white space.
+
+        All are decoded at once: token by token would break characters of several bytes.
+        """
+        text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True)
+        return text.strip()
+
+    def circumstances(self, *, seed: int, batch_size: int) -> dict[str, Any]:
+        """Return where and how a response is generated, for its diagnostics."""
+        return {
+            "device": self.device,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "seed": seed,
+            "batch_size": batch_size,
+        }
+
+
+def build_entrant(
+    spec: LocalEntrant, *, files: EntrantFiles, device: str, residence: Residence | None = None
+) -> LoadedEntrant:
+    """Load an entrant from its files, without network and without any code in them.
 
     Args:
         spec: The entrant's description.
-        weights: The folder its `weights` stand for.
+        files: What its description names.
         device: Where to put the model: `cpu`, `cuda` or `cuda:1`.
+        residence: Where a base model may be loaded already, and stays; by default it is loaded for
+            this entrant alone.
 
     Raises:
-        InputError: With everything that is wrong with the folder.
-        GenerationError: If the folder looks right and the model cannot be loaded all the same.
+        InputError: With everything that is wrong with the files.
+        GenerationError: If they look right and the model cannot be loaded all the same.
     """
     name = f"entrant {spec.entrant_id!r}"
-    if problems := check_weights(weights, name=name):
-        raise InputError(problems)
-    dtype = dtype_for(device)
-    try:
-        with quiet_transformers():
-            tokenizer = AutoTokenizer.from_pretrained(
-                weights, local_files_only=True, trust_remote_code=False, padding_side="left"
+    base = (residence or Residence()).load(files.weights, device=device, name=name)
+    hydra = None
+    if isinstance(spec, CustomPoeEntrant):
+        try:
+            hydra = _put_heads_on(base, spec, files)
+        except InputError as error:
+            raise InputError(f"{name}: {problem}" for problem in error.problems) from error
+    return LoadedEntrant(spec=spec, base=base, hydra=hydra)
+
+
+def _put_heads_on(base: LoadedBase, spec: CustomPoeEntrant, files: EntrantFiles) -> HydraModel:
+    shape = head_shape(base.model, heads_depth=spec.hydra.heads_depth)
+    described: dict[str, ShardFiles] = dict(spec.adapters)
+    if spec.uncertainty is not None:
+        described["uncertainty"] = spec.uncertainty
+    read = {}
+    problems = Problems()
+    for adapter, shards in described.items():
+        try:
+            read[adapter] = read_shards(
+                files.shards[adapter], shape=shape, rank=shards.rank, scale=shards.scale
             )
-            model, report = AutoModelForCausalLM.from_pretrained(
-                weights,
-                local_files_only=True,
-                trust_remote_code=False,
-                use_safetensors=True,
-                dtype=dtype,
-                output_loading_info=True,
-            )
-            model = model.eval().to(device)
-    # transformers and safetensors raise a dozen kinds for a bad folder, some of them plain
-    # Exception; whatever it is, the entrant cannot play and its folder must be named.
-    except Exception as error:
-        raise GenerationError(
-            f"{name}: the model in {str(weights)!r} cannot be loaded onto {device!r}: {error}; "
-            "expected a causal language model that this version of transformers knows"
-        ) from error
-    _refuse_gaps(report, name=name, weights=weights)
-    _refuse_mismatch(tokenizer, model, name=name)
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    # generate() fills every setting we leave open from here: a repetition penalty that the model's
-    # authors suggest would decode differently from what the entrant's description says.
-    model.generation_config = GenerationConfig(eos_token_id=model.generation_config.eos_token_id)
-    return LoadedEntrant(spec=spec, tokenizer=tokenizer, model=model, device=device, dtype=dtype)
-
-
-def _refuse_gaps(report: Any, *, name: str, weights: Path) -> None:
-    """A tensor that is missing from the file would be filled with random numbers."""
-    missing = sorted(report["missing_keys"])
-    if missing:
-        raise InputError(
-            f"{name}: the weights in {str(weights)!r} lack {len(missing)} tensors, "
-            f"the first is {missing[0]!r}; expected every tensor of the model; "
-            "config.json and *.safetensors belong to different models"
-        )
-
-
-def _refuse_mismatch(tokenizer: Any, model: Any, *, name: str) -> None:
-    n_embedded = model.get_input_embeddings().num_embeddings
-    if len(tokenizer) > n_embedded:
-        raise InputError(
-            f"{name}: the tokenizer knows {len(tokenizer)} tokens and the model {n_embedded}; "
-            "expected a model that knows every token; use the tokenizer it was trained with"
-        )
-    if tokenizer.eos_token_id is None:
-        raise InputError(
-            f"{name}: the tokenizer has no end-of-sequence token; expected one, "
-            "or every response would run to its cap; set eos_token in tokenizer_config.json"
-        )
+        except InputError as error:
+            problems.extend(error.problems)
+    if spec.uncertainty is not None:
+        try:
+            answer_ids(base.tokenizer)
+        except InputError as error:
+            problems.extend(error.problems)
+    problems.raise_if_any()
+    return HydraModel(
+        base.model,
+        n_tokens=len(base.tokenizer),
+        heads_depth=spec.hydra.heads_depth,
+        adapters=[read[adapter] for adapter in spec.adapters],
+        uncertainty=read.get("uncertainty"),
+    )

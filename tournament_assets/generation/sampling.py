@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from transformers import LogitsProcessor
 
-from tournament_assets.tournament.entrants import prompt_seed
 from tournament_assets.tournament.errors import GenerationError
+from tournament_assets.tournament.responses import prompt_seed
 
 
 def draw_uniforms(prompt_ids: Sequence[str], *, n_positions: int) -> Tensor:

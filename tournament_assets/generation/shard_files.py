@@ -10,7 +10,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from tournament_assets.generation.weights import LFS_PREFIX
+from tournament_assets.generation.weights import is_lfs_pointer
 from tournament_assets.tournament.errors import InputError
 
 _GLOBAL = re.compile(r"GLOBAL (\S+)")
@@ -28,12 +28,11 @@ def load_shard_file(path: Path) -> Mapping[Any, Any]:
     name = f"LoRA shard {str(path)!r}"
     if not path.is_file():
         raise InputError(f"{name} is no file; expected one; download it or correct the path")
-    with path.open("rb") as file:
-        if file.read(len(LFS_PREFIX)) == LFS_PREFIX:
-            raise InputError(
-                f"{name} is a Git-LFS pointer; expected the content itself; "
-                "run 'git lfs pull' in that checkout"
-            )
+    if is_lfs_pointer(path):
+        raise InputError(
+            f"{name} is a Git-LFS pointer; expected the content itself; "
+            "run 'git lfs pull' in that checkout"
+        )
     if path.suffix == ".safetensors":
         return _load_safetensors(path, name=name)
     if path.suffix == ".pt":

@@ -6,6 +6,7 @@ speaking head ended the first prompt; the uncertainty head reads on from there.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,6 +15,21 @@ from tournament_assets.generation.encoded_prompts import pad_right
 from tournament_assets.generation.hydra import HydraModel
 from tournament_assets.generation.threads import decoding_threads
 from tournament_assets.tournament.errors import GenerationError, InputError
+
+
+def answer_ids(tokenizer: Any) -> tuple[int, int]:
+    """Return the tokens of the two answers: `A` for correct and `B`, without a space before them.
+
+    Raises:
+        InputError: If either is not one token.
+    """
+    a, b = (tokenizer.encode(letter, add_special_tokens=False) for letter in "AB")
+    if len(a) != 1 or len(b) != 1:
+        raise InputError(
+            f"the tokenizer writes 'A' as {len(a)} tokens and 'B' as {len(b)}; expected one each, "
+            "for the uncertainty head answers with one token; use the tokenizer it was trained with"
+        )
+    return a[0], b[0]
 
 
 def estimate_p_correct(

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def check_weights(folder: Path, *, name: str) -> list[str]:
             f"{name}: {str(folder)!r} is a file; expected the folder that holds config.json, "
             "the tokenizer and *.safetensors; name that folder"
         ]
-    pointers = [path.name for path in _files(folder) if _is_lfs_pointer(path)]
+    pointers = [path.name for path in _files(folder) if is_lfs_pointer(path)]
     if pointers:
         return [
             f"{name}: in {str(folder)!r} {_listed(pointers)} a Git-LFS pointer; "
@@ -89,17 +90,35 @@ def fingerprint_weights(folder: Path) -> str:
     Raises:
         InputError: If the folder holds no such file.
     """
-    hashes = []
-    for path in _files(folder):
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        hashes.append([path.relative_to(folder).as_posix(), digest])
+    hashes = [
+        [path.relative_to(folder).as_posix(), fingerprint_file(path)] for path in _files(folder)
+    ]
     if not hashes:
         raise InputError(
             f"{str(folder)!r} holds nothing to load; expected a folder with config.json, "
             "the tokenizer and *.safetensors"
         )
     return fingerprint(hashes)
+
+
+def fingerprint_file(path: Path) -> str:
+    """Return the SHA-256 of a file; one that has not changed since is not read again."""
+    status = path.stat()
+    return _digest(path.resolve(), status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+@cache
+def _digest(path: Path, inode: int, size: int, modified_ns: int) -> str:  # noqa: ARG001
+    # All but the path are there to tell one state of the file from the next: gigabytes of weights
+    # are asked for several times in a run.
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def is_lfs_pointer(path: Path) -> bool:
+    """Whether Git-LFS has left a pointer where the content should be."""
+    with path.open("rb") as file:
+        return file.read(len(LFS_PREFIX)) == LFS_PREFIX
 
 
 def _files(folder: Path) -> list[Path]:
@@ -109,11 +128,6 @@ def _files(folder: Path) -> list[Path]:
         (path for path in found if path.suffix in _HASHED_SUFFIXES and path.is_file()),
         key=lambda path: path.relative_to(folder).as_posix(),
     )
-
-
-def _is_lfs_pointer(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(LFS_PREFIX)) == LFS_PREFIX
 
 
 def _safetensors_problems(folder: Path) -> list[str]:

@@ -1,15 +1,17 @@
 """The GPU behind generation, with Dagster configuration around it."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from tournament_assets.adapters.progress import GenerationProgress
-from tournament_assets.tournament.entrants import GeneratedResponse, VanillaHfEntrant
+from tournament_assets.generation.entrant_files import EntrantFiles
+from tournament_assets.tournament.entrants import LocalEntrant
 from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.tournament.responses import GeneratedResponse
 
 if TYPE_CHECKING:
     from tournament_assets.adapters.ledger import Ledger
@@ -43,12 +45,12 @@ class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
 
     def complete_responses(
         self,
-        entrant: VanillaHfEntrant,
+        entrant: LocalEntrant,
         *,
-        folder: Path,
+        files: EntrantFiles,
         prompts: Sequence[Prompt],
         ledger: "Ledger",
-        batch_size: int,
+        batch_size: int | None,
         log: Callable[[str], None],
     ) -> CompletedResponses:
         """Take what the ledger holds, generate the rest, and keep each batch as it is done.
@@ -57,21 +59,19 @@ class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
 
         Args:
             entrant: The model and its decoding settings.
-            folder: Where its weights are.
+            files: What it is loaded from.
             prompts: What to answer.
             ledger: Where responses are kept.
-            batch_size: Prompts decoded together.
+            batch_size: Prompts decoded together; None chooses by the free memory.
             log: Told what is happening.
         """
-        from tournament_assets.generation.weights import fingerprint_weights
-
-        identity = entrant.fingerprint(fingerprint_weights(folder))
+        identity = entrant.fingerprint(files.fingerprint)
         by_fingerprint = {prompt.fingerprint: prompt for prompt in prompts}
         kept = ledger.responses(identity, by_fingerprint)
         missing = [prompt for key, prompt in by_fingerprint.items() if key not in kept]
         device = "nothing was generated: the ledger held every response"
         if missing:
-            device = self._generate(entrant, identity, folder, missing, ledger, batch_size, log)
+            device = self._generate(entrant, identity, files, missing, ledger, batch_size, log)
             kept = ledger.responses(identity, by_fingerprint)
         return CompletedResponses(
             responses=[kept[key] for key in by_fingerprint if key in kept],
@@ -81,14 +81,15 @@ class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
 
     def _generate(
         self,
-        entrant: VanillaHfEntrant,
+        entrant: LocalEntrant,
         identity: str,
-        folder: Path,
+        files: EntrantFiles,
         missing: Sequence[Prompt],
         ledger: "Ledger",
-        batch_size: int,
+        batch_size: int | None,
         log: Callable[[str], None],
     ) -> str:
+        from tournament_assets.generation.base_models import RESIDENCE
         from tournament_assets.generation.device import pick_device
         from tournament_assets.generation.loading import build_entrant
         from tournament_assets.generation.responding import generate_responses
@@ -99,7 +100,7 @@ class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         else:
             device, reason = self.device, f"on {self.device}, as configured"
         log(f"{entrant.entrant_id} is generated {reason}")
-        loaded = build_entrant(entrant, weights=folder, device=device)
+        loaded = build_entrant(entrant, files=files, device=device, residence=RESIDENCE)
         fingerprints = {prompt.prompt_id: prompt.fingerprint for prompt in missing}
         with GenerationProgress(entrant.entrant_id, total=len(missing), log=log) as progress:
             for batch in generate_responses(loaded, missing, batch_size=batch_size):
@@ -110,3 +111,10 @@ class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
                     len(batch), tokens=sum(response.response_tokens or 0 for response in batch)
                 )
         return reason
+
+
+def release_models() -> None:
+    """Give the memory of a model back that this process has loaded, if it has."""
+    base_models = sys.modules.get("tournament_assets.generation.base_models")
+    if base_models is not None:
+        base_models.RESIDENCE.clear()

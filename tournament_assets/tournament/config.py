@@ -7,20 +7,18 @@ The file format is YAML; reading it and saying in which line a problem stands is
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from tournament_assets.tournament.entrants import AnyEntrant, Location
+from tournament_assets.tournament.entrants import AnyEntrant
 from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.frozen import Frozen
+from tournament_assets.tournament.places import Location
 
 Mode = Literal["pilot", "headline"]
 MODES: tuple[Mode, ...] = ("pilot", "headline")
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class PilotConfig(_Frozen):
+class PilotConfig(Frozen):
     """The cheap sanity gate: a stratified part of the bank.
 
     Attributes:
@@ -34,7 +32,7 @@ class PilotConfig(_Frozen):
     pilot_seed: int = Field(default=0, ge=0)
 
 
-class HeadlineConfig(_Frozen):
+class HeadlineConfig(Frozen):
     """The table that is published: the whole bank.
 
     Attributes:
@@ -46,7 +44,7 @@ class HeadlineConfig(_Frozen):
     prewarm: bool = True
 
 
-class DimensionConfig(_Frozen):
+class DimensionConfig(Frozen):
     """One quality to judge.
 
     Attributes:
@@ -71,7 +69,7 @@ class DimensionConfig(_Frozen):
         return self
 
 
-class JudgeConfig(_Frozen):
+class JudgeConfig(Frozen):
     """How the judge is asked.
 
     Attributes:
@@ -139,7 +137,7 @@ class JudgeConfig(_Frozen):
         )
 
 
-class RatingsConfig(_Frozen):
+class RatingsConfig(Frozen):
     """How judgments become ratings.
 
     Attributes:
@@ -163,17 +161,24 @@ class RatingsConfig(_Frozen):
     confidence: float = Field(default=0.95, gt=0, lt=1)
 
 
-class GenerationConfig(_Frozen):
+class GenerationConfig(Frozen):
     """How responses are generated; nothing here changes what an entrant says.
 
     Attributes:
-        batch_size: Prompts decoded together.
+        batch_size: Prompts decoded together, or `auto`: as many as the free memory has room for.
+            Another number rounds differently now and then, so a fixed one makes responses that
+            another machine of the same kind can repeat to the bit.
     """
 
-    batch_size: int = Field(default=16, ge=1)
+    batch_size: Annotated[int, Field(ge=1)] | Literal["auto"] = 16
+
+    @property
+    def rows_per_batch(self) -> int | None:
+        """The fixed number; None for `auto`."""
+        return None if self.batch_size == "auto" else self.batch_size
 
 
-class CheckThresholds(_Frozen):
+class CheckThresholds(Frozen):
     """Where an asset check turns red.
 
     Attributes:
@@ -185,7 +190,7 @@ class CheckThresholds(_Frozen):
     max_inconsistency_rate: float = Field(default=0.35, ge=0, le=1)
 
 
-class TournamentConfig(_Frozen):
+class TournamentConfig(Frozen):
     """Everything that decides a tournament's result.
 
     Attributes:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tournament_assets.adapters.ledger import Ledger
 from tournament_assets.judging.records import JudgingScope, Lease
-from tournament_assets.tournament.entrants import GeneratedResponse
+from tournament_assets.tournament.responses import GeneratedResponse
 
 from .builders import SCOPE, begin_batch, failure, numbered_keys, success
 

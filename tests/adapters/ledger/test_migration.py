@@ -7,7 +7,7 @@ import pytest
 from tournament_assets.adapters.ledger import Ledger
 from tournament_assets.judging.records import OpenBatch, StoredReply
 from tournament_assets.judging.service import TokenUsage
-from tournament_assets.tournament.entrants import GeneratedResponse
+from tournament_assets.tournament.responses import GeneratedResponse
 
 from .at_once import run_at_once
 from .builders import SCOPE, USAGE, begin_batch, change, numbered_keys, select, success, texts

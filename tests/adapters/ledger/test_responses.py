@@ -4,7 +4,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.tournament.entrants import GeneratedResponse
+from tournament_assets.tournament.responses import GeneratedResponse
 
 from .builders import numbered_keys
 

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from tournament_assets.adapters.ledger import schema
 from tournament_assets.adapters.ledger.database import LedgerDatabase, chunks, time_text
-from tournament_assets.tournament.entrants import GeneratedResponse
+from tournament_assets.tournament.responses import GeneratedResponse
 
 
 class ResponseRecords(LedgerDatabase):

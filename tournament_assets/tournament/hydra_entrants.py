@@ -1,0 +1,259 @@
+"""Entrants with many heads on one model: which LoRA shards they are made of, and how they decode.
+
+A head is the last layers of a model with one shard of every adapter. Each shard lies in a file of
+its own. Nothing is looked for here; `generation/entrant_files.py` says what is missing.
+"""
+
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from tournament_assets.tournament.entrant_spec import EntrantSpec
+from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.frozen import Frozen
+from tournament_assets.tournament.places import Location
+from tournament_assets.tournament.second_prompt import SECOND_PROMPT
+
+FINAL = -1
+"""What `rob_checkpoint` says for the checkpoint that training ended with."""
+
+
+class ShardFiles(Frozen):
+    """Where the LoRA shards of one adapter are, and how it was trained.
+
+    Attributes:
+        folder: The folder they lie in.
+        rank: The rank of every change.
+        alpha: LoRA's alpha; twice the rank by default.
+        files: The name of a head's file, where {head} stands for its number from 0 on; may hold
+            the wildcards of a shell, which must then lead to one file.
+        checkpoint_files: The same for an earlier checkpoint, where {step} stands for its step.
+    """
+
+    folder: Location
+    rank: int = Field(ge=1)
+    alpha: float | None = Field(default=None, gt=0)
+    files: str = Field(default="shard_{head}_lora.pt", min_length=1)
+    checkpoint_files: str | None = None
+
+    @field_validator("files", "checkpoint_files")
+    @classmethod
+    def _names_files_below(cls, pattern: str | None) -> str | None:
+        if pattern is None:
+            return None
+        try:
+            fields = [name for _, name, _, _ in string.Formatter().parse(pattern) if name]
+        except ValueError as error:
+            raise ValueError(
+                f"the pattern {pattern!r} cannot be read: {error}; "
+                "expected a name such as 'shard_{head}_lora.pt'"
+            ) from error
+        unknown = sorted(set(fields) - {"head", "step"})
+        if unknown:
+            raise ValueError(
+                f"the pattern {pattern!r} asks for {', '.join(unknown)}; "
+                "expected only {head} and {step}"
+            )
+        if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
+            raise ValueError(
+                f"the pattern {pattern!r} leads out of its folder; expected a name inside it"
+            )
+        return pattern
+
+    @property
+    def scale(self) -> float:
+        """What a change is multiplied with: alpha divided by the rank."""
+        return 2.0 if self.alpha is None else self.alpha / self.rank
+
+    def needed(self, n_heads: int, *, step: int | None = None) -> "NeededShards":
+        """Say which files are needed.
+
+        Args:
+            n_heads: How many heads there are.
+            step: An earlier checkpoint; None for the final one.
+        """
+        pattern = self.files if step is None else str(self.checkpoint_files)
+        names = tuple(pattern.format(head=head, step=step) for head in range(n_heads))
+        return NeededShards(folder=self.folder, names=names)
+
+
+@dataclass(frozen=True, slots=True)
+class NeededShards:
+    """The files of one adapter.
+
+    Attributes:
+        folder: Where they lie.
+        names: What they are called there, the first for the first head; wildcards are possible.
+    """
+
+    folder: Location
+    names: tuple[str, ...]
+
+
+class UncertaintyFiles(ShardFiles):
+    """Where the uncertainty head is: one shard, for all heads.
+
+    Attributes:
+        second_prompt: What it is asked about a response, with {prompt} and {response} in it, to be
+            answered by A for correct or B; the words it was trained with.
+    """
+
+    files: str = Field(default="checkpoint_final.pt", min_length=1)
+    second_prompt: str = SECOND_PROMPT
+
+    @field_validator("second_prompt")
+    @classmethod
+    def _holds_both(cls, template: str) -> str:
+        counts = {mark: template.count(mark) for mark in ("{prompt}", "{response}")}
+        if set(counts.values()) != {1}:
+            found = " and ".join(f"{mark} {count} times" for mark, count in counts.items())
+            raise ValueError(f"the second prompt holds {found}; expected each once")
+        return template
+
+
+class HydraHeads(Frozen):
+    """The heads that were trained for one base model.
+
+    Attributes:
+        heads_depth: Layers of a head, counted from the last.
+        n_heads: Language heads.
+        security: The adapter that each head was given first, trained on its own part of the data.
+        robustness: The adapter on top of it.
+        uncertainty: The head that judges how probable a response is correct.
+    """
+
+    heads_depth: int = Field(default=3, ge=1)
+    n_heads: int = Field(default=9, ge=1)
+    security: ShardFiles
+    robustness: ShardFiles | None = None
+    uncertainty: UncertaintyFiles | None = None
+
+    @model_validator(mode="after")
+    def _every_head_has_its_file(self) -> "HydraHeads":
+        for name in ("security", "robustness"):
+            shards: ShardFiles | None = getattr(self, name)
+            if shards is None or self.n_heads == 1:
+                continue
+            for pattern in (shards.files, shards.checkpoint_files):
+                if pattern is not None and "{head}" not in pattern:
+                    raise ValueError(
+                        f"{name} names {pattern!r} for {self.n_heads} heads; "
+                        "expected {head} in it, so that each head has its own file"
+                    )
+        return self
+
+
+class CustomPoeEntrant(EntrantSpec):
+    """Heads on one model, decoded by one of them, or by all as a product of experts.
+
+    Attributes:
+        weights: The base model's folder, as for `vanilla_hf`.
+        hydra: The heads.
+        rob_checkpoint: Which checkpoint of the robustness adapter: None for none, -1 for the final
+            one, else its step.
+        bypass_jury: One drawn head speaks alone, and all its drafts stand.
+        temperature: Sampling temperature; None decodes greedily.
+        needs_uncertainty: Ask the uncertainty head about every response.
+        beta: Weight of each verifier in the product. With 1 and eight verifiers that agree, the
+            product is as sharp as one head at an eighth of the temperature; 1/8 undoes that.
+        gamma: Tokens that are drafted before the jury reads them; changes the speed alone.
+        max_new_tokens: The most tokens of one response.
+        system_prompt: Put before the prompt in the chat template, if given.
+    """
+
+    loader: Literal["custom_poe"]
+    weights: Location
+    hydra: HydraHeads
+    rob_checkpoint: int | None = Field(default=None, ge=FINAL)
+    bypass_jury: bool = False
+    temperature: float | None = Field(default=None, gt=0)
+    needs_uncertainty: bool = False
+    beta: float = Field(default=1.0, gt=0)
+    gamma: int = Field(default=1, ge=1, le=16)
+    max_new_tokens: int = Field(default=256, ge=1)
+    system_prompt: str | None = None
+
+    @model_validator(mode="after")
+    def _has_what_it_needs(self) -> "CustomPoeEntrant":
+        problems = []
+        robustness = self.hydra.robustness
+        if self.rob_checkpoint is not None and robustness is None:
+            problems.append(
+                f"rob_checkpoint is {self.rob_checkpoint} and hydra.robustness is not given; "
+                "expected its shards; name them, or leave rob_checkpoint out"
+            )
+        elif robustness is not None and self.robustness_step is not None:
+            pattern = robustness.checkpoint_files
+            if pattern is None or "{step}" not in pattern:
+                problems.append(
+                    f"rob_checkpoint is step {self.rob_checkpoint} and "
+                    f"hydra.robustness.checkpoint_files is {pattern!r}; "
+                    "expected a name with {step} in it"
+                )
+        if self.needs_uncertainty and self.hydra.uncertainty is None:
+            problems.append(
+                "needs_uncertainty is true and hydra.uncertainty is not given; "
+                "expected its shard; name it, or leave needs_uncertainty out"
+            )
+        if self.bypass_jury and (self.beta, self.gamma) != (1.0, 1):
+            problems.append(
+                f"bypass_jury is true with beta {self.beta} and gamma {self.gamma}; "
+                "expected neither, for there is no jury"
+            )
+        if not self.bypass_jury and self.hydra.n_heads < 2:
+            problems.append(
+                "hydra.n_heads is 1 and bypass_jury is false; "
+                "expected at least two heads, one to draft and one to verify"
+            )
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    @property
+    def robustness_step(self) -> int | None:
+        """The step of an earlier robustness checkpoint; None for the final one, or for none."""
+        return None if self.rob_checkpoint in (None, FINAL) else self.rob_checkpoint
+
+    @property
+    def adapters(self) -> Mapping[str, ShardFiles]:
+        """The adapters of every language head by their names, in the order they were trained in."""
+        used = {"security": self.hydra.security}
+        if self.rob_checkpoint is not None and self.hydra.robustness is not None:
+            used["robustness"] = self.hydra.robustness
+        return used
+
+    @property
+    def uncertainty(self) -> UncertaintyFiles | None:
+        """The uncertainty head, if it is asked."""
+        return self.hydra.uncertainty if self.needs_uncertainty else None
+
+    @property
+    def needed_shards(self) -> Mapping[str, NeededShards]:
+        """Which shards it is made of, by the name of the adapter; those of the heads come first."""
+        needed = {
+            name: files.needed(
+                self.hydra.n_heads, step=self.robustness_step if name == "robustness" else None
+            )
+            for name, files in self.adapters.items()
+        }
+        if self.uncertainty is not None:
+            needed["uncertainty"] = self.uncertainty.needed(1)
+        return needed
+
+    def fingerprint(self, content_hash: str) -> str:
+        """SHA-256 of everything its responses depend on; where the files lie does not count."""
+        settings = self.model_dump(
+            mode="json",
+            exclude={"entrant_id", "description", "weights", "hydra", "rob_checkpoint"},
+        )
+        asked = self.uncertainty
+        heads = {
+            "heads_depth": self.hydra.heads_depth,
+            "n_heads": self.hydra.n_heads,
+            "adapters": [[files.rank, files.scale] for files in self.adapters.values()],
+            "uncertainty": asked and [asked.rank, asked.scale, asked.second_prompt],
+        }
+        return fingerprint({"settings": settings, "heads": heads, "content": content_hash})

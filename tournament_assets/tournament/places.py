@@ -1,0 +1,75 @@
+"""Where files and servers are, as a config names them."""
+
+from urllib.parse import urlsplit
+
+from pydantic import model_validator
+
+from tournament_assets.tournament.frozen import Frozen
+
+
+class Location(Frozen):
+    """Where a file or folder is; exactly one of `path`, `env` and `builtin` is given.
+
+    Attributes:
+        path: Relative to the project folder, or absolute.
+        env: The environment variable that names it.
+        builtin: A name inside the package's own data folder.
+        source: Where a person can get it from, for messages.
+    """
+
+    path: str | None = None
+    env: str | None = None
+    builtin: str | None = None
+    source: str | None = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> "Location":
+        given = [name for name in ("path", "env", "builtin") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(
+                f"{' and '.join(given) or 'nothing'} is given; "
+                "expected exactly one of path, env and builtin"
+            )
+        return self
+
+
+class ServerAddress(Frozen):
+    """Where a server answers; exactly one of `url` and `env` is given.
+
+    Attributes:
+        url: Its base URL, such as `http://127.0.0.1:8000/v1`.
+        env: The environment variable that holds the base URL.
+    """
+
+    url: str | None = None
+    env: str | None = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> "ServerAddress":
+        if (self.url is None) == (self.env is None):
+            given = "nothing" if self.url is None else "url and env"
+            raise ValueError(f"{given} is given; expected exactly one of url and env")
+        problem = None if self.url is None else url_problem(self.url)
+        if problem is not None:
+            raise ValueError(problem)
+        return self
+
+
+def url_problem(url: str) -> str | None:
+    """Say why a text cannot be a server's base URL, or None; secrets in it are not repeated."""
+    expected = "expected a base URL such as 'http://127.0.0.1:8000/v1'"
+    try:
+        parts = urlsplit(url)
+        has_secret = "@" in parts.netloc or bool(parts.query or parts.fragment)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+        _ = parts.port  # raises if it is none
+    except ValueError:
+        return f"the URL cannot be read; {expected}"
+    if has_secret:
+        return (
+            "the URL holds a user name, a query or a fragment, which are not shown here; "
+            f"{expected}; put a key into the environment variable that api_key_env names"
+        )
+    if not is_usable:
+        return f"the URL begins with {parts.scheme!r}; {expected}"
+    return None
