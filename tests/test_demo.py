@@ -12,7 +12,7 @@ import pytest
 
 from tests.demo import DemoRun, run_demo, start_demo
 
-ENTRANTS = ["greedy", "warm", "hot", "clipped"]
+ENTRANTS = ["base_olmo", "security_only", "security_plus_robustness", "full_poe"]
 PAIRS_PER_PROMPT = 6
 
 pytestmark = pytest.mark.timeout(600)
@@ -72,7 +72,7 @@ def test_the_entrants_say_different_things_and_readable_ones(demo_run: DemoRun) 
     assert all(len(by_prompt) == 50 for by_prompt in responses.values())
     texts = {entrant: sorted(by_prompt.items()) for entrant, by_prompt in responses.items()}
     assert len({str(items) for items in texts.values()}) == len(ENTRANTS)
-    greedy = responses["greedy"].values()
+    greedy = responses["base_olmo"].values()
     assert sum(text.endswith(".") and len(text.split()) > 8 for text in greedy) >= 45
 
 

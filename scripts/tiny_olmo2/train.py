@@ -21,10 +21,12 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 from transformers import GenerationConfig, Olmo2Config, Olmo2ForCausalLM, PreTrainedTokenizerFast
 
+from tournament_assets.generation.entrant_files import EntrantFiles
 from tournament_assets.generation.loading import build_entrant
 from tournament_assets.generation.quiet import quiet_transformers
 from tournament_assets.generation.responding import generate_responses
-from tournament_assets.tournament.entrants import Location, VanillaHfEntrant
+from tournament_assets.tournament.entrants import VanillaHfEntrant
+from tournament_assets.tournament.places import Location
 from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank
 
 HERE = Path(__file__).parent
@@ -112,17 +114,22 @@ def train_tokenizer(texts: list[str]) -> Any:
     )
 
 
+def encode_question(tokenizer: Any, text: str) -> list[int]:
+    """Return the token ids of a user's message up to where its answer begins."""
+    rendered = tokenizer.apply_chat_template(
+        [{"role": "user", "content": text}], add_generation_prompt=True, tokenize=False
+    )
+    ids: list[int] = tokenizer.encode(rendered, add_special_tokens=False)
+    return ids
+
+
 def build_examples(
     tokenizer: Any, prompts: list[Prompt], answers: list[dict[str, Any]]
 ) -> list[tuple[Example, Example]]:
     """Encode every prompt with its good and its flawed answer."""
     pairs = []
     for prompt, row in zip(prompts, answers, strict=True):
-        messages = [{"role": "user", "content": prompt.text}]
-        rendered = tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, tokenize=False
-        )
-        prompt_ids = tokenizer.encode(rendered, add_special_tokens=False)
+        prompt_ids = encode_question(tokenizer, prompt.text)
         good, flawed = (
             [*tokenizer.encode(row[key], add_special_tokens=False), tokenizer.eos_token_id]
             for key in ("answer", "flawed_answer")
@@ -171,6 +178,17 @@ def shuffled_batches(
     return [batches[n] for n in torch.randperm(len(batches), generator=generator).tolist()]
 
 
+def answer_loss(model: Any, examples: list[Example], *, pad_id: int) -> Tensor:
+    """Return the mean surprise at the answers' tokens in nats, the forks' weighted."""
+    ids, mask, weights, divisors = collate(examples, pad_id)
+    hidden = model.model(input_ids=ids, attention_mask=mask).last_hidden_state
+    answered = weights > 0
+    # Only the answers' positions reach the lm_head: (n_answer_tokens, vocabulary)
+    logits = model.lm_head(hidden[:, :-1][answered]) / divisors[answered][:, None]
+    losses = torch.nn.functional.cross_entropy(logits, ids[:, 1:][answered], reduction="none")
+    return (losses * weights[answered]).sum() / weights[answered].sum()
+
+
 def train_model(tokenizer: Any, pairs: list[tuple[Example, Example]]) -> Any:
     """Train 1.47 million parameters until the answers are memorised."""
     torch.manual_seed(SEED)
@@ -209,13 +227,7 @@ def train_model(tokenizer: Any, pairs: list[tuple[Example, Example]]) -> Any:
         if not queue:
             queue = shuffled_batches(pairs, order)
         examples = [example for index in queue.pop() for example in pairs[index]]
-        ids, mask, weights, divisors = collate(examples, tokenizer.pad_token_id)
-        hidden = model.model(input_ids=ids, attention_mask=mask).last_hidden_state
-        answered = weights > 0
-        # Only the answers' positions reach the lm_head: (n_answer_tokens, vocabulary)
-        logits = model.lm_head(hidden[:, :-1][answered]) / divisors[answered][:, None]
-        losses = torch.nn.functional.cross_entropy(logits, ids[:, 1:][answered], reduction="none")
-        loss = (losses * weights[answered]).sum() / weights[answered].sum()
+        loss = answer_loss(model, examples, pad_id=tokenizer.pad_token_id)
         model.zero_grad()
         torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -251,7 +263,7 @@ def show(out: Path, prompts: list[Prompt], answers: list[dict[str, Any]]) -> Non
             temperature=temperature,
             max_new_tokens=96,
         )
-        entrant = build_entrant(spec, weights=out, device="cpu")
+        entrant = build_entrant(spec, files=EntrantFiles(out), device="cpu")
         batches = generate_responses(entrant, prompts, batch_size=32)
         responses = {response.prompt_id: response for batch in batches for response in batch}
         said = [responses[prompt.prompt_id] for prompt in prompts]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tournament_assets.generation.responding import generate_responses
-from tournament_assets.tournament.entrants import GeneratedResponse
 from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.tournament.responses import GeneratedResponse
 
 from .builders import TINY, Settle, describe
 

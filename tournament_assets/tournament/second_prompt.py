@@ -1,29 +1,27 @@
-"""What the uncertainty head is asked about a response."""
+"""The second prompt: asks an uncertainty head whether a response is correct."""
 
 import re
 
-SECOND_PROMPT = """\
-Question:
-{prompt}
+SECOND_PROMPT = (
+    "Is the answer correct? Reply with A for yes or B for no.\n"
+    "Question: {prompt}\n"
+    "Answer: {response}"
+)
+"""What an uncertainty head is asked unless the configuration says otherwise."""
 
-Answer:
-{response}
-
-Is this answer correct? Reply A for yes or B for no."""
-"""The words that the bundled uncertainty head was trained with."""
-
-_MARKS = re.compile(r"\{(prompt|response)\}")
+_MARK = re.compile(r"\{(prompt|response)\}")
 
 
 def fill_in(template: str, *, prompt: str, response: str) -> str:
-    """Put a prompt and a response into the words around them.
+    """Put a prompt and its response into a second prompt.
 
-    Both are put in as they are: braces in them mean nothing.
+    Both are put in as they stand, in one pass: braces in them mean nothing, a prompt that holds
+    `{response}` among them. Other braces of the template stay too.
 
     Args:
-        template: Holds {prompt} and {response}.
+        template: Such as `SECOND_PROMPT`; `{prompt}` and `{response}` mark where they belong.
         prompt: What was asked.
         response: What was answered.
     """
-    parts = {"prompt": prompt, "response": response}
-    return _MARKS.sub(lambda mark: parts[mark[1]], template)
+    texts = {"prompt": prompt, "response": response}
+    return _MARK.sub(lambda mark: texts[mark[1]], template)
