@@ -64,6 +64,7 @@ def test_a_run_directory_holds_every_file_of_the_layout(
         "elo_ratings.json",
         "elo_per_perm.npz",
         "pairwise_winrates.csv",
+        "battles.jsonl",
         "battles.parquet",
         "report.md",
         "report.html",

@@ -48,7 +48,7 @@ def test_an_unjudged_pair_is_no_battle_and_an_inconsistent_one_is_a_marked_tie()
 
 
 def test_keys_of_other_tools_are_passed_over() -> None:
-    assert Battle.from_dict({**ROW, "turn": 1, "tstamp": 0.5}) == Battle(
+    assert Battle.from_dict({**ROW, "language": "English", "tstamp": 0.5}) == Battle(
         model_a="ada", model_b="bob", winner="tie", source="human"
     )
 
@@ -56,6 +56,68 @@ def test_keys_of_other_tools_are_passed_over() -> None:
 def test_everything_a_battle_lacks_is_named() -> None:
     with pytest.raises(InputError, match="has no model_b, source"):
         Battle.from_dict({"model_a": "ada", "model_b": None, "winner": "tie"})
+
+
+def test_everything_that_is_wrong_with_a_battle_is_named() -> None:
+    row = {
+        **ROW,
+        "model_b": "ada",
+        "winner": "A",
+        "source": "people",
+        "question_id": " ",
+        "inconsistent": "no",
+        "weight": 0,
+        "turn": 0,
+        "pref": 1.5,
+        "presentation": "aa",
+    }
+    with pytest.raises(InputError) as caught:
+        Battle.from_dict(row)
+    named = {problem.split(" ")[0] for problem in caught.value.problems}
+    assert named == row.keys() - {"model_a"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"winner": "model_a", "pref": 0.7}, "pref"),
+        ({"winner": "model_b", "pref": 0.3}, "pref"),
+        ({"winner": "model_a", "inconsistent": True}, "inconsistent"),
+        ({"pref": float("nan")}, "pref"),
+        ({"weight": float("inf")}, "weight"),
+        ({"model_a": "a\ud800"}, "model_a"),
+        ({"question_id": 1.0}, "question_id"),
+        ({"turn": True}, "turn"),
+    ],
+)
+def test_values_that_contradict_one_another_or_say_nothing_are_refused(
+    changes: dict[str, object], named: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        Battle.from_dict({**ROW, **changes})
+    assert [problem.split(" ")[0] for problem in caught.value.problems] == [named]
+
+
+def test_a_question_id_may_be_a_number() -> None:
+    assert Battle.from_dict({**ROW, "question_id": 81}).question_id == "81"
+
+
+def test_a_battle_is_json_without_what_it_does_not_have() -> None:
+    plain = Battle.from_dict(ROW).to_dict()
+    assert list(plain) == [*ROW, "question_id", "judge_model", "inconsistent"]
+    rich = Battle("ada", "bob", "tie", "human", weight=3.0, pref=0.5, turn=2, presentation="ba")
+    assert Battle.from_dict(json.loads(json.dumps(rich.to_dict()))) == rich
+
+
+def test_reports_of_other_versions_are_read() -> None:
+    entry = {"model": "ada", "rating": 1408.0, "n_battles": 3, "source": "human", "rank": 1}
+    report = EloReport.from_dict(
+        {"arena": "x", "n_bootstraps": 100, "seed": 0, "ratings": [entry], "version": 2}
+    )
+    assert report.ratings == (RatingEntry("ada", 1408.0, None, None, 3, "human"),)
+    assert EloReport.from_dict(report.to_dict()) == report
+    with pytest.raises(InputError, match="has no arena, seed"):
+        EloReport.from_dict({"n_bootstraps": 100, "ratings": []})
 
 
 def test_a_report_is_json_with_the_best_first() -> None:
@@ -70,7 +132,7 @@ def test_a_report_is_json_with_the_best_first() -> None:
         ),
     )
     values = json.loads(json.dumps(report.to_dict()))
-    assert list(values) == ["arena", "judge_model", "n_bootstraps", "seed", "ratings"]
+    assert list(values) == ["arena", "model", "judge_model", "n_bootstraps", "seed", "ratings"]
     assert values["ratings"] == [
         {
             "model": "ada",

@@ -34,6 +34,7 @@ from tournament_assets.assets.reports import Frames, judge_models, rows_by_dimen
 from tournament_assets.ratings.traces import EloTraces
 from tournament_assets.resources.ledger import LedgerResource
 from tournament_assets.tournament.fingerprints import combine, fingerprint_bytes, short
+from tournament_assets.tournament.rating_settings import settings_of_run
 
 
 class RunArtifactsConfig(dg.Config):
@@ -212,9 +213,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 report=report,
             ),
             manifest=manifest,
-            arena=f"{tournament.tournament_id}/{mode}",
-            n_bootstraps=tournament.ratings.n_bootstraps,
-            seed=tournament.ratings.bootstrap_seed,
+            settings=settings_of_run(tournament, mode=mode, n_permutations=manifest["n_perms"]),
         )
         parent = plan.project.folder / Path(config.output_dir or "runs").expanduser()
         directory = write_run_directory(parent, run_directory_name(mode, finished_at), files)

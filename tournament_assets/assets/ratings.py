@@ -13,12 +13,14 @@ from tournament_assets.assets.outputs import (
     table_asset,
     table_result,
 )
-from tournament_assets.assets.partitions import TournamentPlan, partition_values
+from tournament_assets.assets.partitions import TournamentPlan, mode_of, partition_values
 from tournament_assets.assets.verdicts import judgments_of
-from tournament_assets.ratings.matches import DecisiveMatches, code_decisive
-from tournament_assets.ratings.traces import EloResult, EloTraces
+from tournament_assets.ratings.matches import code_decisive
+from tournament_assets.ratings.pair_cells import code_cells
+from tournament_assets.ratings.traces import EloTraces
 from tournament_assets.ratings.win_rates import pairwise_winrates
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes, short
+from tournament_assets.tournament.rating_settings import RatingSettings, settings_of_run
 
 
 class EloConfig(dg.Config):
@@ -26,36 +28,6 @@ class EloConfig(dg.Config):
 
     n_permutations: int | None = None
     """Rate this many orderings instead of the configured number."""
-
-
-def _elo_rows(
-    results: Sequence[EloResult],
-    *,
-    dimension: str,
-    k_factor: float,
-    is_primary: bool,
-    intervals: dict[str, tuple[float | None, float | None]],
-    matches: DecisiveMatches,
-) -> list[dict[str, Any]]:
-    ranked = sorted(results, key=lambda result: -result.mean)
-    return [
-        {
-            "dimension": dimension,
-            "k_factor": k_factor,
-            "is_primary": is_primary,
-            "rank": 1 + sum(other.mean > result.mean for other in results),
-            "entrant_id": result.entrant,
-            "mean": result.mean,
-            "sem": result.sem,
-            "order_low": result.order_low,
-            "order_high": result.order_high,
-            "sampling_low": intervals.get(result.entrant, (None, None))[0],
-            "sampling_high": intervals.get(result.entrant, (None, None))[1],
-            "n_decisive_matches": matches.winners.size,
-            "n_entrant_matches": result.n_matches,
-        }
-        for result in ranked
-    ]
 
 
 def _elo_table(primary: Sequence[dict[str, Any]]) -> dg.MarkdownMetadataValue:
@@ -68,9 +40,14 @@ def _elo_table(primary: Sequence[dict[str, Any]]) -> dg.MarkdownMetadataValue:
 def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     """Build the traces, ratings and win rates of one tournament."""
     tournament = plan.config
-    options = tournament.ratings
     group = plan.group("4_ratings")
     verdicts = dg.AssetIn(key=plan.key("judge_verdicts"))
+
+    def settings_for(
+        context: dg.AssetExecutionContext, n_permutations: int | None = None
+    ) -> RatingSettings:
+        mode = mode_of(partition_values(context))
+        return settings_of_run(tournament, mode=mode, n_permutations=n_permutations)
 
     @dg.asset(
         key=plan.key("elo_traces"),
@@ -80,21 +57,17 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         io_manager_key="npz_io_manager",
         kinds={"numpy"},
     )
-    def elo_traces(config: EloConfig, verdicts: pd.DataFrame) -> dg.MaterializeResult[EloTraces]:
+    def elo_traces(
+        context: dg.AssetExecutionContext, config: EloConfig, verdicts: pd.DataFrame
+    ) -> dg.MaterializeResult[EloTraces]:
         """Every entrant's Elo rating after each of many random orderings of the decisive pairs.
 
         Ties, inconsistent and unjudged pairs are left out.
         """
-        from tournament_assets.ratings.elo import compute_elo_permutation
+        from tournament_assets.ratings.rows import trace_elo
 
         matches = code_decisive(judgments_of(verdicts), entrants=tournament.entrant_ids)
-        traces = compute_elo_permutation(
-            matches,
-            k_factor=options.k_factor,
-            n_permutations=config.n_permutations or options.n_permutations,
-            seed=options.shuffle_seed,
-            initial_rating=options.initial_rating,
-        )
+        traces = trace_elo(matches, settings_for(context, config.n_permutations))
         version = fingerprint(
             {
                 "ratings": fingerprint_bytes(traces.ratings.tobytes()),
@@ -134,42 +107,16 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         sampling interval comes from resampling whole prompts: it says how far the rating could be
         off because only these prompts were judged.
         """
-        from tournament_assets.ratings.elo import k_factor_sweep, summarise_elo
-        from tournament_assets.ratings.intervals import bootstrap_elo, bootstrap_intervals
+        from tournament_assets.ratings.rows import elo_rows
         from tournament_assets.reports.figures import k_sensitivity_figure, png_markdown
 
-        dimension = partition_values(context)["dimension"]
         matches = code_decisive(judgments_of(verdicts), entrants=tournament.entrant_ids)
-        bootstrap = bootstrap_elo(
+        rows = elo_rows(
             matches,
-            k_factor=options.k_factor,
-            n_bootstraps=options.n_bootstraps,
-            seed=options.bootstrap_seed,
-            initial_rating=options.initial_rating,
+            traces,
+            dimension=partition_values(context)["dimension"],
+            settings=settings_for(context, traces.ratings.shape[0]),
         )
-        intervals = {
-            interval.entrant: (interval.low, interval.high)
-            for interval in bootstrap_intervals(bootstrap, confidence=options.confidence)
-        }
-        sweep = k_factor_sweep(
-            matches,
-            k_factors=[k for k in options.k_sweep if k != options.k_factor],
-            n_permutations=traces.ratings.shape[0],
-            seed=options.shuffle_seed,
-            initial_rating=options.initial_rating,
-        )
-        rows = [
-            row
-            for swept in sorted((traces, *sweep), key=lambda swept: swept.k_factor)
-            for row in _elo_rows(
-                summarise_elo(swept, confidence=options.confidence),
-                dimension=dimension,
-                k_factor=swept.k_factor,
-                is_primary=swept is traces,
-                intervals=intervals if swept is traces else {},
-                matches=matches,
-            )
-        ]
         primary = [row for row in rows if row["is_primary"]]
         result = table_result(
             "elo_ratings",
@@ -200,40 +147,13 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
 
         Where the pairs do not determine a rating or a bound, it is absent and a note says why.
         """
-        from tournament_assets.ratings.bradley_terry import (
-            bootstrap_bradley_terry,
-            fit_bradley_terry,
-        )
-        from tournament_assets.ratings.intervals import bootstrap_intervals
-        from tournament_assets.ratings.pair_cells import code_cells
+        from tournament_assets.ratings.rows import bradley_terry_rows
 
-        dimension = partition_values(context)["dimension"]
-        cells = code_cells(judgments_of(verdicts), entrants=tournament.entrant_ids)
-        bootstrap = bootstrap_bradley_terry(
-            cells,
-            n_bootstraps=options.n_bootstraps,
-            seed=options.bootstrap_seed,
-            initial_rating=options.initial_rating,
+        rows = bradley_terry_rows(
+            code_cells(judgments_of(verdicts), entrants=tournament.entrant_ids),
+            dimension=partition_values(context)["dimension"],
+            settings=settings_for(context),
         )
-        intervals = bootstrap_intervals(bootstrap, confidence=options.confidence)
-        results = fit_bradley_terry(cells, initial_rating=options.initial_rating)
-        best_first = sorted(
-            zip(results, intervals, strict=True),
-            key=lambda pair: (pair[0].rating is None, -(pair[0].rating or 0.0)),
-        )
-        rows = [
-            {
-                "dimension": dimension,
-                "entrant_id": result.entrant,
-                "rating": result.rating,
-                "sampling_low": interval.low,
-                "sampling_high": interval.high,
-                "note": result.note,
-                "n_bootstraps": options.n_bootstraps,
-                "n_degenerate": bootstrap.n_degenerate,
-            }
-            for result, interval in best_first
-        ]
         return table_result(
             "bradley_terry_ratings",
             rows,
@@ -241,7 +161,7 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 "ratings": markdown_table(
                     rows, ("entrant_id", "rating", "sampling_low", "sampling_high", "note")
                 ),
-                "resamples_without_a_rating": bootstrap.n_degenerate,
+                "resamples_without_a_rating": rows[0]["n_degenerate"],
             },
         )
 

@@ -6,6 +6,7 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
+from tournament_assets.adapters.table_schemas import SCHEMAS
 from tournament_assets.adapters.tables import table_rows
 from tournament_assets.assets.outputs import (
     Table,
@@ -66,21 +67,11 @@ def build_report_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         """
         rows: list[dict[str, Any]] = []
         for frame in by_partition(verdicts, config.dimension_names).values():
-            models = [row["judge_model"] for row in table_rows("judge_verdicts", frame)]
-            if not models:
-                continue
+            judged_by = [row["judge_model"] for row in table_rows("judge_verdicts", frame)]
             rows.extend(
-                {
-                    "model_a": battle.model_a,
-                    "model_b": battle.model_b,
-                    "winner": battle.winner,
-                    "source": battle.source,
-                    "question_id": battle.question_id,
-                    "judge_model": battle.judge_model,
-                    "dimension": battle.dimension,
-                    "inconsistent": battle.inconsistent,
-                }
-                for battle in battles_from_judgments(judgments_of(frame), judge_model=models[0])
+                {name: getattr(battle, name) for name in SCHEMAS["battles"].names}
+                for judgment, judge_model in zip(judgments_of(frame), judged_by, strict=True)
+                for battle in battles_from_judgments([judgment], judge_model=judge_model)
             )
         return table_result(
             "battles",

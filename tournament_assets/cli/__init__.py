@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 
 from tournament_assets.cli.bank import bank_group
+from tournament_assets.cli.battles import battles_group
 from tournament_assets.cli.estimating import estimate_command
 from tournament_assets.cli.ledger import ledger_group
 from tournament_assets.cli.running import rejudge_command, run_command
@@ -63,6 +64,7 @@ for command in (
     rejudge_command,
     ledger_group,
     bank_group,
+    battles_group,
     judge_server_command,
 ):
     main.add_command(command)

@@ -7,7 +7,8 @@ elo_results.json               mean and SEM by entrant, dimension and K-factor
 elo_ratings.json               leaderboards with sampling intervals
 elo_per_perm.npz               the ratings after every ordering
 pairwise_winrates.csv          wins, losses and ties of every two entrants
-battles.parquet                every settled pair; ratings can be recomputed from it alone
+battles.parquet, battles.jsonl every settled pair and how it was rated: `tournament battles rate`
+                               gives the same ratings from either file alone
 report.md, report.html         the pages people read
 """
 
@@ -21,9 +22,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tournament_assets.adapters.tables import encode_parquet, table_rows
+from tournament_assets.adapters.battle_files.columnar_writing import encode_battles
+from tournament_assets.adapters.battle_files.columns import complete_battle_table
+from tournament_assets.adapters.battle_files.report_files import encode_elo_reports
+from tournament_assets.adapters.tables import table_rows, to_arrow
 from tournament_assets.ratings.traces import EloTraces
-from tournament_assets.tournament.battles import EloReport, RatingEntry
+from tournament_assets.tournament.battles import EloReport
+from tournament_assets.tournament.elo_reports import build_elo_report, elo_entries
+from tournament_assets.tournament.rating_settings import RatingSettings
 
 
 @dataclass(frozen=True)
@@ -52,33 +58,31 @@ class RunTables:
 
 
 def build_run_files(
-    tables: RunTables, *, manifest: Mapping[str, Any], arena: str, n_bootstraps: int, seed: int
+    tables: RunTables, *, manifest: Mapping[str, Any], settings: RatingSettings
 ) -> dict[str, bytes]:
     """Build every file of a run directory, by relative path.
 
     Args:
         tables: What to write down.
         manifest: What `manifest.json` says.
-        arena: The tournament and mode, for `elo_ratings.json`.
-        n_bootstraps: Resamples behind the sampling intervals.
-        seed: What seeded the resampling.
+        settings: How the battles were rated, and the tournament and mode as the arena.
     """
     documents = {row["format"]: row["content"] for row in table_rows("report", tables.report)}
+    battles = complete_battle_table(to_arrow("battles", tables.battles))
     files = {
         "manifest.json": _json(manifest),
         "matches/matches.jsonl": _json_lines(
             row for frame in tables.match_lists.values() for row in table_rows("match_list", frame)
         ),
         "elo_results.json": _json(_elo_results(tables)),
-        "elo_ratings.json": _json(
-            _elo_reports(tables, arena=arena, n_bootstraps=n_bootstraps, seed=seed)
-        ),
+        "elo_ratings.json": encode_elo_reports(_elo_reports(tables, settings)),
         "elo_per_perm.npz": _elo_per_perm(tables.elo_traces),
         "pairwise_winrates.csv": _csv(
             [row for frame in tables.win_rates.values() for row in table_rows("win_rates", frame)],
             columns=list(next(iter(tables.win_rates.values())).columns),
         ),
-        "battles.parquet": encode_parquet("battles", tables.battles),
+        "battles.parquet": encode_battles(battles, kind="parquet", settings=settings),
+        "battles.jsonl": encode_battles(battles, kind="jsonl", settings=settings),
         "report.md": documents["markdown"].encode(),
         "report.html": documents["html"].encode(),
     }
@@ -141,29 +145,17 @@ def _elo_results(tables: RunTables) -> dict[str, Any]:
     }
 
 
-def _elo_reports(
-    tables: RunTables, *, arena: str, n_bootstraps: int, seed: int
-) -> dict[str, dict[str, Any]]:
-    reports: dict[str, dict[str, Any]] = {}
+def _elo_reports(tables: RunTables, settings: RatingSettings) -> dict[str, EloReport]:
+    reports = {}
     for dimension, frame in tables.elo_ratings.items():
         verdicts = table_rows("judge_verdicts", tables.verdicts[dimension])
-        rows = [row for row in table_rows("elo_ratings", frame) if row["is_primary"]]
-        reports[dimension] = EloReport(
-            arena=f"{arena}/{dimension}",
-            judge_model=verdicts[0]["judge_model"] if verdicts else "",
-            n_bootstraps=n_bootstraps,
-            seed=seed,
-            ratings=tuple(
-                RatingEntry(
-                    model=row["entrant_id"],
-                    rating=row["mean"],
-                    ci_low=row["sampling_low"],
-                    ci_high=row["sampling_high"],
-                    n_battles=row["n_entrant_matches"],
-                )
-                for row in rows
-            ),
-        ).to_dict()
+        reports[dimension] = build_elo_report(
+            elo_entries(table_rows("elo_ratings", frame)),
+            arena=f"{settings.arena}/{dimension}",
+            judge_model=", ".join(sorted({row["judge_model"] for row in verdicts})) or None,
+            n_bootstraps=settings.n_bootstraps,
+            seed=settings.bootstrap_seed,
+        )
     return reports
 
 

@@ -1,0 +1,40 @@
+import json
+from pathlib import Path
+
+from tests.adapters.battle_files.builders import problems_of
+from tournament_assets.adapters.battle_files.report_files import (
+    encode_elo_reports,
+    read_elo_reports,
+)
+from tournament_assets.tournament.battles import EloReport, RatingEntry
+
+REPORT = EloReport(
+    arena="demo/pilot/factuality",
+    judge_model="judge-1",
+    n_bootstraps=1000,
+    seed=0,
+    ratings=(RatingEntry("ada", 1408.0, 1400.0, None, 1), RatingEntry("bob", None, None, None, 0)),
+)
+
+
+def test_reports_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "elo_ratings.json"
+    path.write_bytes(encode_elo_reports({"factuality": REPORT}))
+    assert read_elo_reports(path) == {"factuality": REPORT}
+
+
+def test_a_single_report_of_another_tool_is_read_by_its_arena(tmp_path: Path) -> None:
+    path = tmp_path / "elo_ratings.json"
+    path.write_text(json.dumps({**REPORT.to_dict(), "of_next_year": 1}))
+    assert read_elo_reports(path) == {"demo/pilot/factuality": REPORT}
+
+
+def test_everything_that_is_missing_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "elo_ratings.json"
+    broken = {**REPORT.to_dict(), "seed": None}
+    path.write_text(json.dumps({"factuality": broken, "style": 3}))
+    problems = problems_of(lambda: read_elo_reports(path))
+    assert "factuality: the report has no seed" in problems[0]
+    assert "style: the report is 3" in problems[1]
+    path.write_text(json.dumps({"ratings": []}))
+    assert "has no arena" in problems_of(lambda: read_elo_reports(path))[0]

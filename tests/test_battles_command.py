@@ -1,0 +1,134 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from tournament_assets.adapters.battle_files.columns import make_battle_table
+from tournament_assets.adapters.battle_files.registry import FORMATS, write_battles
+from tournament_assets.cli import battles as command
+from tournament_assets.tournament.battles import Battle
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.rating_settings import RatingSettings
+
+QUICK = ("--n-permutations", "4", "--n-bootstraps", "10")
+
+
+def run(*arguments: str | Path) -> str:
+    result = CliRunner().invoke(
+        command.battles_group, list(map(str, arguments)), catch_exceptions=False
+    )
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def votes(folder: Path) -> Path:
+    path = folder / "votes.jsonl"
+    row = {"question_id": "q1", "model_a": "ada", "model_b": "bob", "language": "English"}
+    rows = [{**row, "winner": winner} for winner in ("model_a", "tie (bothbad)", None, "model_b")]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def own(folder: Path, settings: RatingSettings | None = None) -> Path:
+    path = folder / "battles.parquet"
+    battles = [
+        Battle("ada", "bob", "model_a", "llm-judge", f"p{n}", dimension=dimension, weight=weight)
+        for n, (dimension, weight) in enumerate([("facts", 1.0), ("facts", 3.0), ("style", 1.0)])
+    ]
+    write_battles(path, make_battle_table(battles), format_name="tournament", settings=settings)
+    return path
+
+
+def test_the_choices_are_the_formats_there_are() -> None:
+    assert tuple(FORMATS) == command._FORMATS
+
+
+@pytest.mark.parametrize("name", ["import", "export", "rate"])
+def test_every_command_explains_itself(name: str) -> None:
+    assert len(run(name, "--help").splitlines()) > 10
+
+
+def test_importing_counts_what_is_left_out(tmp_path: Path) -> None:
+    out = tmp_path / "ours.parquet"
+    printed = run("import", votes(tmp_path), "--out", out)
+    assert "votes.jsonl: 3 battles, lmarena" in printed
+    assert "left out, no verdict: 1" in printed
+    assert "ours.parquet: 3 battles" in printed
+    assert "3 battles, tournament" in run("rate", out, *QUICK)
+
+
+def test_exporting_counts_what_is_lost_and_asks_for_a_dimension(tmp_path: Path) -> None:
+    file = own(tmp_path)
+    out = tmp_path / "annotations.json"
+    with pytest.raises(InputError, match="choose one by --dimension"):
+        run("export", file, "--format", "alpaca-eval", "--out", out)
+    printed = run("export", file, "--format", "alpaca-eval", "--dimension", "facts", "--out", out)
+    assert "battles.parquet: 2 battles, tournament" in printed
+    assert "annotations.json: 2 battles, alpaca-eval" in printed
+    assert "lost, dimension: 2 battles" in printed
+    assert "lost, weight: 1 battles" in printed
+    with pytest.raises(InputError, match="the battles have facts, style"):
+        run("export", file, "--format", "evalica", "--dimension", "tone", "--out", tmp_path / "x")
+
+
+def test_what_is_left_out_of_an_export_is_said(tmp_path: Path) -> None:
+    out = tmp_path / "judged.jsonl"
+    options = ("--dimension", "facts", "--baseline", "eve", "--out", str(out))
+    printed = run("export", own(tmp_path), "--format", "arena-hard", *options)
+    assert "judged.jsonl: 0 battles, arena-hard" in printed
+    assert "left out, the baseline is not one of the two models: 2" in printed
+
+
+def test_rating_prints_a_table_for_each_dimension_and_what_the_intervals_cover(
+    tmp_path: Path,
+) -> None:
+    printed = run("rate", own(tmp_path), *QUICK)
+    for words in ("facts", "style", "ada", "order noise only", "won every match", "2 decisive"):
+        assert words in printed
+    only = run("rate", own(tmp_path / "again"), "--dimension", "style", *QUICK)
+    assert "facts" not in only
+
+
+def rated(*arguments: str | Path) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads(run("rate", *arguments, "--json"))
+    return values
+
+
+def test_a_file_says_how_it_was_rated_and_options_override_it(tmp_path: Path) -> None:
+    kept = RatingSettings(n_permutations=3, n_bootstraps=5, k_factor=32.0, entrants=("bob", "ada"))
+    file = own(tmp_path, kept)
+    assert RatingSettings.from_dict(rated(file)["settings"]) == kept
+    changed = rated(
+        file,
+        *("--k-factor", "8", "--n-permutations", "2", "--n-bootstraps", "4"),
+        *("--shuffle-seed", "1", "--bootstrap-seed", "2"),
+        *("--initial-rating", "1000", "--confidence", "0.5"),
+    )
+    assert RatingSettings.from_dict(changed["settings"]) == RatingSettings(
+        n_permutations=2,
+        n_bootstraps=4,
+        k_factor=8.0,
+        entrants=("bob", "ada"),
+        shuffle_seed=1,
+        bootstrap_seed=2,
+        initial_rating=1000.0,
+        confidence=0.5,
+    )
+    # Two wins at K = 8 from 1000 points: 4, and then a little less.
+    ada = changed["ratings"][0]["elo"][0]
+    assert 1007 < ada["mean"] < 1008
+
+
+def test_one_method_alone_has_one_table(tmp_path: Path) -> None:
+    values = rated(own(tmp_path), "--method", "bradley-terry", *QUICK)
+    assert [each["elo"] for each in values["ratings"]] == [[], []]
+    assert "SEM" not in run("rate", own(tmp_path / "again"), "--method", "bradley-terry", *QUICK)
+
+
+def test_impossible_options_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"confidence is 1\.5"):
+        run("rate", own(tmp_path), "--confidence", "1.5")
+    with pytest.raises(InputError, match=r"k_factor is 0\.0"):
+        run("rate", own(tmp_path / "again"), "--k-factor", "0")

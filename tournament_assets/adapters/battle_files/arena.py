@@ -1,0 +1,161 @@
+"""Our own files, JudgeArena's, and LMArena's: one battle a row, as Parquet or as JSON lines.
+
+JudgeArena's rows are a part of ours. LMArena's are votes of people; they come with the whole
+conversations, which are passed over. Keys that nobody here knows are ignored, so that files of
+newer and older versions load.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from tournament_assets.adapters.battle_files.columnar import Columns, read_columns
+from tournament_assets.adapters.battle_files.columnar_writing import (
+    ALL_FIELDS,
+    SETTINGS_KEY,
+    write_columns,
+)
+from tournament_assets.adapters.battle_files.columns import BATTLE_SCHEMA
+from tournament_assets.adapters.battle_files.files import FileSample, parquet_schema, sample_file
+from tournament_assets.adapters.battle_files.formats import BattleFile, FormatOptions, WriteReport
+from tournament_assets.adapters.battle_files.losses import count_losses
+from tournament_assets.tournament.battles import BattleSource
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.rating_settings import RatingSettings
+
+_PLAYERS = frozenset({"model_a", "model_b", "winner"})
+_OF_ORQ_ARENA = frozenset({"judge_votes", "majority_verdict"})
+_OF_LMARENA = frozenset(
+    {"question_id", "id", "conversation_a", "conversation", "language", "tstamp", "timestamp"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaFormat:
+    """A format with one battle a row.
+
+    Attributes:
+        name: What it is called on the command line.
+        title: Whose files they are.
+        accepted: The names each field may have in a file.
+        written: The name that each field is written under; the others are not.
+        source: Who decided the battles of such files; None where each row says so.
+        keeps_settings: Whether the files tell how they were rated.
+    """
+
+    name: str
+    title: str
+    accepted: Mapping[str, tuple[str, ...]]
+    written: Mapping[str, str]
+    source: BattleSource | None = None
+    keeps_settings: bool = False
+
+    def recognises(self, sample: FileSample) -> bool:
+        """Say whether a file that begins like this is of the format."""
+        columns = sample.columns
+        if sample.kind not in ("parquet", "json lines") or columns & _OF_ORQ_ARENA:
+            return False
+        if not columns >= _PLAYERS:
+            return False
+        is_ours = "inconsistent" in columns or SETTINGS_KEY in columns
+        if self.keeps_settings:
+            return is_ours
+        if self.source is None:
+            return "source" in columns and not is_ours
+        return "source" not in columns and not is_ours and bool(columns & _OF_LMARENA)
+
+    def read(self, path: Path, options: FormatOptions) -> BattleFile:
+        """Read a file.
+
+        Raises:
+            InputError: With everything that is wrong with it, the first 50 spelled out.
+        """
+        sample = sample_file(path)
+        if sample.kind not in ("parquet", "json lines"):
+            raise InputError(
+                f"{path}: the file is {sample.kind}; expected Parquet or JSON lines of {self.title}"
+            )
+        source = options.source or self.source
+        table, left_out = read_columns(path, sample, Columns(self.accepted, source))
+        settings = _read_settings(path, sample) if self.keeps_settings else None
+        return BattleFile(self.name, table, left_out, settings)
+
+    def write(
+        self, path: Path, table: pa.Table, options: FormatOptions, settings: RatingSettings | None
+    ) -> WriteReport:
+        """Write a new file, Parquet or JSON lines by its name.
+
+        Raises:
+            InputError: If the file is there already, or the format cannot hold such battles.
+        """
+        del options
+        lost = count_losses(
+            table,
+            holds=self.written,
+            title=self.title,
+            source=self.source,
+            tells_ties_apart=True,
+        )
+        write_columns(
+            path, table, names=self.written, settings=settings if self.keeps_settings else None
+        )
+        return WriteReport(table.num_rows, lost=lost)
+
+
+def _read_settings(path: Path, sample: FileSample) -> RatingSettings | None:
+    if sample.kind == "parquet":
+        text = (parquet_schema(path).metadata or {}).get(SETTINGS_KEY.encode())
+        values = None if text is None else json.loads(text)
+    else:
+        values = sample.first.get(SETTINGS_KEY)
+    if values is None:
+        return None
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: {SETTINGS_KEY} is {values!r:.60}; expected a JSON object")
+    try:
+        return RatingSettings.from_dict(values)
+    except InputError as error:
+        raise InputError(f"{path}: {problem}" for problem in error.problems) from None
+
+
+_OWN_NAMES = {name: (name,) for name in BATTLE_SCHEMA.names}
+
+TOURNAMENT = ArenaFormat(
+    name="tournament",
+    title="this project",
+    accepted=_OWN_NAMES,
+    written=ALL_FIELDS,
+    keeps_settings=True,
+)
+JUDGEARENA = ArenaFormat(
+    name="judgearena",
+    title="JudgeArena",
+    accepted=_OWN_NAMES,
+    written={
+        name: name
+        for name in (
+            "model_a",
+            "model_b",
+            "winner",
+            "source",
+            "question_id",
+            "judge_model",
+            "pref",
+        )
+    },
+)
+LMARENA = ArenaFormat(
+    name="lmarena",
+    title="LMArena",
+    accepted={
+        "model_a": ("model_a",),
+        "model_b": ("model_b",),
+        "winner": ("winner",),
+        "question_id": ("question_id", "id"),
+    },
+    written={name: name for name in ("model_a", "model_b", "winner", "question_id")},
+    source="human",
+)

@@ -1,0 +1,188 @@
+"""Opening battle files: their first row, their lines, and new files written whole or not at all."""
+
+import json
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tournament_assets.adapters.judgment_rows import load_object
+from tournament_assets.tournament.errors import InputError
+
+FileKind = Literal["parquet", "json lines", "json list", "csv"]
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LONGEST_FIRST_LINE = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class FileSample:
+    """What the beginning of a file shows.
+
+    Attributes:
+        kind: How its rows are written.
+        columns: The names of its columns, or the keys of its first row.
+        first: The first row of a JSON file; nothing for the other kinds.
+    """
+
+    kind: FileKind
+    columns: frozenset[str]
+    first: Mapping[str, Any]
+
+
+def sample_file(path: Path) -> FileSample:
+    """Look at the beginning of a file, whatever its name.
+
+    Raises:
+        InputError: If the file cannot be read, is empty, or begins with nothing known.
+    """
+    with opened(path) as file:
+        beginning = file.read(4)
+        if beginning == b"PAR1":
+            return FileSample("parquet", frozenset(parquet_schema(path).names), {})
+        file.seek(0)
+        line = _first_line(file, path)
+    if line.startswith(b"["):
+        items = read_json_list(path)
+        return _json_sample("json list", items[0][1] if items else None, path)
+    if line.startswith(b"{"):
+        return _json_sample("json lines", load_object(line, f"{path.name}:1"), path)
+    try:
+        header = line.decode().strip().split(",")
+    except UnicodeDecodeError:
+        header = []
+    if len(header) < 2:
+        raise InputError(
+            f"{path}: the file begins with {line[:40]!r}; expected Parquet, JSON lines, a JSON "
+            "list, or CSV with a header"
+        )
+    return FileSample("csv", frozenset(name.strip().strip('"') for name in header), {})
+
+
+def _json_sample(kind: FileKind, first: object, path: Path) -> FileSample:
+    if not isinstance(first, dict):
+        raise InputError(
+            f"{path}: the first row is {first!r:.60}; expected a JSON object with a battle"
+        )
+    return FileSample(kind, frozenset(first), first)
+
+
+def _first_line(file: BinaryIO, path: Path) -> bytes:
+    for line in iter(lambda: file.readline(_LONGEST_FIRST_LINE), b""):
+        if content := line.removeprefix(_BYTE_ORDER_MARK).strip():
+            return content
+    raise InputError(f"{path}: the file is empty; expected at least one battle")
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to read its bytes.
+
+    Raises:
+        InputError: If that fails.
+    """
+    try:
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise InputError(
+            f"{path}: the file cannot be read ({error.strerror or type(error).__name__}); "
+            "expected a file of battles"
+        ) from None
+
+
+def json_lines(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Go through the lines that hold something, each with where it stands (`file:line`)."""
+    with opened(path) as file:
+        for number, line in enumerate(file, start=1):
+            content = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
+            if content.strip():
+                yield f"{path.name}:{number}", content
+
+
+def read_json_list(path: Path) -> list[tuple[str, object]]:
+    """Read the items of a JSON list, each with where it stands (`file:item N`, from 1).
+
+    Raises:
+        InputError: If the file is no JSON list in UTF-8.
+    """
+    with opened(path) as file:
+        content = file.read().removeprefix(_BYTE_ORDER_MARK)
+    try:
+        items = json.loads(content.decode())
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path}: the file cannot be read ({str(error)[:200]}); expected a JSON "
+            "list of objects in UTF-8"
+        ) from None
+    if not isinstance(items, list):
+        raise InputError(f"{path}: the file holds {type(items).__name__}; expected a JSON list")
+    return [(f"{path.name}:item {number}", item) for number, item in enumerate(items, start=1)]
+
+
+def parquet_schema(path: Path) -> pa.Schema:
+    """Read the columns of a Parquet file.
+
+    Raises:
+        InputError: If it is none.
+    """
+    with readable_parquet(path):
+        return pq.read_schema(path)
+
+
+@contextmanager
+def readable_parquet(path: Path) -> Iterator[None]:
+    """Turn what Arrow says of a broken file into an error for people.
+
+    Raises:
+        InputError: If reading fails inside.
+    """
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path}: not readable as Parquet ({error}); expected a whole Parquet file; "
+            "download or export it again"
+        ) from None
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """Write a file that appears whole or not at all, a part at a time.
+
+    Raises:
+        InputError: If there is such a file already, or nothing can be written there.
+    """
+    if path.exists():
+        raise InputError(
+            f"{path}: the file is there already; expected a new name, so that no battles are "
+            "lost; remove it or choose another"
+        )
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise InputError(
+            f"{path}: the file cannot be written ({error.strerror or type(error).__name__}); "
+            "expected a folder that can be written to"
+        ) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json_lines(file: BinaryIO, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write one JSON object a line."""
+    for row in rows:
+        text = json.dumps(row, ensure_ascii=False, allow_nan=False)
+        file.write(text.encode() + b"\n")

@@ -1,0 +1,107 @@
+"""Prints the ratings of a file of battles."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tournament_assets.adapters.battle_files.rating import BattleRatings
+from tournament_assets.reports.formatting import (
+    ABSENT,
+    format_confidence,
+    format_interval,
+    format_rating,
+)
+from tournament_assets.tournament.rating_settings import RatingSettings
+
+_ELO_COLUMNS = ("mean\n± SEM", "order\ninterval", "sampling\ninterval", "decisive\nmatches")
+_BRADLEY_TERRY_COLUMNS = ("Bradley–\nTerry", "its sampling\ninterval")
+
+
+def print_battle_ratings(
+    ratings: Sequence[BattleRatings], console: Console, settings: RatingSettings
+) -> None:
+    """Print one table for each dimension, its counts, and what the intervals cover.
+
+    Args:
+        ratings: The ratings, by dimension.
+        console: Where to print.
+        settings: How the battles were rated.
+    """
+    for each in ratings:
+        console.print()
+        console.print(_table(each))
+        counts = each.counts
+        line = (
+            f"{counts['battles']} battles on {counts['prompts']} prompts: {counts['decisive']} "
+            f"decisive, {counts['ties']} ties, of which {counts['inconsistent']} inconsistent"
+        )
+        unrated = [
+            f"{row['entrant_id']}: {row['note']}" for row in each.bradley_terry if row["note"]
+        ]
+        for text in (line, *unrated, *each.notes):
+            console.print(Text(text))
+    console.print()
+    for text in _explanations(ratings, settings):
+        console.print(Text(text, style="dim"))
+
+
+def _table(ratings: BattleRatings) -> Table:
+    table = Table(
+        title=Text(ratings.dimension or "no dimension named", style="bold"),
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    elo = {row["entrant_id"]: row for row in ratings.elo if row["is_primary"]}
+    bradley_terry = {row["entrant_id"]: row for row in ratings.bradley_terry}
+    table.add_column("#", justify="right")
+    table.add_column("model", overflow="fold", style="bold")
+    for header in (
+        *(_ELO_COLUMNS if elo else ()),
+        *(_BRADLEY_TERRY_COLUMNS if bradley_terry else ()),
+    ):
+        table.add_column(header, justify="right", no_wrap=True)
+    for place, name in enumerate(elo or bradley_terry, start=1):
+        cells = [str(elo[name]["rank"] if elo else place), name]
+        cells += _elo_cells(elo[name]) if elo else []
+        cells += _bradley_terry_cells(bradley_terry[name]) if bradley_terry else []
+        table.add_row(*map(Text, cells))
+    return table
+
+
+def _elo_cells(row: Mapping[str, Any]) -> list[str]:
+    sem = ABSENT if row["sem"] is None else f"{row['sem']:.1f}"
+    return [
+        f"{row['mean']:.1f} ± {sem}",
+        format_interval(row["order_low"], row["order_high"], absent=ABSENT),
+        format_interval(row["sampling_low"], row["sampling_high"], absent=ABSENT),
+        str(row["n_entrant_matches"]),
+    ]
+
+
+def _bradley_terry_cells(row: Mapping[str, Any]) -> list[str]:
+    return [
+        format_rating(row["rating"]),
+        format_interval(row["sampling_low"], row["sampling_high"], absent=ABSENT),
+    ]
+
+
+def _explanations(ratings: Sequence[BattleRatings], settings: RatingSettings) -> list[str]:
+    confidence = format_confidence(settings.confidence)
+    lines = []
+    if any(each.elo for each in ratings):
+        lines.append(
+            f"Elo: K = {settings.k_factor:g}, {settings.n_permutations} orderings (seed "
+            f"{settings.shuffle_seed}), from {settings.initial_rating:g}. SEM and order interval "
+            "show order noise only."
+        )
+    lines.append(
+        f"Sampling intervals hold {confidence} of {settings.n_bootstraps} resamples of whole "
+        f"prompts (seed {settings.bootstrap_seed})."
+    )
+    return lines
