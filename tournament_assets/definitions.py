@@ -1,7 +1,8 @@
 """Wires everything, and is the only reader of the environment.
 
 Environment variables:
-    ANTHROPIC_API_KEY       the judge's key; needed where judge.service is anthropic
+    ANTHROPIC_API_KEY       the key of the judge, where judge.service is anthropic, and of entrants
+                            whose loader is anthropic_api
     ANTHROPIC_BASE_URL      another address of the provider's API
     TOURNAMENT_PROJECT      the folder with configs/; the working directory unless given
     TOURNAMENT_STORAGE      where assets are kept: a folder or s3://…; storage/ in the project

@@ -232,6 +232,7 @@ def _run_config(
 ) -> dict[str, Any]:
     by_asset: dict[str, dict[str, Any]] = {
         "match_list": {"limit_pairs": options.limit_pairs},
+        "entrant_responses": {"pay_again": options.pay_again},
         "judging_estimate": {"judge_model": options.judge_model},
         "judge_replies": {
             "judge_model": options.judge_model,

@@ -140,13 +140,13 @@ def test_comments_and_layout_do_not_change_the_fingerprint(path: Path) -> None:
             "    loader: recorded",
             "    loader: magic",
             "15: entrants.0 has loader 'magic'; expected one of "
-            "vanilla_hf, custom_poe, recorded, openai_api",
+            "vanilla_hf, custom_poe, recorded, openai_api, anthropic_api",
         ),
         (
             "    loader: recorded\n",
             "",
             "15: entrants.0 has loader None; expected one of "
-            "vanilla_hf, custom_poe, recorded, openai_api",
+            "vanilla_hf, custom_poe, recorded, openai_api, anthropic_api",
         ),
         ("  service: loopback\n", "", "11: judge.service is missing; add it"),
         (
@@ -294,6 +294,27 @@ def test_what_is_wrong_with_a_served_entrant_is_told_without_secrets(
 ) -> None:
     problems = problems_of(path, served(old, new))
     assert [each for each in problems if problem in each]
+    assert "hidden" not in str(problems)
+
+
+BOUGHT = SERVED.replace("openai_api", "anthropic_api").replace(
+    "    base_url: {env: SERVED_URL}\n", ""
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("api_key_env: SERVED_KEY", "api_key: sk-hidden", "18: unknown key 'entrants.0.api_key'"),
+        ("api_key_env: SERVED_KEY", "temperature: 2", "18: entrants.0.temperature is 2; expected"),
+        ("api_key_env: SERVED_KEY", "max_tokens: 9", "did you mean 'max_new_tokens'?"),
+    ],
+)
+def test_what_is_wrong_with_a_bought_entrant_is_told_without_secrets(
+    path: Path, old: str, new: str, problem: str
+) -> None:
+    problems = problems_of(path, served().replace(SERVED, BOUGHT).replace(old, new))
+    assert [each for each in problems if problem in each], problems
     assert "hidden" not in str(problems)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tournament_assets.judging.records import JudgingScope, Lease
-from tournament_assets.judging.requests import JudgeRequest
+from tournament_assets.judging.requests import JudgeRequest, ModelRequest
 from tournament_assets.judging.service import Channel
 from tournament_assets.judging.sessions import JudgingSession, Tally
 from tournament_assets.judging.settlement import JudgingOptions, settle_requests
@@ -30,7 +30,7 @@ class Bench:
         requests: Sequence[JudgeRequest],
         *,
         scope: JudgingScope = SCOPE,
-        approve: Callable[[Sequence[JudgeRequest], Channel], None] | None = None,
+        approve: Callable[[Sequence[ModelRequest], Channel], None] | None = None,
         may_pay_again: bool = False,
         reply_format: ReplyFormat = "line",
         **policy: Any,

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tournament_assets.judging.requests import JudgeRequest
+from tournament_assets.judging.requests import ModelRequest
 from tournament_assets.judging.service import Channel
 from tournament_assets.tournament.errors import BudgetError
 
@@ -90,7 +90,7 @@ def test_only_the_first_round_is_prewarmed() -> None:
 def test_the_bulk_is_approved_once_more_after_prewarming_and_what_was_sent_ahead_is_kept() -> None:
     asked: list[int] = []
 
-    def refuse_the_bulk(requests: Sequence[JudgeRequest], _channel: Channel) -> None:
+    def refuse_the_bulk(requests: Sequence[ModelRequest], _channel: Channel) -> None:
         asked.append(len(requests))
         if len(requests) == 5:
             raise BudgetError("somebody else has spent it")

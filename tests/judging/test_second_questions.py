@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tournament_assets.judging.requests import JudgeRequest
+from tournament_assets.judging.requests import ModelRequest
 from tournament_assets.judging.service import Channel, ReplyRow, SubmittedRequest
 from tournament_assets.tournament.errors import BudgetError, JudgeWaitingError
 
@@ -95,7 +95,7 @@ def test_a_run_that_ends_between_the_two_questions_leaves_the_second_to_the_next
 
 
 def test_a_second_question_that_may_not_be_paid_is_asked_by_a_later_run() -> None:
-    def allow_four(requests: Sequence[JudgeRequest], _channel: Channel) -> None:
+    def allow_four(requests: Sequence[ModelRequest], _channel: Channel) -> None:
         if len(requests) != 4:
             raise BudgetError("no more")
 
@@ -111,7 +111,7 @@ def test_a_second_question_that_may_not_be_paid_is_asked_by_a_later_run() -> Non
 def test_approval_of_a_second_question_sees_the_larger_cap() -> None:
     caps: list[list[int]] = []
 
-    def note(requests: Sequence[JudgeRequest], _channel: Channel) -> None:
+    def note(requests: Sequence[ModelRequest], _channel: Channel) -> None:
         caps.append([request.params["max_tokens"] for request in requests])
 
     bench = Bench(answer=saying({keys_of(1)[1]: [CUT_OFF]}))

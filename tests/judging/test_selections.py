@@ -4,7 +4,7 @@ from typing import overload
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tournament_assets.judging.requests import JudgeRequest
+from tournament_assets.judging.requests import ModelRequest
 from tournament_assets.judging.selections import Selection
 
 from .builders import keys_of, requests_for
@@ -13,7 +13,7 @@ REQUESTS = list(requests_for(5))
 positions = st.lists(st.integers(0, 9), unique=True)
 
 
-def keys(selection: Sequence[JudgeRequest]) -> list[str]:
+def keys(selection: Sequence[ModelRequest]) -> list[str]:
     return [request.request_key for request in selection]
 
 
@@ -47,19 +47,19 @@ def test_those_that_were_cut_off_get_twice_the_room_and_keep_their_key() -> None
 
 
 def test_a_request_is_built_only_when_it_is_looked_at() -> None:
-    class Counting(Sequence[JudgeRequest]):
+    class Counting(Sequence[ModelRequest]):
         looks = 0
 
         def __len__(self) -> int:
             return len(REQUESTS)
 
         @overload
-        def __getitem__(self, index: int) -> JudgeRequest: ...
+        def __getitem__(self, index: int) -> ModelRequest: ...
 
         @overload
-        def __getitem__(self, index: slice) -> Sequence[JudgeRequest]: ...
+        def __getitem__(self, index: slice) -> Sequence[ModelRequest]: ...
 
-        def __getitem__(self, index: int | slice) -> JudgeRequest | Sequence[JudgeRequest]:
+        def __getitem__(self, index: int | slice) -> ModelRequest | Sequence[ModelRequest]:
             self.looks += 1
             return REQUESTS[index]
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tournament_assets.judging import submission
-from tournament_assets.judging.requests import JudgeRequest, custom_id
+from tournament_assets.judging.requests import ModelRequest, custom_id
 from tournament_assets.judging.service import Channel, SubmittedRequest
 from tournament_assets.judging.sessions import Tally
 from tournament_assets.tournament.errors import (
@@ -180,7 +180,7 @@ def test_approval_is_asked_before_anything_is_sent_and_for_exactly_what_is_sent(
     bench.events.clear()
     approved: list[tuple[list[str], Channel]] = []
 
-    def approve(requests: Sequence[JudgeRequest], channel: Channel) -> None:
+    def approve(requests: Sequence[ModelRequest], channel: Channel) -> None:
         bench.events.append("approve")
         approved.append(([request.request_key for request in requests], channel))
 
@@ -194,7 +194,7 @@ def test_approval_is_asked_before_anything_is_sent_and_for_exactly_what_is_sent(
 
 
 def test_a_plan_that_costs_too_much_sends_nothing_and_leaves_no_intent() -> None:
-    def refuse(requests: Sequence[JudgeRequest], _channel: Channel) -> None:
+    def refuse(requests: Sequence[ModelRequest], _channel: Channel) -> None:
         raise BudgetError(f"{len(requests)} requests cost too much")
 
     bench = Bench()
@@ -206,7 +206,7 @@ def test_a_plan_that_costs_too_much_sends_nothing_and_leaves_no_intent() -> None
 
 
 def test_what_is_paid_already_is_read_although_no_more_may_be_spent() -> None:
-    def refuse(requests: Sequence[JudgeRequest], _channel: Channel) -> None:
+    def refuse(requests: Sequence[ModelRequest], _channel: Channel) -> None:
         raise BudgetError(f"{len(requests)} requests cost too much")
 
     bench = Bench(durations=[1000.0])
@@ -221,7 +221,7 @@ def test_what_is_paid_already_is_read_although_no_more_may_be_spent() -> None:
 def test_a_lease_that_went_to_somebody_else_stops_the_next_intent_and_nothing_is_sent() -> None:
     bench = Bench()
 
-    def steal(_requests: Sequence[JudgeRequest], _channel: Channel) -> None:
+    def steal(_requests: Sequence[ModelRequest], _channel: Channel) -> None:
         bench.ledger.leases[SCOPE] = "somebody else's"
 
     with pytest.raises(JudgeError, match="was taken over"):

@@ -57,7 +57,7 @@ class AnthropicBatches:
         import anthropic
 
         if not api_key:
-            raise JudgeError("there is no API key for the judge; expected one in ANTHROPIC_API_KEY")
+            raise JudgeError("there is no API key; expected one in ANTHROPIC_API_KEY")
         is_local = base_url is not None and urlsplit(base_url).hostname in _LOOPBACK_HOSTS
         self._client = anthropic.Anthropic(
             base_url=base_url,
@@ -212,13 +212,13 @@ class AnthropicBatches:
         Raises:
             JudgeError: If it does not.
         """
-        task = f"look up the judge model {model!r}"
+        task = f"look up the model {model!r}"
         with self._translated_errors(task):
             response = self._client.models.with_raw_response.retrieve(model)
         found = self._read_object(response.text(), task)
         if found.get("lifecycle") == "retired":
             raise JudgeError(
-                f"the judge model {model!r} is retired; expected one that is served; name another",
+                f"the model {model!r} is retired; expected one that is served; name another",
                 failure=JudgeFailure.FATAL,
             )
 

@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from tournament_assets.tournament import config as config_module
-from tournament_assets.tournament.api_entrants import OpenAiApiEntrant
+from tournament_assets.tournament.api_entrants import AnthropicApiEntrant, OpenAiApiEntrant
 from tournament_assets.tournament.config import TournamentConfig, config_problems
 from tournament_assets.tournament.entrants import LOADERS, RecordedEntrant, VanillaHfEntrant
 from tournament_assets.tournament.errors import InputError
@@ -36,6 +36,7 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "entrants.*.vanilla_hf": VanillaHfEntrant,
     "entrants.*.recorded": RecordedEntrant,
     "entrants.*.openai_api": OpenAiApiEntrant,
+    "entrants.*.anthropic_api": AnthropicApiEntrant,
     "entrants.*.base_url": ServerAddress,
     "entrants.*.custom_poe": CustomPoeEntrant,
     "entrants.*.hydra": HydraHeads,

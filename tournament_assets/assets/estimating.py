@@ -16,7 +16,7 @@ from tournament_assets.judging.estimating import (
     observe_replies,
 )
 from tournament_assets.judging.pricing import PriceList
-from tournament_assets.judging.requests import JudgeRequest
+from tournament_assets.judging.requests import ModelRequest
 from tournament_assets.judging.service import Channel
 from tournament_assets.judging.sessions import Approval
 from tournament_assets.tournament.config import JudgeConfig
@@ -89,7 +89,7 @@ def build_approval(
         since: When the run began, for a budget that is for one run.
     """
 
-    def approve(requests: Sequence[JudgeRequest], channel: Channel) -> None:
+    def approve(requests: Sequence[ModelRequest], channel: Channel) -> None:
         if _limit_usd(plan.config.judge) is None:
             return  # nobody needs to know what it costs
         _, tokens_per_reply = observe_ledger(ledger, judge_model)

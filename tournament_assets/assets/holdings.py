@@ -22,7 +22,7 @@ from tournament_assets.judging.pairing import (
     split_identical,
 )
 from tournament_assets.judging.requests import JudgeRequests
-from tournament_assets.tournament.api_entrants import OpenAiApiEntrant
+from tournament_assets.tournament.api_entrants import AnthropicApiEntrant, OpenAiApiEntrant
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import AnyEntrant, RecordedEntrant
 from tournament_assets.tournament.errors import InputError
@@ -66,7 +66,7 @@ def known_responses(
         path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
         recorded = load_recorded_responses(path, entrant_id=entrant.entrant_id, prompts=bank)
         return {row.prompt_id: row.text for row in recorded if row.prompt_id in wanted}
-    if isinstance(entrant, OpenAiApiEntrant):
+    if isinstance(entrant, OpenAiApiEntrant | AnthropicApiEntrant):
         content_hash = entrant.content_hash
     else:
         try:

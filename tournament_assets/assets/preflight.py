@@ -1,7 +1,7 @@
 """Everything that must be right before anything is spent, looked at all at once."""
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 from tournament_assets.adapters.entrant_files import entrant_file_problems
 from tournament_assets.adapters.project_files import (
@@ -11,9 +11,10 @@ from tournament_assets.adapters.project_files import (
 )
 from tournament_assets.assets.holdings import known_responses, load_bank_and_selection
 from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.resources.anthropic_generator import batch_problems
 from tournament_assets.resources.api_generator import server_problems
 from tournament_assets.resources.judge import judge_problems
-from tournament_assets.tournament.api_entrants import OpenAiApiEntrant
+from tournament_assets.tournament.api_entrants import AnthropicApiEntrant, OpenAiApiEntrant
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import LocalEntrant, RecordedEntrant
 from tournament_assets.tournament.errors import InputError, Problems
@@ -36,7 +37,7 @@ def refuse_bad_input(
     Args:
         plan: The tournament.
         mode: The mode that is about to run.
-        has_api_key: Whether the judge's key is there.
+        has_api_key: Whether the judge's key is there, which entrants of the same service share.
         skip_judging: Whether the judge will not be asked, so that no key is needed.
         judge_model: Another model than the configured one.
         ledger_url: Where responses are kept; None if there are none.
@@ -62,6 +63,8 @@ def refuse_bad_input(
         problems.add(problem)
     for problem in _server_problems(plan, mode, ledger_url):
         problems.add(problem)
+    for problem in _batch_problems(plan, mode, ledger_url, has_api_key=has_api_key):
+        problems.add(problem)
     model_problem = plan.config.judge.model_problem(judge_model or plan.config.judge_model(mode))
     if model_problem is not None:
         problems.add(model_problem)
@@ -76,7 +79,7 @@ def _entrant_problems(plan: TournamentPlan, bank: list[Prompt]) -> list[str]:
     for entrant in plan.config.entrants:
         if isinstance(entrant, RecordedEntrant):
             found.extend(_recorded_problems(plan, entrant, bank))
-        elif not isinstance(entrant, OpenAiApiEntrant):
+        elif not isinstance(entrant, OpenAiApiEntrant | AnthropicApiEntrant):
             local.append(entrant)
     return [*found, *entrant_file_problems(local, plan.project)]
 
@@ -101,6 +104,29 @@ def _server_problems(plan: TournamentPlan, mode: Mode, ledger_url: str | None) -
         and not _is_complete(plan, mode, entrant, ledger_url)
         for problem in server_problems(entrant, environment=plan.project.environment)
     ]
+
+
+def _batch_problems(
+    plan: TournamentPlan, mode: Mode, ledger_url: str | None, *, has_api_key: bool
+) -> list[str]:
+    from tournament_assets.adapters.ledger import Ledger
+
+    bought = [each for each in plan.config.entrants if isinstance(each, AnthropicApiEntrant)]
+    if not bought or has_api_key:
+        return []
+    try:
+        _, prompts = load_bank_and_selection(plan, mode)
+    except InputError:  # it is among the problems already
+        return []
+    with ExitStack() as stack:
+        ledger = ledger_url and stack.enter_context(closing(Ledger(ledger_url)))
+        return [
+            problem
+            for entrant in bought
+            for problem in batch_problems(
+                entrant, prompts, ledger=ledger or None, has_api_key=has_api_key
+            )
+        ]
 
 
 def _is_complete(

@@ -24,13 +24,22 @@ from tournament_assets.assets.partitions import (
 )
 from tournament_assets.assets.prompts import prompts_of
 from tournament_assets.audits.jury import count_heads, mean_p_correct, summarise_juries
+from tournament_assets.resources.anthropic_generator import complete_by_batches
 from tournament_assets.resources.api_generator import complete_by_server
 from tournament_assets.resources.generator import GeneratorResource
+from tournament_assets.resources.judge import JudgeResource
 from tournament_assets.resources.ledger import LedgerResource
-from tournament_assets.tournament.api_entrants import OpenAiApiEntrant
+from tournament_assets.tournament.api_entrants import AnthropicApiEntrant, OpenAiApiEntrant
 from tournament_assets.tournament.entrants import RecordedEntrant, get_entrant
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.responses import GeneratedResponse
+
+
+class EntrantResponsesConfig(dg.Config):
+    """Options of one run."""
+
+    pay_again: bool = False
+    """Buy responses again whose paid results the service no longer keeps."""
 
 
 def _coverage_check(
@@ -121,7 +130,7 @@ def _jury_metadata(responses: list[GeneratedResponse]) -> dict[str, Any]:
 
 def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     """Build `entrant_responses` for one tournament."""
-    config = plan.config
+    tournament = plan.config
 
     @table_asset(
         plan,
@@ -141,24 +150,28 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     )
     def entrant_responses(
         context: dg.AssetExecutionContext,
+        config: EntrantResponsesConfig,
         selected: pd.DataFrame,
         bank: pd.DataFrame,
         ledger: LedgerResource,
         generator: GeneratorResource,
+        judge: JudgeResource,
     ) -> Table:
         """One entrant's response to every selected prompt.
 
         What the ledger holds for the same model, settings and prompt is used again; only the rest
         is generated, and every response is in the ledger as soon as its batch is done, or as soon
-        as a server has sent it.
+        as a server has sent it. What a provider answers in batches is paid for once, however often
+        the step is killed; it waits for them until `judge.deadline_seconds`.
         """
         values = partition_values(context)
         where = partition_label(values)
-        entrant = get_entrant(config.entrants, values["entrant"])
+        entrant = get_entrant(tournament.entrants, values["entrant"])
         prompts = prompts_of("selected_prompts", selected)
         generated = 0
         source = "a recorded file"
         reasons: Mapping[str, str] = {}
+        costs: Mapping[str, Any] = {}
         if isinstance(entrant, RecordedEntrant):
             path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
             recorded = load_recorded_responses(
@@ -166,6 +179,19 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             )
             wanted = {prompt.prompt_id for prompt in prompts}
             responses = [response for response in recorded if response.prompt_id in wanted]
+        elif isinstance(entrant, AnthropicApiEntrant):
+            with ledger.open() as opened:
+                bought = complete_by_batches(
+                    entrant,
+                    prompts=prompts,
+                    ledger=opened,
+                    judge=judge,
+                    config=tournament.judge,
+                    may_pay_again=config.pay_again,
+                    log=context.log.info,
+                )
+            responses, generated, source = bought.responses, bought.generated, bought.device
+            reasons, costs = bought.reasons, bought.costs
         elif isinstance(entrant, OpenAiApiEntrant):
             with ledger.open() as opened:
                 outcome = complete_by_server(
@@ -185,7 +211,7 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                     files=files,
                     prompts=prompts,
                     ledger=opened,
-                    batch_size=config.generation.rows_per_batch,
+                    batch_size=tournament.generation.rows_per_batch,
                     log=context.log.info,
                 )
             responses, generated, source = outcome.responses, outcome.generated, outcome.device
@@ -210,6 +236,7 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 "generated_now": generated,
                 "from_ledger": len(responses) - generated,
                 "source": source,
+                **costs,
                 "settings": entrant.display_settings,
                 "first_rows": markdown_table(rows, ("prompt_id", "response", "finish_reason")),
             },

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tournament_assets.judging.harvesting import harvest_batch
-from tournament_assets.judging.records import SubmittedBatch
+from tournament_assets.judging.records import VERDICTS, SubmittedBatch
 from tournament_assets.judging.sessions import JudgingSession
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
@@ -22,10 +22,12 @@ def collect_batches(session: JudgingSession, batches: Sequence[SubmittedBatch]) 
     left = harvest_ended(session, batches, deadline_seconds=session.policy.deadline_seconds)
     if left:
         names = ", ".join(batch.batch_id for batch in left)
+        scope = session.scope
+        sensor = ", or let the tournament's sensor do it" if scope.purpose == VERDICTS else ""
         raise JudgeWaitingError(
-            f"{len(left)} of {len(batches)} batches on {session.scope.dimension} have not ended "
-            f"after {session.policy.deadline_seconds:.0f} s ({names}); they are paid and kept: "
-            "run again later to collect the replies, or let the tournament's sensor do it"
+            f"{len(left)} of {len(batches)} batches on {scope.subject or scope.dimension} have not "
+            f"ended after {session.policy.deadline_seconds:.0f} s ({names}); they are paid and "
+            f"kept: run again later to collect the replies{sensor}"
         )
 
 

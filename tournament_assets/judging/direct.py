@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from itertools import islice
 
 from tournament_assets.judging.harvesting import is_final, record_part
-from tournament_assets.judging.requests import JudgeRequest, custom_id
+from tournament_assets.judging.requests import ModelRequest, custom_id
 from tournament_assets.judging.service import ReplyRow, SubmittedRequest
 from tournament_assets.judging.sessions import JudgingSession
 from tournament_assets.judging.submission import write_intent
@@ -16,7 +16,7 @@ _MAX_TRIES = 4
 _RETRIED = frozenset({JudgeFailure.NOT_ACCEPTED, JudgeFailure.PASSING, JudgeFailure.AMBIGUOUS})
 
 
-def ask_directly(session: JudgingSession, requests: Sequence[JudgeRequest], *, asking: int) -> None:
+def ask_directly(session: JudgingSession, requests: Sequence[ModelRequest], *, asking: int) -> None:
     """Send some requests one by one and write down each reply as it comes.
 
     A reply that got lost on its way was paid for and cannot be had again: the protocol has no name
@@ -58,7 +58,7 @@ def ask_directly(session: JudgingSession, requests: Sequence[JudgeRequest], *, a
     session.ledger.record_closed(intent.nonce, state="harvested")
 
 
-def _ask_patiently(session: JudgingSession, nonce: str, request: JudgeRequest) -> ReplyRow:
+def _ask_patiently(session: JudgingSession, nonce: str, request: ModelRequest) -> ReplyRow:
     waits = session.waits()
     name = custom_id(nonce, request.request_key)
     for attempt in range(1, _MAX_TRIES + 1):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from tournament_assets.judging.budgets import Budget
 from tournament_assets.judging.pricing import Bill, ModelPrice, Spending
-from tournament_assets.judging.requests import JudgeRequest
+from tournament_assets.judging.requests import ModelRequest
 
 CHARACTERS_PER_TOKEN = 4.0
 """English text; the provider's own count differs by some per cent."""
@@ -204,7 +204,7 @@ class JudgingEstimate:
 
 
 def measure_workload(
-    requests: Sequence[JudgeRequest],
+    requests: Sequence[ModelRequest],
     *,
     find_answered: Callable[[Iterable[str]], AbstractSet[str]],
     under_way: AbstractSet[str] = frozenset(),

@@ -134,6 +134,7 @@ def record_part(
     tally = session.tally
     if final:
         tally.paid_twice += session.ledger.record_rows(nonce, final)
+        session.on_final(final)
     if failed:
         session.ledger.record_failures(nonce, failed)
     tally.harvested += len(final)
@@ -160,15 +161,14 @@ def _stop_if_hopeless(session: JudgingSession, batch: SubmittedBatch, harvest: _
         raise JudgeError(
             f"{by_error[error_type]} requests of batch {batch.batch_id} failed with {error_type}: "
             f"{harvest.messages[error_type]}; check ANTHROPIC_API_KEY, the account's credit and "
-            "the judge model, and run again: what was answered is kept",
+            "the name of the model, and run again: what was answered is kept",
             failure=JudgeFailure.FATAL,
         )
     invalid = sum(by_error[error_type] for error_type in _INVALID_ERRORS)
     if invalid and invalid == by_error.total() == session.tally.harvested:
         said = next(harvest.messages[name] for name in sorted(_INVALID_ERRORS & by_error.keys()))
         raise JudgeError(
-            f"the judge refused every request of batch {batch.batch_id} as invalid: {said}; "
-            "nothing more is sent; correct judge.max_tokens or the judge model, or, if the "
-            "service was at fault, ask again with `tournament rejudge`",
+            f"the service refused every request of batch {batch.batch_id} as invalid: {said}; "
+            f"nothing more is sent; {session.remedy}",
             failure=JudgeFailure.INVALID,
         )

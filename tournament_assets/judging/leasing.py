@@ -53,13 +53,13 @@ def _wait_for_lease(
         lease = ledger.acquire_lease(scope)
         if isinstance(lease, Lease):
             return lease
-        progress.note(f"{scope.dimension} ({scope.mode}) is being judged by {lease}; waiting")
+        progress.note(f"{scope.activity} by {lease}; waiting")
         remaining = policy.deadline_seconds - waits.waited
         if remaining <= 0:
             raise JudgeWaitingError(
-                f"{scope.dimension} ({scope.mode}) of {scope.tournament_id} is being judged by "
-                f"{lease}; expected it to finish within {policy.deadline_seconds:.0f} s; run again "
-                "later: what it pays for is in the ledger"
+                f"{scope.activity} by {lease}; expected it to finish within "
+                f"{policy.deadline_seconds:.0f} s; run again later: what it pays for is in the "
+                "ledger"
             )
         waits.sleep(at_most=remaining)
 

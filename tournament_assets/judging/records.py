@@ -2,11 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
 from tournament_assets.judging.service import Channel, ReplyRow, TokenUsage
+
+VERDICTS = "verdicts"
+"""The purpose of asking a judge for what the tournament is rated by."""
+RESPONSES = "responses"
+"""The purpose of asking a model for its own responses, which a judge then sees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +23,24 @@ class JudgingScope:
         mode: `pilot` or `headline`.
         dimension: The quality being judged.
         purpose: `verdicts`, or what else is asked besides the tournament's own verdicts.
+        subject: What messages call it; the dimension and the mode by default.
     """
 
     tournament_id: str
     mode: str
     dimension: str
-    purpose: str = "verdicts"
+    purpose: str = VERDICTS
+    subject: str = field(default="", compare=False)
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return self.subject or f"{self.dimension} ({self.mode})"
+
+    @property
+    def activity(self) -> str:
+        """What is being done about it, for messages."""
+        return f"{self.title} is being {'asked' if self.purpose == RESPONSES else 'judged'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,10 @@ def rejudge_requests(
         JudgeWaitingError: If somebody else is at work on the scope until the deadline.
         JudgeError: If the service refuses; what was received is in the ledger.
         BudgetError: If asking would cost more than may be spent; nothing was sent then.
+        ValueError: If the replies are no verdicts.
     """
+    if options.reply_format is None:
+        raise ValueError("these replies are no verdicts; expected a format to read them in")
     positions = _positions(requests)
     with hold_lease(ledger, scope, policy=options.policy, progress=progress) as lease:
         session = JudgingSession(

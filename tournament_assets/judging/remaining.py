@@ -36,9 +36,17 @@ def find_work_left(
     *,
     scope: JudgingScope,
     ledger: JudgingLedger,
-    reply_format: ReplyFormat,
+    reply_format: ReplyFormat | None,
 ) -> WorkLeft:
-    """Look in the ledger for what a settlement would do; nothing is sent."""
+    """Look in the ledger for what a settlement would do; nothing is sent.
+
+    Args:
+        request_keys: What is wanted.
+        scope: Whose work it is.
+        ledger: Where everything is written down.
+        reply_format: How a verdict is written; None where a reply is no verdict, so that none is
+            asked for twice.
+    """
     unanswered = dict.fromkeys(request_keys)
     total = len(unanswered)
     unreadable: dict[str, StoredReply] = {}
@@ -48,7 +56,7 @@ def find_work_left(
         unanswered.pop(key, None)
         # One that was asked more often and has a readable reply needs nothing more, nor does one
         # that was unreadable twice.
-        if last.asking == 1 and _is_unreadable(last, reply_format):
+        if reply_format is not None and last.asking == 1 and _is_unreadable(last, reply_format):
             unreadable[key] = last
     return WorkLeft(
         total=total,

@@ -9,7 +9,7 @@ import base64
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 from tournament_assets.judging.header import judge_header
 from tournament_assets.judging.pairing import PRESENTATIONS, PairToJudge, Presentation
@@ -20,6 +20,7 @@ from tournament_assets.tournament.rubrics import Rubric
 
 _FENCE_LENGTH = 8
 _KEY_BYTES = 32
+AnyRequest = TypeVar("AnyRequest", bound="ModelRequest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +43,33 @@ class RequestSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeRequest:
-    """One presentation of one pair, as it is sent.
+class ModelRequest:
+    """What a model is asked: all that sending, waiting and harvesting need to know of it.
 
     Attributes:
-        request_key: SHA-256 of `params`.
-        prompt_id: The prompt both entrants answered.
-        entrant_a: The pair's first entrant, whichever is shown first here.
-        entrant_b: The pair's second entrant.
-        presentation: Whose response is shown as response A.
+        request_key: Names the reply in the ledger: SHA-256 of whatever the reply depends on.
         params: The request's parameters, as JSON values.
     """
 
     request_key: str
+    params: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRequest(ModelRequest):
+    """One presentation of one pair, as it is sent; its key is the SHA-256 of `params`.
+
+    Attributes:
+        prompt_id: The prompt both entrants answered.
+        entrant_a: The pair's first entrant, whichever is shown first here.
+        entrant_b: The pair's second entrant.
+        presentation: Whose response is shown as response A.
+    """
+
     prompt_id: str
     entrant_a: str
     entrant_b: str
     presentation: Presentation
-    params: Mapping[str, Any]
 
 
 def build_system_message(rubric: Rubric, reply_format: ReplyFormat = "line") -> str:
@@ -92,7 +102,7 @@ def build_user_message(
     parts.append(("response_b", pair.response_a if swapped else pair.response_b))
     fence = fingerprint(parts)[:_FENCE_LENGTH]
     return "\n\n".join(
-        f'<{name} fence="{fence}">\n{_printable(text)}\n</{name} fence="{fence}">'
+        f'<{name} fence="{fence}">\n{printable(text)}\n</{name} fence="{fence}">'
         for name, text in parts
     )
 
@@ -100,7 +110,7 @@ def build_user_message(
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Replace lone surrogates, which cannot be sent as UTF-8, by the replacement character."""
     return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
@@ -187,13 +197,13 @@ def ask_again(request: JudgeRequest, *, repetition: int) -> JudgeRequest:
     return replace(request, request_key=fingerprint([request.request_key, "retest", repetition]))
 
 
-def with_larger_cap(request: JudgeRequest) -> JudgeRequest:
+def with_larger_cap(request: AnyRequest) -> AnyRequest:
     """Return the same question with room for twice as long a reply; it keeps its key."""
     params = {**request.params, "max_tokens": 2 * request.params["max_tokens"]}
     return replace(request, params=params)
 
 
-def derive_cache_key(request: JudgeRequest) -> str:
+def derive_cache_key(request: ModelRequest) -> str:
     """Return the short form of a request's key, for people."""
     return short(request.request_key)
 
@@ -221,6 +231,6 @@ def request_key_of(name: str, *, nonce: str) -> str | None:
     return decoded.hex()
 
 
-def serialised_size(request: JudgeRequest) -> int:
+def serialised_size(request: ModelRequest) -> int:
     """Bytes of a request as it travels, for cutting batches."""
     return len(canonical_json(request.params).encode()) + 100

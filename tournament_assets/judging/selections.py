@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import overload
 
-from tournament_assets.judging.requests import JudgeRequest, with_larger_cap
+from tournament_assets.judging.requests import ModelRequest, with_larger_cap
 
 
-class Selection(Sequence[JudgeRequest]):
+class Selection(Sequence[ModelRequest]):
     """Some of the requests, each built when it is looked at.
 
     Args:
@@ -18,7 +18,7 @@ class Selection(Sequence[JudgeRequest]):
 
     def __init__(
         self,
-        requests: Sequence[JudgeRequest],
+        requests: Sequence[ModelRequest],
         positions: Sequence[int],
         cut_off: AbstractSet[int] = frozenset(),
     ) -> None:
@@ -30,12 +30,12 @@ class Selection(Sequence[JudgeRequest]):
         return len(self._positions)
 
     @overload
-    def __getitem__(self, index: int) -> JudgeRequest: ...
+    def __getitem__(self, index: int) -> ModelRequest: ...
 
     @overload
     def __getitem__(self, index: slice) -> "Selection": ...
 
-    def __getitem__(self, index: int | slice) -> "JudgeRequest | Selection":
+    def __getitem__(self, index: int | slice) -> "ModelRequest | Selection":
         if isinstance(index, slice):
             return Selection(self._requests, self._positions[index], self._cut_off)
         position = self._positions[index]

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from tournament_assets.judging.records import JudgingLedger, JudgingScope, Lease
-from tournament_assets.judging.requests import JudgeRequest
-from tournament_assets.judging.service import BatchService, Channel
+from tournament_assets.judging.requests import ModelRequest
+from tournament_assets.judging.service import BatchService, Channel, ReplyRow
 from tournament_assets.judging.structured import ReplyFormat
 
 
@@ -26,8 +26,18 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-Approval = Callable[[Sequence[JudgeRequest], Channel], None]
+Approval = Callable[[Sequence[ModelRequest], Channel], None]
 """Raises `BudgetError` if asking some requests would cost more than may be spent."""
+Listener = Callable[[Sequence[tuple[str, ReplyRow]]], None]
+"""Told of final rows, each with its request's key, as soon as the ledger holds them."""
+JUDGE_REMEDY = (
+    "correct judge.max_tokens or the judge model, or, if the service was at fault, ask again with "
+    "`tournament rejudge`"
+)
+
+
+def tell_nobody(_rows: Sequence[tuple[str, ReplyRow]]) -> None:
+    """Let rows pass: the ledger is the only one who wants them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +119,9 @@ class JudgingSession:
         progress: Who is told.
         approve: Asked before anything is sent.
         may_pay_again: Whether requests whose results are lost may be asked again.
-        reply_format: How the judge writes its verdict.
+        reply_format: How the judge writes its verdict; None where a reply is no verdict.
+        on_final: Told of every final row once it is in the ledger.
+        remedy: What a person can do if every request is refused as invalid.
         tally: What was done so far.
     """
 
@@ -120,7 +132,9 @@ class JudgingSession:
     progress: JudgingProgress
     approve: Approval
     may_pay_again: bool
-    reply_format: ReplyFormat
+    reply_format: ReplyFormat | None
+    on_final: Listener = tell_nobody
+    remedy: str = JUDGE_REMEDY
     tally: Tally = field(default_factory=Tally)
 
     @property

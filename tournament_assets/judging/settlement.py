@@ -21,15 +21,18 @@ from tournament_assets.judging.records import (
     SubmittedBatch,
 )
 from tournament_assets.judging.remaining import WorkLeft, find_work_left
-from tournament_assets.judging.requests import JudgeRequest
+from tournament_assets.judging.requests import ModelRequest
 from tournament_assets.judging.selections import Selection
 from tournament_assets.judging.service import BatchService, Channel
 from tournament_assets.judging.sessions import (
+    JUDGE_REMEDY,
     Approval,
     JudgingProgress,
     JudgingSession,
+    Listener,
     Tally,
     WaitingPolicy,
+    tell_nobody,
 )
 from tournament_assets.judging.structured import ReplyFormat
 from tournament_assets.judging.submission import create_batches, cut_batches
@@ -38,7 +41,7 @@ from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 _FIRST, _SECOND = 1, 2
 
 
-def _approve_anything(_requests: Sequence[JudgeRequest], _channel: Channel) -> None:
+def _approve_anything(_requests: Sequence[ModelRequest], _channel: Channel) -> None:
     """Let everything pass: there is no budget."""
 
 
@@ -50,17 +53,22 @@ class JudgingOptions:
         policy: How long is waited for what.
         approve: Asked before anything is sent.
         may_pay_again: Whether requests whose results are lost may be asked again.
-        reply_format: How the judge writes its verdict.
+        reply_format: How the judge writes its verdict; None where a reply is no verdict, and is
+            never asked for twice.
+        on_final: Told of every final row once it is in the ledger.
+        remedy: What a person can do if every request is refused as invalid.
     """
 
     policy: WaitingPolicy
     approve: Approval = _approve_anything
     may_pay_again: bool = False
-    reply_format: ReplyFormat = "line"
+    reply_format: ReplyFormat | None = "line"
+    on_final: Listener = tell_nobody
+    remedy: str = JUDGE_REMEDY
 
 
 def settle_requests(
-    requests: Sequence[JudgeRequest],
+    requests: Sequence[ModelRequest],
     *,
     scope: JudgingScope,
     ledger: JudgingLedger,
@@ -98,13 +106,15 @@ def settle_requests(
             approve=options.approve,
             may_pay_again=options.may_pay_again,
             reply_format=options.reply_format,
+            on_final=options.on_final,
+            remedy=options.remedy,
         )
         _Settlement(session, requests).run()
         return session.tally
 
 
 class _Settlement:
-    def __init__(self, session: JudgingSession, requests: Sequence[JudgeRequest]) -> None:
+    def __init__(self, session: JudgingSession, requests: Sequence[ModelRequest]) -> None:
         self._session = session
         self._requests = requests
         self._positions: dict[str, int] = {}

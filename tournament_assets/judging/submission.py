@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tournament_assets.judging.adoption import adopt_batch
 from tournament_assets.judging.harvesting import record_part
 from tournament_assets.judging.records import BatchIntent, OpenBatch, SubmittedBatch
-from tournament_assets.judging.requests import JudgeRequest, custom_id, serialised_size
+from tournament_assets.judging.requests import ModelRequest, custom_id, serialised_size
 from tournament_assets.judging.service import Channel, ReplyRow, SubmittedRequest
 from tournament_assets.judging.sessions import JudgingSession
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
@@ -16,9 +16,9 @@ MAX_BATCH_BYTES = 250_000_000  # the provider's limit is 256 MB; the rest is for
 _MAX_UNCONFIRMED = 3
 
 
-def cut_batches(requests: Iterable[JudgeRequest]) -> Iterator[list[JudgeRequest]]:
+def cut_batches(requests: Iterable[ModelRequest]) -> Iterator[list[ModelRequest]]:
     """Cut a list of requests into batches that the provider accepts."""
-    batch: list[JudgeRequest] = []
+    batch: list[ModelRequest] = []
     size = 0
     for request in requests:
         bytes_needed = serialised_size(request)
@@ -32,7 +32,7 @@ def cut_batches(requests: Iterable[JudgeRequest]) -> Iterator[list[JudgeRequest]
 
 
 def create_batches(
-    session: JudgingSession, requests: Sequence[JudgeRequest], *, asking: int
+    session: JudgingSession, requests: Sequence[ModelRequest], *, asking: int
 ) -> list[SubmittedBatch]:
     """Submit some requests as one batch, or as several if the service finds it too large.
 
@@ -75,7 +75,7 @@ def create_batches(
 
 
 def write_intent(
-    session: JudgingSession, requests: Sequence[JudgeRequest], *, asking: int, channel: Channel
+    session: JudgingSession, requests: Sequence[ModelRequest], *, asking: int, channel: Channel
 ) -> OpenBatch:
     """Write down what is about to be sent, under a fresh name."""
     nonce = secrets.token_hex(6)
@@ -95,7 +95,7 @@ def write_intent(
     return OpenBatch(nonce, None, len(requests), begun_at, channel, model)
 
 
-def _named(nonce: str, requests: Iterable[JudgeRequest]) -> Iterator[SubmittedRequest]:
+def _named(nonce: str, requests: Iterable[ModelRequest]) -> Iterator[SubmittedRequest]:
     return (
         SubmittedRequest(custom_id(nonce, request.request_key), request.params)
         for request in requests
@@ -111,7 +111,7 @@ def _count(session: JudgingSession, batch: SubmittedBatch, n_requests: int) -> N
 def _submit_halves(
     session: JudgingSession,
     intent: OpenBatch,
-    requests: Sequence[JudgeRequest],
+    requests: Sequence[ModelRequest],
     *,
     asking: int,
     error: JudgeError,

@@ -15,6 +15,7 @@ MINIMUM_CACHED_TOKENS = 512
 """A shorter prefix is not cached, and nothing complains; some models want up to 4,096."""
 _LIFETIMES = {"1h": 3600.0}
 _SHORT_LIFETIME = 300.0
+_CHARACTERS_PER_TOKEN = 4
 
 
 class PromptCache:
@@ -64,7 +65,12 @@ def make_cache(plan: FaultPlan) -> PromptCache:
 
 def count_tokens(text: str) -> int:
     """Estimate the tokens of a text: four characters each."""
-    return math.ceil(len(text) / 4)
+    return math.ceil(len(text) / _CHARACTERS_PER_TOKEN)
+
+
+def cut_to_tokens(text: str, n_tokens: int) -> str:
+    """Return as much of a text as some tokens hold."""
+    return text[: n_tokens * _CHARACTERS_PER_TOKEN]
 
 
 def find_cached_prefix(params: Mapping[str, Any]) -> str:

@@ -7,12 +7,14 @@ from typing import Any
 from tournament_assets.loopback.caching import (
     CacheUse,
     count_tokens,
+    cut_to_tokens,
     find_breakpoint_ttl,
     find_cached_prefix,
     join_text,
 )
+from tournament_assets.loopback.echo import respond_lexically
 from tournament_assets.loopback.lexical import judge_lexically
-from tournament_assets.loopback.parts import read_dimension
+from tournament_assets.loopback.parts import read_dimension, read_parts
 from tournament_assets.loopback.replies import find_format_problem, find_wanted_names, read_reply
 
 
@@ -44,30 +46,41 @@ def find_invalid_parameter(params: Mapping[str, Any]) -> str | None:
 def compose_message(
     params: Mapping[str, Any], *, message_id: str, cache_use: CacheUse
 ) -> dict[str, Any]:
-    """Judge a request and put the reply in the API's shape.
+    """Answer a request and put the reply in the API's shape.
+
+    What shows no two responses and names no dimension is no judge request but a prompt, and is
+    echoed.
 
     Args:
         params: Valid parameters of a message.
         message_id: The message's id.
         cache_use: What the request did with the prompt cache when it was accepted.
     """
-    reply = _write_reply(params)
+    reply = _write_judgment(params)
+    stop_reason = "end_turn"
+    if reply is None:
+        whole = respond_lexically(_last_user_text(params))
+        reply = cut_to_tokens(whole, params["max_tokens"])
+        stop_reason = "end_turn" if reply == whole else "max_tokens"
     return {
         "id": message_id,
         "type": "message",
         "role": "assistant",
         "model": params["model"],
         "content": [{"type": "text", "text": reply}],
-        "stop_reason": "end_turn",
+        "stop_reason": stop_reason,
         "stop_sequence": None,
         "usage": _simulate_usage(params, reply, cache_use),
     }
 
 
-def _write_reply(params: Mapping[str, Any]) -> str:
+def _write_judgment(params: Mapping[str, Any]) -> str | None:
     dimension = read_dimension(join_text(params.get("system", "")))
-    text = judge_lexically(_last_user_text(params), dimension=dimension)
+    user_text = _last_user_text(params)
     names = find_wanted_names(params)
+    if dimension is None and not names and read_parts(user_text) is None:
+        return None
+    text = judge_lexically(user_text, dimension=dimension)
     if not names:
         return text
     reply = read_reply(text)

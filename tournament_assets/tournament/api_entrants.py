@@ -1,4 +1,4 @@
-"""Entrants that answer behind a server; no weights are at hand."""
+"""Entrants that answer behind a server or a provider's API; no weights are at hand."""
 
 import re
 from typing import Literal
@@ -74,5 +74,45 @@ class OpenAiApiEntrant(EntrantSpec):
                 "max_retries",
                 "timeout_seconds",
             },
+        )
+        return fingerprint({"settings": settings, "content": content_hash})
+
+
+class AnthropicApiEntrant(EntrantSpec):
+    """A Claude model, asked through the Message Batches API as the judge is.
+
+    The model is known by its name and `revision`, as any model without weights is. A name that
+    begins with `loopback` is answered by the loopback server, which is no language model, and no
+    other name ever is: nobody can take the one's responses for the other's.
+
+    Attributes:
+        model: The model's id.
+        revision: Which state of the model stands behind the id; another one asks everything again.
+        temperature: Sampling temperature; None sends none. Newer models refuse any but their own.
+        max_new_tokens: The most tokens of one response, thinking included.
+        system_prompt: Put before the prompt, if given.
+    """
+
+    loader: Literal["anthropic_api"]
+    model: str = Field(min_length=1)
+    revision: str | None = None
+    temperature: float | None = Field(default=None, ge=0, le=1)
+    max_new_tokens: int = Field(default=8192, ge=1)
+    system_prompt: str | None = Field(default=None, min_length=1)
+
+    @property
+    def service(self) -> Literal["loopback", "anthropic"]:
+        """Who answers."""
+        return "loopback" if self.model.startswith("loopback") else "anthropic"
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 of what there is to know of the model."""
+        return fingerprint({"api": "anthropic", "model": self.model, "revision": self.revision})
+
+    def fingerprint(self, content_hash: str) -> str:
+        """SHA-256 of everything the responses depend on."""
+        settings = self.model_dump(
+            mode="json", exclude={"entrant_id", "description", "model", "revision"}
         )
         return fingerprint({"settings": settings, "content": content_hash})

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from tournament_assets.tournament.api_entrants import OpenAiApiEntrant
+from tournament_assets.tournament.api_entrants import AnthropicApiEntrant, OpenAiApiEntrant
 from tournament_assets.tournament.entrant_spec import EntrantSpec
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
@@ -49,10 +49,12 @@ class RecordedEntrant(EntrantSpec):
         return fingerprint({"loader": self.loader, "content": content_hash})
 
 
-LOADERS = ("vanilla_hf", "custom_poe", "recorded", "openai_api")
+LOADERS = ("vanilla_hf", "custom_poe", "recorded", "openai_api", "anthropic_api")
 LocalEntrant = VanillaHfEntrant | CustomPoeEntrant
 """An entrant that is generated on this machine."""
-AnyEntrant = VanillaHfEntrant | CustomPoeEntrant | RecordedEntrant | OpenAiApiEntrant
+AnyEntrant = (
+    VanillaHfEntrant | CustomPoeEntrant | RecordedEntrant | OpenAiApiEntrant | AnthropicApiEntrant
+)
 
 
 def get_entrant(entrants: Sequence[AnyEntrant], entrant_id: str) -> AnyEntrant:

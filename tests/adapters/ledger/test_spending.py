@@ -2,6 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 from tournament_assets.adapters.ledger import Ledger
 from tournament_assets.judging.pricing import Spending
+from tournament_assets.judging.records import JudgingScope
 from tournament_assets.judging.service import TokenUsage
 
 from .builders import (
@@ -92,3 +93,20 @@ def test_replies_that_took_more_tokens_than_a_small_number_holds_are_added_up(
     ledger.record_rows("n1", [(f"k{number}", billed(most, 0, 0, most)) for number in range(5)])
     (spending,) = ledger.spending_since()
     assert spending.usage == TokenUsage(5 * most, 0, 0, 5 * most)
+
+
+def test_responses_are_not_judging(ledger: Ledger) -> None:
+    own = JudgingScope("*", "*", "fingerprint", "responses")
+    begin_batch(ledger, "n1")
+    begin_batch(ledger, "n2", scope=own)
+    ledger.record_rows("n1", [("k1", billed(1, 2, 3, 4))])
+    for _ in range(2):
+        ledger.record_rows("n2", [("k1", billed(10, 20, 0, 40)), ("k2", billed(5, 6, 7, 8))])
+    assert ledger.spending_since() == [
+        Spending("judge-1", "batch", 1, 1, 1, TokenUsage(1, 2, 3, 4), is_waste=False)
+    ]
+    assert ledger.spending_since(on_responses=True) == [
+        Spending("judge-1", "batch", 1, 1, 1, TokenUsage(5, 6, 7, 8), is_waste=False),
+        Spending("judge-1", "batch", 1, 1, 0, TokenUsage(10, 20, 0, 40), is_waste=True),
+    ]
+    assert [batch.n_requests for batch in ledger.unbilled_batches()] == [0]

@@ -76,9 +76,8 @@ class BatchRecords(LeaseRecords):
         with self._transaction() as connection:
             if not self._renew(connection, lease):
                 raise JudgeError(
-                    f"{scope.dimension} ({scope.mode}) of {scope.tournament_id} was taken over by "
-                    "another run while this one stood still; expected to hold its lease; nothing "
-                    "was sent: let the other run finish"
+                    f"{scope.title} was taken over by another run while this one stood still; "
+                    "expected to hold its lease; nothing was sent: let the other run finish"
                 )
             connection.execute(
                 sa.insert(_TABLE).values(

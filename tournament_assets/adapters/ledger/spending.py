@@ -9,6 +9,7 @@ from tournament_assets.adapters.ledger import schema
 from tournament_assets.adapters.ledger.database import LedgerDatabase, chunks, time_text
 from tournament_assets.judging.budgets import UnbilledBatch
 from tournament_assets.judging.pricing import Spending
+from tournament_assets.judging.records import RESPONSES
 from tournament_assets.judging.service import TokenUsage
 
 _TOKEN_NAMES = tuple(field.name for field in fields(TokenUsage))
@@ -18,11 +19,22 @@ _UNBILLED = ("intent", "created", "lost")
 class SpendingRecords(LedgerDatabase):
     """The part of the ledger that adds up what was billed.
 
-    Imported replies were billed elsewhere and do not count.
+    Imported replies were billed elsewhere and do not count. What entrants' own responses cost is
+    told apart from what judging costs: a budget is for judging, and a judge's replies are no
+    measure of a response.
     """
 
-    def spending_since(self, moment: datetime | None = None) -> list[Spending]:
-        """Return what was billed from a moment on, or ever, by model and channel."""
+    def spending_since(
+        self, moment: datetime | None = None, *, on_responses: bool = False
+    ) -> list[Spending]:
+        """Return what was billed from a moment on, or ever, by model and channel.
+
+        Args:
+            moment: When it begins to count.
+            on_responses: What entrants' own responses were billed, instead of judging.
+        """
+        purpose = schema.batches.c.purpose
+        is_wanted = purpose == RESPONSES if on_responses else purpose != RESPONSES
         found: list[Spending] = []
         with self._transaction() as connection:
             for table, is_waste in ((schema.replies, False), (schema.paid_twice, True)):
@@ -38,6 +50,7 @@ class SpendingRecords(LedgerDatabase):
                         *(sa.func.sum(table.c[name]).label(name) for name in _TOKEN_NAMES),
                     )
                     .join(schema.batches, schema.batches.c.nonce == table.c.nonce)
+                    .where(is_wanted)
                     .group_by(schema.batches.c.judge_model, schema.batches.c.channel)
                     .order_by(schema.batches.c.judge_model, schema.batches.c.channel)
                 )
@@ -61,9 +74,13 @@ class SpendingRecords(LedgerDatabase):
         return found
 
     def unbilled_batches(self) -> list[UnbilledBatch]:
-        """Return the batches that are open or lost, without their requests that came back."""
+        """Return judge batches that are open or lost, without their requests that came back."""
         table = schema.batches
-        query = sa.select(table).where(table.c.state.in_(_UNBILLED)).order_by(table.c.begun_at)
+        query = (
+            sa.select(table)
+            .where(table.c.state.in_(_UNBILLED), table.c.purpose != RESPONSES)
+            .order_by(table.c.begun_at)
+        )
         with self._transaction() as connection:
             batches = connection.execute(query).all()
             came_back: dict[str, int] = dict.fromkeys((batch.nonce for batch in batches), 0)

@@ -1,0 +1,142 @@
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.projects import SmallProject, bank_rows, make_project
+from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.adapters.tables import decode_parquet, table_rows
+from tournament_assets.definitions import default_ledger_url
+from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.tournament.errors import InputError, WorkError
+
+from .paid_projects import SECRET, PaidProject
+
+BANK_ORDER = [row["prompt_id"] for row in bank_rows()]
+LABEL = "This is the loopback service, which is no language model."
+
+
+def describe(project: SmallProject, **changes: Any) -> None:
+    """Let a Claude model be one of two entrants."""
+    recorded = yaml.safe_load(project.config_path.read_text())["entrants"][0]
+    claude = {
+        "entrant_id": "claude",
+        "loader": "anthropic_api",
+        "model": "claude-opus-5-5",
+        "max_new_tokens": 512,
+        **changes,
+    }
+    project.edit_config(entrants=[recorded, claude])
+
+
+def serve(folder: Path, *faults: str, processing_seconds: float = 0) -> LoopbackServer:
+    return LoopbackServer(folder / "server", processing_seconds=processing_seconds, faults=faults)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SmallProject:
+    # Dagster is told the name of the variable, not what is in it.
+    monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
+    project = make_project(tmp_path / "project", service="anthropic", dimensions=("calibration",))
+    describe(project)
+    return project
+
+
+def rows(project: SmallProject, mode: str = "headline") -> list[dict[str, Any]]:
+    folder = project.folder / "storage" / "small" / "entrant_responses" / "claude"
+    payload = (folder / f"{mode}.parquet").read_bytes()
+    return table_rows("entrant_responses", decode_parquet("entrant_responses", payload))
+
+
+def prompts_in_batches(server: LoopbackServer) -> list[str]:
+    """Every prompt that the entrant was asked in a batch, judge requests left out."""
+    return [
+        request.params["messages"][0]["content"]
+        for batch in server.store.list_newest_first()
+        for request in batch.iterate_requests()
+        if "system" not in request.params
+    ]
+
+
+def test_a_claude_model_plays_and_what_is_gone_is_bought_again_only_on_request(
+    project: SmallProject, tmp_path: Path
+) -> None:
+    with serve(tmp_path, "archived", "stop_refusal") as server:
+        paid = PaidProject(project, server)
+        with pytest.raises(
+            WorkError, match=r"responses \(claude · headline\) failed: .* --pay-aga"
+        ):
+            paid.run(mode="headline")
+        summary = paid.run(mode="headline", pay_again=True)
+        assert summary.responses_generated == 11
+        assert set(summary.leaderboard["entrant_id"]) == {"careful", "claude"}
+        (warning,) = summary.warnings
+        assert "1 of 12 prompts have no response" in warning
+        assert warning.endswith("the model refused to answer")
+        found = rows(project)
+        names = [row["prompt_id"] for row in found]
+        assert names == [name for name in BANK_ORDER if name in names]
+        assert len(names) == 11
+        assert all(row["response"].startswith(LABEL) for row in found)
+        assert json.loads(found[0]["diagnostics"]) == {"served_model": "claude-opus-5-5"}
+        assert Counter(prompts_in_batches(server)) == {row["text"]: 2 for row in bank_rows()}
+        sent = server.log.to_dict()
+        stored = project.stored_files()
+        again = paid.run(mode="headline")
+        assert (again.responses_generated, again.requests_submitted) == (0, 0)
+        assert server.log.to_dict() == sent
+    assert project.stored_files() == stored
+    files = [path for path in project.folder.rglob("*") if path.is_file()]
+    assert len(files) > 10
+    assert not [path for path in files if SECRET.encode() in path.read_bytes()]
+
+
+def test_a_key_that_is_not_set_is_told_before_the_run_unless_the_loopback_answers(
+    tmp_path: Path,
+) -> None:
+    project = make_project(tmp_path / "project", dimensions=("calibration",))
+    describe(project)
+    with pytest.raises(InputError, match=r"entrant 'claude' has the model 'claude-opus-5-5' and"):
+        project.run("pilot")
+    describe(project, model="loopback-echo")
+    assert project.run("pilot").responses_generated == 6
+    assert all(row["response"].startswith(LABEL) for row in rows(project, "pilot"))
+
+
+def test_a_run_that_is_killed_while_its_batch_is_under_way_pays_once(
+    project: SmallProject, tmp_path: Path
+) -> None:
+    with serve(tmp_path, processing_seconds=4.0) as server:
+        paid = PaidProject(project, server)
+        run = subprocess.Popen(
+            [
+                *(sys.executable, "-c", "from tournament_assets.cli import main; main()"),
+                *("run", "--config", str(project.config_path), "--mode", "pilot"),
+            ],
+            env={**paid.environment, "PYTHONPATH": ":".join(sys.path)},
+            cwd=project.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            deadline = time.monotonic() + 120
+            while not server.log.batches:
+                assert run.poll() is None, "the run ended by itself"
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+        finally:
+            run.send_signal(signal.SIGKILL)
+            run.wait()
+        with closing(Ledger(default_ledger_url(project.folder))) as ledger:
+            assert ledger.open_scopes("*")
+        # The other mode wants the same six prompts, and six more.
+        assert paid.run(mode="headline").responses_generated == 12
+        assert sorted(prompts_in_batches(server)) == sorted(row["text"] for row in bank_rows())

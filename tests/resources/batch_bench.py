@@ -1,0 +1,119 @@
+"""A Claude entrant, a server that answers for it with faults, and ways to let it answer."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.resources.anthropic_generator import BatchedResponses, complete_by_batches
+from tournament_assets.resources.judge import JudgeResource
+from tournament_assets.tournament.api_entrants import AnthropicApiEntrant
+from tournament_assets.tournament.config import JudgeConfig
+from tournament_assets.tournament.prompts import Prompt
+
+KEY = "sk-test-8b1f2c"
+NAMES = [f"p{number}" for number in range(6)]
+PROMPTS = [
+    Prompt(prompt_id=name, text=f"Which colour has tray {name}?", source="test") for name in NAMES
+]
+
+
+def claude(**changes: Any) -> AnthropicApiEntrant:
+    return AnthropicApiEntrant(
+        **{
+            "entrant_id": "claude",
+            "loader": "anthropic_api",
+            "model": "claude-opus-5-5",
+            "max_new_tokens": 512,
+            **changes,
+        }
+    )
+
+
+def echo(prompt: Prompt) -> str:
+    """What the server says to one of the prompts."""
+    return (
+        "This is the loopback service, which is no language model. "
+        f"The prompt is about: colour, tray, {prompt.prompt_id}."
+    )
+
+
+@dataclass
+class BatchBench:
+    """A server, a ledger, and what was said about them."""
+
+    server: LoopbackServer
+    ledger: Ledger
+    log: list[str] = field(default_factory=list)
+
+    def complete(
+        self,
+        *,
+        prompts: Sequence[Prompt] = PROMPTS,
+        key: str = KEY,
+        may_pay_again: bool = False,
+        ledger: Any = None,
+        judge: Any = None,
+        waits: dict[str, Any] | None = None,
+        **changes: Any,
+    ) -> BatchedResponses:
+        return complete_by_batches(
+            claude(**changes),
+            prompts=prompts,
+            ledger=self.ledger if ledger is None else ledger,
+            judge=judge or JudgeResource(api_key=key, base_url=self.server.url, loopback_folder=""),
+            config=JudgeConfig(
+                **{
+                    "service": "anthropic",
+                    "poll_initial_seconds": 0.02,
+                    "poll_max_seconds": 0.1,
+                    "deadline_seconds": 20,
+                    "adopt_grace_seconds": 0.3,
+                    **(waits or {}),
+                }
+            ),
+            may_pay_again=may_pay_again,
+            log=self.log.append,
+        )
+
+    def kept(self) -> dict[str, str]:
+        """The texts that the ledger holds of the entrant, by prompt id."""
+        entrant = claude()
+        found = self.ledger.responses(
+            entrant.fingerprint(entrant.content_hash), [each.fingerprint for each in PROMPTS]
+        )
+        return {response.prompt_id: response.text for response in found.values()}
+
+    def heard(self, words: str) -> bool:
+        return any(words in line for line in self.log)
+
+    @property
+    def sent(self) -> dict[str, int]:
+        """What the server accepted."""
+        return self.server.log.to_dict()
+
+    def has_ended(self) -> bool:
+        """Whether every batch the server was given has."""
+        now = datetime.now(UTC)
+        batches = self.server.store.list_newest_first()
+        return all(batch.status_at(now) == "ended" for batch in batches)
+
+
+@contextmanager
+def batch_bench(
+    *faults: str, processing_seconds: float = 0, ledger_url: str = "sqlite://"
+) -> Iterator[BatchBench]:
+    ledger = Ledger(ledger_url)
+    try:
+        with LoopbackServer(processing_seconds=processing_seconds, faults=faults) as server:
+            yield BatchBench(server, ledger)
+    finally:
+        ledger.close()
+
+
+def file_url(folder: Path) -> str:
+    return f"sqlite:///{folder / 'ledger.sqlite'}"

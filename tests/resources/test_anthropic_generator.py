@@ -1,0 +1,354 @@
+import sqlite3
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.judging.mortal import Killed, Life, Mortal
+from tournament_assets.adapters.anthropic import AnthropicBatches
+from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.judging.responses import response_scope
+from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.resources.anthropic_generator import BatchedResponses, batch_problems
+from tournament_assets.resources.judge import JudgeResource
+from tournament_assets.tournament.config import JudgeConfig
+from tournament_assets.tournament.errors import GenerationError, InputError
+from tournament_assets.tournament.prompts import Prompt
+
+from .batch_bench import KEY, NAMES, PROMPTS, BatchBench, batch_bench, claude, echo, file_url
+
+ALL = {prompt.prompt_id: echo(prompt) for prompt in PROMPTS}
+
+
+def texts(completed: BatchedResponses) -> dict[str, str]:
+    return {response.prompt_id: response.text for response in completed.responses}
+
+
+def sent(batches: int, requests: int, messages: int = 0) -> dict[str, int]:
+    return {"batches": batches, "requests": requests, "messages": messages}
+
+
+def paid(server: LoopbackServer) -> Counter[str]:
+    """How often each prompt was answered in a batch, and so paid for."""
+    return Counter(
+        request.params["messages"][0]["content"]
+        for batch in server.store.list_newest_first()
+        for request in batch.iterate_requests()
+        if batch.find_result_type(request) == "succeeded"
+    )
+
+
+ONCE = Counter(prompt.text for prompt in PROMPTS)
+
+
+def test_every_prompt_is_answered_in_one_batch_and_kept() -> None:
+    with batch_bench() as bench:
+        completed = bench.complete()
+        assert list(texts(completed)) == NAMES
+        assert texts(completed) == bench.kept() == ALL
+        assert (completed.generated, dict(completed.reasons)) == (6, {})
+        assert completed.device == "claude-opus-5-5 through the Message Batches API"
+        first = completed.responses[0]
+        assert (first.finish_reason, first.prompt_tokens, first.response_tokens) == ("stop", 7, 24)
+        assert first.diagnostics == {"served_model": "claude-opus-5-5"}
+        assert bench.sent == sent(1, 6)
+        (batch,) = bench.server.store.list_newest_first()
+        params = [request.params for request in batch.iterate_requests()]
+        assert sorted(each["messages"][0]["content"] for each in params) == sorted(ONCE)
+        assert {tuple(sorted(each)) for each in params} == {("max_tokens", "messages", "model")}
+
+
+def test_settings_that_are_given_are_sent_and_others_are_not() -> None:
+    with batch_bench() as bench:
+        bench.complete(temperature=0.5, system_prompt="Be brief.")
+        (batch,) = bench.server.store.list_newest_first()
+        request = next(batch.iterate_requests())
+        assert (request.params["temperature"], request.params["system"]) == (0.5, "Be brief.")
+        assert request.params["max_tokens"] == 512
+
+
+def test_a_second_run_needs_neither_the_service_nor_its_key(tmp_path: Path) -> None:
+    with batch_bench(ledger_url=file_url(tmp_path)) as bench:
+        bench.complete()
+    with closing(Ledger(file_url(tmp_path))) as ledger:
+        again = BatchBench(bench.server, ledger).complete(key="", entrant_id="renamed")
+        assert not batch_problems(claude(), PROMPTS, ledger=ledger, has_api_key=False)
+    assert (texts(again), again.generated) == (ALL, 0)
+    assert again.device == "nothing was asked: the ledger held every reply"
+    assert again.costs["requests_submitted_now"] == 0
+
+
+def test_what_responses_cost_is_counted_and_is_not_the_judges() -> None:
+    with batch_bench() as bench:
+        costs = bench.complete().costs
+        # 6 responses of 24 tokens to prompts of 7, at $4 and $20 a million, halved in a batch
+        dollars = 6 * (7 * 4 + 24 * 20) / 2 / 1e6
+        assert (costs["input_tokens"], costs["output_tokens"]) == (42, 144)
+        assert costs["cost_usd"] == pytest.approx(dollars, abs=5e-5)
+        assert costs["all_responses_this_month_usd"] == pytest.approx(dollars, abs=5e-5)
+        assert bench.ledger.spending_since() == []
+        assert "cost_usd" not in bench.complete(model="claude-unheard-of").costs
+
+
+def test_prompts_of_one_text_are_one_request() -> None:
+    twin = Prompt(prompt_id="twin", text=PROMPTS[0].text, source="test")
+    with batch_bench() as bench:
+        completed = bench.complete(prompts=[*PROMPTS, twin])
+        assert texts(completed)["twin"] == echo(PROMPTS[0])
+        assert bench.sent == sent(1, 6)
+
+
+def test_a_renamed_prompt_takes_the_response_that_was_paid_for_its_text() -> None:
+    renamed = [replace(prompt, prompt_id=f"new {prompt.prompt_id}") for prompt in PROMPTS]
+    with batch_bench() as bench:
+        bench.complete()
+        again = bench.complete(prompts=renamed, key="")
+        assert texts(again) == {f"new {name}": text for name, text in ALL.items()}
+        assert (again.generated, again.costs["requests_submitted_now"]) == (6, 0)
+
+
+def test_a_batch_whose_answer_was_lost_is_found_again_and_not_sent_twice() -> None:
+    with batch_bench("create_drop_after") as bench:
+        completed = bench.complete()
+        assert texts(completed) == ALL
+        assert completed.costs["batches_adopted_now"] == 1
+        assert paid(bench.server) == ONCE
+
+
+def test_only_what_failed_in_passing_is_asked_again_and_at_last_directly() -> None:
+    with batch_bench("row_overloaded_error:9") as bench:
+        completed = bench.complete(waits={"max_rounds": 2})
+        assert texts(completed) == ALL
+        assert bench.sent == sent(2, 6 + 6, messages=3)
+        assert completed.costs["requests_asked_directly_now"] == 3
+
+
+def test_what_failed_in_every_round_is_missing_with_its_reason_and_asked_by_the_next_run() -> None:
+    with batch_bench("row_overloaded_error:2") as bench:
+        completed = bench.complete(waits={"max_rounds": 1, "max_direct": 1})
+        assert len(completed.responses) == 4
+        assert len(completed.reasons) == 2
+        for name, reason in completed.reasons.items():
+            assert reason == (
+                f"prompt {name!r}: it failed in passing (overloaded_error); the next run asks again"
+            )
+        assert texts(bench.complete()) == ALL
+        assert paid(bench.server) == ONCE
+
+
+def test_a_refusal_is_no_response_and_is_not_paid_for_again() -> None:
+    with batch_bench("stop_refusal:2") as bench:
+        completed = bench.complete()
+        assert len(completed.responses) == len(bench.kept()) == 4
+        assert {reason.split(": ")[1] for reason in completed.reasons.values()} == {
+            "the model refused to answer"
+        }
+        again = bench.complete(key="")
+        assert (again.reasons, again.generated) == (completed.reasons, 0)
+        assert bench.sent == sent(1, 6)
+        # What was refused was billed all the same.
+        assert again.costs["output_tokens"] == 144
+
+
+def test_a_response_that_the_cap_cut_off_is_kept_as_such() -> None:
+    with batch_bench() as bench:
+        completed = bench.complete(max_new_tokens=5)
+        assert set(texts(completed).values()) == {"This is the loopback"}
+        assert {response.finish_reason for response in completed.responses} == {"length"}
+        assert bench.sent == sent(1, 6)
+
+
+def test_a_batch_that_is_slow_is_left_and_taken_up_by_the_next_run() -> None:
+    with batch_bench(processing_seconds=1.0) as bench:
+        with pytest.raises(
+            GenerationError,
+            match=r"1 of 1 batches on entrant 'claude' have not ended after 0 s .* they are paid "
+            r"and kept: run again later to collect the replies$",
+        ):
+            bench.complete(waits={"deadline_seconds": 0.2})
+        assert not bench.kept()
+        assert batch_problems(claude(), PROMPTS, ledger=bench.ledger, has_api_key=False)
+        assert texts(bench.complete()) == ALL
+        assert bench.heard("taking up batch msgbatch_")
+        assert bench.sent == sent(1, 6)
+
+
+def test_the_other_mode_takes_up_what_one_mode_has_begun() -> None:
+    with batch_bench(processing_seconds=1.0) as bench:
+        with pytest.raises(GenerationError, match="have not ended"):
+            bench.complete(prompts=PROMPTS[:2], waits={"deadline_seconds": 0.1})
+        assert texts(bench.complete(entrant_id="renamed")) == ALL
+        assert paid(bench.server) == ONCE
+
+
+def test_the_mode_that_is_complete_does_not_wait_for_the_other() -> None:
+    with batch_bench("never_ends") as bench:
+        with pytest.raises(GenerationError, match="have not ended"):
+            bench.complete(prompts=PROMPTS[2:], waits={"deadline_seconds": 0.1})
+        # Bought by another process before the first one could wait for it.
+        with batch_bench() as other:
+            other.complete(prompts=PROMPTS[:2])
+            for name in ("p0", "p1"):
+                assert other.kept()[name] == ALL[name]
+            entrant = claude()
+            identity = entrant.fingerprint(entrant.content_hash)
+            fingerprints = [prompt.fingerprint for prompt in PROMPTS[:2]]
+            bench.ledger.keep_responses(
+                identity, list(other.ledger.responses(identity, fingerprints).items())
+            )
+        assert list(texts(bench.complete(prompts=PROMPTS[:2], key=""))) == ["p0", "p1"]
+        assert bench.sent == sent(1, 4)
+
+
+def test_lost_results_are_bought_again_only_on_request() -> None:
+    with batch_bench("archived") as bench:
+        for _ in range(2):
+            with pytest.raises(GenerationError, match=r"are archived: .* run with --pay-again"):
+                bench.complete()
+        assert bench.sent == sent(1, 6)
+        assert texts(bench.complete(may_pay_again=True)) == ALL
+        assert bench.sent == sent(2, 12)
+
+
+def test_a_refused_key_stops_it_and_nothing_is_lost() -> None:
+    with batch_bench("create_401") as bench:
+        with pytest.raises(GenerationError, match=r"the API key was refused: check ANTHROPIC_AP"):
+            bench.complete()
+        assert bench.sent == sent(0, 0)
+        assert texts(bench.complete()) == ALL
+
+
+def test_a_batch_refused_as_a_whole_is_not_sent_again_and_another_revision_is() -> None:
+    with batch_bench("all_invalid") as bench:
+        with pytest.raises(GenerationError, match=r"invalid: .* give it another revision"):
+            bench.complete()
+        with pytest.raises(
+            GenerationError,
+            match=r"none of 6 prompts has a response; .* refused for good \(invalid_request_error",
+        ):
+            bench.complete()
+        assert bench.sent == sent(1, 6)
+        assert texts(bench.complete(revision="2")) == ALL
+
+
+def test_without_a_key_a_model_is_not_asked_and_the_loopback_model_is(tmp_path: Path) -> None:
+    with batch_bench() as bench:
+        with pytest.raises(
+            InputError, match=r"entrant 'claude' has the model 'claude-opus-5-5' an"
+        ):
+            bench.complete(key="")
+        (problem,) = batch_problems(claude(), PROMPTS, ledger=None, has_api_key=False)
+        assert "ANTHROPIC_API_KEY is not set; expected an API key in it" in problem
+        entrant = claude(model="loopback-echo")
+        assert not batch_problems(entrant, PROMPTS, ledger=None, has_api_key=False)
+        # Whatever the environment says of the service, that name is answered on this machine.
+        judge = JudgeResource(
+            api_key=KEY, base_url=bench.server.url, loopback_folder=str(tmp_path / "loopback")
+        )
+        completed = bench.complete(judge=judge, model="loopback-echo")
+        assert texts(completed) == ALL
+        assert completed.device == (
+            "loopback-echo of the loopback service, which is no language model"
+        )
+        assert completed.costs["cost_usd"] == 0.0
+        assert bench.sent == sent(0, 0)
+
+
+def test_two_runs_at_once_pay_once(tmp_path: Path) -> None:
+    with (
+        batch_bench(processing_seconds=0.5, ledger_url=file_url(tmp_path)) as first,
+        closing(Ledger(file_url(tmp_path))) as ledger,
+    ):
+        second = BatchBench(first.server, ledger)
+        found: list[BatchedResponses] = []
+        runs = [
+            threading.Thread(target=lambda bench=bench: found.append(bench.complete()))
+            for bench in (first, second)
+        ]
+        for run in runs:
+            run.start()
+            time.sleep(0.1)
+        for run in runs:
+            run.join()
+        assert [texts(each) for each in found] == [ALL, ALL]
+        assert first.sent == sent(1, 6)
+        assert second.heard("entrant 'claude' is being asked by ")
+
+
+class MortalJudge:
+    """Leads to the service as long as the process lives."""
+
+    api_key = KEY
+
+    def __init__(self, url: str, life: Life) -> None:
+        self._url = url
+        self._life = life
+
+    @contextmanager
+    def service(self, _config: JudgeConfig) -> Iterator[Any]:
+        with closing(AnthropicBatches(base_url=self._url, api_key=KEY)) as service:
+            yield Mortal(service, self._life)
+
+
+def live(bench: BatchBench, life: Life, **changes: Any) -> None:
+    """Let one process answer until it is through or killed."""
+    with suppress(Killed):
+        bench.complete(
+            prompts=FEW,
+            ledger=cast("Ledger", Mortal(bench.ledger, life)),
+            judge=MortalJudge(bench.server.url, life),
+            **changes,
+        )
+
+
+def free_leases(folder: Path) -> None:
+    """Do what the ledger does by itself once a process is gone: here it lives on."""
+    with closing(sqlite3.connect(folder / "ledger.sqlite")) as connection, connection:
+        connection.execute("DELETE FROM judge_leases")
+
+
+FEW = PROMPTS[:2]
+
+
+def finish(bench: BatchBench, folder: Path, **changes: Any) -> None:
+    """Let the next process do what is left, and see that nothing is left after it."""
+    free_leases(folder)
+    completed = bench.complete(prompts=FEW, **changes)
+    assert texts(completed) == {prompt.prompt_id: echo(prompt) for prompt in FEW}
+    assert not bench.ledger.open_batches(response_scope(claude(**changes)))
+
+
+def test_a_run_that_is_killed_is_finished_by_the_next_and_every_response_is_paid_once(
+    tmp_path: Path,
+) -> None:
+    with batch_bench(ledger_url=file_url(tmp_path)) as bench:
+        # Before one call and after the next: each is two steps.
+        for trial, ends_at in enumerate(count(1, 3), 1):
+            life = Life(ends_at)
+            live(bench, life, revision=str(ends_at))
+            finish(bench, tmp_path, revision=str(ends_at))
+            assert paid(bench.server) == {prompt.text: trial for prompt in FEW}
+            if not life.is_over:
+                break
+        assert ends_at > 50
+        assert bench.server.log.messages == 0
+
+
+@pytest.mark.parametrize(
+    "fault", ["create_drop_after", "row_overloaded_error", "results_missing_row"]
+)
+@pytest.mark.parametrize("ends_at", [16, 29, 42])
+def test_a_run_killed_in_foul_weather_is_finished_too(
+    fault: str, ends_at: int, tmp_path: Path
+) -> None:
+    with batch_bench(fault, ledger_url=file_url(tmp_path)) as bench:
+        live(bench, Life(ends_at))
+        finish(bench, tmp_path)
+        assert paid(bench.server) == {prompt.text: 1 for prompt in FEW}

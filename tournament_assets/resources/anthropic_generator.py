@@ -1,0 +1,295 @@
+"""Responses of a Claude model, bought in batches through the ledger as the judge's replies are."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from tournament_assets.adapters.price_files import load_newest_prices
+from tournament_assets.adapters.progress import JudgingBar
+from tournament_assets.judging.budgets import month_start
+from tournament_assets.judging.pricing import is_free_model
+from tournament_assets.judging.records import StoredReply
+from tournament_assets.judging.responses import (
+    REMEDY,
+    NoResponse,
+    ResponseRequest,
+    build_response_requests,
+    read_response,
+    response_scope,
+)
+from tournament_assets.judging.service import Channel, ReplyRow, TokenUsage
+from tournament_assets.judging.sessions import Tally, WaitingPolicy
+from tournament_assets.judging.settlement import JudgingOptions, settle_requests
+from tournament_assets.resources.generator import CompletedResponses
+from tournament_assets.resources.judge import JudgeResource
+from tournament_assets.tournament.api_entrants import AnthropicApiEntrant
+from tournament_assets.tournament.config import JudgeConfig
+from tournament_assets.tournament.errors import GenerationError, InputError, JudgeError
+from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.tournament.responses import GeneratedResponse
+
+if TYPE_CHECKING:
+    from tournament_assets.adapters.ledger import Ledger
+
+_SOURCES = {
+    "anthropic": "through the Message Batches API",
+    "loopback": "of the loopback service, which is no language model",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchedResponses(CompletedResponses):
+    """An entrant's responses, and what was paid for them.
+
+    Attributes:
+        costs: What was sent now and what the responses cost, by name, for metadata.
+    """
+
+    costs: Mapping[str, Any] = field(default_factory=dict)
+
+
+def batch_problems(
+    entrant: AnthropicApiEntrant,
+    prompts: Sequence[Prompt],
+    *,
+    ledger: "Ledger | None",
+    has_api_key: bool,
+) -> Sequence[str]:
+    """Say what keeps a model from being asked, if there is anything to ask it."""
+    if has_api_key or entrant.service == "loopback":
+        return ()
+    if ledger is not None and _Purchase(entrant, prompts, ledger).is_complete:
+        return ()
+    return (
+        f"entrant {entrant.entrant_id!r} has the model {entrant.model!r} and the environment "
+        "variable ANTHROPIC_API_KEY is not set; expected an API key in it; export one, or name a "
+        "model that begins with 'loopback' to try the pipeline without a key",
+    )
+
+
+def complete_by_batches(
+    entrant: AnthropicApiEntrant,
+    *,
+    prompts: Sequence[Prompt],
+    ledger: "Ledger",
+    judge: JudgeResource,
+    config: JudgeConfig,
+    may_pay_again: bool,
+    log: Callable[[str], None],
+) -> BatchedResponses:
+    """Take what the ledger holds, buy the rest, and keep each response as soon as it is read.
+
+    What another run has begun is taken up, whoever began it: the other mode, another tournament
+    with the same ledger, a process that was killed. The key is needed only if something is missing
+    or under way.
+
+    Args:
+        entrant: The model and its settings.
+        prompts: What to answer.
+        ledger: Where batches, replies and responses are kept.
+        judge: What leads to the service.
+        config: How the judge is asked: a model is waited for in the same way.
+        may_pay_again: Whether paid results that the service no longer keeps may be bought again.
+        log: Told what is happening.
+
+    Raises:
+        InputError: If there is no key.
+        GenerationError: If the service refuses, batches have not ended by the deadline, or not a
+            single prompt has a response; what was received is kept, and what is under way is taken
+            up by the next run.
+    """
+    purchase = _Purchase(entrant, prompts, ledger)
+    n_kept = len(purchase.responses())
+    purchase.keep_what_is_paid()
+    tally = Tally()
+    source = "nothing was asked: the ledger held every reply"
+    if not purchase.is_complete:
+        problems = batch_problems(entrant, prompts, ledger=ledger, has_api_key=bool(judge.api_key))
+        if problems:
+            raise InputError(problems)
+        source = f"{entrant.model} {_SOURCES[entrant.service]}"
+        try:
+            tally = _buy(purchase, judge, config, may_pay_again=may_pay_again, log=log)
+        except JudgeError as error:
+            raise GenerationError(str(error)) from None
+        # Another run may have bought some while this one waited for its turn.
+        purchase.keep_what_is_paid()
+    kept = purchase.responses()
+    reasons = purchase.reasons()
+    if prompts and not kept:
+        first = next(iter(reasons.values()))
+        raise GenerationError(
+            f"none of {len(prompts)} prompts has a response; expected some; the first one: {first}"
+        )
+    return BatchedResponses(
+        responses=[kept[prompt.fingerprint] for prompt in prompts if prompt.fingerprint in kept],
+        generated=len(kept) - n_kept,
+        device=source,
+        reasons=reasons,
+        costs={**_work(tally), **purchase.bill()},
+    )
+
+
+def _buy(
+    purchase: "_Purchase",
+    judge: JudgeResource,
+    config: JudgeConfig,
+    *,
+    may_pay_again: bool,
+    log: Callable[[str], None],
+) -> Tally:
+    entrant = purchase.entrant
+    waits = _waits(entrant, config)
+    left = purchase.left()
+    with (
+        judge.service(JudgeConfig(service=entrant.service)) as service,
+        JudgingBar(f"{entrant.entrant_id} responds", total=len(left), log=log) as progress,
+    ):
+        return settle_requests(
+            left,
+            scope=purchase.scope,
+            ledger=purchase.ledger,
+            service=service,
+            progress=progress,
+            options=JudgingOptions(
+                policy=WaitingPolicy(
+                    poll_initial_seconds=waits.poll_initial_seconds,
+                    poll_max_seconds=waits.poll_max_seconds,
+                    deadline_seconds=config.deadline_seconds,
+                    adopt_grace_seconds=waits.grace_seconds,
+                    max_rounds=config.max_rounds,
+                    max_direct=config.max_direct,
+                ),
+                may_pay_again=may_pay_again,
+                reply_format=None,
+                on_final=purchase.keep,
+                remedy=REMEDY,
+            ),
+        )
+
+
+def _waits(entrant: AnthropicApiEntrant, config: JudgeConfig) -> JudgeConfig:
+    """Return how often the service is looked at: as the judge's, if it is the judge's."""
+    if entrant.service == config.service:
+        return config
+    if entrant.service == "loopback":
+        return JudgeConfig(service="loopback", poll_initial_seconds=0.1, poll_max_seconds=1.0)
+    return JudgeConfig(service="anthropic")
+
+
+class _Purchase:
+    """What an entrant is to be asked, and what the ledger says about it.
+
+    Args:
+        entrant: The model and its settings.
+        prompts: What to answer.
+        ledger: Where batches, replies and responses are kept.
+    """
+
+    def __init__(
+        self, entrant: AnthropicApiEntrant, prompts: Sequence[Prompt], ledger: "Ledger"
+    ) -> None:
+        self.entrant = entrant
+        self.ledger = ledger
+        self.scope = response_scope(entrant)
+        self._identity = entrant.fingerprint(entrant.content_hash)
+        self._fingerprints = [prompt.fingerprint for prompt in prompts]
+        self._requests = build_response_requests(entrant, prompts)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there is nothing to ask, and nothing under way."""
+        return not self.left() and not self._is_under_way()
+
+    def responses(self) -> dict[str, GeneratedResponse]:
+        """Return the kept responses, by prompt fingerprint."""
+        return self.ledger.responses(self._identity, self._fingerprints)
+
+    def left(self) -> list[ResponseRequest]:
+        """Return the requests that have neither a response nor a final reply."""
+        missing = self._missing()
+        answered = self.ledger.answered_keys(missing)
+        return [request for key, request in missing.items() if key not in answered]
+
+    def keep(self, rows: Iterable[tuple[str, ReplyRow | StoredReply]]) -> None:
+        """Keep the responses that final replies hold; those of other prompts are passed over."""
+        responses: list[tuple[str, GeneratedResponse]] = []
+        for key, reply in rows:
+            request = self._requests.get(key)
+            for prompt in request.prompts if request is not None else ():
+                response = read_response(prompt.prompt_id, reply)
+                if isinstance(response, GeneratedResponse):
+                    responses.append((prompt.fingerprint, response))
+        if responses:
+            self.ledger.keep_responses(self._identity, responses)
+
+    def keep_what_is_paid(self) -> None:
+        """Keep what replies hold whose reader was killed before it had kept it."""
+        replies = self.ledger.iterate_replies(self._missing())
+        self.keep((reply.request_key, reply) for reply in replies)
+
+    def reasons(self) -> dict[str, str]:
+        """Return why prompts have no response, by prompt id, in the order of the prompts."""
+        missing = self._missing()
+        replies = {reply.request_key: reply for reply in self.ledger.iterate_replies(missing)}
+        failed = self.ledger.failed_keys(missing)
+        reasons: dict[str, str] = {}
+        for key, request in missing.items():
+            for prompt in request.prompts:
+                reason = f"it failed in passing ({failed.get(key)}); the next run asks again"
+                reply = replies.get(key)
+                meaning = None if reply is None else read_response(prompt.prompt_id, reply)
+                if isinstance(meaning, NoResponse):
+                    reason = meaning.reason
+                reasons[prompt.prompt_id] = f"prompt {prompt.prompt_id!r}: {reason}"
+        return reasons
+
+    def bill(self) -> dict[str, Any]:
+        """Return what the replies to these prompts cost, whenever they were paid for."""
+        model, prices = self.entrant.model, load_newest_prices()
+        by_channel: dict[Channel, TokenUsage] = {}
+        for reply in self.ledger.iterate_replies(self._requests):
+            if reply.usage is not None:
+                so_far = by_channel.get(reply.channel, TokenUsage())
+                by_channel[reply.channel] = so_far + reply.usage
+        total = sum(by_channel.values(), TokenUsage())
+        bill: dict[str, Any] = {
+            "input_tokens": total.read_tokens,
+            "output_tokens": total.output_tokens,
+        }
+        if is_free_model(model):
+            return {**bill, "cost_usd": 0.0}
+        if model in prices.models:
+            costs = [
+                prices.cost_usd(model, usage, channel=channel) or 0.0
+                for channel, usage in by_channel.items()
+            ]
+            bill["cost_usd"] = round(sum(costs), 4)
+        this_month = self.ledger.spending_since(month_start(datetime.now(UTC)), on_responses=True)
+        return {**bill, "all_responses_this_month_usd": round(prices.add_up(this_month).usd, 4)}
+
+    def _missing(self) -> dict[str, ResponseRequest]:
+        kept = self.responses()
+        return {
+            key: request
+            for key, request in self._requests.items()
+            if any(prompt.fingerprint not in kept for prompt in request.prompts)
+        }
+
+    def _is_under_way(self) -> bool:
+        """Whether a batch that nobody has closed holds any of the prompts."""
+        return any(
+            not self._requests.keys().isdisjoint(self.ledger.batch_keys(batch.nonce))
+            for batch in self.ledger.open_batches(self.scope)
+        )
+
+
+def _work(tally: Tally) -> dict[str, Any]:
+    return {
+        "requests_submitted_now": tally.submitted,
+        "requests_asked_directly_now": tally.direct,
+        "batches_adopted_now": tally.adopted,
+        "waste_replies_paid_twice_now": tally.paid_twice,
+        "waste_requests_never_confirmed_now": tally.abandoned,
+    }
