@@ -1,104 +1,255 @@
-"""Tokens per second of `generate_responses` beside plain `generate`, on the bundled checkpoint.
+"""Tokens per second of decoding with a jury, beside one head, the base model and plain `generate`.
 
-    python benchmarks/generation.py [--weights DIR] [--repeat N]
+    python -m benchmarks.generation [--preset cpu|7b] [--batch 1 8 32] [--json FILE]
 
-Both decode the same prompts greedily to the same cap with the same model in the same process, in
-turns. Plain `generate` gets them in bank order, padded to the longest of each batch. Only tokens
-up to the end of each response count, so padding and dummy rows show up as lost speed.
+A random model answers random prompts of 64 tokens with exactly as many tokens as it is asked for;
+times include the reading of the prompts. Medians over rounds in one process; each round runs all
+ways in a new random order, so compare the ratios: the times are those of the machine. `base` is
+our decoder speaking as the base model greedily, which writes what `generate` writes.
+
+On CUDA the table also says which part of the device's bandwidth is reached, counting what each step
+has to read at least, and bandwidth as a large copy reaches it.
 """
 
 import argparse
 import json
+import os
+import random
+import resource
+import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
+from transformers import PreTrainedModel
 
-import tournament_assets
-from tournament_assets.generation.device import pick_device
-from tournament_assets.generation.loading import LoadedEntrant, build_entrant
-from tournament_assets.generation.responding import generate_responses
-from tournament_assets.generation.threads import decoding_threads
-from tournament_assets.tournament.entrants import Location, VanillaHfEntrant
-from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank
+from benchmarks.generation_models import N_HEADS, PRESETS, Preset, build_models, bytes_per_step
+from tournament_assets.generation.decoding import decode
+from tournament_assets.generation.decoding_settings import DecodingMode, DecodingSettings
+from tournament_assets.generation.encoded_prompts import EncodedPrompt
+from tournament_assets.generation.hydra import HydraModel
 
-DATA = Path(tournament_assets.__file__).parent / "data"
-MAX_NEW_TOKENS = 64
-Decode = Callable[[LoadedEntrant, Sequence[Prompt], int], int]
-
-
-def decode_ours(entrant: LoadedEntrant, prompts: Sequence[Prompt], batch_size: int) -> int:
-    """Return how many tokens `generate_responses` wrote."""
-    return sum(
-        response.response_tokens or 0
-        for batch in generate_responses(entrant, prompts, batch_size=batch_size)
-        for response in batch
-    )
+PROMPT_LENGTH = 64
+WARM_UP_TOKENS = 4
+TEMPERATURE = 0.98
 
 
-def decode_plain(entrant: LoadedEntrant, prompts: Sequence[Prompt], batch_size: int) -> int:
-    """Return how many tokens plain `generate` wrote, padding left out."""
-    n_tokens = 0
-    for start in range(0, len(prompts), batch_size):
-        chats = [
-            [{"role": "user", "content": prompt.text}]
-            for prompt in prompts[start : start + batch_size]
-        ]
-        inputs = entrant.tokenizer.apply_chat_template(
-            chats, add_generation_prompt=True, padding=True, return_dict=True, return_tensors="pt"
-        ).to(entrant.device)
-        sequences = entrant.model.generate(
-            **inputs,
-            do_sample=False,
-            max_new_tokens=MAX_NEW_TOKENS,
-            pad_token_id=entrant.tokenizer.pad_token_id,
-        )
-        written = sequences[:, inputs["input_ids"].shape[1] :]
-        n_tokens += int((written != entrant.tokenizer.pad_token_id).sum())
-    return n_tokens
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One line of the table.
+
+    Attributes:
+        batch: Prompts decoded together.
+        way: Who writes.
+        tokens_per_second: Of all rows together; the median.
+        ratio: To plain `generate`; the median over rounds.
+        bandwidth_share: Part of the device's bandwidth; None where it was not measured.
+        peak_gib: Most memory of the device that was in use, in GiB; None on a CPU.
+    """
+
+    batch: int
+    way: str
+    tokens_per_second: float
+    ratio: float
+    bandwidth_share: float | None
+    peak_gib: float | None
 
 
-def tokens_per_second(
-    decode: Decode, entrant: LoadedEntrant, prompts: Sequence[Prompt], batch_size: int
-) -> float:
-    """Time one pass over the prompts, with as many threads as `generate_responses` would take."""
+Write = Callable[[int], int]
+"""Writes so many tokens to each prompt, and returns how many it wrote to all."""
+
+
+def ways_to_write(
+    model: PreTrainedModel, hydra: HydraModel, *, n_tokens: int, batch: int
+) -> dict[str, Write]:
+    """Let everybody answer the same prompts."""
+    generator = torch.Generator().manual_seed(batch)
+    ids = torch.randint(n_tokens, (batch, PROMPT_LENGTH), generator=generator)
+    prompts = [EncodedPrompt(ids=tuple(row), seed=n) for n, row in enumerate(ids.tolist())]
+    on_device = ids.to(hydra.device)
+
+    def plain(new_tokens: int) -> int:
+        with torch.inference_mode():
+            written = model.generate(
+                on_device,
+                attention_mask=torch.ones_like(on_device),
+                do_sample=False,
+                min_new_tokens=new_tokens,
+                max_new_tokens=new_tokens,
+                pad_token_id=0,
+            )
+        return int(written[:, PROMPT_LENGTH:].numel())
+
+    def ours(mode: DecodingMode, temperature: float | None, n_adapters: int) -> Write:
+        def write(new_tokens: int) -> int:
+            settings = DecodingSettings(
+                mode=mode,
+                max_new_tokens=new_tokens,
+                temperature=temperature,
+                n_adapters=n_adapters,
+            )
+            written = decode(hydra, prompts, settings, n_rows=batch, prompt_length=PROMPT_LENGTH)
+            return sum(len(response.token_ids) for response in written.responses)
+
+        return write
+
+    return {
+        "generate": plain,
+        "base": ours(DecodingMode.BASE, None, 0),
+        "one head": ours(DecodingMode.BYPASS_JURY, TEMPERATURE, hydra.n_adapters),
+        "full PoE": ours(DecodingMode.FULL_POE, TEMPERATURE, hydra.n_adapters),
+    }
+
+
+def wait_for(device: torch.device) -> None:
+    """Wait until a GPU has done all that it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def time_once(write: Write, new_tokens: int, *, device: torch.device) -> tuple[float, float | None]:
+    """Return tokens per second, and the peak of the device's memory in GiB."""
+    on_cuda = device.type == "cuda"
+    if on_cuda:
+        torch.cuda.reset_peak_memory_stats(device)
+    wait_for(device)
     started = time.perf_counter()
-    with decoding_threads(entrant.model.num_parameters()):
-        n_tokens = decode(entrant, prompts, batch_size)
-    if entrant.device != "cpu":
-        torch.cuda.synchronize()
-    return n_tokens / (time.perf_counter() - started)
+    n_written = write(new_tokens)
+    wait_for(device)
+    seconds = time.perf_counter() - started
+    return n_written / seconds, torch.cuda.max_memory_allocated(device) / 2**30 if on_cuda else None
+
+
+def measure_batch(
+    model: PreTrainedModel,
+    hydra: HydraModel,
+    preset: Preset,
+    *,
+    batch: int,
+    repeats: int,
+    bandwidth: float | None,
+) -> list[Measured]:
+    """Run all ways in turns."""
+    ways = ways_to_write(model, hydra, n_tokens=preset.n_tokens, batch=batch)
+    new_tokens = preset.new_tokens
+    for write in ways.values():
+        write(min(WARM_UP_TOKENS, new_tokens))
+    speeds: dict[str, list[float]] = {way: [] for way in ways}
+    peaks: dict[str, float | None] = {}
+    for _ in range(repeats):
+        for way in random.sample(list(ways), len(ways)):
+            speed, peaks[way] = time_once(ways[way], new_tokens, device=hydra.device)
+            speeds[way].append(speed)
+    lines = []
+    for way, own in speeds.items():
+        pairs = zip(own, speeds["generate"], strict=True)
+        speed = statistics.median(own)
+        share = None
+        if bandwidth is not None:
+            jury = way == "full PoE"
+            read = bytes_per_step(
+                preset,
+                batch=batch,
+                n_slots=PROMPT_LENGTH + new_tokens / 2,
+                jury=N_HEADS if jury else 1,
+                # One head's changes are gathered for each row.
+                voices=N_HEADS if jury else batch if way == "one head" else 0,
+            )
+            share = read * speed / batch / bandwidth
+        lines.append(
+            Measured(
+                batch=batch,
+                way=way,
+                tokens_per_second=speed,
+                ratio=statistics.median(ours / plain for ours, plain in pairs),
+                bandwidth_share=share,
+                peak_gib=peaks[way],
+            )
+        )
+    return lines
+
+
+def measure_bandwidth(device: torch.device) -> float | None:
+    """Bytes per second that copying 2 GiB within the device reads and writes; None on a CPU."""
+    if device.type != "cuda":
+        return None
+    source = torch.empty(2**31, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    seconds = []
+    for _ in range(5):
+        wait_for(device)
+        started = time.perf_counter()
+        target.copy_(source)
+        wait_for(device)
+        seconds.append(time.perf_counter() - started)
+    return 2 * source.numel() / min(seconds)
+
+
+def print_lines(lines: Sequence[Measured]) -> None:
+    """Print one batch size."""
+    for line in lines:
+        share = "" if line.bandwidth_share is None else f"{line.bandwidth_share:10.2f}"
+        peak = "" if line.peak_gib is None else f"{line.peak_gib:9.2f}"
+        print(
+            f"{line.batch:5d}  {line.way:<9}{line.tokens_per_second:9.1f}{line.ratio:12.2f}"
+            f"{share}{peak}",
+            flush=True,
+        )
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--preset", choices=PRESETS, default="cpu")
+    parser.add_argument("--batch", type=int, nargs="+", help="batch sizes")
+    parser.add_argument("--new-tokens", type=int, help="tokens of each response")
+    parser.add_argument("--vocabulary", type=int, help="another size of the vocabulary")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, help="CPU threads")
+    parser.add_argument("--json", type=Path, help="also write the table to this file")
+    return parser.parse_args()
 
 
 def main() -> None:
-    """Print one line per batch size: the best of some alternating passes each, and the ratio."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--weights", type=Path, default=DATA / "tiny_olmo2")
-    parser.add_argument("--repeat", type=int, default=3)
-    arguments = parser.parse_args()
-    torch.set_num_threads(min(2, torch.get_num_threads()))
-    picked = pick_device()
-    spec = VanillaHfEntrant(
-        entrant_id="benchmark",
-        loader="vanilla_hf",
-        weights=Location(path=str(arguments.weights)),
-        max_new_tokens=MAX_NEW_TOKENS,
-    )
-    entrant = build_entrant(spec, weights=arguments.weights, device=picked.device)
-    lines = (DATA / "prompt_bank.jsonl").read_text(encoding="utf-8").splitlines()
-    bank = parse_prompt_bank([(f"bank:{n}", json.loads(line)) for n, line in enumerate(lines, 1)])
-    print(f"{arguments.weights.name} {picked.sentence}")
-    print("batch  ours tok/s  plain tok/s  ratio")
-    for batch_size in (1, 8, 32):
-        # Eight batches, or the whole bank: a single row is slow, and its speed is soon known.
-        prompts = bank[: 8 * batch_size]
-        passes = [
-            [tokens_per_second(decode, entrant, prompts, batch_size) for decode in both]
-            for both in [(decode_ours, decode_plain)] * arguments.repeat
-        ]
-        ours, plain = (max(column) for column in zip(*passes, strict=True))
-        print(f"{batch_size:5d}  {ours:10.0f}  {plain:11.0f}  {ours / plain:5.2f}")
+    """Measure every batch size, and print as soon as one is done."""
+    arguments = parse_arguments()
+    preset = PRESETS[arguments.preset]
+    if arguments.vocabulary:
+        config = {**preset.config, "vocab_size": arguments.vocabulary}
+        preset = replace(preset, config=config, n_tokens=arguments.vocabulary)
+    preset = replace(preset, new_tokens=arguments.new_tokens or preset.new_tokens)
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    model, hydra = build_models(preset)
+    bandwidth = measure_bandwidth(hydra.device)
+    about = {
+        "preset": arguments.preset,
+        "device": torch.cuda.get_device_name() if bandwidth else "cpu",
+        "parameters": hydra.n_parameters,
+        "vocabulary": preset.n_tokens,
+        "prompt_tokens": PROMPT_LENGTH,
+        "new_tokens": preset.new_tokens,
+        "repeats": arguments.repeats,
+        "threads": torch.get_num_threads(),
+        "load_before": os.getloadavg()[0],
+        "bandwidth": bandwidth,
+    }
+    print("  ".join(f"{name} {value}" for name, value in about.items() if value is not None))
+    on_cuda = "   bandwidth  peak GiB" if bandwidth else ""
+    print(f"batch  way          tok/s  x generate{on_cuda}")
+    lines = []
+    for batch in arguments.batch or preset.batches:
+        lines += measure_batch(
+            model, hydra, preset, batch=batch, repeats=arguments.repeats, bandwidth=bandwidth
+        )
+        print_lines(lines[-4:])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # of KiB
+    print(f"peak memory of the process {peak:.2f} GiB, load {os.getloadavg()[0]:.1f}")
+    if arguments.json:
+        table = {**about, "peak_process_gib": peak, "lines": [asdict(line) for line in lines]}
+        arguments.json.write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tournament_assets.generation.decoded import Decoded, VerifiedToken
+from tournament_assets.generation.cuda_graphs import GraphedRounds
+from tournament_assets.generation.decoded import Decoded
 from tournament_assets.generation.decoding_settings import DecodingMode, DecodingSettings
 from tournament_assets.generation.drafting import (
     AheadDrafter,
     Drafter,
-    Drafts,
     LockstepDrafter,
     SoloDrafter,
 )
@@ -32,9 +32,12 @@ from tournament_assets.generation.encoded_prompts import EncodedPrompt, pad_righ
 from tournament_assets.generation.hydra import HydraModel
 from tournament_assets.generation.lora import Voices
 from tournament_assets.generation.progress import Progress
+from tournament_assets.generation.rounds import Rounds, round_up
 from tournament_assets.generation.threads import decoding_threads
-from tournament_assets.generation.verifying import verify
 from tournament_assets.tournament.errors import Problems
+
+_UNSEEN_ON_CUDA = 16
+"""Rounds after which a GPU is waited for, to see whether all responses are complete."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +61,7 @@ def decode(
     *,
     n_rows: int,
     prompt_length: int,
+    captured: bool | None = None,
 ) -> DecodedBatch:
     """Write one response to each prompt of a batch.
 
@@ -67,54 +71,76 @@ def decode(
         settings: How to decode.
         n_rows: Rows of the batch. Equal `n_rows` and `prompt_length` give equal responses.
         prompt_length: Tokens that prompts are padded to.
+        captured: Whether to record rounds as CUDA graphs and replay them; None does so on a CUDA
+            device. What is computed is the same.
 
     Raises:
         InputError: Before anything is computed, with everything that does not fit.
         GenerationError: If the model's logits are not numbers.
     """
-    _check(model, prompts, settings, n_rows=n_rows, prompt_length=prompt_length)
+    _check(model, prompts, settings, n_rows=n_rows, prompt_length=prompt_length, captured=captured)
     rows = [*prompts, *[prompts[-1]] * (n_rows - len(prompts))]
-    draws = draw_numbers([row.seed for row in rows], n_positions=settings.max_new_tokens)
-    drawn = draws.pick_heads(max(model.n_heads, 1))
-    rounds: list[_Round] = []
-    witnesses = torch.empty(0)
+    on_cuda = model.device.type == "cuda"
+    n_unseen = _UNSEEN_ON_CUDA if on_cuda else 1
     with torch.inference_mode(), decoding_threads(model.n_parameters):
-        heads, numbers = drawn.to(model.device), draws.positions.to(model.device)
-        drafter = _start(model, settings, heads=heads, prompt_length=prompt_length)
-        drafter.prefill(pad_right([row.ids for row in rows], prompt_length).to(model.device))
-        progress = Progress(
-            [row.ids for row in rows],
-            max_new_tokens=settings.max_new_tokens,
-            eos_ids=settings.eos_ids,
-            device=model.device,
-        )
-        while progress.is_open:
-            uniforms = _numbers_at(progress.n_written, numbers, n_drafts=settings.gamma)
-            drafts = drafter.draft(progress.tokens, progress.positions, uniforms[..., 0])
-            if not rounds:
-                witnesses = drafts.witnesses[: len(prompts)]
-            rounds.append(_settle(drafts, progress, settings, heads=heads, uniforms=uniforms))
+        rounds = start_rounds(model, rows, settings, prompt_length=prompt_length)
+        record = on_cuda if captured is None else captured
+        play = GraphedRounds(rounds.play, device=model.device) if record else rounds.play
+        for number in range(settings.max_new_tokens):
+            play(rounds.n_slots(number))
+            # Where all responses are complete, further rounds add nothing.
+            is_last = number + 1 == settings.max_new_tokens
+            if (is_last or (number + 1) % n_unseen == 0) and not rounds.is_open():
+                break
+        written = rounds.read()[: len(prompts)]
     base = settings.mode is DecodingMode.BASE
     responses = tuple(
-        _collect(rounds, row, settings, head=None if base else head)
-        for row, head in enumerate(drawn.tolist()[: len(prompts)])
+        Decoded(
+            token_ids=token_ids,
+            finish_reason="stop" if token_ids[-1] in settings.eos_ids else "length",
+            head=None if base else head,
+            verified=verified,
+        )
+        for head, (token_ids, verified) in zip(rounds.heads.tolist(), written, strict=False)
     )
-    return DecodedBatch(responses=responses, witnesses=witnesses)
+    return DecodedBatch(responses=responses, witnesses=rounds.witnesses[: len(prompts)])
 
 
-@dataclass(frozen=True, slots=True)
-class _Round:
-    """What one round has added to each response."""
-
-    tokens: list[list[int]]
-    verified: list[list[VerifiedToken]] | None
-
-
-def _start(
-    model: HydraModel, settings: DecodingSettings, *, heads: Tensor, prompt_length: int
-) -> Drafter:
+def start_rounds(
+    model: HydraModel,
+    prompts: Sequence[EncodedPrompt],
+    settings: DecodingSettings,
+    *,
+    prompt_length: int,
+) -> Rounds:
+    """Read prompts, and prepare all that the rounds to come need; arguments as for `decode`."""
+    draws = draw_numbers([row.seed for row in prompts], n_positions=settings.max_new_tokens)
+    heads = draws.pick_heads(max(model.n_heads, 1)).to(model.device)
     # Drafts beyond the cap are never kept, but the last round may read them.
     n_slots = prompt_length + settings.max_new_tokens + settings.gamma - 1
+    n_slots = round_up(n_slots, device=model.device)
+    drafter = _choose_drafter(model, settings, heads=heads, n_slots=n_slots)
+    drafter.prefill(pad_right([row.ids for row in prompts], prompt_length).to(model.device))
+    progress = Progress(
+        [row.ids for row in prompts],
+        max_new_tokens=settings.max_new_tokens,
+        eos_ids=settings.eos_ids,
+        device=model.device,
+    )
+    return Rounds(
+        model,
+        drafter,
+        settings,
+        progress=progress,
+        heads=heads,
+        numbers=draws.positions.to(model.device),
+        prompt_length=prompt_length,
+    )
+
+
+def _choose_drafter(
+    model: HydraModel, settings: DecodingSettings, *, heads: Tensor, n_slots: int
+) -> Drafter:
     if settings.mode is DecodingMode.FULL_POE:
         drafter = LockstepDrafter if settings.gamma == 1 else AheadDrafter
         return drafter(
@@ -134,59 +160,6 @@ def _start(
     )
 
 
-def _numbers_at(n_written: Tensor, numbers: Tensor, *, n_drafts: int) -> Tensor:
-    """Pick the random numbers of the next positions, shape (n_rows, n_drafts, 3)."""
-    ahead = torch.arange(n_drafts, device=numbers.device)
-    # Nothing is kept beyond the last position, so any number does there.
-    positions = (n_written[:, None] + ahead).clamp(max=numbers.shape[1] - 1)
-    rows = torch.arange(numbers.shape[0], device=numbers.device)[:, None]
-    return numbers[rows, positions]
-
-
-def _settle(
-    drafts: Drafts,
-    progress: Progress,
-    settings: DecodingSettings,
-    *,
-    heads: Tensor,
-    uniforms: Tensor,
-) -> _Round:
-    if drafts.jury_logits is None:
-        tokens, verdict = drafts.tokens, None
-        n_standing = torch.ones_like(heads)
-    else:
-        verdict = verify(
-            drafts.tokens,
-            drafts.q,
-            drafts.jury_logits,
-            heads=heads,
-            beta=settings.beta,
-            temperature=settings.temperature,
-            uniforms=uniforms[..., 1:],
-        )
-        tokens, n_standing = verdict.tokens, verdict.n_standing
-    n_kept = progress.keep(tokens, n_standing).tolist()
-    return _Round(
-        tokens=[row[:n] for row, n in zip(tokens.tolist(), n_kept, strict=True)],
-        verified=None if verdict is None else verdict.read(n_kept),
-    )
-
-
-def _collect(
-    rounds: Sequence[_Round], row: int, settings: DecodingSettings, *, head: int | None
-) -> Decoded:
-    token_ids = tuple(token for played in rounds for token in played.tokens[row])
-    verified = None
-    if settings.mode is DecodingMode.FULL_POE:
-        verified = tuple(token for played in rounds for token in (played.verified or [[]])[row])
-    return Decoded(
-        token_ids=token_ids,
-        finish_reason="stop" if token_ids[-1] in settings.eos_ids else "length",
-        head=head,
-        verified=verified,
-    )
-
-
 def _check(
     model: HydraModel,
     prompts: Sequence[EncodedPrompt],
@@ -194,8 +167,14 @@ def _check(
     *,
     n_rows: int,
     prompt_length: int,
+    captured: bool | None,
 ) -> None:
     problems = Problems()
+    if captured and model.device.type != "cuda":
+        problems.add(
+            f"captured is True and the model is on {str(model.device)!r}; expected a CUDA device; "
+            "leave captured out"
+        )
     if not 1 <= len(prompts) <= n_rows:
         problems.add(f"there are {len(prompts)} prompts for {n_rows} rows; expected 1 to {n_rows}")
     if settings.n_adapters > model.n_adapters:

@@ -12,7 +12,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from tournament_assets.generation.hydra import Frame, HydraModel
+from tournament_assets.generation.frames import Frame
+from tournament_assets.generation.hydra import HydraModel
+from tournament_assets.generation.jury_scores import JuryScores, score_jury
 from tournament_assets.generation.lora import Voices
 from tournament_assets.generation.product_of_experts import draft_probabilities, draw, pick_heads
 
@@ -24,15 +26,14 @@ class Drafts:
     Attributes:
         tokens: What was drafted, shape (n_prompts, n_drafts).
         q: What it was drafted from, shape (n_prompts, n_drafts, n_tokens).
-        jury_logits: What all heads think of the same positions,
-            shape (n_heads, n_prompts, n_drafts, n_tokens); None where nobody verifies.
+        jury: What all heads think of the same positions; None where nobody verifies.
         witnesses: The speaking head's residual stream before the final norm, at the first token
             that was read, shape (n_prompts, hidden_size).
     """
 
     tokens: Tensor
     q: Tensor
-    jury_logits: Tensor | None
+    jury: JuryScores | None
     witnesses: Tensor
 
 
@@ -42,13 +43,14 @@ class Drafter(Protocol):
     def prefill(self, ids: Tensor) -> None:
         """Read prompts from position 0 on, padded on the right; ids: (n_prompts, n_tokens)."""
 
-    def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor) -> Drafts:
+    def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor, *, n_slots: int) -> Drafts:
         """Read one token per prompt and draft what follows it.
 
         Args:
             tokens: The last token of each prompt, shape (n_prompts,).
             positions: Where it stands, shape (n_prompts,).
             uniforms: A number in [0, 1) for each draft, shape (n_prompts, n_drafts).
+            n_slots: Slots that attention looks at, enough for these positions and the drafts.
         """
 
 
@@ -69,13 +71,14 @@ class _Reader:
         """The heads' residual stream: (copies, n_prompts, n_tokens, hidden_size)."""
         return self.model.heads(entered, frame, self.caches.heads, self._voices)
 
-    def read(self, ids: Tensor, positions: Tensor) -> Tensor:
-        frame = self.caches.frame(positions)
+    def read(self, ids: Tensor, positions: Tensor, *, n_slots: int) -> Tensor:
+        frame = self.caches.frame(positions, n_slots=n_slots)
         return self.read_on(self.enter(ids, frame), frame)
 
     def prefill(self, ids: Tensor) -> None:
-        positions = torch.arange(ids.shape[1], device=ids.device)
-        self.read(ids, positions.expand(ids.shape[0], -1))
+        positions = torch.arange(ids.shape[1], device=ids.device).expand(ids.shape[0], -1)
+        frame = self.caches.frame(positions, n_slots=ids.shape[1])
+        self.model.remember(ids, frame, self.caches, self._voices)
 
 
 class SoloDrafter:
@@ -97,11 +100,11 @@ class SoloDrafter:
         """Read prompts from position 0 on."""
         self._reader.prefill(ids)
 
-    def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor) -> Drafts:
+    def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor, *, n_slots: int) -> Drafts:
         """Read one token per prompt and draft one."""
-        hidden = self._reader.read(tokens[:, None], positions[:, None])[0]
+        hidden = self._reader.read(tokens[:, None], positions[:, None], n_slots=n_slots)[0]
         q = draft_probabilities(self._reader.model.logits(hidden), temperature=self._temperature)
-        return Drafts(tokens=draw(q, uniforms), q=q, jury_logits=None, witnesses=hidden[:, 0])
+        return Drafts(tokens=draw(q, uniforms), q=q, jury=None, witnesses=hidden[:, 0])
 
 
 class _JuryDrafter:
@@ -130,15 +133,15 @@ class _JuryDrafter:
 class LockstepDrafter(_JuryDrafter):
     """All heads read each token once; the drawn head drafts and the others verify its draft."""
 
-    def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor) -> Drafts:
+    def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor, *, n_slots: int) -> Drafts:
         """Read one token per prompt and draft one."""
-        hidden = self._reader.read(tokens[:, None], positions[:, None])
-        logits = self._reader.model.logits(hidden)  # (n_heads, n_prompts, 1, n_tokens)
-        q = draft_probabilities(pick_heads(logits, self._heads), temperature=self._temperature)
+        hidden = self._reader.read(tokens[:, None], positions[:, None], n_slots=n_slots)
+        jury = score_jury(self._reader.model, hidden, heads=self._heads)
+        q = draft_probabilities(jury.drawn, temperature=self._temperature)
         return Drafts(
             tokens=draw(q, uniforms),
             q=q,
-            jury_logits=logits,
+            jury=jury,
             witnesses=pick_heads(hidden, self._heads)[:, 0],
         )
 
@@ -172,12 +175,12 @@ class AheadDrafter(_JuryDrafter):
         prompts = torch.arange(n_prompts, device=self._heads.device)
         self._alone_cache = self._reader.caches.heads.pick_rows(self._heads * n_prompts + prompts)
 
-    def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor) -> Drafts:
+    def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor, *, n_slots: int) -> Drafts:
         """Read one token per prompt and draft as many as there are uniforms."""
         model = self._reader.model
         drafts, qs, entered, streams = [], [], [], []
         for ahead in range(uniforms.shape[1]):
-            frame = self._reader.caches.frame(positions[:, None] + ahead)
+            frame = self._reader.caches.frame(positions[:, None] + ahead, n_slots=n_slots)
             entered.append(self._reader.enter(tokens[:, None], frame))
             hidden = model.heads(entered[-1], frame, self._alone_cache, self._alone)[0]
             q = draft_probabilities(model.logits(hidden), temperature=self._temperature)
@@ -186,11 +189,11 @@ class AheadDrafter(_JuryDrafter):
             qs.append(q)
             streams.append(hidden)
         read = torch.arange(uniforms.shape[1], device=positions.device)
-        frame = self._reader.caches.frame(positions[:, None] + read)
-        jury = self._reader.read_on(torch.cat(entered, dim=1), frame)
+        frame = self._reader.caches.frame(positions[:, None] + read, n_slots=n_slots)
+        hidden = self._reader.read_on(torch.cat(entered, dim=1), frame)
         return Drafts(
             tokens=torch.stack(drafts, dim=1),
             q=torch.cat(qs, dim=1),
-            jury_logits=model.logits(jury),
+            jury=score_jury(model, hidden, heads=self._heads),
             witnesses=streams[0][:, 0],
         )

@@ -8,67 +8,24 @@ next to one another.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+from transformers.models.olmo2.modeling_olmo2 import apply_rotary_pos_emb
 
+from tournament_assets.generation.frames import Frame, HydraCaches
 from tournament_assets.generation.head_shapes import head_shape
 from tournament_assets.generation.lora import LoraStack, Voices
 from tournament_assets.generation.shards import HeadShards, check_adapters
-from tournament_assets.generation.slot_cache import SlotCache, visible_slots
+from tournament_assets.generation.slot_cache import SlotCache
 from tournament_assets.tournament.errors import InputError
 
+_PART = 2048
+"""Tokens that a CPU scores at once: their part of the vocabulary's projection fits into its cache.
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Frame:
-    """Where the tokens of one forward pass stand.
-
-    Attributes:
-        positions: Absolute position of each token, shape (n_rows, n_tokens).
-        rotary: Cosine and sine of the rotary embedding, each (n_rows, n_tokens, head_dim).
-        mask: True where a slot is seen, shape (n_rows, 1, n_tokens, n_slots).
-    """
-
-    positions: Tensor
-    rotary: tuple[Tensor, Tensor]
-    mask: Tensor
-
-    def repeat(self, copies: int) -> "Frame":
-        """The same tokens once more for each further copy of the rows."""
-        if copies == 1:
-            return self
-        cos, sin = self.rotary
-        return Frame(
-            positions=self.positions.repeat(copies, 1),
-            rotary=(cos.repeat(copies, 1, 1), sin.repeat(copies, 1, 1)),
-            mask=self.mask.repeat(copies, 1, 1, 1),
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HydraCaches:
-    """What has been read of a batch.
-
-    Attributes:
-        trunk: Of the trunk, one row per prompt.
-        heads: Of the heads, one row per copy and prompt: row copy * n_prompts + prompt.
-        rotary: Cosine and sine of the rotary embedding of each slot, each (n_slots, head_dim).
-    """
-
-    trunk: SlotCache
-    heads: SlotCache
-    rotary: tuple[Tensor, Tensor]
-
-    def frame(self, positions: Tensor) -> Frame:
-        """Prepare one forward pass over tokens at these positions, shape (n_prompts, n_tokens)."""
-        cos, sin = self.rotary
-        return Frame(
-            positions=positions,
-            rotary=(cos[positions], sin[positions]),
-            mask=visible_slots(positions, n_slots=cos.shape[0]),
-        )
+Scoring 32,768 tokens for 9 or 72 rows at once took 1.2 to 1.3 times as long.
+"""
 
 
 class HydraModel:
@@ -82,6 +39,8 @@ class HydraModel:
         n_adapters: Adapters of each head, e.g. 2 for security and robustness.
         n_parameters: Size of the base model.
         device: Where the model is.
+        dtype: The precision of its weights.
+        parts: The known tokens, cut into parts that are scored one after the other.
     """
 
     def __init__(
@@ -125,6 +84,8 @@ class HydraModel:
         self.n_adapters = len(adapters)
         self.n_parameters: int = model.num_parameters()
         self.device: torch.device = model.device
+        self.dtype: torch.dtype = model.dtype
+        self.parts = _cut(n_tokens, into=_PART if self.device.type == "cpu" else n_tokens)
         self._model = model
         self._n_trunk = model.config.num_hidden_layers - heads_depth
         self._language = _stack(model, adapters)
@@ -151,7 +112,7 @@ class HydraModel:
             return SlotCache.zeros(
                 layers,
                 shape=(n_rows, config.num_key_value_heads, n_slots, head_dim),
-                dtype=self._model.dtype,
+                dtype=self.dtype,
                 device=self.device,
             )
 
@@ -177,7 +138,7 @@ class HydraModel:
             The residual stream, shape (n_prompts, n_tokens, hidden_size).
         """
         hidden: Tensor = self._model.model.embed_tokens(ids)
-        writer = cache.at(frame.positions)
+        writer = cache.at(frame.positions, n_seen=frame.n_slots)
         for layer in self._model.model.layers[: self._n_trunk]:
             hidden = layer(
                 hidden,
@@ -204,9 +165,35 @@ class HydraModel:
             The residual stream before the final norm,
             shape (copies, n_prompts, n_tokens, hidden_size).
         """
+        return self._read_heads(hidden, frame, cache, voices, n_layers=self.shape.heads_depth)
+
+    def remember(self, ids: Tensor, frame: Frame, caches: HydraCaches, voices: Voices) -> None:
+        """Read tokens for the caches alone; what the last layer would say of them is left out.
+
+        Args:
+            ids: Token ids, shape (n_prompts, n_tokens).
+            frame: Where they stand.
+            caches: The caches, which are written.
+            voices: Who reads.
+        """
+        last = self._model.model.layers[-1]
+        hidden = self.trunk(ids, frame, caches.trunk)
+        if self.shape.heads_depth == 1:
+            _keep(last, hidden, frame, caches.trunk)
+            return
+        entered = self.enter_heads(hidden, frame, caches.trunk)
+        n_layers = self.shape.heads_depth - 1
+        read = self._read_heads(entered, frame, caches.heads, voices, n_layers=n_layers)
+        _keep(last, read.flatten(0, 1), frame.repeat(voices.copies), caches.heads)
+
+    def _read_heads(
+        self, hidden: Tensor, frame: Frame, cache: SlotCache, voices: Voices, *, n_layers: int
+    ) -> Tensor:
+        """Read with the first layers of the heads: (copies, n_prompts, n_tokens, hidden_size)."""
         repeated = frame.repeat(voices.copies)
         grouped = voices.group(hidden)
-        for depth, layer in enumerate(self._model.model.layers[self._n_trunk :]):
+        layers = self._model.model.layers[self._n_trunk : self._n_trunk + n_layers]
+        for depth, layer in enumerate(layers):
             if depth:
                 rows = _attend(layer, grouped.flatten(0, 1), repeated, cache)
                 grouped = rows.reshape(grouped.shape)
@@ -214,6 +201,23 @@ class HydraModel:
                 _change_mlp(layer.mlp, grouped, voices, depth=depth)
             )  # (n_groups, rows_per_group, n_tokens, hidden_size)
         return grouped.reshape(voices.copies, *hidden.shape)
+
+    def normalise(self, hidden: Tensor) -> Tensor:
+        """Apply the final norm to the residual stream, shape (..., hidden_size)."""
+        normed: Tensor = self._model.model.norm(hidden)
+        return normed
+
+    def score(self, normed: Tensor, tokens: slice) -> Tensor:
+        """Score some tokens.
+
+        Args:
+            normed: What `normalise` returned, shape (..., hidden_size).
+            tokens: Which tokens, one of `parts`.
+
+        Returns:
+            Logits, shape (..., tokens of the part).
+        """
+        return torch.nn.functional.linear(normed, self._model.lm_head.weight[tokens])
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Score the known tokens; ghost rows of the vocabulary are left out.
@@ -224,8 +228,13 @@ class HydraModel:
         Returns:
             Logits, shape (..., n_tokens).
         """
-        scores: Tensor = self._model.lm_head(self._model.model.norm(hidden))
-        return scores[..., : self.n_tokens]
+        normed = self.normalise(hidden)
+        scores = [self.score(normed, part) for part in self.parts]
+        return scores[0] if len(scores) == 1 else torch.cat(scores, dim=-1)
+
+
+def _cut(n_tokens: int, *, into: int) -> tuple[slice, ...]:
+    return tuple(slice(start, min(start + into, n_tokens)) for start in range(0, n_tokens, into))
 
 
 def _stack(model: Any, adapters: Sequence[HeadShards]) -> LoraStack | None:
@@ -244,14 +253,25 @@ def _attend(layer: Any, hidden: Tensor, frame: Frame, cache: SlotCache) -> Tenso
         hidden,
         attention_mask=frame.mask,
         position_embeddings=frame.rotary,
-        past_key_values=cache.at(frame.positions),
+        past_key_values=cache.at(frame.positions, n_seen=frame.n_slots),
     )
     normed: Tensor = layer.post_attention_layernorm(attended)
     return hidden + normed
+
+
+def _keep(layer: Any, hidden: Tensor, frame: Frame, cache: SlotCache) -> None:
+    """Compute a layer's keys and values, as `Olmo2Attention.forward` does, for the cache alone."""
+    attention = layer.self_attn
+    shape = (*hidden.shape[:-1], -1, attention.head_dim)
+    keys = attention.k_norm(attention.k_proj(hidden)).view(shape).transpose(1, 2)
+    values = attention.v_proj(hidden).view(shape).transpose(1, 2)
+    _, rotated = apply_rotary_pos_emb(keys, keys, *frame.rotary)
+    cache.at(frame.positions).update(rotated, values, attention.layer_idx)
 
 
 def _change_mlp(mlp: Any, hidden: Tensor, voices: Voices, *, depth: int) -> Tensor:
     """A layer's MLP, as `Olmo2MLP.forward` computes it, with everybody's own changes."""
     gate = voices.project(mlp.gate_proj, hidden, layer=depth, projection="gate_proj")
     up = voices.project(mlp.up_proj, hidden, layer=depth, projection="up_proj")
-    return voices.project(mlp.down_proj, mlp.act_fn(gate) * up, layer=depth, projection="down_proj")
+    inner = mlp.act_fn(gate).mul_(up)
+    return voices.project(mlp.down_proj, inner, layer=depth, projection="down_proj")

@@ -64,7 +64,10 @@ class Voices:
             return base
         factors = self.changes[layer][projection]
         low = hidden.flatten(1, 2) @ factors.a.mT  # (n_groups, rows * tokens, rank)
-        changed = torch.baddbmm(base.flatten(1, 2), low, factors.b.mT)
+        own = base.flatten(1, 2)  # nobody else's, so that it can be changed where it is
+        if own.shape[0] == low.shape[0] == factors.b.shape[0]:
+            return own.baddbmm_(low, factors.b.mT).reshape(base.shape)
+        changed = torch.baddbmm(own, low, factors.b.mT)
         return changed.reshape(-1, *base.shape[1:])
 
 

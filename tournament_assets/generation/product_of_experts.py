@@ -8,12 +8,13 @@ https://arxiv.org/abs/2302.01318. Product of experts: Hinton, 2002.
 
 P is formed from sums of logits and normalised once, in float64. Multiplying probabilities instead
 and dividing by their sum loses everything where the heads are unsure: eight times .02 is 3e-14.
+
+A law is NaN everywhere where the logits it comes from are not numbers. Nothing here waits for the
+device: whoever reads the results looks whether they are numbers.
 """
 
 import torch
 from torch import Tensor
-
-from tournament_assets.tournament.errors import GenerationError
 
 
 def draft_probabilities(logits: Tensor, *, temperature: float | None) -> Tensor:
@@ -25,38 +26,39 @@ def draft_probabilities(logits: Tensor, *, temperature: float | None) -> Tensor:
 
     Returns:
         Probabilities, float64, the shape of `logits`.
-
-    Raises:
-        GenerationError: If the logits are not numbers.
     """
-    return _normalise(logits.to(torch.float64), temperature=temperature)
+    return _normalise(logits.to(torch.float64, copy=True), temperature=temperature)
 
 
-def jury_probabilities(
-    logits: Tensor, *, heads: Tensor, beta: float, temperature: float | None
-) -> Tensor:
+def sum_verifiers(logits: Tensor, *, heads: Tensor) -> Tensor:
+    """Sum up what the verifiers think: the logits of all heads without each prompt's drafting head.
+
+    Args:
+        logits: Scores by all heads, shape (n_heads, n_prompts, ..., n_tokens).
+        heads: The drafting head of each prompt, which does not verify, shape (n_prompts,).
+
+    Returns:
+        Sums, float64, shape (n_prompts, ..., n_tokens).
+    """
+    # In float64 a sum of a few float32 is exact enough to take the drafting head out again.
+    return logits.sum(dim=0, dtype=torch.float64) - pick_heads(logits, heads)
+
+
+def jury_probabilities(verifiers: Tensor, *, beta: float, temperature: float | None) -> Tensor:
     """What the verifiers define together: the product of softmax(logits / temperature) ** beta.
 
     A head's own normaliser is the same for all tokens, so the sum of the logits, normalised, is
     the normalised sum of the log-probabilities.
 
     Args:
-        logits: Scores by all heads, shape (n_heads, n_prompts, ..., n_tokens).
-        heads: The drafting head of each prompt, which does not verify, shape (n_prompts,).
+        verifiers: Sums of the verifiers' logits, float64, shape (..., n_tokens).
         beta: Weight of each verifier.
         temperature: Sampling temperature; None puts everything on the most probable token.
 
     Returns:
-        Probabilities, float64, shape (n_prompts, ..., n_tokens).
-
-    Raises:
-        GenerationError: If the logits are not numbers.
+        Probabilities, float64, the shape of `verifiers`.
     """
-    # In float64 a sum of a few float32 is exact enough to take the drafting head out again.
-    total = logits.sum(dim=0, dtype=torch.float64)
-    return _normalise(
-        (total - pick_heads(logits, heads).to(torch.float64)) * beta, temperature=temperature
-    )
+    return _normalise(verifiers * beta, temperature=temperature)
 
 
 def pick_heads(by_head: Tensor, heads: Tensor) -> Tensor:
@@ -73,17 +75,14 @@ def pick_heads(by_head: Tensor, heads: Tensor) -> Tensor:
 
 
 def _normalise(scores: Tensor, *, temperature: float | None) -> Tensor:
+    """Turn float64 scores, which are used up, into probabilities."""
     largest = scores.amax(dim=-1, keepdim=True)
-    if not bool(largest.isfinite().all()):
-        raise GenerationError(
-            "the model's logits hold NaN or infinity; expected numbers; the weights or the LoRA "
-            "shards are broken, or too large for this precision"
-        )
     if temperature is None:
-        nothing = torch.zeros_like(scores)
-        return nothing.scatter_(-1, scores.argmax(dim=-1, keepdim=True), 1.0)
+        nothing = largest - largest  # 0, or NaN if the scores are not numbers
+        alone = nothing.expand_as(scores).clone()
+        return alone.scatter_(-1, scores.argmax(dim=-1, keepdim=True), nothing + 1)
     # Dividing by a tiny temperature could overflow; differences from the largest cannot do harm.
-    return ((scores - largest) / temperature).softmax(dim=-1)
+    return scores.sub_(largest).div_(temperature).softmax(dim=-1)
 
 
 def draw(weights: Tensor, uniforms: Tensor) -> Tensor:
@@ -94,12 +93,13 @@ def draw(weights: Tensor, uniforms: Tensor) -> Tensor:
         uniforms: Numbers in [0, 1), float64, shape (...).
 
     Returns:
-        Token ids, shape (...).
+        Token ids, shape (...). Without any weight, or with NaN, they mean nothing.
     """
     cumulative = weights.cumsum(dim=-1)
     # A float64 below 1 times the total is below the total, also rounded, so a token is found.
     targets = uniforms[..., None] * cumulative[..., -1:]
-    return torch.searchsorted(cumulative, targets, right=True)[..., 0]
+    found = torch.searchsorted(cumulative, targets, right=True)[..., 0]
+    return found.clamp(max=weights.shape[-1] - 1)
 
 
 def accept_drafts(p: Tensor, q: Tensor, *, drafts: Tensor, uniforms: Tensor) -> Tensor:
@@ -117,21 +117,17 @@ def accept_drafts(p: Tensor, q: Tensor, *, drafts: Tensor, uniforms: Tensor) -> 
     return uniforms < _ratios(p, q, drafts)
 
 
-def draw_replacements(p: Tensor, q: Tensor, *, uniforms: Tensor) -> Tensor:
-    """Draw what stands in place of rejected drafts: from max(P - q, 0), normalised.
+def surplus(p: Tensor, q: Tensor) -> Tensor:
+    """How much more the verifiers want each token: max(P - q, 0), what replacements are drawn from.
 
     Args:
         p: The verifiers' probabilities, shape (..., n_tokens).
         q: The drafting head's, the same shape.
-        uniforms: Numbers in [0, 1), shape (...).
 
     Returns:
-        Token ids, shape (...). Where P equals q nothing is ever rejected, and they mean nothing.
+        The same shape; 0 everywhere where P equals q, and then no draft is ever rejected.
     """
-    residual = (p - q).clamp(min=0.0)
-    # Without any residual there is nothing to draw from; P stands in for it.
-    nothing_left = residual.sum(dim=-1, keepdim=True) <= 0
-    return draw(torch.where(nothing_left, p, residual), uniforms)
+    return (p - q).clamp_(min=0.0)
 
 
 def entropies(p: Tensor) -> Tensor:
@@ -147,19 +143,19 @@ def entropies(p: Tensor) -> Tensor:
     return surprises.sum(dim=-1)
 
 
-def overlaps(p: Tensor, q: Tensor) -> Tensor:
+def overlaps(wanted: Tensor) -> Tensor:
     """How much of a draft's distribution the verifiers share: the sum of min(P, q).
 
     It is the probability that a draft is accepted, before it is known which token was drafted.
+    Where P is no more than q they share P, elsewhere P without the surplus; P sums to 1.
 
     Args:
-        p: The verifiers' probabilities, shape (..., n_tokens).
-        q: The drafting head's, the same shape.
+        wanted: The `surplus` of P over q, shape (..., n_tokens).
 
     Returns:
         From 0 to 1, shape (...).
     """
-    return torch.minimum(p, q).sum(dim=-1)
+    return (1 - wanted.sum(dim=-1)).clamp(min=0.0)
 
 
 def suppressions(p: Tensor, q: Tensor, *, drafts: Tensor) -> Tensor:

@@ -9,6 +9,8 @@ from torch import Tensor
 class Progress:
     """The last token of every response, where it stands, and how many tokens may follow.
 
+    Everything is kept on the device and changed in place: a recorded round finds it where it was.
+
     Attributes:
         tokens: The last token of each row, which nobody has read yet, shape (n_rows,).
         positions: Where it stands, shape (n_rows,).
@@ -30,9 +32,9 @@ class Progress:
         self._eos_ids = torch.tensor(eos_ids, dtype=torch.long, device=device)
 
     @property
-    def is_open(self) -> bool:
-        """Whether any response may still grow."""
-        return bool((self._n_left > 0).any())
+    def is_open(self) -> Tensor:
+        """Whether any response may still grow; a tensor without dimensions."""
+        return (self._n_left > 0).any()
 
     def keep(self, tokens: Tensor, n_standing: Tensor) -> Tensor:
         """Add one round's tokens, as far as they stand, up to a token that ends and to the cap.
@@ -46,12 +48,13 @@ class Progress:
         """
         n_drafts = tokens.shape[1]
         places = torch.arange(n_drafts, device=tokens.device).expand_as(tokens)
-        ends = torch.where(torch.isin(tokens, self._eos_ids), places, n_drafts)
+        is_end = (tokens[..., None] == self._eos_ids).any(dim=-1)
+        ends = torch.where(is_end, places, n_drafts)
         first_end = ends.amin(dim=1)  # (n_rows,); n_drafts where none ends
         n_kept = torch.minimum(torch.minimum(n_standing, first_end + 1), self._n_left)
         last = tokens.gather(1, (n_kept - 1).clamp(min=0)[:, None])[:, 0]
-        self.tokens = torch.where(n_kept > 0, last, self.tokens)
-        self.positions = self.positions + n_kept
-        self.n_written = self.n_written + n_kept
-        self._n_left = torch.where(first_end < n_kept, 0, self._n_left - n_kept)
+        self.tokens.copy_(torch.where(n_kept > 0, last, self.tokens))
+        self.positions += n_kept
+        self.n_written += n_kept
+        self._n_left.copy_(torch.where(first_end < n_kept, 0, self._n_left - n_kept))
         return n_kept

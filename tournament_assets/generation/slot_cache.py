@@ -50,13 +50,14 @@ class SlotCache:
             values={layer: torch.zeros(shape, dtype=dtype, device=device) for layer in layers},
         )
 
-    def at(self, slots: Tensor) -> "SlotWriter":
+    def at(self, slots: Tensor, *, n_seen: int | None = None) -> "SlotWriter":
         """Return what a layer can be given as its cache while it reads tokens for these slots.
 
         Args:
             slots: The slot of each token, which is its position, shape (n_rows, n_tokens).
+            n_seen: How many slots the layer gets to see, from the first on; None for all.
         """
-        return SlotWriter(cache=self, slots=slots)
+        return SlotWriter(cache=self, slots=slots, n_seen=n_seen)
 
     def pick_rows(self, rows: Tensor) -> "SlotCache":
         """Return a copy of some rows, in this order; `rows` has shape (n_picked,)."""
@@ -64,17 +65,6 @@ class SlotCache:
             keys={layer: keys[rows] for layer, keys in self.keys.items()},
             values={layer: values[rows] for layer, values in self.values.items()},
         )
-
-    def clear(self, rows: Tensor | None = None) -> None:
-        """Zero some rows, or all of them, for other prompts to use; `rows` has shape (n_cleared,).
-
-        Slots that are hidden do no harm, unless they hold a NaN; see `zeros`.
-        """
-        for tensor in (*self.keys.values(), *self.values.values()):
-            if rows is None:
-                tensor.zero_()
-            else:
-                tensor[rows] = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,10 +74,12 @@ class SlotWriter:
     Attributes:
         cache: Where keys and values are kept.
         slots: The slot of each token that is read now, shape (n_rows, n_tokens).
+        n_seen: How many slots attention gets to see, from the first on; None for all.
     """
 
     cache: SlotCache
     slots: Tensor
+    n_seen: int | None = None
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int
@@ -100,13 +92,14 @@ class SlotWriter:
             layer_idx: The layer they come from.
 
         Returns:
-            The keys and the values of all slots, shape (n_rows, n_kv_heads, n_slots, head_dim).
+            The keys and the values of the slots that are seen,
+            shape (n_rows, n_kv_heads, n_seen, head_dim).
         """
         keys, values = self.cache.keys[layer_idx], self.cache.values[layer_idx]
-        rows = torch.arange(self.slots.shape[0], device=self.slots.device)[:, None]
-        keys[rows, :, self.slots] = key_states.transpose(1, 2)
-        values[rows, :, self.slots] = value_states.transpose(1, 2)
-        return keys, values
+        places = self.slots[:, None, :, None].expand_as(key_states)
+        keys.scatter_(2, places, key_states)
+        values.scatter_(2, places, value_states)
+        return keys[:, :, : self.n_seen], values[:, :, : self.n_seen]
 
 
 def visible_slots(slots: Tensor, *, n_slots: int) -> Tensor:

@@ -1,0 +1,171 @@
+"""A round of decoding can be recorded: it never waits, stays in place and hides nothing in Python.
+
+A CUDA graph replays the kernels of a recorded round and nothing else. Without a GPU the same is
+tried with what torch can trace on a CPU.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tournament_assets.generation.decoding import decode, start_rounds
+from tournament_assets.generation.decoding_settings import DecodingMode, DecodingSettings
+from tournament_assets.generation.encoded_prompts import EncodedPrompt
+from tournament_assets.generation.hydra import HydraModel
+from tournament_assets.generation.rounds import Rounds, round_up
+from tournament_assets.generation.threads import decoding_threads
+from tournament_assets.tournament.errors import InputError
+
+from .hydra_builders import (
+    RAGGED,
+    build_adapters,
+    build_model,
+    poe_settings,
+    put_heads_on,
+    solo_settings,
+)
+
+PROMPT_LENGTH = 8
+WAYS = {
+    "jury": poe_settings(max_new_tokens=6, eos_ids=(6,)),
+    "greedy jury": poe_settings(max_new_tokens=6, temperature=None),
+    "jury ahead": poe_settings(max_new_tokens=6, gamma=2, eos_ids=(6,)),
+    "one head": solo_settings(DecodingMode.BYPASS_JURY, max_new_tokens=6, eos_ids=(6,)),
+    "base": solo_settings(DecodingMode.BASE, max_new_tokens=6, temperature=None),
+}
+each_way = pytest.mark.parametrize("settings", WAYS.values(), ids=WAYS)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    with decoding_threads(1), torch.inference_mode():
+        yield
+
+
+@pytest.fixture(scope="module")
+def hydra() -> HydraModel:
+    model = build_model()
+    return put_heads_on(model, build_adapters(model))
+
+
+def start(
+    hydra: HydraModel, settings: DecodingSettings, prompts: Sequence[EncodedPrompt] = RAGGED
+) -> Rounds:
+    return start_rounds(hydra, prompts, settings, prompt_length=PROMPT_LENGTH)
+
+
+def play_all(rounds: Rounds, play: Callable[[int], object], n_rounds: int) -> None:
+    for number in range(n_rounds):
+        play(rounds.n_slots(number))
+
+
+def tensors_of(thing: object) -> list[torch.Tensor]:
+    """All tensors that an object holds, also in objects that it holds."""
+    if isinstance(thing, torch.Tensor):
+        return [thing]
+    if isinstance(thing, dict):
+        inside: Sequence[object] = list(thing.values())
+    elif isinstance(thing, tuple | list):
+        inside = thing
+    elif type(thing).__module__.startswith("tournament_assets.generation"):
+        slots = getattr(type(thing), "__slots__", None)
+        inside = [getattr(thing, name) for name in slots] if slots else list(vars(thing).values())
+    else:
+        return []
+    return [tensor for part in inside for tensor in tensors_of(part)]
+
+
+class NoWaiting(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Refuses what a GPU would have to be waited for."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name = func.overloadpacket.__name__
+        assert name not in ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero"), name
+        return func(*args, **(kwargs or {}))
+
+
+@each_way
+def test_a_round_asks_for_no_value_that_only_the_device_knows(
+    hydra: HydraModel, settings: DecodingSettings
+) -> None:
+    rounds = start(hydra, settings)
+    with NoWaiting():  # type: ignore[no-untyped-call]
+        play_all(rounds, rounds.play, 3)
+        with pytest.raises(AssertionError, match="_local_scalar_dense"):
+            bool(rounds.witnesses.isnan().any())  # this does, and is seen to
+
+
+@each_way
+def test_what_a_round_changes_stays_where_it_is(
+    hydra: HydraModel, settings: DecodingSettings
+) -> None:
+    rounds = start(hydra, settings)
+    before = [tensor.data_ptr() for tensor in tensors_of(rounds)]
+    assert len(before) > 20
+    play_all(rounds, rounds.play, 3)
+    assert [tensor.data_ptr() for tensor in tensors_of(rounds)] == before
+
+
+@each_way
+def test_a_recorded_round_replayed_yields_the_same_bits(
+    hydra: HydraModel, settings: DecodingSettings
+) -> None:
+    """Tracing plays the first round; the others replay its kernels, without any Python of ours."""
+    played, replayed = start(hydra, settings), start(hydra, settings)
+    play_all(played, played.play, settings.max_new_tokens)
+    n_slots = replayed.n_slots(0)
+    graph = make_fx(lambda: replayed.play(n_slots))()
+    for number in range(1, settings.max_new_tokens):
+        assert replayed.n_slots(number) == n_slots
+        graph()
+    assert replayed.read() == played.read()
+    assert torch.equal(replayed.witnesses, played.witnesses)
+
+
+@pytest.mark.parametrize("way", ["jury", "one head"])
+def test_a_round_compiles_into_one_graph(hydra: HydraModel, way: str) -> None:
+    settings = WAYS[way]
+    played, compiled = start(hydra, settings), start(hydra, settings)
+    play_all(played, played.play, 3)
+    torch.compiler.reset()
+    play_all(compiled, torch.compile(compiled.play, fullgraph=True, backend="eager"), 3)
+    assert compiled.read() == played.read()
+
+
+@pytest.mark.parametrize("gamma", [1, 2])
+def test_rounds_after_the_last_add_nothing(hydra: HydraModel, gamma: int) -> None:
+    """So a GPU need not be asked after every round whether it was the last."""
+    settings = poe_settings(max_new_tokens=20, gamma=gamma, eos_ids=(2, 3, 6, 7))
+    rounds = start(hydra, settings)
+    n_rounds = 0
+    while rounds.is_open():
+        rounds.play(rounds.n_slots(n_rounds))
+        n_rounds += 1
+    written = rounds.read()
+    assert n_rounds < 20
+    for number in range(n_rounds, 20):
+        rounds.play(rounds.n_slots(number))
+    assert rounds.read() == written
+
+
+def test_attention_looks_at_as_many_slots_as_a_round_can_reach() -> None:
+    model = build_model()
+    rounds = start(put_heads_on(model, build_adapters(model)), poe_settings(max_new_tokens=60))
+    assert [rounds.n_slots(number) for number in (0, 24, 25, 56, 57)] == [32, 32, 64, 64, 96]
+    assert round_up(256, device=torch.device("cuda")) == 256
+    assert round_up(257, device=torch.device("cuda")) == 512
+
+
+def test_rounds_are_recorded_on_a_gpu_only(hydra: HydraModel) -> None:
+    arguments: dict[str, Any] = {"n_rows": 4, "prompt_length": PROMPT_LENGTH}
+    with pytest.raises(InputError, match="captured is True and the model is on 'cpu'; expected a"):
+        decode(hydra, RAGGED, WAYS["jury"], captured=True, **arguments)
+    by_default = decode(hydra, RAGGED, WAYS["jury"], **arguments)
+    plain = decode(hydra, RAGGED, WAYS["jury"], captured=False, **arguments)
+    assert plain.responses == by_default.responses
