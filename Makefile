@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help pilot headline ui test check format bench browser postgresql torture clean
+.PHONY: help pilot headline ui test check format bench coverage browser postgresql torture clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -74,6 +74,9 @@ bench: $(VENV)/.dev  ## measure against peers in the same run
 	@$(BIN)/python -m benchmarks.generation
 	@$(BIN)/python -m benchmarks.loading
 	@$(BIN)/python -m benchmarks.judging
+
+coverage: $(VENV)/.dev  ## simulate how often each interval holds what it should; ten minutes
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.coverage
 
 torture: $(VENV)/.dev  ## kill what judges wherever it can be killed, and fuzz what reads replies; half an hour
 	@$(BIN)/python -m scripts.torture

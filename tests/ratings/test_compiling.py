@@ -1,6 +1,18 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import FunctionType
 
-from tournament_assets.ratings.compiling import compiled
+from tournament_assets.ratings.compiling import compiled, vectorised
+
+COUNT_COMPILATIONS = """
+import numpy as np
+from tournament_assets.ratings.chord import _is_connected
+circle = np.roll(np.eye(3), 1, axis=1)
+stats = _is_connected.stats
+print(_is_connected(circle), sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
+"""
 
 
 def twice(value: float) -> float:
@@ -14,3 +26,22 @@ def test_a_kernel_gives_the_numbers_of_the_function() -> None:
 def test_a_kernel_is_compiled_even_where_its_machine_code_cannot_be_kept() -> None:
     nowhere = FunctionType(twice.__code__.replace(co_filename="<nowhere>"), {}, "twice")
     assert compiled(nowhere)(21.0) == 42.0
+
+
+def test_a_vectorised_kernel_divides_by_zero_without_an_error() -> None:
+    def inverse(value: float) -> float:
+        return 1.0 / value
+
+    assert vectorised(inverse)(4.0) == 0.25
+    assert vectorised(inverse)(0.0) == float("inf")
+
+
+def test_the_next_process_loads_what_this_one_compiled(tmp_path: Path) -> None:
+    def run() -> str:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+        command = [sys.executable, "-c", COUNT_COMPILATIONS]
+        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+        return done.stdout
+
+    assert run() == "True 1 0\n"
+    assert run() == "True 0 1\n"

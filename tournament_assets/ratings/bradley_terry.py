@@ -6,22 +6,39 @@ and Tran-Dinh, "Generalized self-concordant functions", https://arxiv.org/abs/17
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.connectivity import Standing, are_strongly_connected, find_standing
-from tournament_assets.ratings.intervals import BootstrapRatings, draw_prompts
+from tournament_assets.ratings.chord import UNCONNECTED, UNSETTLED, Chord
+from tournament_assets.ratings.connectivity import Standing, find_standing
+from tournament_assets.ratings.intervals import BootstrapRatings
 from tournament_assets.ratings.options import require_count
 from tournament_assets.ratings.pair_cells import PairCells
+from tournament_assets.ratings.prompt_resamples import PromptResamples
 from tournament_assets.tournament.errors import RatingError
 
 ELO_PER_NAT = 400.0 / math.log(10.0)
 """Elo points per unit of log strength."""
 
 _MAX_STEPS = 200
-_CELLS_AT_ONCE = 2_000_000
+
+
+class WinTable(Protocol):
+    """Wins between entrants, with or without the prompts they were won on."""
+
+    @property
+    def entrants(self) -> tuple[str, ...]:
+        """Every entrant, in the order of the table."""
+        ...
+
+    @property
+    def wins(self) -> NDArray[np.float64]:
+        """How often the row's entrant beat the column's; a tie is half a win for each."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +58,7 @@ class BradleyTerryResult:
 
 
 def fit_bradley_terry(
-    cells: PairCells, *, initial_rating: float = 1400.0
+    cells: WinTable, *, initial_rating: float = 1400.0
 ) -> tuple[BradleyTerryResult, ...]:
     """Rate the entrants that the matches connect, and say of the others why they have no rating.
 
@@ -95,34 +112,63 @@ def bootstrap_bradley_terry(
         InputError: If `n_bootstraps` is less than 1.
         RatingError: If a likelihood could not be maximised.
     """
+    return rate_resamples(
+        cells,
+        PromptResamples(cells, seed=seed).draw,
+        n_bootstraps=n_bootstraps,
+        n_prompts=len(cells.prompts),
+        seed=seed,
+        initial_rating=initial_rating,
+    )
+
+
+def rate_resamples(
+    everything: WinTable,
+    draw_wins: Callable[[], NDArray[np.float64]],
+    *,
+    n_bootstraps: int,
+    n_prompts: int,
+    seed: int,
+    initial_rating: float = 1400.0,
+) -> BootstrapRatings:
+    """Rate the entrants that have a rating on resamples of the wins between them.
+
+    Args:
+        everything: What was resampled.
+        draw_wins: Returns the wins of another resample, shape (n_entrants, n_entrants).
+        n_bootstraps: Number of resamples.
+        n_prompts: How many prompts or battles each drew.
+        seed: What seeded the resampling.
+        initial_rating: What the ratings average to, in Elo points.
+
+    Returns:
+        As `bootstrap_bradley_terry`.
+
+    Raises:
+        InputError: If `n_bootstraps` is less than 1.
+        RatingError: If a likelihood could not be maximised.
+    """
     require_count("n_bootstraps", n_bootstraps)
-    n_prompts = len(cells.prompts)
-    all_wins = cells.wins
-    members = np.flatnonzero(find_standing(all_wins).rated)
-    group = np.ix_(members, members)
-    point = log_strengths(all_wins[group]) * ELO_PER_NAT
-    ratings = np.full((n_bootstraps, members.size), np.nan)
-    generator = np.random.default_rng(seed)
+    all_wins = everything.wins
+    rated = find_standing(all_wins).rated
+    strengths = log_strengths(_among(all_wins, rated))
+    ratings = np.full((n_bootstraps, len(everything.entrants)), np.nan)
     n_degenerate = 0
-    chunk = max(1, _CELLS_AT_ONCE // max(1, members.size**2))
-    for start in range(0, n_bootstraps if members.size else 0, chunk):
-        wins = np.stack(
-            [
-                cells.resampled_wins(draw_prompts(generator, n_prompts=n_prompts))[group]
-                for _ in range(min(chunk, n_bootstraps - start))
-            ]
-        )  # (n_resamples, n_members, n_members)
-        connected = are_strongly_connected(wins)
-        n_degenerate += int((~connected).sum())
-        rows = ratings[start : start + wins.shape[0]]
-        rows[connected] = log_strengths(wins[connected]) * ELO_PER_NAT
-        for index in np.flatnonzero(~connected):
-            rows[index] = _degenerate_ratings(wins[index], point)
-    everyone = np.full((n_bootstraps, len(cells.entrants)), np.nan)
-    everyone[:, members] = initial_rating + ratings
+    if strengths.size:
+        chord = Chord.at(strengths, _among(all_wins, rated))
+        for row in ratings:
+            wins = _among(draw_wins(), rated)
+            outcome = chord.fit(wins, fitted := np.empty_like(strengths))
+            if outcome == UNCONNECTED:
+                n_degenerate += 1
+                row[rated] = _degenerate_ratings(wins, strengths * ELO_PER_NAT)
+            else:
+                if outcome == UNSETTLED:
+                    fitted = log_strengths(wins)
+                row[rated] = fitted * ELO_PER_NAT
     return BootstrapRatings(
-        entrants=cells.entrants,
-        ratings=everyone,
+        entrants=everything.entrants,
+        ratings=initial_rating + ratings,
         n_prompts=n_prompts,
         n_degenerate=n_degenerate,
         seed=seed,
@@ -141,16 +187,23 @@ def log_strengths(wins: NDArray[np.float64]) -> NDArray[np.float64]:
     Raises:
         RatingError: If that many Newton steps do not suffice.
     """
-    strengths = np.zeros(wins.shape[:-1])
+    won, lost = wins.sum(axis=-1), wins.sum(axis=-2)
+    # Everyone's own odds are near the maximum where all meet all, and save half of the steps.
+    strengths: NDArray[np.float64] = np.log((won + 0.5) / (lost + 0.5))
     if strengths.size == 0:
         return strengths
     matches = wins + np.swapaxes(wins, -1, -2)
-    won = wins.sum(axis=-1)
     diagonal = np.arange(wins.shape[-1])
     for _ in range(_MAX_STEPS):
-        lead = np.tanh((strengths[..., :, None] - strengths[..., None, :]) / 2)  # (..., n, n)
-        gradient = won - (matches * (1 + lead) / 2).sum(axis=-1)
-        curvature = matches * (1 - lead**2) / 4
+        # The row's share of the matches is half of 1 + tanh. Tables may be large: work in place.
+        halves = strengths / 2
+        share = np.tanh(halves[..., :, None] - halves[..., None, :])  # (..., n, n)
+        share += 1
+        share /= 2
+        expected = matches * share
+        gradient = won - expected.sum(axis=-1)
+        curvature = np.subtract(1, share, out=share)
+        curvature *= expected
         scale = curvature.sum(axis=-1)
         # Only differences matter to the likelihood. The added constant gives the matrix an inverse
         # and leaves the steps alone, since they sum to zero.
@@ -159,9 +212,9 @@ def log_strengths(wins: NDArray[np.float64]) -> NDArray[np.float64]:
         step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
         width = np.ptp(step, axis=-1)
         # No logit moves by more than `width`, which bounds how fast the curvature can change: this
-        # share of the step always climbs, and nears the whole step as the maximum is neared.
-        share = np.log1p(width) / np.where(width > 0, width, 1.0)
-        strengths += np.where(width > 0, share, 1.0)[..., None] * step
+        # part of the step always climbs, and nears the whole step as the maximum is neared.
+        part = np.log1p(width) / np.where(width > 0, width, 1.0)
+        strengths += np.where(width > 0, part, 1.0)[..., None] * step
         if width.max() < 1e-8:
             centre: NDArray[np.float64] = strengths.mean(axis=-1, keepdims=True)
             return strengths - centre
@@ -172,7 +225,12 @@ def log_strengths(wins: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _group_ratings(wins: NDArray[np.float64], rated: NDArray[np.bool_]) -> NDArray[np.float64]:
-    return log_strengths(wins[np.ix_(rated, rated)]) * ELO_PER_NAT
+    return log_strengths(_among(wins, rated)) * ELO_PER_NAT
+
+
+def _among(wins: NDArray[np.float64], group: NDArray[np.bool_]) -> NDArray[np.float64]:
+    # Picking everyone out of a table would copy it for nothing.
+    return wins if group.all() else wins[np.ix_(group, group)]
 
 
 def _degenerate_ratings(
@@ -189,9 +247,9 @@ def _degenerate_ratings(
 
 
 def _note(index: int, wins: NDArray[np.float64], standing: Standing) -> str | None:
-    won, lost = wins[index].any(), wins[:, index].any()
     if standing.rated[index]:
         return None
+    won, lost = wins[index].any(), wins[:, index].any()
     if not won and not lost:
         return "no judged match"
     if not lost:

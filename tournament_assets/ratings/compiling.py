@@ -19,9 +19,53 @@ def compiled(function: Kernel) -> Kernel:
     Returns:
         The function, compiled; it gives the same numbers as before.
     """
+    return _compile(function)
+
+
+def vectorised(function: Kernel) -> Kernel:
+    """Compile a function so that its loops over arrays become vector instructions.
+
+    What stands in their way is given up: a division by zero gives infinity or NaN and no error.
+    Rounding stays that of one operation after the other, on every processor.
+
+    Args:
+        function: As for `compiled`.
+
+    Returns:
+        The function, compiled; it gives the same numbers as before.
+    """
+    return _compile(function, error_model="numpy")
+
+
+def fused(function: Kernel) -> Kernel:
+    """Compile a function as `vectorised`, and let a product and a sum be one instruction.
+
+    It rounds once where two would round twice, so the last bits may differ between processors.
+
+    Args:
+        function: As for `compiled`.
+
+    Returns:
+        The function, compiled; it gives the same numbers as before up to such rounding.
+    """
+    return _compile(function, error_model="numpy", fastmath={"contract"})
+
+
+def inlined(function: Kernel) -> Kernel:
+    """Let kernels of the same file paste a function into themselves, and compile it as their own.
+
+    A loop around a call is seldom turned into vector instructions; around pasted lines it is.
+
+    Args:
+        function: As for `compiled`, and called by kernels only.
+    """
+    return cast("Kernel", njit(inline="always")(function))
+
+
+def _compile(function: Kernel, **options: Any) -> Kernel:
     try:
-        return cast("Kernel", njit(cache=True, nogil=True)(function))
+        return cast("Kernel", njit(cache=True, nogil=True, **options)(function))
     except RuntimeError:
         # numba tries the package's folder and then the user's cache folder, and refuses when it
         # may write to neither, as in a locked-down container. Compiling anew still works there.
-        return cast("Kernel", njit(nogil=True)(function))
+        return cast("Kernel", njit(nogil=True, **options)(function))

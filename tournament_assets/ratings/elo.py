@@ -10,10 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.compiling import compiled
+from tournament_assets.ratings.elo_lanes import LANES, pack, rate_exactly, rate_fast
 from tournament_assets.ratings.intervals import percentile_interval
 from tournament_assets.ratings.matches import DecisiveMatches
 from tournament_assets.ratings.options import require_count, require_k_factor
+from tournament_assets.ratings.orderings import Orderings
 from tournament_assets.ratings.traces import EloResult, EloTraces
 from tournament_assets.tournament.errors import InputError
 
@@ -62,6 +63,7 @@ def k_factor_sweep(
     n_permutations: int,
     seed: int,
     initial_rating: float = 1400.0,
+    exact: bool = True,
 ) -> tuple[EloTraces, ...]:
     """Rate every entrant with several K-factors on the same orderings.
 
@@ -71,10 +73,13 @@ def k_factor_sweep(
         n_permutations: Number of orderings.
         seed: Seeds the orderings.
         initial_rating: Rating before the first match, in Elo points.
+        exact: Round every operation as the textbook's loop in Python does. Otherwise the ratings
+            of the same orderings come five times as fast, and differ by the rounding of numbers
+            of their size: by less than 1.4e-12 points around 1400.
 
     Returns:
-        One trace per K-factor, in their order, each bit for bit what `compute_elo_permutation`
-        gives for it.
+        One trace per K-factor, in their order; where `exact`, each is bit for bit what
+        `compute_elo_permutation` gives for it.
 
     Raises:
         InputError: If `n_permutations` is less than 1 or a K-factor is not positive.
@@ -84,15 +89,14 @@ def k_factor_sweep(
         raise InputError("k_factors is empty; expected at least one K-factor")
     for k_factor in k_factors:
         require_k_factor(k_factor)
-    generator = np.random.default_rng(seed)
-    k_values = np.array(k_factors, dtype=np.float64)
-    shape = (len(k_factors), n_permutations, len(matches.entrants))
-    ratings = np.empty(shape)  # (n_k_factors, n_permutations, n_entrants)
-    for permutation in range(n_permutations):
-        order = generator.permutation(matches.n_matches)
-        ratings[:, permutation, :] = _rate_ordering(
-            order, matches.winners, matches.losers, k_values, shape[2], float(initial_rating), 10.0
-        ).T
+    ratings = _rate_orderings(
+        matches,
+        np.array(k_factors, dtype=np.float64),
+        n_permutations=n_permutations,
+        seed=seed,
+        initial_rating=float(initial_rating),
+        exact=exact,
+    )
     return tuple(
         EloTraces(
             entrants=matches.entrants,
@@ -104,6 +108,31 @@ def k_factor_sweep(
         )
         for index, k_factor in enumerate(k_factors)
     )
+
+
+def _rate_orderings(
+    matches: DecisiveMatches,
+    k_factors: NDArray[np.float64],
+    *,
+    n_permutations: int,
+    seed: int,
+    initial_rating: float,
+    exact: bool,
+) -> NDArray[np.float64]:
+    n_entrants = len(matches.entrants)
+    orderings = Orderings(pack(matches.winners, matches.losers), seed=seed)
+    rows = np.zeros((LANES, matches.n_matches), dtype=np.int64)
+    ratings = np.empty((k_factors.size, n_permutations, n_entrants))
+    for start in range(0, n_permutations, LANES):
+        n_rows = min(LANES, n_permutations - start)
+        orderings.fill(rows[:n_rows])
+        if exact:
+            rated = rate_exactly(rows[:n_rows], k_factors, n_entrants, initial_rating, 10.0)
+        else:
+            # The last group may fill only some lanes; the others rate what was there before.
+            rated = rate_fast(rows, k_factors, n_entrants, initial_rating)[:, :n_rows]
+        ratings[:, start : start + n_rows] = rated
+    return ratings
 
 
 def summarise_elo(traces: EloTraces, *, confidence: float) -> tuple[EloResult, ...]:
@@ -134,29 +163,3 @@ def summarise_elo(traces: EloTraces, *, confidence: float) -> tuple[EloResult, .
             )
         )
     return tuple(results)
-
-
-@compiled
-def _rate_ordering(
-    order: NDArray[np.int64],
-    winners: NDArray[np.int64],
-    losers: NDArray[np.int64],
-    k_factors: NDArray[np.float64],
-    n_entrants: int,
-    initial_rating: float,
-    base: float,
-) -> NDArray[np.float64]:
-    # `base` is always 10. As an argument the compiler cannot turn base ** x into exp10(x), which
-    # rounds differently from the pow() of Python. The K-factors are independent chains side by
-    # side: one alone leaves the processor waiting for each pow() to finish.
-    ratings = np.full((n_entrants, k_factors.size), initial_rating)
-    for match in order:
-        winner = winners[match]
-        loser = losers[match]
-        for lane in range(k_factors.size):
-            gap = ratings[loser, lane] - ratings[winner, lane]
-            expected = 1.0 / (1.0 + base ** (gap / 400.0))
-            change = k_factors[lane] * (1.0 - expected)
-            ratings[winner, lane] += change
-            ratings[loser, lane] -= change
-    return ratings

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.compiling import compiled
+from tournament_assets.ratings.elo_lanes import pack, rate_rotations
 from tournament_assets.ratings.matches import DecisiveMatches
 from tournament_assets.ratings.options import require_confidence, require_count, require_k_factor
 from tournament_assets.tournament.errors import InputError
@@ -170,15 +170,13 @@ def bootstrap_elo(
         raise InputError(f"n_orderings is {n_orderings!r}; expected an even number of at least 2")
     generator = np.random.default_rng(seed)
     n_prompts = len(matches.prompts)
-    rows = np.arange(matches.n_matches)
+    packed = pack(matches.winners, matches.losers)
     ratings = np.empty((n_bootstraps, len(matches.entrants)))
     for bootstrap in range(n_bootstraps):
         counts = draw_prompts(generator, n_prompts=n_prompts)
-        order = generator.permutation(np.repeat(rows, counts[matches.prompt_index]))
-        ratings[bootstrap] = _rate_balanced(
-            order,
-            matches.winners,
-            matches.losers,
+        ordering = generator.permutation(np.repeat(packed, counts[matches.prompt_index]))
+        ratings[bootstrap] = rate_rotations(
+            ordering,
             float(k_factor),
             n_orderings // 2,
             len(matches.entrants),
@@ -200,41 +198,3 @@ def draw_prompts(generator: np.random.Generator, *, n_prompts: int) -> NDArray[n
         return np.zeros(0, dtype=np.int64)
     drawn = generator.integers(n_prompts, size=n_prompts)
     return np.bincount(drawn, minlength=n_prompts).astype(np.int64)
-
-
-@compiled
-def _rate_balanced(
-    order: NDArray[np.int64],
-    winners: NDArray[np.int64],
-    losers: NDArray[np.int64],
-    k_factor: float,
-    n_rotations: int,
-    n_entrants: int,
-    initial_rating: float,
-) -> NDArray[np.float64]:
-    # All orderings advance together: the chains are independent, so that the processor need not
-    # wait for one exp() before it begins the next.
-    n_matches = order.size
-    scale = np.log(10.0) / 400.0
-    ratings = np.full((2 * n_rotations, n_entrants), initial_rating)
-    for step in range(n_matches):
-        for lane in range(2 * n_rotations):
-            if lane < n_rotations:
-                position = lane * n_matches // n_rotations + step
-                if position >= n_matches:
-                    position -= n_matches
-            else:
-                position = (lane - n_rotations) * n_matches // n_rotations - 1 - step
-                if position < 0:
-                    position += n_matches
-            match = order[position]
-            winner = winners[match]
-            loser = losers[match]
-            gap = ratings[lane, winner] - ratings[lane, loser]
-            change = k_factor / (1.0 + np.exp(scale * gap))
-            ratings[lane, winner] += change
-            ratings[lane, loser] -= change
-    mean = np.zeros(n_entrants)
-    for lane in range(2 * n_rotations):
-        mean += ratings[lane]
-    return mean / (2 * n_rotations)

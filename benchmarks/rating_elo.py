@@ -1,0 +1,131 @@
+"""Cases: Elo over many orderings, exact and fast, one K-factor and a sweep."""
+
+import numpy as np
+
+from benchmarks.comparing import Comparison, Engine, compare
+from benchmarks.rating_peers import EvalicaElo, PythonElo, draw_orderings, is_installed
+from tournament_assets.ratings.elo import compute_elo_permutation, k_factor_sweep
+from tournament_assets.ratings.elo_lanes import LANES, pack, rate_exactly
+from tournament_assets.ratings.intervals import bootstrap_elo
+from tournament_assets.ratings.matches import DecisiveMatches
+from tournament_assets.ratings.orderings import Orderings
+
+K_SWEEP = (1.0, 4.0, 8.0, 16.0, 32.0)
+N_PERMUTATIONS = 500
+
+
+def compare_sweeps(title: str, matches: DecisiveMatches, *, n_peer_permutations: int) -> Comparison:
+    """Time five K-factors on the same orderings."""
+    orderings = draw_orderings(matches, n_permutations=n_peer_permutations)
+    python = PythonElo(matches, orderings)
+    scale = N_PERMUTATIONS / n_peer_permutations
+    part = f"{n_peer_permutations} permutations, scaled" if scale > 1 else ""
+    exact, fast = (
+        k_factor_sweep(
+            matches, k_factors=K_SWEEP, n_permutations=n_peer_permutations, seed=0, exact=is_exact
+        )
+        for is_exact in (True, False)
+    )
+    apart = max(np.abs(a.ratings - b.ratings).max() for a, b in zip(exact, fast, strict=True))
+    engines = [
+        Engine(
+            "k_factor_sweep(exact=False)",
+            lambda: k_factor_sweep(
+                matches, k_factors=K_SWEEP, n_permutations=N_PERMUTATIONS, seed=0, exact=False
+            ),
+            remark=f"at most {apart:.1e} points from exact",
+        ),
+        Engine(
+            "k_factor_sweep",
+            lambda: k_factor_sweep(
+                matches, k_factors=K_SWEEP, n_permutations=n_peer_permutations, seed=0
+            ),
+            scale=scale,
+            remark=part,
+        ),
+        Engine(
+            "pure Python, entrants by name",
+            lambda: [python.rate_names(k_factor=k) for k in K_SWEEP],
+            scale=scale,
+            target=80,
+            remark=part,
+        ),
+        Engine(
+            "pure Python, entrants as integers",
+            lambda: [python.rate_integers(k_factor=k) for k in K_SWEEP],
+            scale=scale,
+            remark=part,
+        ),
+    ]
+    if is_installed("evalica"):
+        evalica = EvalicaElo(matches, orderings)
+        engines.append(
+            Engine(
+                "evalica's compiled core",
+                lambda: [evalica.rate(k_factor=k) for k in K_SWEEP],
+                scale=scale,
+                target=20,
+                remark=part,
+            )
+        )
+    return compare(f"{title}: 5 K x {N_PERMUTATIONS} permutations", engines, rounds=7)
+
+
+def compare_exact(title: str, matches: DecisiveMatches, *, target: float) -> Comparison:
+    """Time one K-factor, bit for bit the textbook's, on orderings drawn before."""
+    n_entrants = len(matches.entrants)
+    python = PythonElo(matches, draw_orderings(matches, n_permutations=LANES))
+    rows = np.empty((LANES, matches.n_matches), dtype=np.int64)
+    Orderings(pack(matches.winners, matches.losers), seed=0).fill(rows)
+    k_factor = np.array([16.0])
+    ours = rate_exactly(rows, k_factor, n_entrants, 1400.0, 10.0)[0]
+    theirs = python.rate_integers(k_factor=16.0)
+    return compare(
+        f"{title}: exact, K = 16, {LANES} given permutations",
+        [
+            Engine(
+                "rate_exactly",
+                lambda: rate_exactly(rows, k_factor, n_entrants, 1400.0, 10.0),
+                remark=f"largest difference {np.abs(ours - theirs).max():g}",
+            ),
+            Engine(
+                "compute_elo_permutation",
+                lambda: compute_elo_permutation(
+                    matches, k_factor=16.0, n_permutations=LANES, seed=0
+                ),
+                remark="draws its orderings, too",
+            ),
+            Engine(
+                "pure Python, entrants by name",
+                lambda: python.rate_names(k_factor=16.0),
+                target=target,
+            ),
+            Engine(
+                "pure Python, entrants as integers",
+                lambda: python.rate_integers(k_factor=16.0),
+            ),
+        ],
+        rounds=7,
+    )
+
+
+def compare_bootstrap(title: str, matches: DecisiveMatches) -> Comparison:
+    """Time the prompt bootstrap of Elo against what it does, written as a loop."""
+    bootstrap_elo(matches, k_factor=16.0, n_bootstraps=1, seed=0)
+    python = PythonElo(matches, draw_orderings(matches, n_permutations=32))
+    return compare(
+        f"{title}: Elo, 1,000 prompt resamples x 32 orderings",
+        [
+            Engine(
+                "bootstrap_elo",
+                lambda: bootstrap_elo(matches, k_factor=16.0, n_bootstraps=1000, seed=0),
+            ),
+            Engine(
+                "pure Python, entrants by name",
+                lambda: python.rate_names(k_factor=16.0),
+                scale=1000,
+                remark="1 resample, scaled",
+            ),
+        ],
+        rounds=5,
+    )

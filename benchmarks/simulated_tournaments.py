@@ -1,0 +1,110 @@
+"""Tournaments drawn from known strengths, and the ratings that their intervals should contain."""
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, log_strengths
+from tournament_assets.ratings.elo import compute_elo_permutation
+from tournament_assets.ratings.matches import DecisiveMatches
+from tournament_assets.ratings.preferences import Preferences
+
+STRENGTHS = np.array([0.0, 0.3, 0.6, 1.0])
+"""Logits: the best beats the worst in 73 % of the decided pairs."""
+
+ENTRANTS = ("ada", "bob", "cyd", "dee")
+UNDECIDED = 0.25
+K_FACTOR = 16.0
+INITIAL_RATING = 1400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """How tournaments are drawn.
+
+    Attributes:
+        n_prompts: Prompts, on each of which all pairs are judged.
+        sigma: Standard deviation of what a prompt adds to each entrant's logit.
+    """
+
+    n_prompts: int
+    sigma: float
+
+
+def draw_tournament(design: Design, generator: np.random.Generator) -> Preferences:
+    """Judge every pair on every prompt; a quarter of the pairs are undecided, whoever plays."""
+    pairs = np.array(list(combinations(range(len(ENTRANTS)), 2)))
+    size = (design.n_prompts, len(pairs))
+    effects = design.sigma * generator.normal(size=(design.n_prompts, len(ENTRANTS)))
+    skills = STRENGTHS + effects
+    gap = skills[:, pairs[:, 0]] - skills[:, pairs[:, 1]]
+    first_wins = generator.random(size) < 1 / (1 + np.exp(-gap))
+    is_tied = generator.random(size) < UNDECIDED
+    n_battles = size[0] * size[1]
+    return Preferences(
+        entrants=ENTRANTS,
+        prompts=tuple(f"prompt_{index}" for index in range(design.n_prompts)),
+        first=np.tile(pairs[:, 0], design.n_prompts),
+        second=np.tile(pairs[:, 1], design.n_prompts),
+        prompt_index=np.repeat(np.arange(design.n_prompts), len(pairs)),
+        preference=np.where(is_tied, 0.5, first_wins.astype(np.float64)).ravel(),
+        weight=np.ones(n_battles),
+    )
+
+
+def decisive(preferences: Preferences, *, by_battle: bool = False) -> DecisiveMatches:
+    """Keep the decided pairs for Elo; by battle, every pair is a sampling unit of its own."""
+    rows = np.flatnonzero(preferences.preference != 0.5)
+    first, second = preferences.first[rows], preferences.second[rows]
+    first_won = preferences.preference[rows] == 1.0
+    units = rows if by_battle else preferences.prompt_index[rows]
+    names = tuple(map(str, range(preferences.n_battles))) if by_battle else preferences.prompts
+    return DecisiveMatches(
+        entrants=preferences.entrants,
+        prompts=names,
+        winners=np.where(first_won, first, second),
+        losers=np.where(first_won, second, first),
+        prompt_index=units,
+    )
+
+
+def expected_elo(design: Design, *, n_tournaments: int, seed: int) -> NDArray[np.float64]:
+    """Return the mean of permutation-averaged Elo over tournaments of a design.
+
+    That is what Elo of a tournament estimates: it depends on the number of matches, because
+    ratings start level and take time to come apart.
+
+    Args:
+        design: How tournaments are drawn.
+        n_tournaments: How many to average over, 16 orderings each.
+        seed: Seeds the tournaments and the orderings.
+    """
+    generator = np.random.default_rng(seed)
+    total = np.zeros(len(ENTRANTS))
+    for index in range(n_tournaments):
+        matches = decisive(draw_tournament(design, generator))
+        total += compute_elo_permutation(
+            matches, k_factor=K_FACTOR, n_permutations=16, seed=index, initial_rating=INITIAL_RATING
+        ).ratings.mean(axis=0)
+    return total / n_tournaments
+
+
+def limit_of_bradley_terry(design: Design) -> NDArray[np.float64]:
+    """Return the ratings that Bradley-Terry tends to as prompts are added.
+
+    Ties as half wins, and prompts that shift strengths, are not in the model, so these are not the
+    strengths that were put in but the nearest that the model can say.
+
+    Args:
+        design: How tournaments are drawn; its number of prompts does not matter.
+    """
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    gaps = STRENGTHS[:, None] - STRENGTHS[None, :]
+    # Two entrants' effects on one prompt are independent, so the gap's variance is twice sigma's.
+    shifted = gaps[..., None] + np.sqrt(2.0) * design.sigma * nodes
+    won = (1 / (1 + np.exp(-shifted))) @ (weights / weights.sum())
+    wins = UNDECIDED / 2 + (1 - UNDECIDED) * won
+    np.fill_diagonal(wins, 0.0)
+    return INITIAL_RATING + ELO_PER_NAT * log_strengths(wins)

@@ -1,0 +1,329 @@
+"""Input from which some number cannot be had: every engine must say so, and none may invent one.
+
+The table of `docs/methodology.md` is this one in words.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
+from tournament_assets.ratings.corrected_intervals import bca_interval, sampling_intervals
+from tournament_assets.ratings.covariates import fit_controlled
+from tournament_assets.ratings.davidson import fit_davidson
+from tournament_assets.ratings.elo import compute_elo_permutation, summarise_elo
+from tournament_assets.ratings.elo_jackknife import jackknife_elo
+from tournament_assets.ratings.elo_notes import elo_notes
+from tournament_assets.ratings.intervals import bootstrap_elo
+from tournament_assets.ratings.matches import code_decisive
+from tournament_assets.ratings.model_comparison import compare_models
+from tournament_assets.ratings.newman import fit_newman
+from tournament_assets.ratings.preferences import Preferences, code_columns, code_preferences
+from tournament_assets.ratings.sandwich import (
+    SamplingUnit,
+    prompt_influence,
+    sandwich_bradley_terry,
+)
+from tournament_assets.ratings.separated_entrants import pairwise_order, separate_entrants
+from tournament_assets.ratings.soft_elo import compute_soft_elo_permutation
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.verdicts import Judgment
+
+from .builders import ENTRANTS, tie, win
+
+TRIO = ENTRANTS[:3]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A degenerate tournament and what each engine says of each entrant, a letter each.
+
+    Capitals are numbers: `R` a rating, `I` an interval. `-` stands for neither number nor
+    interval, and `n` for a rating with a note that qualifies it.
+    """
+
+    judgments: list[Judgment]
+    entrants: tuple[str, ...]
+    elo: str
+    elo_interval: str
+    bradley_terry: str
+    bradley_terry_interval: str
+    ties_modelled: str
+
+
+def each_way(a: str, b: str, forth: int, back: int) -> list[Judgment]:
+    won = [win(a, b, f"p{index}") for index in range(forth)]
+    return won + [win(b, a, f"p{forth + index}") for index in range(back)]
+
+
+def ties(a: str, b: str, count: int) -> list[Judgment]:
+    return [tie(a, b, f"p{index}") for index in range(count)]
+
+
+CHAIN = each_way("ada", "bob", 6, 5) + each_way("bob", "cyd", 5, 6)
+
+CASES = {
+    "disconnected graph": Case(
+        each_way("ada", "bob", 6, 5) + each_way("cyd", "dee", 5, 6),
+        ENTRANTS,
+        elo="nnnn",
+        elo_interval="IIII",
+        bradley_terry="----",
+        bradley_terry_interval="----",
+        ties_modelled="----",
+    ),
+    "one wins all": Case(
+        CHAIN + each_way("dee", "ada", 8, 0),
+        ENTRANTS,
+        elo="RRRn",
+        elo_interval="IIII",
+        bradley_terry="RRR-",
+        bradley_terry_interval="III-",
+        ties_modelled="RRR-",
+    ),
+    "one loses all": Case(
+        CHAIN + each_way("ada", "dee", 8, 0),
+        ENTRANTS,
+        elo="RRRn",
+        elo_interval="IIII",
+        bradley_terry="RRR-",
+        bradley_terry_interval="III-",
+        ties_modelled="RRR-",
+    ),
+    "all ties": Case(
+        ties("ada", "bob", 8) + ties("bob", "cyd", 8),
+        TRIO,
+        elo="nnn",
+        elo_interval="---",
+        bradley_terry="RRR",
+        bradley_terry_interval="---",
+        ties_modelled="---",
+    ),
+    "no decisive match between two": Case(
+        ties("ada", "bob", 8),
+        TRIO[:2],
+        elo="nn",
+        elo_interval="--",
+        bradley_terry="RR",
+        bradley_terry_interval="--",
+        ties_modelled="--",
+    ),
+    "one entrant": Case(
+        [],
+        TRIO[:1],
+        elo="n",
+        elo_interval="-",
+        bradley_terry="-",
+        bradley_terry_interval="-",
+        ties_modelled="-",
+    ),
+    "nobody judged": Case(
+        [],
+        TRIO[:2],
+        elo="nn",
+        elo_interval="--",
+        bradley_terry="--",
+        bradley_terry_interval="--",
+        ties_modelled="--",
+    ),
+    "an entrant never judged": Case(
+        CHAIN,
+        ENTRANTS,
+        elo="RRRn",
+        elo_interval="III-",
+        bradley_terry="RRR-",
+        bradley_terry_interval="III-",
+        ties_modelled="RRR-",
+    ),
+    "a pair never judged": Case(
+        CHAIN,
+        TRIO,
+        elo="RRR",
+        elo_interval="III",
+        bradley_terry="RRR",
+        bradley_terry_interval="III",
+        ties_modelled="RRR",
+    ),
+    "one battle": Case(
+        [win("ada", "bob")],
+        TRIO[:2],
+        elo="nn",
+        elo_interval="--",
+        bradley_terry="--",
+        bradley_terry_interval="--",
+        ties_modelled="--",
+    ),
+    "one prompt": Case(
+        [win("ada", "bob"), win("bob", "ada"), win("ada", "bob")],
+        TRIO[:2],
+        elo="RR",
+        elo_interval="--",
+        bradley_terry="RR",
+        bradley_terry_interval="--",
+        ties_modelled="RR",
+    ),
+    "wins and ties without a loss": Case(
+        each_way("ada", "bob", 6, 0) + ties("ada", "bob", 4),
+        TRIO[:2],
+        elo="nn",
+        elo_interval="--",
+        bradley_terry="RR",
+        bradley_terry_interval="II",
+        ties_modelled="--",
+    ),
+}
+
+
+@pytest.fixture(params=CASES, ids=str)
+def case(request: pytest.FixtureRequest) -> Case:
+    return CASES[str(request.param)]
+
+
+def letters(
+    ratings: list[float | None], notes: list[str | None], *, number: str = "R", noted: str = "-"
+) -> str:
+    """Write a letter per entrant, having checked that what is absent says why."""
+    found = ""
+    for rating, note in zip(ratings, notes, strict=True):
+        assert rating is None or math.isfinite(rating)
+        assert rating is not None or note
+        found += (noted if note else number) if rating is not None else "-"
+    return found
+
+
+def test_elo_rates_and_says_what_the_rating_is_not(case: Case) -> None:
+    matches = code_decisive(case.judgments, entrants=case.entrants)
+    results = summarise_elo(
+        compute_elo_permutation(matches, k_factor=16, n_permutations=20, seed=0), confidence=0.95
+    )
+    means: list[float | None] = [result.mean for result in results]
+    assert letters(means, list(elo_notes(matches)), noted="n") == case.elo
+    for result in results:
+        if result.n_matches == 0:
+            assert (result.mean, result.sem, result.order_low) == (1400.0, None, None)
+    soft = compute_soft_elo_permutation(
+        code_preferences(case.judgments, entrants=case.entrants),
+        k_factor=16,
+        n_permutations=20,
+        seed=0,
+    )
+    np.testing.assert_allclose(soft.ratings.mean(axis=0), np.array(means, dtype=np.float64))
+
+
+def test_elo_has_intervals_only_where_prompts_differ(case: Case) -> None:
+    matches = code_decisive(case.judgments, entrants=case.entrants)
+    bootstrap = bootstrap_elo(matches, k_factor=16, n_bootstraps=200, seed=0)
+    found = sampling_intervals(bootstrap, confidence=0.95)
+    assert "".join("-" if each.low is None else "I" for each in found) == case.elo_interval
+    assert [each.low is None for each in found] == [each.high is None for each in found]
+    if not matches.prompts:
+        with pytest.raises(InputError, match="the number of prompts is 0"):
+            jackknife_elo(matches, k_factor=16, seed=0)
+        return
+    traces = compute_elo_permutation(matches, k_factor=16, n_permutations=50, seed=0)
+    bca = bca_interval(
+        bootstrap.ratings,
+        estimate=traces.ratings.mean(axis=0),
+        influence=-jackknife_elo(matches, k_factor=16, seed=0),
+        confidence=0.95,
+    )
+    assert "".join("I" if np.isfinite(low) else "-" for low in bca.low) == case.elo_interval
+
+
+def test_bradley_terry_rates_only_the_connected(case: Case) -> None:
+    preferences = code_preferences(case.judgments, entrants=case.entrants)
+    results = fit_bradley_terry(preferences.cells())
+    found = letters([each.rating for each in results], [each.note for each in results])
+    assert found == case.bradley_terry
+    bootstrap = bootstrap_bradley_terry(preferences.cells(), n_bootstraps=200, seed=0)
+    intervals = sampling_intervals(bootstrap, confidence=0.95)
+    bounded = "".join("-" if each.low is None and each.high is None else "I" for each in intervals)
+    assert bounded == case.bradley_terry_interval
+    estimate = np.array([each.rating for each in results], dtype=np.float64)
+    bca = bca_interval(
+        bootstrap.ratings,
+        estimate=estimate,
+        influence=prompt_influence(preferences),
+        confidence=0.95,
+    )
+    unbounded = (bca.low == -np.inf) & (bca.high == np.inf)
+    assert all(unbounded[index] for index in np.flatnonzero(np.isnan(estimate)))
+
+
+@pytest.mark.parametrize("unit", SamplingUnit)
+def test_the_sandwich_has_an_error_or_a_reason(case: Case, unit: SamplingUnit) -> None:
+    preferences = code_preferences(case.judgments, entrants=case.entrants)
+    found = sandwich_bradley_terry(preferences, unit=unit, confidence=0.95).intervals
+    rated = "".join("-" if each.rating is None else "R" for each in found)
+    assert rated == case.bradley_terry
+    for each in found:
+        assert (each.standard_error is None) == (each.note is not None)
+        assert each.standard_error is None or each.standard_error > 0
+    if unit is SamplingUnit.PROMPT:
+        spread = "".join("-" if each.standard_error is None else "I" for each in found)
+        assert spread == case.bradley_terry_interval
+
+
+@pytest.mark.parametrize("fit_model", [fit_davidson, fit_newman])
+def test_models_of_ties_rate_or_say_why_not(
+    case: Case, fit_model: Callable[[Preferences], object]
+) -> None:
+    preferences = code_preferences(case.judgments, entrants=case.entrants)
+    fit = fit_davidson(preferences) if fit_model is fit_davidson else fit_newman(preferences)
+    found = letters([each.rating for each in fit.ratings], [each.note for each in fit.ratings])
+    assert found == case.ties_modelled
+    assert (fit.log_likelihood is None) == ("R" not in found)
+
+
+def test_control_for_style_rates_whom_bradley_terry_rates(case: Case) -> None:
+    preferences = code_preferences(case.judgments, entrants=case.entrants)
+    x = np.sin(np.arange(preferences.n_battles))[:, None]
+    fit = fit_controlled(preferences, x, names=["x"], penalty=1.0, confidence=0.95)
+    rated = "".join("-" if each.rating is None else "R" for each in fit.ratings)
+    assert rated == case.bradley_terry
+    assert (fit.effects == ()) == ("R" not in rated)
+    for each in fit.ratings:
+        assert (each.standard_error is None) == (each.note is not None)
+
+
+def test_side_by_side_nobody_is_ranked_without_a_rating(case: Case) -> None:
+    preferences = code_preferences(case.judgments, entrants=case.entrants)
+    found = compare_models(preferences, k_factor=16, n_permutations=20, seed=0)
+    for column in found.columns:
+        for rating, rank, note in zip(column.ratings, column.ranks, column.notes, strict=True):
+            assert (rating is None) == (rank is None) == (note is not None)
+    bootstrap = bootstrap_bradley_terry(preferences.cells(), n_bootstraps=200, seed=0)
+    ratings = [each.rating for each in fit_bradley_terry(preferences.cells())]
+    separated = separate_entrants(bootstrap, ratings=ratings, confidence=0.95)
+    unrated = {case.entrants[index] for index, rating in enumerate(ratings) if rating is None}
+    assert set(separated.unranked) >= unrated
+    above = pairwise_order(bootstrap).above
+    for index, rating in enumerate(ratings):
+        assert rating is not None or np.isnan(above[index]).all()
+
+
+def test_battles_that_are_listed_twice_count_twice_but_prompts_do_not() -> None:
+    once, twice = (code_preferences(CHAIN * times, entrants=TRIO) for times in (1, 2))
+    assert [each.rating for each in fit_bradley_terry(twice.cells())] == pytest.approx(
+        [each.rating for each in fit_bradley_terry(once.cells())]
+    )
+    per_battle, per_prompt = (
+        [
+            [
+                each.standard_error
+                for each in sandwich_bradley_terry(rows, unit=unit, confidence=0.95).intervals
+            ]
+            for rows in (once, twice)
+        ]
+        for unit in (SamplingUnit.BATTLE, SamplingUnit.PROMPT)
+    )
+    assert per_prompt[1] == pytest.approx(per_prompt[0])
+    assert all((more or 0) < 0.75 * (less or 0) for less, more in zip(*per_battle, strict=True))
+
+
+def test_a_missing_preference_reaches_no_engine() -> None:
+    with pytest.raises(InputError, match="the preference is missing"):
+        code_columns(["ada"], ["bob"], ["p"], [math.nan], entrants=TRIO)

@@ -1,0 +1,99 @@
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
+from tournament_assets.ratings.pair_cells import PairCells, code_cells
+from tournament_assets.ratings.prompt_resamples import PromptResamples
+from tournament_assets.tournament.verdicts import Judgment, Outcome
+
+from .builders import ENTRANTS, any_judgments, simulate_judgments
+
+
+def resample_naively(
+    judgments: list[Judgment], cells: PairCells, *, n_resamples: int, seed: int
+) -> list[list[Judgment]]:
+    """Draw prompt after prompt, and copy every judgment of each."""
+    generator = np.random.default_rng(seed)
+    resamples = []
+    for _ in range(n_resamples):
+        drawn = generator.integers(len(cells.prompts), size=len(cells.prompts)).tolist()
+        resamples.append(
+            [
+                judgment
+                for index in drawn
+                for judgment in judgments
+                if judgment.prompt_id == cells.prompts[index]
+            ]
+        )
+    return resamples
+
+
+@settings(deadline=None)
+@given(any_judgments(), st.integers(0, 2**32))
+def test_the_tables_are_those_of_copying_whole_prompts(
+    judgments: list[Judgment], seed: int
+) -> None:
+    cells = code_cells(judgments, entrants=ENTRANTS)
+    drawn = PromptResamples(cells, seed=seed)
+    if cells.prompts:
+        for sample in resample_naively(judgments, cells, n_resamples=3, seed=seed):
+            expected = code_cells(sample, entrants=ENTRANTS).wins
+            np.testing.assert_array_equal(drawn.draw(), expected)
+    else:
+        np.testing.assert_array_equal(drawn.draw(), np.zeros((4, 4)))
+
+
+def test_the_order_of_the_cells_leaves_no_trace() -> None:
+    judgments = simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=12, seed=4)
+    cells = code_cells(judgments, entrants=ENTRANTS)
+    mixed = np.random.default_rng(0).permutation(cells.weights.size)
+    shuffled = PairCells(
+        cells.entrants,
+        cells.prompts,
+        cells.prompt_index[mixed],
+        cells.winners[mixed],
+        cells.losers[mixed],
+        cells.weights[mixed],
+    )
+    one, other = PromptResamples(cells, seed=1), PromptResamples(shuffled, seed=1)
+    for _ in range(5):
+        np.testing.assert_array_equal(one.draw(), other.draw())
+
+
+@settings(deadline=None, max_examples=40)
+@given(any_judgments(max_size=60), st.integers(0, 99))
+def test_every_row_of_the_bootstrap_is_the_fit_of_its_copied_prompts(
+    judgments: list[Judgment], seed: int
+) -> None:
+    cells = code_cells(judgments, entrants=ENTRANTS)
+    bootstrap = bootstrap_bradley_terry(cells, n_bootstraps=4, seed=seed)
+    everything = fit_bradley_terry(cells)
+    rated = [each.rating is not None for each in everything]
+    assert np.isnan(bootstrap.ratings[:, ~np.array(rated)]).all()
+    if not any(rated):
+        return
+    members = [each.entrant for each in everything if each.rating is not None]
+    n_degenerate = 0
+    for row, sample in zip(
+        bootstrap.ratings,
+        resample_naively(judgments, cells, n_resamples=4, seed=seed),
+        strict=True,
+    ):
+        inside = [
+            judgment
+            for judgment in sample
+            if {judgment.entrant_a, judgment.entrant_b} <= {*members}
+            and judgment.outcome is not Outcome.UNJUDGED
+        ]
+        fits = fit_bradley_terry(code_cells(inside, entrants=members))
+        n_degenerate += any(each.rating is None for each in fits)
+        if all(each.rating is not None for each in fits):
+            np.testing.assert_allclose(
+                row[rated], [each.rating or 0.0 for each in fits], rtol=0, atol=1e-8
+            )
+        else:
+            unrated = np.array([each.rating is None for each in fits])
+            assert not np.isfinite(row[rated][unrated]).any()
+            assert np.isfinite(row[rated][~unrated]).all()
+    assert bootstrap.n_degenerate == n_degenerate

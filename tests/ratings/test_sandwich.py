@@ -1,0 +1,189 @@
+import math
+
+import numpy as np
+import pytest
+
+from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, bootstrap_bradley_terry
+from tournament_assets.ratings.preferences import Preferences, code_columns, code_preferences
+from tournament_assets.ratings.sandwich import (
+    SamplingUnit,
+    prompt_influence,
+    sandwich_bradley_terry,
+)
+from tournament_assets.tournament.errors import InputError
+
+from .builders import ENTRANTS, simulate_judgments, tie, win, wins
+
+PAIR = ("ada", "bob")
+BATTLE, PROMPT = SamplingUnit.BATTLE, SamplingUnit.PROMPT
+
+
+def errors_of(preferences: Preferences, unit: SamplingUnit) -> np.ndarray:
+    fit = sandwich_bradley_terry(preferences, unit=unit, confidence=0.95)
+    return np.array([each.standard_error for each in fit.intervals], dtype=np.float64)
+
+
+def sandwich_slowly(preferences: Preferences, strengths: np.ndarray) -> np.ndarray:
+    """Sum whole prompts' scores one by one, and invert with the textbook's formula."""
+    n = len(preferences.entrants)
+    information, scores = np.zeros((n, n)), np.zeros((len(preferences.prompts), n))
+    for a, b, prompt, preference, weight in zip(
+        preferences.first,
+        preferences.second,
+        preferences.prompt_index,
+        preferences.preference,
+        preferences.weight,
+        strict=True,
+    ):
+        lead = np.zeros(n)
+        lead[a], lead[b] = 1, -1
+        expected = 1 / (1 + math.exp(strengths[b] - strengths[a]))
+        information += weight * expected * (1 - expected) * np.outer(lead, lead)
+        scores[prompt] += weight * (preference - expected) * lead
+    bread = np.linalg.pinv(information)
+    judged = (scores != 0).any(axis=1).sum()
+    covariance: np.ndarray = bread @ (scores.T @ scores) @ bread * judged / (judged - 1)
+    return covariance
+
+
+def test_two_entrants_have_the_error_of_a_log_odds() -> None:
+    # 30 wins in 40: the log odds' variance is 1 / (40 * 0.75 * 0.25), and each of two centred
+    # ratings has half the gap.
+    preferences = code_preferences(wins({PAIR: 30, PAIR[::-1]: 10}), entrants=PAIR)
+    expected = ELO_PER_NAT / 2 * math.sqrt(1 / (40 * 0.75 * 0.25) * 40 / 39)
+    fit = sandwich_bradley_terry(preferences, unit=BATTLE, confidence=0.95)
+    ada, bob = fit.intervals
+    assert ada.standard_error == pytest.approx(expected)
+    assert bob.standard_error == pytest.approx(expected)
+    assert ada.rating == pytest.approx(1400 + 200 * math.log10(3))
+    # Student's t with 39 degrees of freedom.
+    assert (ada.high or 0) - (ada.rating or 0) == pytest.approx(2.0227 * expected, rel=1e-4)
+    assert fit.covariance[0, 1] == pytest.approx(-(expected**2))
+
+
+def test_prompts_are_summed_before_they_are_squared() -> None:
+    preferences = code_preferences(
+        [
+            *simulate_judgments([0.0, 0.4, 0.8, 1.2], n_prompts=15, seed=1),
+            # Prompts of one battle take another path through the code.
+            *[win("ada", "dee", f"q{index}") for index in range(3)],
+            *[win("ada", "bob", "s0"), win("dee", "bob", "s0")],
+            *[win("dee", "cyd", f"r{index}") for index in range(4)],
+        ],
+        entrants=ENTRANTS,
+    )
+    fit = sandwich_bradley_terry(preferences, unit=PROMPT, confidence=0.95)
+    ratings = np.array([each.rating for each in fit.intervals], dtype=np.float64)
+    slow = sandwich_slowly(preferences, (ratings - 1400) / ELO_PER_NAT) * ELO_PER_NAT**2
+    np.testing.assert_allclose(fit.covariance, slow, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(fit.covariance.sum(axis=1), 0, atol=1e-8)
+    assert fit.n_units == 23
+
+
+def test_many_prompts_are_summed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    preferences = code_preferences(
+        simulate_judgments([0.0, 0.4, 0.8, 1.2], n_prompts=15, seed=1), entrants=ENTRANTS
+    )
+    whole = errors_of(preferences, PROMPT)
+    monkeypatch.setattr("tournament_assets.ratings.sandwich._CELLS_AT_ONCE", 8)
+    np.testing.assert_allclose(errors_of(preferences, PROMPT), whole)
+
+
+def test_judging_every_pair_twice_narrows_only_the_error_per_battle() -> None:
+    judgments = simulate_judgments([0.0, 0.4, 0.8, 1.2], n_prompts=20, seed=1)
+    once, twice = (code_preferences(rows, entrants=ENTRANTS) for rows in (judgments, judgments * 2))
+    np.testing.assert_allclose(errors_of(twice, PROMPT), errors_of(once, PROMPT))
+    narrowed = errors_of(twice, BATTLE) / errors_of(once, BATTLE)
+    np.testing.assert_allclose(narrowed, math.sqrt(1 / 2), rtol=0.01)
+
+
+def test_independent_battles_have_the_same_error_either_way_and_by_bootstrap() -> None:
+    generator = np.random.default_rng(0)
+    n = 3000
+    first = generator.integers(4, size=n)
+    second = (first + generator.integers(1, 4, size=n)) % 4
+    chance = 1 / (1 + np.exp(0.3 * (second - first)))
+    preferences = code_columns(
+        [ENTRANTS[index] for index in first],
+        [ENTRANTS[index] for index in second],
+        [str(index) for index in range(n)],
+        (generator.random(n) < chance).astype(float),
+        entrants=ENTRANTS,
+    )
+    per_battle = errors_of(preferences, BATTLE)
+    np.testing.assert_allclose(errors_of(preferences, PROMPT), per_battle)
+    resampled = bootstrap_bradley_terry(preferences.cells(), n_bootstraps=4000, seed=0).ratings
+    np.testing.assert_allclose(resampled.std(axis=0, ddof=1), per_battle, rtol=0.03)
+
+
+def test_shared_prompts_have_the_error_of_a_bootstrap_of_prompts() -> None:
+    preferences = code_preferences(
+        simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=200, seed=4), entrants=ENTRANTS
+    )
+    resampled = bootstrap_bradley_terry(preferences.cells(), n_bootstraps=3000, seed=0).ratings
+    np.testing.assert_allclose(
+        resampled.std(axis=0, ddof=1), errors_of(preferences, PROMPT), rtol=0.05
+    )
+
+
+def test_influence_is_what_one_more_copy_of_a_prompt_does() -> None:
+    preferences = code_preferences(
+        simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=40, seed=4), entrants=ENTRANTS
+    )
+    influence = prompt_influence(preferences)
+    np.testing.assert_allclose(influence.sum(axis=0), 0, atol=1e-6)
+    doubled = Preferences(
+        entrants=preferences.entrants,
+        prompts=preferences.prompts,
+        first=preferences.first,
+        second=preferences.second,
+        prompt_index=preferences.prompt_index,
+        preference=preferences.preference,
+        weight=np.where(preferences.prompt_index == 7, 1.001, 1.0),
+    )
+    before, after = (
+        np.array(
+            [
+                each.rating
+                for each in sandwich_bradley_terry(rows, unit=PROMPT, confidence=0.9).intervals
+            ],
+            dtype=np.float64,
+        )
+        for rows in (preferences, doubled)
+    )
+    np.testing.assert_allclose((after - before) / 0.001, influence[7], rtol=0.01, atol=1e-3)
+
+
+@pytest.mark.parametrize("unit", [BATTLE, PROMPT])
+def test_only_ties_show_no_spread_and_that_is_said(unit: SamplingUnit) -> None:
+    ties = [tie(*PAIR, f"p{index}") for index in range(5)]
+    fit = sandwich_bradley_terry(code_preferences(ties, entrants=PAIR), unit=unit, confidence=0.95)
+    for each in fit.intervals:
+        assert each.rating == pytest.approx(1400)
+        assert (each.standard_error, each.low, each.high) == (None, None, None)
+        assert (
+            each.note
+            == f"no spread between {unit.value}s (5 judged), so the error cannot be measured"
+        )
+    assert np.isnan(fit.covariance).all()
+
+
+def test_one_prompt_has_no_error_although_its_battles_have() -> None:
+    judgments = [win(*PAIR), win(*PAIR), win(*PAIR[::-1])]
+    preferences = code_preferences(judgments, entrants=PAIR)
+    assert np.isfinite(errors_of(preferences, BATTLE)).all()
+    assert np.isnan(errors_of(preferences, PROMPT)).all()
+
+
+def test_unrated_entrants_keep_their_note() -> None:
+    table = {PAIR: 3, PAIR[::-1]: 2, ("cyd", "bob"): 1}
+    fit = sandwich_bradley_terry(
+        code_preferences(wins(table), entrants=ENTRANTS), unit=BATTLE, confidence=0.95
+    )
+    assert [each.standard_error is None for each in fit.intervals] == [False, False, True, True]
+    assert fit.intervals[2].note == "won every match: no upper bound"
+    assert fit.n_units == 5
+    with pytest.raises(InputError, match="confidence is 95"):
+        sandwich_bradley_terry(
+            code_preferences(wins(table), entrants=ENTRANTS), unit=BATTLE, confidence=95
+        )

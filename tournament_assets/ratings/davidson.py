@@ -1,0 +1,272 @@
+"""Strengths and a tie parameter by maximum likelihood: Davidson's extension of Bradley-Terry.
+
+Two entrants of strengths p and q beat each other and tie with chances in the proportions p : q : v
+sqrt(p q). Between equals the chance of a tie is v / (2 + v). Where Bradley-Terry with ties as half
+wins lets a tie pull two ratings together whoever plays, here ties are something that a judge does,
+at a rate of its own. Source: Davidson, "On extending the Bradley-Terry model to accommodate ties in
+paired comparison experiments", https://doi.org/10.1080/01621459.1970.10481082.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
+from tournament_assets.ratings.preferences import Preferences
+from tournament_assets.tournament.errors import RatingError
+
+_MAX_STEPS = 200
+
+ONLY_TIES = "only ties connect the entrants: the tie parameter has no upper bound"
+TIES_WITHOUT_BOUND = (
+    "too few upsets tell strength from the readiness to tie: both grow without bound"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TieModelRating:
+    """One entrant's rating by a model of ties, or why there is none.
+
+    Attributes:
+        entrant: Who is rated.
+        rating: Elo points; the ratings that exist average to the initial rating. None where the
+            battles do not determine it.
+        note: Why there is no rating; None where there is one.
+    """
+
+    entrant: str
+    rating: float | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TieModelFit:
+    """Ratings by a model in which two entrants beat each other or tie.
+
+    Attributes:
+        ratings: One per entrant, in the order of the tables.
+        tie_parameter: Davidson's v; 0 where nobody ever tied, infinite where the battles set it
+            no upper bound, None where nobody can be rated for another reason.
+        log_likelihood: Natural logarithm of the chance of the outcomes among the rated entrants,
+            in the order in which they happened; None where nobody is rated.
+    """
+
+    ratings: tuple[TieModelRating, ...]
+    tie_parameter: float | None
+    log_likelihood: float | None
+
+
+def fit_davidson(preferences: Preferences, *, initial_rating: float = 1400.0) -> TieModelFit:
+    """Rate the entrants that the battles connect, with a chance of ties between equals.
+
+    As for Bradley-Terry, the largest group is rated in which chains of wins and ties lead from
+    everyone to everyone. Within it the strengths exist only if some chain of battles leads back to
+    its start with more wins than ties on it; otherwise the model explains the data ever better as
+    the strengths and the tie parameter grow together, and nobody is rated.
+
+    Args:
+        preferences: Wins, losses and ties.
+        initial_rating: What the ratings average to, in Elo points.
+
+    Raises:
+        InputError: If a preference is not 0, 1/2 or 1.
+        RatingError: If the likelihood could not be maximised.
+    """
+    group = rated_group(preferences, model="Davidson's model")
+    if group.reason is not None:
+        return describe(group, None, group.tie_parameter, initial_rating=initial_rating)
+    strengths, tie_parameter = maximise(group.wins, group.ties)
+    return describe(group, strengths, tie_parameter, initial_rating=initial_rating)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RatedGroup:
+    """The entrants that a model of ties can rate, and their battles.
+
+    Attributes:
+        entrants: Every entrant.
+        notes: Why each has no rating; None for the members.
+        members: Indices into `entrants`.
+        wins: Outright wins among the members, shape (n_members, n_members).
+        ties: Ties among the members, same shape, symmetric.
+        reason: Why no member can be rated after all; None where they can.
+        tie_parameter: What is known of it where no member can be rated; None for nothing.
+    """
+
+    entrants: tuple[str, ...]
+    notes: tuple[str | None, ...]
+    members: NDArray[np.int64]
+    wins: NDArray[np.float64]
+    ties: NDArray[np.float64]
+    reason: str | None
+    tie_parameter: float | None
+
+
+def rated_group(preferences: Preferences, *, model: str) -> RatedGroup:
+    """Find the entrants that Davidson's model can rate.
+
+    Args:
+        preferences: Wins, losses and ties.
+        model: What to call the model in an error.
+
+    Raises:
+        InputError: If a preference is not 0, 1/2 or 1.
+    """
+    preferences.require_hard(model)
+    half_ties = fit_bradley_terry(preferences)
+    members = np.flatnonzero([result.rating is not None for result in half_ties])
+    inside = np.ix_(members, members)
+    wins, ties = preferences.outright_wins[inside], preferences.ties[inside]
+    reason, tie_parameter = None, None
+    if members.size == 0:
+        reason = "nobody can be rated"
+    elif not wins.any():
+        reason, tie_parameter = ONLY_TIES, math.inf
+    elif ties.any() and not _has_chain_of_more_wins_than_ties(wins, ties):
+        reason, tie_parameter = TIES_WITHOUT_BOUND, math.inf
+    return RatedGroup(
+        entrants=preferences.entrants,
+        notes=tuple(result.note for result in half_ties),
+        members=members,
+        wins=wins,
+        ties=ties,
+        reason=reason,
+        tie_parameter=tie_parameter,
+    )
+
+
+def describe(
+    group: RatedGroup,
+    strengths: NDArray[np.float64] | None,
+    tie_parameter: float | None,
+    *,
+    initial_rating: float,
+) -> TieModelFit:
+    """Put a fit into words: a rating for every member, a note for everyone else.
+
+    Args:
+        group: Who was rated, or why nobody could be.
+        strengths: Natural logarithms of the members' strengths, averaging to 0, or None.
+        tie_parameter: Davidson's v, or None.
+        initial_rating: What the ratings average to, in Elo points.
+    """
+    ratings = np.full(len(group.entrants), np.nan)
+    if strengths is not None:
+        ratings[group.members] = initial_rating + ELO_PER_NAT * strengths
+    return TieModelFit(
+        ratings=tuple(
+            TieModelRating(
+                entrant=entrant,
+                rating=None if np.isnan(ratings[index]) else float(ratings[index]),
+                note=group.reason if group.notes[index] is None else group.notes[index],
+            )
+            for index, entrant in enumerate(group.entrants)
+        ),
+        tie_parameter=tie_parameter,
+        log_likelihood=None
+        if strengths is None or tie_parameter is None
+        else log_likelihood(group.wins, group.ties, strengths, tie_parameter),
+    )
+
+
+def log_likelihood(
+    wins: NDArray[np.float64],
+    ties: NDArray[np.float64],
+    strengths: NDArray[np.float64],
+    tie_parameter: float,
+) -> float:
+    """Return the natural logarithm of the chance of these outcomes.
+
+    Args:
+        wins: Outright wins of the row's entrant over the column's, shape (n, n).
+        ties: Ties, shape (n, n), symmetric.
+        strengths: Natural logarithms of the strengths, shape (n,).
+        tie_parameter: Davidson's v; 0 only without ties.
+    """
+    half_gap = (strengths[:, None] - strengths[None, :]) / 2
+    scale = _log_scale(half_gap, tie_parameter)
+    total = (wins * (half_gap - scale)).sum() - (ties * scale).sum() / 2
+    if ties.any():
+        total += ties.sum() / 2 * math.log(tie_parameter)
+    return float(total)
+
+
+def _log_scale(half_gap: NDArray[np.float64], tie_parameter: float) -> NDArray[np.float64]:
+    # log(exp(x) + exp(-x) + v), written so that no exponent is positive.
+    size = np.abs(half_gap)
+    scale: NDArray[np.float64] = size + np.log1p(np.exp(-2 * size) + tie_parameter * np.exp(-size))
+    return scale
+
+
+def maximise(
+    wins: NDArray[np.float64], ties: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], float]:
+    """Maximise the likelihood of tables that determine the strengths.
+
+    Args:
+        wins: Outright wins of the row's entrant over the column's, shape (n, n).
+        ties: Ties, shape (n, n), symmetric.
+
+    Returns:
+        Natural logarithms of the strengths, averaging to 0, and the tie parameter: exactly 0
+        where nobody tied.
+
+    Raises:
+        RatingError: If that many Newton steps do not suffice.
+    """
+    n = wins.shape[0]
+    has_ties = bool(ties.any())
+    matches = wins + wins.T + ties  # each pair stands twice, once in each half
+    scored = wins.sum(axis=1) + ties.sum(axis=1) / 2
+    strengths = np.zeros(n)
+    # Equals would tie at this rate; without ties the parameter stays at its bound.
+    log_tie = math.log(ties.sum() / wins.sum()) if has_ties else -math.inf
+    value = log_likelihood(wins, ties, strengths, math.exp(log_tie))
+    for _ in range(_MAX_STEPS):
+        half_gap = (strengths[:, None] - strengths[None, :]) / 2
+        scale = _log_scale(half_gap, math.exp(log_tie))
+        won = np.exp(half_gap - scale)
+        tied = np.exp(log_tie - scale) if has_ties else np.zeros_like(scale)
+        lead = won - won.T
+        gradient = np.zeros(n + 1)
+        gradient[:n] = scored - (matches * (won + tied / 2)).sum(axis=1)
+        gradient[n] = (ties - matches * tied).sum() / 2
+        curvature = matches * (won + won.T - lead**2) / 4
+        hessian = np.zeros((n + 1, n + 1))
+        # Only differences of strengths matter. The added constant gives the matrix an inverse.
+        hessian[:n, :n] = curvature.sum() / n**2 - curvature
+        hessian[np.arange(n), np.arange(n)] += curvature.sum(axis=1)
+        hessian[:n, n] = hessian[n, :n] = -(matches * lead * tied).sum(axis=1) / 2
+        hessian[n, n] = (matches * tied * (1 - tied)).sum() / 2 if has_ties else 1.0
+        step = np.linalg.solve(hessian, gradient)
+        share = 1.0
+        while True:
+            moved, moved_tie = strengths + share * step[:n], log_tie + share * float(step[n])
+            moved_value = log_likelihood(wins, ties, moved, math.exp(min(moved_tie, 700.0)))
+            if moved_value >= value - 1e-12 * abs(value) or share < 1e-9:
+                break
+            share /= 2
+        strengths = moved - moved.mean()
+        log_tie, value = moved_tie, moved_value
+        if np.abs(step).max() < 1e-9:
+            return strengths, math.exp(log_tie)
+    raise RatingError(
+        f"the likelihood of Davidson's model still rises after {_MAX_STEPS} Newton steps; "
+        "expected battles that determine the strengths and the tie parameter"
+    )
+
+
+def _has_chain_of_more_wins_than_ties(wins: NDArray[np.float64], ties: NDArray[np.float64]) -> bool:
+    # Strengths and tie parameter can grow together without end exactly if heights exist at which
+    # every winner stands at least one above the loser and no tied two are more than one apart. Such
+    # heights exist unless a closed chain counts more wins than ties; the longest chains between
+    # any two (Floyd and Warshall) find one.
+    length = np.where(wins > 0, 1.0, np.where(ties > 0, -1.0, -np.inf))
+    np.fill_diagonal(length, 0.0)
+    for middle in range(length.shape[0]):
+        length = np.maximum(length, length[:, middle, None] + length[None, middle, :])
+        if (np.diagonal(length) > 0).any():
+            return True
+    return False

@@ -1,0 +1,251 @@
+"""Standard errors of Bradley-Terry ratings that hold when the model does not.
+
+The curvature of the likelihood, taken alone, believes that battles are independent and that the
+model is right. The sandwich measures instead how much battles, or whole prompts, differ in what
+they ask of the ratings. Sources: White, "Maximum likelihood estimation of misspecified models",
+https://doi.org/10.2307/1912526; Liang and Zeger, "Longitudinal data analysis using generalized
+linear models", https://doi.org/10.1093/biomet/73.1.13 (clusters).
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
+from tournament_assets.ratings.options import require_confidence
+from tournament_assets.ratings.preferences import Preferences
+from tournament_assets.ratings.student_t import two_sided_quantile
+
+_CELLS_AT_ONCE = 4_000_000
+
+
+class SamplingUnit(StrEnum):
+    """What was drawn at random: what a repetition of the tournament would draw anew."""
+
+    BATTLE = "battle"
+    """Every battle for itself; too narrow where several battles share a prompt."""
+    PROMPT = "prompt"
+    """Whole prompts with all their battles."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandwichInterval:
+    """One Bradley-Terry rating with its robust standard error.
+
+    Attributes:
+        entrant: Who is rated.
+        rating: Elo points; None where the battles do not determine it.
+        standard_error: Elo points; None where there is no rating or no spread to measure.
+        low: Lower end of the interval, Elo points; None in the same cases.
+        high: Upper end.
+        note: Why something is missing; None where nothing is.
+    """
+
+    entrant: str
+    rating: float | None
+    standard_error: float | None
+    low: float | None
+    high: float | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SandwichFit:
+    """Bradley-Terry ratings with robust standard errors.
+
+    Attributes:
+        intervals: One per entrant, in the order of the tables.
+        covariance: Elo points squared, shape (n_entrants, n_entrants); NaN where the standard
+            error is None. Rows sum to 0 over the rated, because ratings are centred.
+        unit: What was drawn at random.
+        n_units: How many of them have a battle among the rated entrants.
+    """
+
+    intervals: tuple[SandwichInterval, ...]
+    covariance: NDArray[np.float64]
+    unit: SamplingUnit
+    n_units: int
+
+
+def sandwich_bradley_terry(
+    preferences: Preferences,
+    *,
+    unit: SamplingUnit,
+    confidence: float,
+    initial_rating: float = 1400.0,
+) -> SandwichFit:
+    """Rate the entrants by Bradley-Terry, with the error that comes from sampling units.
+
+    Intervals take Student's t with one degree of freedom less than there are units, and the
+    covariance the factor n / (n - 1). They are symmetric, and know nothing of resamples that
+    would leave a rating open: with few battles, trust the bootstrap.
+
+    Args:
+        preferences: Battles; a soft preference is a share of a win.
+        unit: What was drawn at random.
+        confidence: Coverage of the intervals.
+        initial_rating: What the ratings average to, in Elo points.
+
+    Raises:
+        InputError: If `confidence` is not between 0 and 1.
+        RatingError: If the likelihood could not be maximised.
+    """
+    require_confidence(confidence)
+    results = fit_bradley_terry(preferences, initial_rating=initial_rating)
+    members = np.flatnonzero([result.rating is not None for result in results])
+    n_entrants = len(preferences.entrants)
+    covariance = np.full((n_entrants, n_entrants), np.nan)
+    ratings = np.array([np.nan if each.rating is None else each.rating for each in results])
+    scores = _battle_scores(preferences, ratings)
+    is_alone = unit is SamplingUnit.BATTLE
+    units = scores.rows if is_alone else preferences.prompt_index[scores.rows]
+    n_units = int(units.size if is_alone else np.count_nonzero(np.bincount(units)))
+    if members.size and n_units > 1:
+        bread = np.linalg.pinv(scores.information[np.ix_(members, members)], hermitian=True)
+        meat = _meat(scores, units, n_entrants, is_alone=is_alone)[np.ix_(members, members)]
+        spread = bread @ meat @ bread * (ELO_PER_NAT**2 * n_units / (n_units - 1))
+        covariance[np.ix_(members, members)] = spread
+    # Rounding leaves a few times 1e-16 where units agree to the last battle.
+    floor = 1e-18 * ELO_PER_NAT**2
+    intervals = []
+    for index, result in enumerate(results):
+        variance = covariance[index, index]
+        note = result.note
+        if note is None and not variance > floor:
+            note = no_spread_note(unit, n_units)
+        if note is not None or result.rating is None:
+            intervals.append(
+                SandwichInterval(result.entrant, result.rating, None, None, None, note)
+            )
+            continue
+        error = float(np.sqrt(variance))
+        reach = error * two_sided_quantile(confidence, degrees_of_freedom=n_units - 1)
+        intervals.append(
+            SandwichInterval(
+                entrant=result.entrant,
+                rating=result.rating,
+                standard_error=error,
+                low=result.rating - reach,
+                high=result.rating + reach,
+                note=None,
+            )
+        )
+    unknown = [index for index, each in enumerate(intervals) if each.standard_error is None]
+    covariance[unknown, :] = covariance[:, unknown] = np.nan
+    return SandwichFit(tuple(intervals), covariance, unit, n_units)
+
+
+def prompt_influence(preferences: Preferences) -> NDArray[np.float64]:
+    """Return how far each prompt moves each Bradley-Terry rating, for `bca_interval`.
+
+    The infinitesimal jackknife: what the ratings would change by, to first order, per copy of the
+    prompt that is added.
+
+    Args:
+        preferences: Battles.
+
+    Returns:
+        Elo points, shape (n_prompts, n_entrants); NaN for an entrant without a rating.
+
+    Raises:
+        RatingError: If the likelihood could not be maximised.
+    """
+    results = fit_bradley_terry(preferences)
+    members = np.flatnonzero([result.rating is not None for result in results])
+    ratings = np.array([np.nan if each.rating is None else each.rating for each in results])
+    n_prompts, n_entrants = len(preferences.prompts), len(preferences.entrants)
+    influence = np.full((n_prompts, n_entrants), np.nan)
+    if members.size:
+        scores = _battle_scores(preferences, ratings)
+        bread = np.linalg.pinv(scores.information[np.ix_(members, members)], hermitian=True)
+        per_prompt = _scores_by_unit(
+            scores, preferences.prompt_index[scores.rows], n_prompts, n_entrants
+        )
+        influence[:, members] = per_prompt[:, members] @ bread * ELO_PER_NAT
+    return influence
+
+
+def no_spread_note(unit: SamplingUnit, n_units: int) -> str:
+    """Say why a rating has no error: its units are too few, or all alike."""
+    return f"no spread between {unit.value}s ({n_units} judged), so the error cannot be measured"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _BattleScores:
+    # What each battle between rated entrants asks of the first one's log strength; the second's
+    # is the negative. `information` is the negative second derivative of the log-likelihood.
+    rows: NDArray[np.int64]
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    pull: NDArray[np.float64]
+    information: NDArray[np.float64]
+
+
+def _battle_scores(preferences: Preferences, ratings: NDArray[np.float64]) -> _BattleScores:
+    rated = np.isfinite(ratings)
+    rows = np.flatnonzero(rated[preferences.first] & rated[preferences.second])
+    first, second = preferences.first[rows], preferences.second[rows]
+    weight = preferences.weight[rows]
+    gap = (ratings[first] - ratings[second]) / ELO_PER_NAT
+    expected = 1 / (1 + np.exp(-gap))
+    return _BattleScores(
+        rows=rows,
+        first=first,
+        second=second,
+        pull=weight * (preferences.preference[rows] - expected),
+        information=laplacian(first, second, weight * expected * (1 - expected), ratings.size),
+    )
+
+
+def laplacian(
+    first: NDArray[np.int64],
+    second: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    n_entrants: int,
+) -> NDArray[np.float64]:
+    """Sum `weights` times the outer square of (first - second), shape (n_entrants, n_entrants)."""
+    flat = np.bincount(first * n_entrants + second, weights, minlength=n_entrants**2)
+    between = flat.astype(np.float64).reshape(n_entrants, n_entrants)
+    between = between + between.T
+    return np.diag(between.sum(axis=1)) - between
+
+
+def _scores_by_unit(
+    scores: _BattleScores, units: NDArray[np.int64], n_units: int, n_entrants: int
+) -> NDArray[np.float64]:
+    size = n_units * n_entrants
+    gained = np.bincount(units * n_entrants + scores.first, scores.pull, minlength=size)
+    lost = np.bincount(units * n_entrants + scores.second, scores.pull, minlength=size)
+    return np.asarray(gained - lost, dtype=np.float64).reshape(n_units, n_entrants)
+
+
+def _meat(
+    scores: _BattleScores, units: NDArray[np.int64], n_entrants: int, *, is_alone: bool
+) -> NDArray[np.float64]:
+    if is_alone:
+        return laplacian(scores.first, scores.second, scores.pull**2, n_entrants)
+    # A unit of one battle adds a rank-one table that needs no row of its own: in an arena nearly
+    # every prompt is such a unit, and rows for all of them would fill the memory.
+    alone = np.bincount(units)[units] == 1
+    meat = laplacian(scores.first[alone], scores.second[alone], scores.pull[alone] ** 2, n_entrants)
+    rows = np.flatnonzero(~alone)
+    rows = rows[np.argsort(units[rows], kind="stable")]
+    # Their units, sorted and numbered without gaps.
+    compact = np.cumsum(np.diff(units[rows], prepend=units[rows[:1]]) != 0)
+    n_shared = int(compact[-1]) + 1 if rows.size else 0
+    at_once = max(1, _CELLS_AT_ONCE // n_entrants)
+    for start in range(0, n_shared, at_once):
+        stop = min(n_shared, start + at_once)
+        here = slice(*np.searchsorted(compact, [start, stop]))
+        part = _BattleScores(
+            rows=rows[here],
+            first=scores.first[rows[here]],
+            second=scores.second[rows[here]],
+            pull=scores.pull[rows[here]],
+            information=scores.information,
+        )
+        summed = _scores_by_unit(part, compact[here] - start, stop - start, n_entrants)
+        meat = meat + summed.T @ summed
+    return meat
