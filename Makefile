@@ -74,6 +74,7 @@ bench: $(VENV)/.dev  ## measure against peers in the same run
 	@$(BIN)/python -m benchmarks.generation
 	@$(BIN)/python -m benchmarks.loading
 	@$(BIN)/python -m benchmarks.judging
+	@$(BIN)/python -m benchmarks.battle_files
 
 coverage: $(VENV)/.dev  ## simulate how often each interval holds what it should; ten minutes
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.coverage

@@ -60,6 +60,8 @@ def test_every_config_has_every_asset_of_the_graph(definitions: dg.Definitions) 
         "elo_traces",
         "elo_ratings",
         "bradley_terry_ratings",
+        "model_comparison",
+        "style_control",
         "win_rates",
         "battles",
         "audit",

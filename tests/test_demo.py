@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from tests.demo import DemoRun, run_demo, start_demo
@@ -74,6 +75,25 @@ def test_the_entrants_say_different_things_and_readable_ones(demo_run: DemoRun) 
     assert len({str(items) for items in texts.values()}) == len(ENTRANTS)
     greedy = responses["base_olmo"].values()
     assert sum(text.endswith(".") and len(text.split()) > 8 for text in greedy) >= 45
+
+
+def test_what_heads_and_jury_did_is_kept_with_every_response(demo_run: DemoRun) -> None:
+    folder = demo_run.project / "storage" / "demo" / "entrant_responses"
+    diagnostics = {
+        entrant: [
+            json.loads(row)
+            for row in pq.read_table(folder / entrant / "pilot.parquet")["diagnostics"].to_pylist()
+        ]
+        for entrant in ENTRANTS
+    }
+    assert all("head" not in each for each in diagnostics["base_olmo"])
+    for entrant in ENTRANTS[1:]:
+        assert len({each["head"] for each in diagnostics[entrant]}) > 4
+    for entrant in ("security_only", "security_plus_robustness"):
+        assert all("jury" not in each for each in diagnostics[entrant])
+    verified = diagnostics["full_poe"]
+    assert sum(len(each["jury"]["resampled"]) for each in verified) > 0
+    assert all(0 < each["p_correct"] < 1 for each in verified)
 
 
 def test_a_second_pilot_generates_nothing_and_asks_nothing(demo_run: DemoRun) -> None:

@@ -21,7 +21,9 @@ import dagster as dg
 
 from tournament_assets.adapters.config_files import ConfigFile, load_config
 from tournament_assets.adapters.project_files import Project
+from tournament_assets.assets.comparing import build_comparing_assets
 from tournament_assets.assets.estimate import build_estimate_assets
+from tournament_assets.assets.human import build_human_assets
 from tournament_assets.assets.jobs import build_jobs, build_stages
 from tournament_assets.assets.judge_controls import build_control_assets
 from tournament_assets.assets.judge_retest import build_retest_assets
@@ -109,6 +111,8 @@ def build_definitions(
                 build_control_assets,
                 build_retest_assets,
                 build_rating_assets,
+                build_comparing_assets,
+                build_human_assets,
                 build_report_assets,
                 build_publishing_assets,
             )

@@ -206,3 +206,26 @@ def test_voices_that_were_never_loaded_cannot_speak() -> None:
         hydra.drawn(torch.tensor([0]), 1)
     with pytest.raises(InputError, match="no LoRA shards; expected an uncertainty head"):
         hydra.uncertainty()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_reading_for_the_caches_alone_leaves_the_same_keys_and_values(
+    shape: dict[str, int],
+) -> None:
+    _, _, model = build(shape)
+    voices = model.jury(2)
+    n_prompts, n_tokens = IDS.shape
+    full, alone = (
+        model.new_caches(n_prompts=n_prompts, copies=voices.copies, n_slots=n_tokens)
+        for _ in range(2)
+    )
+    frame = full.frame(torch.arange(n_tokens).expand_as(IDS))
+    entered = model.enter_heads(model.trunk(IDS, frame, full.trunk), frame, full.trunk)
+    model.heads(entered, frame, full.heads, voices)
+    model.remember(IDS, frame, alone, voices)
+    for read, remembered in ((full.trunk, alone.trunk), (full.heads, alone.heads)):
+        assert read.keys.keys() == remembered.keys.keys()
+        for layer in read.keys:
+            assert torch.allclose(remembered.keys[layer], read.keys[layer], atol=1e-6)
+            assert torch.allclose(remembered.values[layer], read.values[layer], atol=1e-6)
+            assert read.keys[layer].abs().sum() > 0

@@ -169,6 +169,32 @@ def test_a_covariate_that_tells_every_winner_needs_a_penalty() -> None:
     assert math.isfinite(fit(preferences, x, penalty=1.0).effects[0].effect)
 
 
+def test_a_climb_that_rounding_stops_is_no_maximum() -> None:
+    # At equal length bob won, and with the shorter response it was even: however much better bob
+    # is said to be, a longer response can be said to be worth as much more.
+    coded = code_columns(
+        ["bob"] * 4, ["ada"] * 4, ["p", "q", "r", "s"], [1, 1, 0, 0.5], entrants=ENTRANTS[:2]
+    )
+    lead = np.array([[0.0], [-2.0], [-2.0], [-2.0]])
+    with pytest.raises(RatingError, match="rises without end"):
+        fit(coded, lead)
+    penalised = fit(coded, lead, penalty=1.0)
+    assert abs(penalised.effects[0].effect) < 1000
+
+
+def test_a_climb_that_leaves_nothing_to_solve_is_no_maximum() -> None:
+    coded = code_columns(
+        ["bob", "ada", "bob", "bob"],
+        ["ada", "bob", "ada", "ada"],
+        ["p", "q", "r", "s"],
+        [1, 0.5, 1, 1],
+        entrants=ENTRANTS[:2],
+    )
+    leads = np.array([[-1.0, 2.0], [2.0, 2.0], [1.0, 0.0], [0.0, 1.0]])
+    with pytest.raises(RatingError, match="rises without end"):
+        fit(coded, leads, names=("length", "marks"))
+
+
 def test_missing_covariates_and_penalties_without_a_meaning_are_refused() -> None:
     preferences, x = battles(50)
     x[3] = math.nan

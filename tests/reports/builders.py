@@ -26,8 +26,11 @@ def leader_row(
     win_rate: float | None = 0.5,
     sem: float | None = 0.8,
     order: Interval | None = None,
+    above: Sequence[str] = (),
+    places: tuple[int, int] | None = None,
+    group: str | None = None,
 ) -> dict[str, Any]:
-    """Build a row of table "leaderboard"."""
+    """Build a row of table "leaderboard"; `above` are the entrants shown to be below."""
     order_low, order_high = (mean - 9, mean + 9) if order is None else order
     return {
         "dimension": dimension,
@@ -39,8 +42,13 @@ def leader_row(
         "order_high": order_high,
         "sampling_low": sampling[0],
         "sampling_high": sampling[1],
+        "rank_best": places and places[0],
+        "rank_worst": places and places[1],
+        "shown_above": list(above),
+        "group": group,
         "n_decisive_matches": 200,
         "n_entrant_matches": matches,
+        "note": None,
         "win_rate": win_rate,
         "bradley_terry": mean,
         "judge_model": "judge-1",
@@ -76,6 +84,10 @@ def elo_table(
                     "order_high": mean + 0.7 * k_factor,
                     "sampling_low": mean - half_width,
                     "sampling_high": mean + half_width,
+                    "rank_best": rank,
+                    "rank_worst": rank,
+                    "shown_above": [other for other in rated if rated[other] < mean],
+                    "group": None,
                     "n_decisive_matches": 600,
                     "n_entrant_matches": 300,
                 }
@@ -100,6 +112,45 @@ def strengths_table(means: Mapping[str, float], *, dimension: str = "factuality"
             for name, mean in means.items()
         ],
     )
+
+
+def models_table(means: Mapping[str, float], *, dimension: str = "factuality") -> pd.DataFrame:
+    """Build table "model_comparison" of four models that agree."""
+    best_first = sorted(means.items(), key=lambda item: -item[1])
+    rows = []
+    for model in ("elo", "bradley_terry", "davidson", "newman"):
+        for rank, (name, mean) in enumerate(best_first, start=1):
+            row = model_row(name, model, mean, rank, dimension=dimension)
+            if model == "bradley_terry":
+                row |= {"standard_error": 10.0, "low": mean - 20, "high": mean + 20}
+            rows.append(row)
+    return make_table("model_comparison", rows)
+
+
+def model_row(
+    entrant_id: str,
+    model: str,
+    rating: float | None,
+    rank: int | None,
+    *,
+    dimension: str = "factuality",
+    note: str | None = None,
+    disputed_below: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Build a row of table "model_comparison"; equals tie in a third of their battles."""
+    return {
+        "dimension": dimension,
+        "entrant_id": entrant_id,
+        "model": model,
+        "rating": rating,
+        "rank": rank,
+        "note": note,
+        "standard_error": None,
+        "low": None,
+        "high": None,
+        "tie_parameter": 1.0 if model in ("davidson", "newman") else None,
+        "disputed_below": list(disputed_below),
+    }
 
 
 def pair_row(
@@ -161,10 +212,11 @@ def contents(
 ) -> ReportContents:
     """Build what a report says from the mean rating of every entrant on every dimension."""
     label = CLAUDE if judge_is_language_model else LOOPBACK
-    elo, pairs, leaders = {}, {}, []
+    elo, models, pairs, leaders = {}, {}, {}, []
     for dimension, means in standings.items():
         width = (half_widths or {}).get(dimension, 30.0)
         elo[dimension] = elo_table(means, dimension=dimension, half_width=width)
+        models[dimension] = models_table(means, dimension=dimension)
         pairs[dimension] = make_table("win_rates", _pairs(means, dimension=dimension))
         leaders += build_leaderboard(
             elo_ratings=elo[dimension],
@@ -184,6 +236,7 @@ def contents(
         "judge_is_language_model": judge_is_language_model,
         "leaderboard": make_table("leaderboard", leaders),
         "elo_ratings": elo,
+        "model_comparison": models,
         "win_rates": pairs,
         "audit": make_table("audit", list(audit)),
         "costs": [("judge", "$1.25"), ("total", "$1.25")],

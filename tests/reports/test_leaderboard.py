@@ -112,15 +112,23 @@ def test_every_dimension_is_printed_as_a_table_of_its_own() -> None:
 
 @pytest.mark.parametrize("width", [80, 100])
 def test_a_printed_row_stays_on_one_line(width: int) -> None:
-    row = leader_row("olmo2_poe_hydra", 1450.0, sampling=(1440.0, 1460.0), sem=0.75)
+    row = leader_row(
+        "olmo2_poe_hydra",
+        1450.0,
+        sampling=(1440.0, 1460.0),
+        sem=0.75,
+        places=(1, 2),
+        group="a",
+    )
     text = _printed([row], width=width)
     (line,) = [line for line in text.splitlines() if line.lstrip().startswith("1 ")]
     assert re.split(r"\s{2,}", line.strip()) == [
         "1",
         "olmo2_poe_hydra",
         "1450.0 ± 0.8",
-        "1441\N{EN DASH}1459",
+        *(["1441\N{EN DASH}1459"] if width == 100 else []),
         "1440\N{EN DASH}1460",
+        "1\N{EN DASH}2 a",
         "100 / 200",
         "50.0 %",
     ]
@@ -138,7 +146,7 @@ def test_markup_in_an_id_is_printed_as_it_is() -> None:
     assert "[red]ada" in _printed([row], width=100)
 
 
-def test_what_the_intervals_cover_fits_two_lines() -> None:
+def test_what_the_table_means_fits_a_line_each() -> None:
     notes = interval_notes(confidence=0.95)
     assert max(map(len, notes)) <= 100
     assert "order noise" in notes[0]

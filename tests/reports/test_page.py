@@ -80,7 +80,14 @@ def test_sections_come_in_the_order_of_what_matters(render: Renderer) -> None:
     page = render(contents(STANDINGS, judge_is_language_model=False))
     heads = [
         *("Warning", "Verdict", "On factuality, ada leads", "Ladder", "Win grid", "K-factor"),
-        *("Audit", "What the intervals mean", "Cost", "Method", "Provenance"),
+        *(
+            "Models side by side",
+            "Audit",
+            "What the intervals mean",
+            "Cost",
+            "Method",
+            "Provenance",
+        ),
         "tournament run --config configs/demo.yaml --mode pilot",
     ]
     found = [re.search(rf"(?:<h2>|## |\b){re.escape(head)}", page) for head in heads]
@@ -137,7 +144,13 @@ def test_a_tournament_without_decisive_matches_is_reported(render: Renderer) -> 
     given = contents(STANDINGS)
     leaders = given.leaderboard.assign(n_entrant_matches=0, n_decisive_matches=0)
     elo = {d: f.assign(n_entrant_matches=0) for d, f in given.elo_ratings.items()}
-    page = render(contents(STANDINGS, leaderboard=leaders, elo_ratings=elo))
+    models = {
+        d: f.assign(rating=None, rank=None, low=None, high=None)
+        for d, f in given.model_comparison.items()
+    }
+    page = render(
+        contents(STANDINGS, leaderboard=leaders, elo_ratings=elo, model_comparison=models)
+    )
     assert "On factuality, nothing can be said" in page
     assert "1490" not in page
 

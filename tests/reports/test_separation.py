@@ -3,32 +3,32 @@ from tournament_assets.reports.separation import separation, verdict_sentence
 from .builders import leader_row
 
 
-def test_a_leader_above_every_interval_leads() -> None:
+def test_a_leader_separated_from_everyone_leads() -> None:
     rows = [
-        leader_row("ada", 1480.0, sampling=(1450.0, 1510.0)),
+        leader_row("ada", 1480.0, sampling=(1450.0, 1510.0), above=["bob", "cy"]),
         leader_row("bob", 1380.0, sampling=(1350.0, 1410.0)),
         leader_row("cy", 1340.0, sampling=(1310.0, 1370.0)),
     ]
     assert verdict_sentence(rows, dimension="factuality") == (
-        "On factuality, ada leads: its mean is 100 Elo points above bob, and its sampling interval "
-        "lies wholly above those of bob and cy (95 % intervals, prompts resampled)."
+        "On factuality, ada leads: its mean is 100 Elo points above bob, and it is separated "
+        "from bob and cy (95 % intervals of the difference, prompts resampled)."
     )
 
 
-def test_overlapping_intervals_do_not_separate() -> None:
+def test_who_is_not_separated_is_named_first() -> None:
     rows = [
-        leader_row("ada", 1412.0, sampling=(1380.0, 1440.0)),
+        leader_row("ada", 1412.0, sampling=(1380.0, 1440.0), above=["cy"]),
         leader_row("bob", 1400.0, sampling=(1370.0, 1430.0)),
         leader_row("cy", 1340.0, sampling=(1310.0, 1370.0)),
     ]
     assert verdict_sentence(rows, dimension="factuality", confidence=0.9) == (
         "On factuality, ada has the highest mean, 12 Elo points above bob, but is not separated "
-        "from bob (90 % intervals, prompts resampled). It is separated from cy. "
+        "from bob (90 % intervals of the difference, prompts resampled). It is separated from cy. "
         "Judging more prompts would narrow the intervals."
     )
 
 
-def test_nobody_leads_when_the_first_overlaps_everyone() -> None:
+def test_nobody_leads_who_is_separated_from_nobody() -> None:
     rows = [
         leader_row("ada", 1412.0, sampling=(1380.0, 1440.0)),
         leader_row("bob", 1400.0, sampling=(1370.0, 1430.0)),
@@ -38,17 +38,17 @@ def test_nobody_leads_when_the_first_overlaps_everyone() -> None:
     assert "is not separated from bob" in sentence
 
 
-def test_intervals_that_touch_do_not_separate() -> None:
+def test_overlapping_intervals_do_not_keep_a_difference_from_being_shown() -> None:
     rows = [
-        leader_row("ada", 1440.0, sampling=(1410.0, 1470.0)),
-        leader_row("bob", 1380.0, sampling=(1350.0, 1410.0)),
+        leader_row("ada", 1440.0, sampling=(1400.0, 1480.0), above=["bob"]),
+        leader_row("bob", 1380.0, sampling=(1340.0, 1420.0)),
     ]
-    assert separation(rows).not_separated == ("bob",)
+    assert separation(rows).separated == ("bob",)
 
 
-def test_an_interval_without_upper_bound_is_never_separated() -> None:
+def test_an_interval_without_upper_bound_is_named() -> None:
     rows = [
-        leader_row("ada", 1480.0, sampling=(1450.0, 1510.0)),
+        leader_row("ada", 1480.0, sampling=(1450.0, 1510.0), above=["bob"]),
         leader_row("bob", 1380.0, sampling=(1350.0, 1410.0)),
         leader_row("cy", 1300.0, sampling=(None, None)),
     ]
@@ -58,7 +58,7 @@ def test_an_interval_without_upper_bound_is_never_separated() -> None:
     assert "It is separated from bob." in sentence
 
 
-def test_a_leader_without_lower_bound_separates_from_nobody() -> None:
+def test_a_leader_without_lower_bound_is_named() -> None:
     rows = [
         leader_row("ada", 1480.0, sampling=(None, 1510.0)),
         leader_row("bob", 1380.0, sampling=(1350.0, 1410.0)),
@@ -66,14 +66,6 @@ def test_a_leader_without_lower_bound_separates_from_nobody() -> None:
     sentence = verdict_sentence(rows, dimension="factuality")
     assert "nobody is shown to lead" in sentence
     assert "The judgments set no lower bound for ada." in sentence
-
-
-def test_an_open_upper_end_of_the_leader_does_not_matter() -> None:
-    rows = [
-        leader_row("ada", 1480.0, sampling=(1450.0, None)),
-        leader_row("bob", 1380.0, sampling=(None, 1410.0)),
-    ]
-    assert separation(rows).separated == ("bob",)
 
 
 def test_equal_means_are_shared_not_led() -> None:
@@ -109,7 +101,7 @@ def test_without_a_judged_pair_it_points_to_the_audit() -> None:
 def test_an_entrant_without_a_match_neither_leads_nor_trails() -> None:
     rows = [
         leader_row("idle", 1400.0, sampling=(None, None), matches=0),
-        leader_row("ada", 1400.0, sampling=(1390.0, 1410.0)),
+        leader_row("ada", 1400.0, sampling=(1390.0, 1410.0), above=["bob"]),
         leader_row("bob", 1360.0, sampling=(1350.0, 1370.0)),
     ]
     found = separation(rows)

@@ -9,7 +9,8 @@ from typing import Any
 
 from tournament_assets.adapters.ledger import Ledger
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.resources.anthropic_generator import BatchedResponses, complete_by_batches
+from tournament_assets.resources.anthropic_generator import complete_by_batches
+from tournament_assets.resources.generator import CompletedResponses
 from tournament_assets.resources.judge import JudgeResource
 from tournament_assets.tournament.api_entrants import AnthropicApiEntrant
 from tournament_assets.tournament.config import JudgeConfig
@@ -60,7 +61,7 @@ class BatchBench:
         judge: Any = None,
         waits: dict[str, Any] | None = None,
         **changes: Any,
-    ) -> BatchedResponses:
+    ) -> CompletedResponses:
         return complete_by_batches(
             claude(**changes),
             prompts=prompts,

@@ -16,7 +16,8 @@ from tournament_assets.adapters.anthropic import AnthropicBatches
 from tournament_assets.adapters.ledger import Ledger
 from tournament_assets.judging.responses import response_scope
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.resources.anthropic_generator import BatchedResponses, batch_problems
+from tournament_assets.resources.anthropic_generator import batch_problems
+from tournament_assets.resources.generator import CompletedResponses
 from tournament_assets.resources.judge import JudgeResource
 from tournament_assets.tournament.config import JudgeConfig
 from tournament_assets.tournament.errors import GenerationError, InputError
@@ -27,7 +28,7 @@ from .batch_bench import KEY, NAMES, PROMPTS, BatchBench, batch_bench, claude, e
 ALL = {prompt.prompt_id: echo(prompt) for prompt in PROMPTS}
 
 
-def texts(completed: BatchedResponses) -> dict[str, str]:
+def texts(completed: CompletedResponses) -> dict[str, str]:
     return {response.prompt_id: response.text for response in completed.responses}
 
 
@@ -267,7 +268,7 @@ def test_two_runs_at_once_pay_once(tmp_path: Path) -> None:
         closing(Ledger(file_url(tmp_path))) as ledger,
     ):
         second = BatchBench(first.server, ledger)
-        found: list[BatchedResponses] = []
+        found: list[CompletedResponses] = []
         runs = [
             threading.Thread(target=lambda bench=bench: found.append(bench.complete()))
             for bench in (first, second)

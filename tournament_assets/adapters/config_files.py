@@ -9,11 +9,13 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from tournament_assets.adapters.battle_files.registry import FORMATS
 from tournament_assets.tournament import config as config_module
 from tournament_assets.tournament.api_entrants import AnthropicApiEntrant, OpenAiApiEntrant
 from tournament_assets.tournament.config import TournamentConfig, config_problems
 from tournament_assets.tournament.entrants import LOADERS, RecordedEntrant, VanillaHfEntrant
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.human_battles import HumanBattlesConfig
 from tournament_assets.tournament.hydra_entrants import (
     CustomPoeEntrant,
     HydraHeads,
@@ -33,6 +35,8 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "generation": config_module.GenerationConfig,
     "ratings": config_module.RatingsConfig,
     "checks": config_module.CheckThresholds,
+    "human_battles": HumanBattlesConfig,
+    "human_battles.file": Location,
     "entrants.*.vanilla_hf": VanillaHfEntrant,
     "entrants.*.recorded": RecordedEntrant,
     "entrants.*.openai_api": OpenAiApiEntrant,
@@ -91,7 +95,8 @@ def load_config(path: Path) -> ConfigFile:
     values, lines = _parse_yaml(text, path)
     if not isinstance(values, dict):
         raise InputError(f"{path}:1: the config holds {type(values).__name__}; expected a mapping")
-    problems = [(_line(lines, key_path), message) for key_path, message in config_problems(values)]
+    found = [*config_problems(values), *_format_problems(values)]
+    problems = [(_line(lines, key_path), message) for key_path, message in found]
     try:
         config = TournamentConfig.model_validate(values)
     except ValidationError as error:
@@ -99,6 +104,15 @@ def load_config(path: Path) -> ConfigFile:
     if problems:
         raise InputError(f"{path}:{line}: {message}" for line, message in sorted(problems))
     return ConfigFile(config=config, path=path, project=find_project(path))
+
+
+def _format_problems(values: Mapping[str, Any]) -> list[tuple[_KeyPath, str]]:
+    human_battles = values.get("human_battles")
+    name = human_battles.get("format") if isinstance(human_battles, Mapping) else None
+    if not isinstance(name, str) or name in FORMATS:
+        return []
+    problem = f"human_battles.format is {name!r}; expected one of {', '.join(FORMATS)}"
+    return [(("human_battles", "format"), problem)]
 
 
 def _parse_yaml(text: str, path: Path) -> tuple[Any, dict[_KeyPath, int]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import dagster as dg
 
+from tournament_assets.assets.human import human_assets
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.tournament.config import Mode
 
@@ -54,7 +55,7 @@ def build_stages(plan: TournamentPlan) -> list[Stage]:
     prefix = plan.tournament_id
     return [
         Stage(f"{prefix}_0_observe_rubrics", "rubrics", ("rubrics",), "dimension_only"),
-        Stage(f"{prefix}_1_prompt_bank", "prompt bank", ("prompt_bank",), "none"),
+        _stage_of_files(plan),
         Stage(f"{prefix}_2_select_prompts", "selected prompts", ("selected_prompts",), "mode"),
         Stage(f"{prefix}_3_respond", "responses", ("entrant_responses",), "entrant"),
         Stage(f"{prefix}_4_pair", "pairs to judge", ("match_list",), "dimension"),
@@ -68,7 +69,10 @@ def build_stages(plan: TournamentPlan) -> list[Stage]:
                 "elo_traces",
                 "elo_ratings",
                 "bradley_terry_ratings",
+                "model_comparison",
+                "style_control",
                 "win_rates",
+                *human_assets(plan),
             ),
             "dimension",
         ),
@@ -79,6 +83,13 @@ def build_stages(plan: TournamentPlan) -> list[Stage]:
             "mode",
         ),
     ]
+
+
+def _stage_of_files(plan: TournamentPlan) -> Stage:
+    name = f"{plan.tournament_id}_1_prompt_bank"
+    if plan.config.human_battles is None:
+        return Stage(name, "prompt bank", ("prompt_bank",), "none")
+    return Stage(name, "prompt bank and human battles", ("prompt_bank", "human_battles"), "none")
 
 
 def build_jobs(plan: TournamentPlan, stages: Sequence[Stage]) -> list[Any]:

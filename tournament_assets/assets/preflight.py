@@ -10,6 +10,7 @@ from tournament_assets.adapters.project_files import (
     load_rubrics,
 )
 from tournament_assets.assets.holdings import known_responses, load_bank_and_selection
+from tournament_assets.assets.human import load_human_battles
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.resources.anthropic_generator import batch_problems
 from tournament_assets.resources.api_generator import server_problems
@@ -59,6 +60,11 @@ def refuse_bad_input(
         load_rubrics(plan.config, plan.project)
     except InputError as error:
         problems.extend(error.problems)
+    if plan.config.human_battles is not None:
+        try:
+            load_human_battles(plan, plan.config.human_battles)
+        except InputError as error:
+            problems.extend(error.problems)
     for problem in _entrant_problems(plan, bank):
         problems.add(problem)
     for problem in _server_problems(plan, mode, ledger_url):

@@ -65,6 +65,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             "responses": all_of_mode("entrant_responses"),
             "replies": all_of_mode("judge_replies"),
             "elo": all_of_mode("elo_ratings"),
+            "models": all_of_mode("model_comparison"),
             "win_rates": all_of_mode("win_rates"),
         },
         partitions_def=plan.by_mode,
@@ -78,6 +79,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         responses: Frames,
         replies: Frames,
         elo: Frames,
+        models: Frames,
         win_rates: Frames,
     ) -> Table:
         """The page people read, as Markdown and as one HTML file."""
@@ -95,6 +97,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             judge_is_language_model=tournament.judge.service != "loopback",
             leaderboard=leaderboard,
             elo_ratings=by_partition(elo, tournament.dimension_names),
+            model_comparison=by_partition(models, tournament.dimension_names),
             win_rates=by_partition(win_rates, tournament.dimension_names),
             audit=audit,
             costs=cost_lines(judging_costs(plan, reply_rows)),

@@ -8,8 +8,7 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from tournament_assets.adapters.entrant_files import find_entrant_files
-from tournament_assets.adapters.project_files import load_recorded_responses
+from tournament_assets.assets.answering import Resources, answer_prompts
 from tournament_assets.assets.outputs import (
     Table,
     markdown_table,
@@ -24,13 +23,10 @@ from tournament_assets.assets.partitions import (
 )
 from tournament_assets.assets.prompts import prompts_of
 from tournament_assets.audits.jury import count_heads, mean_p_correct, summarise_juries
-from tournament_assets.resources.anthropic_generator import complete_by_batches
-from tournament_assets.resources.api_generator import complete_by_server
 from tournament_assets.resources.generator import GeneratorResource
 from tournament_assets.resources.judge import JudgeResource
 from tournament_assets.resources.ledger import LedgerResource
-from tournament_assets.tournament.api_entrants import AnthropicApiEntrant, OpenAiApiEntrant
-from tournament_assets.tournament.entrants import RecordedEntrant, get_entrant
+from tournament_assets.tournament.entrants import get_entrant
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.responses import GeneratedResponse
 
@@ -168,53 +164,16 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         where = partition_label(values)
         entrant = get_entrant(tournament.entrants, values["entrant"])
         prompts = prompts_of("selected_prompts", selected)
-        generated = 0
-        source = "a recorded file"
-        reasons: Mapping[str, str] = {}
-        costs: Mapping[str, Any] = {}
-        if isinstance(entrant, RecordedEntrant):
-            path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
-            recorded = load_recorded_responses(
-                path, entrant_id=entrant.entrant_id, prompts=prompts_of("prompt_bank", bank)
-            )
-            wanted = {prompt.prompt_id for prompt in prompts}
-            responses = [response for response in recorded if response.prompt_id in wanted]
-        elif isinstance(entrant, AnthropicApiEntrant):
-            with ledger.open() as opened:
-                bought = complete_by_batches(
-                    entrant,
-                    prompts=prompts,
-                    ledger=opened,
-                    judge=judge,
-                    config=tournament.judge,
-                    may_pay_again=config.pay_again,
-                    log=context.log.info,
-                )
-            responses, generated, source = bought.responses, bought.generated, bought.device
-            reasons, costs = bought.reasons, bought.costs
-        elif isinstance(entrant, OpenAiApiEntrant):
-            with ledger.open() as opened:
-                outcome = complete_by_server(
-                    entrant,
-                    environment=plan.project.environment,
-                    prompts=prompts,
-                    ledger=opened,
-                    log=context.log.info,
-                )
-            responses, generated, source = outcome.responses, outcome.generated, outcome.device
-            reasons = outcome.reasons
-        else:
-            files = find_entrant_files(entrant, plan.project)
-            with ledger.open() as opened:
-                outcome = generator.complete_responses(
-                    entrant,
-                    files=files,
-                    prompts=prompts,
-                    ledger=opened,
-                    batch_size=tournament.generation.rows_per_batch,
-                    log=context.log.info,
-                )
-            responses, generated, source = outcome.responses, outcome.generated, outcome.device
+        answers = answer_prompts(
+            entrant,
+            prompts=prompts,
+            bank=prompts_of("prompt_bank", bank),
+            plan=plan,
+            resources=Resources(ledger=ledger, generator=generator, judge=judge),
+            may_pay_again=config.pay_again,
+            log=context.log.info,
+        )
+        responses = answers.responses
         rows = [
             {
                 "entrant_id": entrant.entrant_id,
@@ -233,15 +192,15 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             metadata={
                 **_summary(responses),
                 **_jury_metadata(responses),
-                "generated_now": generated,
-                "from_ledger": len(responses) - generated,
-                "source": source,
-                **costs,
+                "generated_now": answers.generated,
+                "from_ledger": len(responses) - answers.generated,
+                "source": answers.device,
+                **answers.costs,
                 "settings": entrant.display_settings,
                 "first_rows": markdown_table(rows, ("prompt_id", "response", "finish_reason")),
             },
             checks=[
-                _coverage_check(prompts, responses, reasons=reasons, where=where),
+                _coverage_check(prompts, responses, reasons=answers.reasons, where=where),
                 _empty_check(responses, where=where),
             ],
         )

@@ -6,6 +6,7 @@ from typing import Any
 
 import dagster as dg
 
+from tournament_assets.assets.human import human_assets
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.judging.records import JudgingScope, OpenBatch
 from tournament_assets.judging.service import BatchService
@@ -20,16 +21,23 @@ RATED_ASSETS = (
     "elo_traces",
     "elo_ratings",
     "bradley_terry_ratings",
+    "model_comparison",
+    "style_control",
     "win_rates",
 )
-"""What follows from the pairs of one dimension, in order."""
+"""What follows from the pairs of one dimension, in order; human battles may add to it."""
+
+
+def _rated_assets(plan: TournamentPlan) -> dg.AssetSelection:
+    names = (*RATED_ASSETS, *human_assets(plan))
+    return dg.AssetSelection.assets(*(plan.key(name) for name in names))
 
 
 def build_rejudge_job(plan: TournamentPlan) -> Any:
     """Build the job that asks what failed again; Dagster has no public name for its type."""
     return dg.define_asset_job(
         f"{plan.tournament_id}_rejudge",
-        selection=dg.AssetSelection.assets(*(plan.key(name) for name in RATED_ASSETS)),
+        selection=_rated_assets(plan),
         config={"ops": {f"{plan.tournament_id}__judge_replies": {"config": {"rejudge": True}}}},
         description=(
             f"{plan.tournament_id}: ask what failed for reasons of the judge's again, one by one, "
@@ -44,7 +52,7 @@ def build_resuming_sensor(plan: TournamentPlan) -> dg.SensorDefinition:
 
     @dg.sensor(
         name=f"{plan.tournament_id}_resume_judging",
-        asset_selection=dg.AssetSelection.assets(*(plan.key(name) for name in RATED_ASSETS)),
+        asset_selection=_rated_assets(plan),
         minimum_interval_seconds=_INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(

@@ -101,7 +101,7 @@ def _explanations(ratings: Sequence[BattleRatings], settings: RatingSettings) ->
             "show order noise only."
         )
     lines.append(
-        f"Sampling intervals hold {confidence} of {settings.n_bootstraps} resamples of whole "
-        f"prompts (seed {settings.bootstrap_seed})."
+        f"Sampling intervals ({confidence}): whole prompts resampled {settings.n_bootstraps} times "
+        f"(seed {settings.bootstrap_seed})."
     )
     return lines

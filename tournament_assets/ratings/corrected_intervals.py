@@ -27,6 +27,19 @@ from tournament_assets.tournament.errors import InputError
 _NORMAL = NormalDist()
 
 
+def can_tell(confidence: float, *, n_units: int) -> bool:
+    """Whether so many prompts can show anything at a confidence.
+
+    Were nothing there to show, all prompts would say the same with a chance of 2 / 2^prompts. Where
+    that is no rarity (5 prompts and fewer at 95 %), resamples that all agree show nothing.
+
+    Args:
+        confidence: Coverage of an interval.
+        n_units: Prompts that were resampled.
+    """
+    return 2.0 ** (1 - n_units) <= 1 - confidence
+
+
 def expanded_confidence(confidence: float, *, n_units: int) -> float:
     """Return the share of the resamples that an interval of a given coverage must hold.
 
@@ -55,14 +68,15 @@ def expanded_percentile_interval(
     Args:
         samples: Shape (n_samples, n_columns).
         confidence: Coverage of the intervals.
-        n_units: Prompts that were resampled; with fewer than two no interval has an end, nor has
-            one whose samples all agree: resamples without spread cannot measure an error.
+        n_units: Prompts that were resampled. With too few to show anything (see `can_tell`) no
+            interval has an end, nor has one whose samples all agree: resamples without spread
+            cannot measure an error.
 
     Raises:
         InputError: If `confidence` is not between 0 and 1, or there is no sample.
     """
     require_confidence(confidence)
-    if n_units < 2:
+    if not can_tell(confidence, n_units=n_units):
         require_count("the number of samples", samples.shape[0])
         open_end = np.full(samples.shape[1], np.inf)
         return PercentileInterval(low=-open_end, high=open_end)
@@ -85,8 +99,8 @@ def sampling_intervals(
         confidence: Coverage of the intervals.
 
     Returns:
-        Bounds are None where too many resamples set none, where there are fewer than two prompts,
-        and where all resamples agree.
+        Bounds are None where too many resamples set none, where there are too few prompts to show
+        anything (5 and fewer at 95 %), and where all resamples agree.
 
     Raises:
         InputError: If `confidence` is not between 0 and 1.

@@ -11,8 +11,9 @@ from tournament_assets.tournament.errors import InputError, Problems, RatingErro
 
 _MAX_STEPS = 200
 
-_MAX_LOG_ODDS = 40.0
-"""Odds of e^40 to 1 are certainty; battles that some maximum explains stay far below."""
+_MAX_LOG_ODDS = 30.0
+"""Odds of e^30 to 1 are certainty; battles that some maximum explains stay far below. From e^37 on
+rounding makes a chance 1, the slope 0, and a climb without end look like a maximum."""
 
 _CELLS_AT_ONCE = 4_000_000
 
@@ -128,7 +129,11 @@ def maximise(data: BattleDesign, *, penalty: float) -> NDArray[np.float64]:
         hessian = data.information(data.weight * expected * (1 - expected)) + np.diag(ridge)
         # Only differences of strengths matter. The added constant gives the matrix an inverse.
         hessian[:n, :n] += np.trace(hessian[:n, :n]) / n**2
-        step = np.linalg.solve(hessian, gradient)
+        try:
+            step = np.linalg.solve(hessian, gradient)
+        except np.linalg.LinAlgError:
+            # Every battle is all but certain, so nothing curves any more.
+            break
         share = 1.0
         while True:
             moved = parameters + share * step

@@ -1,13 +1,18 @@
 """Ratings as rows of tables, the same from a run's verdicts and from a file of battles alone."""
 
+from collections.abc import Mapping, Sequence
+from string import ascii_lowercase
 from typing import Any
 
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
+from tournament_assets.ratings.corrected_intervals import sampling_intervals
 from tournament_assets.ratings.elo import compute_elo_permutation, k_factor_sweep, summarise_elo
-from tournament_assets.ratings.intervals import bootstrap_elo, bootstrap_intervals
+from tournament_assets.ratings.elo_notes import elo_notes
+from tournament_assets.ratings.intervals import BootstrapRatings, bootstrap_elo
 from tournament_assets.ratings.matches import DecisiveMatches
 from tournament_assets.ratings.pair_cells import PairCells
-from tournament_assets.ratings.traces import EloTraces
+from tournament_assets.ratings.separated_entrants import separate_entrants
+from tournament_assets.ratings.traces import EloResult, EloTraces
 from tournament_assets.tournament.rating_settings import RatingSettings
 
 
@@ -38,7 +43,7 @@ def elo_rows(
         settings: How they are rated.
 
     Returns:
-        By K-factor and then best first; only those of the primary K have sampling intervals.
+        By K-factor and then best first; only those of the primary K have what the resamples say.
     """
     other_k = [k_factor for k_factor in settings.k_sweep if k_factor != settings.k_factor]
     sweep = (
@@ -59,33 +64,79 @@ def elo_rows(
         seed=settings.bootstrap_seed,
         initial_rating=settings.initial_rating,
     )
-    bounds = {
-        interval.entrant: (interval.low, interval.high)
-        for interval in bootstrap_intervals(bootstrap, confidence=settings.confidence)
-    }
-    rows = []
+    notes = dict(zip(matches.entrants, elo_notes(matches), strict=True))
+    rows: list[dict[str, Any]] = []
     for swept in sorted((traces, *sweep), key=lambda each: each.k_factor):
         results = summarise_elo(swept, confidence=settings.confidence)
-        for result in sorted(results, key=lambda each: -each.mean):
-            low, high = bounds[result.entrant] if swept is traces else (None, None)
-            rows.append(
-                {
-                    "dimension": dimension,
-                    "k_factor": swept.k_factor,
-                    "is_primary": swept is traces,
-                    "rank": 1 + sum(other.mean > result.mean for other in results),
-                    "entrant_id": result.entrant,
-                    "mean": result.mean,
-                    "sem": result.sem,
-                    "order_low": result.order_low,
-                    "order_high": result.order_high,
-                    "sampling_low": low,
-                    "sampling_high": high,
-                    "n_decisive_matches": matches.n_matches,
-                    "n_entrant_matches": result.n_matches,
-                }
-            )
+        resampled = (
+            _what_resamples_say(bootstrap, results, confidence=settings.confidence)
+            if swept is traces
+            else {}
+        )
+        rows.extend(
+            {
+                "dimension": dimension,
+                "k_factor": swept.k_factor,
+                "is_primary": swept is traces,
+                "rank": 1 + sum(other.mean > result.mean for other in results),
+                "entrant_id": result.entrant,
+                "mean": result.mean,
+                "sem": result.sem,
+                "order_low": result.order_low,
+                "order_high": result.order_high,
+                **resampled.get(result.entrant, _NOTHING_SAID),
+                "n_decisive_matches": matches.n_matches,
+                "n_entrant_matches": result.n_matches,
+                "note": notes[result.entrant],
+            }
+            for result in sorted(results, key=lambda each: -each.mean)
+        )
     return rows
+
+
+_NOTHING_SAID: Mapping[str, Any] = {
+    "sampling_low": None,
+    "sampling_high": None,
+    "rank_best": None,
+    "rank_worst": None,
+    "shown_above": [],
+    "group": None,
+}
+
+
+def _what_resamples_say(
+    bootstrap: BootstrapRatings, results: Sequence[EloResult], *, confidence: float
+) -> dict[str, dict[str, Any]]:
+    """Return intervals, places, who is below and the letters of the groups, by entrant."""
+    separated = separate_entrants(
+        bootstrap,
+        # Who never won nor lost stands where everyone starts, which is no place.
+        ratings=[result.mean if result.n_matches else None for result in results],
+        confidence=confidence,
+    )
+    said: dict[str, dict[str, Any]] = {}
+    for interval in sampling_intervals(bootstrap, confidence=confidence):
+        bounds = {"sampling_low": interval.low, "sampling_high": interval.high}
+        said[interval.entrant] = {**_NOTHING_SAID, **bounds}
+    for place in separated.ranks:
+        below = separated.is_above[separated.entrants.index(place.entrant)]
+        said[place.entrant] |= {
+            "rank_best": place.best,
+            "rank_worst": place.worst,
+            "shown_above": [
+                other for other, is_below in zip(separated.entrants, below, strict=True) if is_below
+            ],
+            "group": " ".join(
+                _group_name(index)
+                for index, group in enumerate(separated.groups)
+                if place.entrant in group
+            ),
+        }
+    return said
+
+
+def _group_name(index: int) -> str:
+    return ascii_lowercase[index] if index < len(ascii_lowercase) else str(index + 1)
 
 
 def bradley_terry_rows(
@@ -104,7 +155,7 @@ def bradley_terry_rows(
         seed=settings.bootstrap_seed,
         initial_rating=settings.initial_rating,
     )
-    intervals = bootstrap_intervals(bootstrap, confidence=settings.confidence)
+    intervals = sampling_intervals(bootstrap, confidence=settings.confidence)
     results = fit_bradley_terry(cells, initial_rating=settings.initial_rating)
     best_first = sorted(
         zip(results, intervals, strict=True),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.corrected_intervals import expanded_confidence
+from tournament_assets.ratings.corrected_intervals import can_tell, expanded_confidence
 from tournament_assets.ratings.intervals import BootstrapRatings, percentile_interval
 from tournament_assets.ratings.options import require_confidence
 from tournament_assets.tournament.errors import InputError
@@ -129,11 +129,9 @@ def separate_entrants(
     has_rating = np.array([rating is not None for rating in ratings], dtype=np.bool_)
     is_ranked = has_rating & (np.isnan(samples).mean(axis=0) <= 0.5)
     is_above = np.zeros((n, n), dtype=np.bool_)
-    # Were two entrants alike, all prompts would favour the same one with a chance of 2 / 2^prompts.
-    # Where that is no rarity, resamples that all agree show nothing.
-    can_tell = 2.0 ** (1 - bootstrap.n_prompts) <= 1 - confidence
-    held = expanded_confidence(confidence, n_units=bootstrap.n_prompts) if can_tell else confidence
-    for row in np.flatnonzero(is_ranked & can_tell):
+    tells = can_tell(confidence, n_units=bootstrap.n_prompts)
+    held = expanded_confidence(confidence, n_units=bootstrap.n_prompts) if tells else confidence
+    for row in np.flatnonzero(is_ranked & tells):
         differences = np.stack(
             [_differences(samples[:, row], samples[:, column]) for column in range(n)], axis=1
         )

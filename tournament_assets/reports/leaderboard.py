@@ -31,8 +31,13 @@ _COPIED = (
     "order_high",
     "sampling_low",
     "sampling_high",
+    "rank_best",
+    "rank_worst",
+    "shown_above",
+    "group",
     "n_decisive_matches",
     "n_entrant_matches",
+    "note",
 )
 
 
@@ -99,6 +104,7 @@ def leaderboard_cells(rows: Sequence[Row]) -> ReportTable:
             "mean ± SEM",
             "order interval",
             "sampling interval",
+            "places and group",
             "decisive matches",
             "win rate",
         ),
@@ -108,7 +114,7 @@ def leaderboard_cells(rows: Sequence[Row]) -> ReportTable:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    rank, rating, order, sampling = ABSENT, "not rated", ABSENT, ABSENT
+    rank, rating, order, sampling, places = ABSENT, "not rated", ABSENT, ABSENT, ABSENT
     if row["n_entrant_matches"]:
         rank = str(row["rank"])
         rating = (
@@ -116,6 +122,10 @@ def _cells(row: Row) -> tuple[str, ...]:
         )
         order = format_interval(row["order_low"], row["order_high"], absent=ABSENT)
         sampling = format_interval(row["sampling_low"], row["sampling_high"], absent="unbounded")
+    if row["rank_best"] is not None:
+        best, worst = row["rank_best"], row["rank_worst"]
+        span = str(best) if best == worst else f"{best}–{worst}"
+        places = f"{span} {row['group']}"
     matches = f"{row['n_entrant_matches']} / {row['n_decisive_matches']}"
     return (
         rank,
@@ -123,6 +133,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         rating,
         order,
         sampling,
+        places,
         matches,
         format_share(row["win_rate"]),
     )
@@ -136,12 +147,13 @@ def by_dimension(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return groups
 
 
-def interval_notes(*, confidence: float) -> tuple[str, str]:
-    """Return two lines that say what each interval covers."""
+def interval_notes(*, confidence: float) -> tuple[str, ...]:
+    """Return lines that say what each interval covers, and what places and groups are."""
     share = format_confidence(confidence)
     return (
         f"SEM and order interval ({share}): order noise, the same matches in other orders.",
         f"sampling interval ({share}): sampling error, whole prompts resampled; compare with this.",
+        f"places: those an entrant may have; who shares a letter is not separated ({share}).",
     )
 
 
@@ -190,7 +202,13 @@ def print_leaderboard(frame: pd.DataFrame, console: "Console", *, confidence: fl
             show_edge=False,
             padding=(0, 1, 0, 0),
         )
-        for index, header in enumerate(cells.headers):
+        shown = [
+            index
+            for index, header in enumerate(cells.headers)
+            if console.width >= _WIDE or header != "order interval"
+        ]
+        for index in shown:
+            header = cells.headers[index]
             is_name = header == "entrant"
             table.add_column(
                 _TERMINAL_HEADERS.get(header, header),
@@ -200,7 +218,7 @@ def print_leaderboard(frame: pd.DataFrame, console: "Console", *, confidence: fl
                 style="bold" if index == 1 else "",
             )
         for texts in cells.rows:
-            table.add_row(*map(Text, texts))
+            table.add_row(*(Text(texts[index]) for index in shown))
         console.print(table)
         console.print()
         sentence = verdict_sentence(members, dimension=dimension, confidence=confidence)
@@ -210,14 +228,18 @@ def print_leaderboard(frame: pd.DataFrame, console: "Console", *, confidence: fl
         console.print(Text(line, style="dim"))
 
 
+_WIDE = 100
+"""Columns of a terminal that the whole table fits; a narrower one does without order intervals."""
+
 _TERMINAL_HEADERS = {
     "rank": "#",
     "mean ± SEM": "mean\n± SEM",
     "order interval": "order\ninterval",
     "sampling interval": "sampling\ninterval",
+    "places and group": "places\ngroup",
     "decisive matches": "decisive\nown / all",
 }
-"""Shorter than the table's own, so that it fits 80 columns when it is piped."""
+"""Shorter than the table's own."""
 
 
 def _judge_lines(rows: Sequence[Row]) -> list[str]:

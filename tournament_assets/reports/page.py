@@ -26,6 +26,11 @@ from tournament_assets.reports.formatting import (
 from tournament_assets.reports.leaderboard import by_dimension, leaderboard_cells
 from tournament_assets.reports.rendering import ReportTable, render_template
 from tournament_assets.reports.separation import verdict_sentence
+from tournament_assets.reports.side_by_side import (
+    comparison_notes,
+    disagreement_sentences,
+    side_by_side_cells,
+)
 
 _MISSING = {
     "replies_refused": "refused",
@@ -48,6 +53,7 @@ class ReportContents:
         judge_is_language_model: Whether its verdicts say anything about quality.
         leaderboard: Table "leaderboard" of all dimensions, which come in its order.
         elo_ratings: Table "elo_ratings" of each dimension.
+        model_comparison: Table "model_comparison" of each dimension.
         win_rates: Table "win_rates" of each dimension.
         audit: Table "audit" of all dimensions.
         costs: What was spent on what, as people read it.
@@ -65,6 +71,7 @@ class ReportContents:
     judge_is_language_model: bool
     leaderboard: pd.DataFrame
     elo_ratings: Mapping[str, pd.DataFrame]
+    model_comparison: Mapping[str, pd.DataFrame]
     win_rates: Mapping[str, pd.DataFrame]
     audit: pd.DataFrame
     costs: Sequence[tuple[str, str]]
@@ -90,10 +97,14 @@ class DimensionSection:
     name: str
     verdict: str
     ladder: ReportTable
+    notes: tuple[str, ...]
     order: tuple[str, ...]
     win_cells: tuple[tuple[WinCell, ...], ...]
     k_sweep: ReportTable
     k_sentence: str
+    models: ReportTable
+    model_sentences: tuple[str, ...]
+    model_notes: tuple[str, ...]
 
 
 def render_markdown(contents: ReportContents) -> str:
@@ -176,10 +187,12 @@ def _section(
 ) -> DimensionSection:
     order = tuple(row["entrant_id"] for row in rows)
     elo_rows = table_rows("elo_ratings", contents.elo_ratings[dimension])
+    model_rows = table_rows("model_comparison", contents.model_comparison[dimension])
     return DimensionSection(
         name=dimension,
         verdict=verdict_sentence(rows, dimension=dimension, confidence=contents.confidence),
         ladder=_with_strengths(leaderboard_cells(rows), rows),
+        notes=tuple(f"{row['entrant_id']}: {row['note']}." for row in rows if row["note"]),
         order=order,
         win_cells=tuple(
             tuple(_win_cell(cell, is_diagonal=i == j) for j, cell in enumerate(line))
@@ -189,6 +202,9 @@ def _section(
         ),
         k_sweep=_sweep_table(elo_rows, order),
         k_sentence=_sweep_sentence(elo_rows),
+        models=side_by_side_cells(model_rows, order),
+        model_sentences=tuple(disagreement_sentences(model_rows)),
+        model_notes=tuple(comparison_notes(model_rows)),
     )
 
 

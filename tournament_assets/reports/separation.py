@@ -1,4 +1,4 @@
-"""Who leads, and whom the sampling intervals cannot tell apart from the leader, in plain words."""
+"""Who leads, and whom the resamples cannot tell apart from the leader, in plain words."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,16 +9,17 @@ from tournament_assets.reports.formatting import format_confidence, format_gap, 
 
 @dataclass(frozen=True, slots=True)
 class Separation:
-    """Which entrants the sampling intervals tell apart from the leader.
+    """Which entrants the judgments tell apart from the leader.
 
-    An entrant is separated when its whole interval lies below the leader's. Its ends being
-    unknown, or an overlap, means only that these judgments do not decide between the two.
+    An entrant is separated when the interval of its difference to the leader lies wholly on one
+    side of 0; see `ratings.separated_entrants`. Everything else means only that these judgments do
+    not decide between the two.
 
     Attributes:
         leader: The entrant with the highest mean, or None if nobody has a decisive match.
         runner_up: The entrant with the second highest mean.
         lead: Elo points between their means.
-        separated: Entrants whose interval lies below the leader's, best first.
+        separated: Entrants shown to be below the leader, best first.
         not_separated: The other rated entrants, best first.
         no_upper_bound: Those among them whose interval is open above.
         leader_is_unbounded: Whether the leader's own interval is open below.
@@ -36,7 +37,7 @@ class Separation:
 
 
 def separation(rows: Sequence[Mapping[str, Any]]) -> Separation:
-    """Tell which entrants the sampling intervals separate from the leader.
+    """Tell which entrants are separated from the leader.
 
     Args:
         rows: Rows of table "leaderboard" of one dimension, best entrant first.
@@ -46,11 +47,7 @@ def separation(rows: Sequence[Mapping[str, Any]]) -> Separation:
     if len(rated) < 2:
         return Separation(None, None, 0.0, (), (), (), False, unrated)
     leader, *others = rated
-    floor = leader["sampling_low"]
-    below = [
-        floor is not None and row["sampling_high"] is not None and row["sampling_high"] < floor
-        for row in others
-    ]
+    below = [row["entrant_id"] in leader["shown_above"] for row in others]
     return Separation(
         leader=leader["entrant_id"],
         runner_up=others[0]["entrant_id"],
@@ -62,7 +59,7 @@ def separation(rows: Sequence[Mapping[str, Any]]) -> Separation:
             row["entrant_id"] for row, is_below in zip(others, below, strict=True) if not is_below
         ),
         no_upper_bound=tuple(row["entrant_id"] for row in others if row["sampling_high"] is None),
-        leader_is_unbounded=floor is None,
+        leader_is_unbounded=leader["sampling_low"] is None,
         unrated=unrated,
     )
 
@@ -80,7 +77,7 @@ def verdict_sentence(
     found = separation(rows)
     if found.leader is None:
         return _undecided_sentence(rows, dimension=dimension)
-    basis = f"({format_confidence(confidence)} intervals, prompts resampled)"
+    basis = f"({format_confidence(confidence)} intervals of the difference, prompts resampled)"
     gap = (
         f"{format_gap(found.lead)} above {found.runner_up}"
         if found.lead
@@ -88,8 +85,8 @@ def verdict_sentence(
     )
     if not found.not_separated:
         sentences = [
-            f"On {dimension}, {found.leader} leads: its mean is {gap}, and its sampling interval "
-            f"lies wholly above {_possessive(found.separated)} {basis}."
+            f"On {dimension}, {found.leader} leads: its mean is {gap}, and it is separated from "
+            f"{join_names(found.separated)} {basis}."
         ]
     else:
         opening = (
@@ -112,10 +109,6 @@ def verdict_sentence(
         verb = "has" if len(found.unrated) == 1 else "have"
         sentences.append(f"Not rated: {join_names(found.unrated)} {verb} no decisive match.")
     return " ".join(sentences)
-
-
-def _possessive(names: Sequence[str]) -> str:
-    return f"that of {names[0]}" if len(names) == 1 else f"those of {join_names(names)}"
 
 
 def _undecided_sentence(rows: Sequence[Mapping[str, Any]], *, dimension: str) -> str:

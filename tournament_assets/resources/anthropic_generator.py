@@ -1,7 +1,6 @@
 """Responses of a Claude model, bought in batches through the ledger as the judge's replies are."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -38,17 +37,6 @@ _SOURCES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class BatchedResponses(CompletedResponses):
-    """An entrant's responses, and what was paid for them.
-
-    Attributes:
-        costs: What was sent now and what the responses cost, by name, for metadata.
-    """
-
-    costs: Mapping[str, Any] = field(default_factory=dict)
-
-
 def batch_problems(
     entrant: AnthropicApiEntrant,
     prompts: Sequence[Prompt],
@@ -77,7 +65,7 @@ def complete_by_batches(
     config: JudgeConfig,
     may_pay_again: bool,
     log: Callable[[str], None],
-) -> BatchedResponses:
+) -> CompletedResponses:
     """Take what the ledger holds, buy the rest, and keep each response as soon as it is read.
 
     What another run has begun is taken up, whoever began it: the other mode, another tournament
@@ -122,7 +110,7 @@ def complete_by_batches(
         raise GenerationError(
             f"none of {len(prompts)} prompts has a response; expected some; the first one: {first}"
         )
-    return BatchedResponses(
+    return CompletedResponses(
         responses=[kept[prompt.fingerprint] for prompt in prompts if prompt.fingerprint in kept],
         generated=len(kept) - n_kept,
         device=source,

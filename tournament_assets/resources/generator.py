@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -26,12 +26,14 @@ class CompletedResponses:
         generated: How many were generated now; the others were in the ledger.
         device: Where, as a sentence.
         reasons: Why prompts have no response, by prompt id.
+        costs: What was sent now and what the responses cost, by name, for metadata.
     """
 
     responses: list[GeneratedResponse]
     generated: int
     device: str
     reasons: Mapping[str, str] = field(default_factory=dict)
+    costs: Mapping[str, Any] = field(default_factory=dict)
 
 
 class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its parameter is Any

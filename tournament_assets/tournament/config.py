@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from tournament_assets.tournament.entrants import AnyEntrant
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.frozen import Frozen
+from tournament_assets.tournament.human_battles import HumanBattlesConfig, name_problems
 from tournament_assets.tournament.places import Location
 
 Mode = Literal["pilot", "headline"]
@@ -205,6 +206,7 @@ class TournamentConfig(Frozen):
         generation: How responses are generated.
         ratings: How judgments become ratings.
         checks: Where an asset check turns red.
+        human_battles: Battles that people decided; None if there are none.
     """
 
     tournament_id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
@@ -220,6 +222,7 @@ class TournamentConfig(Frozen):
     generation: GenerationConfig = GenerationConfig()
     ratings: RatingsConfig = RatingsConfig()
     checks: CheckThresholds = CheckThresholds()
+    human_battles: HumanBattlesConfig | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -263,7 +266,7 @@ class TournamentConfig(Frozen):
 
 
 def config_problems(values: Mapping[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
-    """Find what no single field can show: duplicates, and too few entrants.
+    """Find what no single field can show: duplicates, too few entrants, names of nobody.
 
     Args:
         values: The configuration as it was written, so that these problems can be told together
@@ -295,4 +298,4 @@ def config_problems(values: Mapping[str, Any]) -> list[tuple[tuple[str | int, ..
                 f"the number of entrants is {len(entrants)}; expected at least two to compare",
             )
         )
-    return problems
+    return [*problems, *name_problems(values, seen)]

@@ -9,6 +9,7 @@ from tournament_assets.adapters.battle_files.columns import (
     make_battle_table,
 )
 from tournament_assets.adapters.battle_files.human import (
+    battles_that_count,
     join_battles,
     on_prompts,
     read_human_battles,
@@ -63,6 +64,43 @@ def test_files_that_do_not_say_who_decided_are_taken_as_human(tmp_path: Path) ->
     path = tmp_path / "pairs.csv"
     path.write_text("left,right,winner\nada,bob,left\n")
     assert list(battles_of(read_human_battles(path).table)) == [fight(source="human")]
+
+
+def test_the_minimum_counts_battles_under_the_new_names(tmp_path: Path) -> None:
+    path = arena(tmp_path, [*[human("ada-7b", "bob")] * 2, human("ada-7b", "cyd")])
+    found = read_human_battles(path, min_battles=2, names={"ada-7b": "ada"})
+    assert found.entrants == {"ada": 2, "bob": 2}
+    assert found.too_few == {"cyd": 1}
+    assert list(battles_of(found.table)) == [human("ada", "bob")] * 2
+
+
+def test_two_models_may_swap_names_and_nobody_may_share_one(tmp_path: Path) -> None:
+    path = arena(tmp_path, [human("ada", "bob", "p"), human("bob", "cyd", "q")])
+    swapped = read_human_battles(path, names={"ada": "bob", "bob": "ada"})
+    assert list(battles_of(swapped.table)) == [human("bob", "ada", "p"), human("ada", "cyd", "q")]
+    problems = problems_of(lambda: read_human_battles(path, names={"ada": "cyd", "bobb": "eve"}))
+    assert "'ada' stands for 'cyd', and the file calls somebody 'cyd' already" in problems[0]
+    assert "no human battle is of 'bobb'" in problems[1]
+    assert "did you mean 'bob'?" in problems[1]
+
+
+def test_a_name_that_only_a_judges_battle_has_is_free(tmp_path: Path) -> None:
+    path = arena(tmp_path, [human("ada", "bob"), fight(model_a="eve")])
+    found = read_human_battles(path, names={"ada": "eve"})
+    assert list(battles_of(found.table)) == [human("eve", "bob")]
+
+
+def test_battles_on_another_dimension_of_the_tournament_do_not_count() -> None:
+    asked = [
+        fight(source="human", dimension=name) for name in ("factuality", "calibration", "charm")
+    ]
+    general = fight(source="human")
+    found = battles_that_count(
+        make_battle_table([*asked, general]),
+        "factuality",
+        dimensions=("calibration", "factuality"),
+    )
+    assert list(battles_of(found)) == [asked[0], asked[2], general]
 
 
 def test_battles_on_some_prompts_and_without_some_models() -> None:

@@ -1,0 +1,230 @@
+"""The models side by side and the ratings at equal style, through the graph."""
+
+import math
+from typing import Any
+
+import dagster as dg
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tests.projects import ENTRANTS, SmallProject, bank_rows, make_project, write_json_lines
+from tournament_assets.launching import RunSummary
+from tournament_assets.ratings.covariates import fit_controlled
+from tournament_assets.ratings.model_comparison import compare_models
+from tournament_assets.ratings.preferences import Preferences, code_preferences
+from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
+from tournament_assets.ratings.style_features import count_style, style_differences
+from tournament_assets.tournament.verdicts import Judgment, Outcome
+
+N_ORDERINGS = 400
+QUALITIES = [
+    *[(0, 1, 0)] * 11,
+    *[(1, 0, 0)],
+    *[(1, 0, 1)] * 5,
+    *[(1, 1, 0)] * 9,
+    *[(2, 1, 0)] * 4,
+]
+"""How many words of the accepted answer each entrant finds, by prompt.
+
+Leaving ties out, `careful` does better against `mixed` than `sloppy` does, and Elo puts it first;
+with ties as half wins it is the other way round.
+"""
+MORE = (
+    "Someone wrote it down at noon.",
+    "Nobody else was there that day.",
+    "Every door stayed shut until five.",
+)
+DIMENSIONS = ("factuality", "calibration")
+
+
+def long_bank() -> list[dict[str, Any]]:
+    gold = [row for row in bank_rows() if "gold_answer" in row]
+    return [
+        {**gold[number % len(gold)], "prompt_id": f"recall-{number}"}
+        for number in range(len(QUALITIES))
+    ]
+
+
+def styled_responses(entrant: str) -> list[dict[str, Any]]:
+    """Answer briefly or not, with bold words or not, and never with a list or a heading."""
+    generator = np.random.default_rng([5, ENTRANTS.index(entrant)])
+    rows = []
+    for prompt, quality in zip(long_bank(), QUALITIES, strict=True):
+        colour, thing = prompt["gold_answer"].split()
+        found = ("zebra horse", f"{colour} horse", f"{colour} {thing}")[
+            quality[ENTRANTS.index(entrant)]
+        ]
+        marked = f"**{found}**" if generator.random() < 0.5 else found
+        more = " ".join(MORE[: int(generator.integers(4))])
+        rows.append(
+            {"prompt_id": prompt["prompt_id"], "response": f"This is a {marked}. {more}".strip()}
+        )
+    return rows
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[SmallProject, RunSummary]:
+    project = make_project(tmp_path_factory.mktemp("compared") / "project")
+    write_json_lines(project.folder / "bank.jsonl", long_bank())
+    project.edit_config(
+        pilot={
+            "judge_model": "loopback-pilot",
+            "strata": {"recall": len(QUALITIES)},
+            "pilot_seed": 3,
+        }
+    )
+    for entrant in ENTRANTS:
+        write_json_lines(project.folder / f"responses_{entrant}.jsonl", styled_responses(entrant))
+    return project, project.run(n_perms=N_ORDERINGS)
+
+
+def stored(project: SmallProject, table: str, partition: str) -> list[dict[str, Any]]:
+    path = project.folder / "storage" / "small" / table / partition / "pilot.parquet"
+    rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    return rows
+
+
+def preferences_of(project: SmallProject, dimension: str) -> Preferences:
+    judgments = [
+        Judgment(
+            row["prompt_id"], dimension, row["entrant_a"], row["entrant_b"], Outcome(row["outcome"])
+        )
+        for row in stored(project, "judge_verdicts", dimension)
+    ]
+    return code_preferences(judgments, entrants=ENTRANTS)
+
+
+def metadata_of(project: SmallProject, table: str, dimension: str) -> dict[str, Any]:
+    with dg.DagsterInstance.from_config(project.environment["DAGSTER_HOME"]) as instance:
+        found = instance.fetch_materializations(
+            dg.AssetRecordsFilter(
+                dg.AssetKey(["small", table]), asset_partitions=[f"{dimension}|pilot"]
+            ),
+            limit=1,
+        )
+        event = found.records[0].asset_materialization
+        assert event is not None
+        return {name: value.value for name, value in event.metadata.items()}
+
+
+@pytest.mark.parametrize("dimension", DIMENSIONS)
+def test_every_model_rates_the_run_as_it_rates_the_pairs_alone(
+    finished: tuple[SmallProject, RunSummary], dimension: str
+) -> None:
+    project, _ = finished
+    preferences = preferences_of(project, dimension)
+    expected = compare_models(preferences, k_factor=16, n_permutations=N_ORDERINGS, seed=0)
+    rows = {
+        (row["model"], row["entrant_id"]): row
+        for row in stored(project, "model_comparison", dimension)
+    }
+    assert len(rows) == 4 * len(ENTRANTS)
+    for column in expected.columns:
+        for entrant, rating, rank in zip(ENTRANTS, column.ratings, column.ranks, strict=True):
+            row = rows[column.model, entrant]
+            assert (row["rating"], row["rank"]) == (rating, rank)
+            assert row["tie_parameter"] == column.tie_parameter
+    sandwich = sandwich_bradley_terry(preferences, unit=SamplingUnit.PROMPT, confidence=0.95)
+    for interval in sandwich.intervals:
+        row = rows["bradley_terry", interval.entrant]
+        assert interval.standard_error is not None
+        assert (row["standard_error"], row["low"], row["high"]) == (
+            interval.standard_error,
+            interval.low,
+            interval.high,
+        )
+
+
+@pytest.mark.parametrize("dimension", DIMENSIONS)
+def test_elo_side_by_side_is_the_elo_of_the_leaderboard(
+    finished: tuple[SmallProject, RunSummary], dimension: str
+) -> None:
+    project, _ = finished
+    side = {
+        row["entrant_id"]: row["rating"]
+        for row in stored(project, "model_comparison", dimension)
+        if row["model"] == "elo"
+    }
+    leading = {
+        row["entrant_id"]: row["mean"]
+        for row in stored(project, "elo_ratings", dimension)
+        if row["is_primary"]
+    }
+    # Both are means over the same orderings, summed in another way.
+    assert side == pytest.approx(leading, rel=1e-12)
+
+
+@pytest.mark.parametrize("dimension", DIMENSIONS)
+def test_the_report_shows_every_disagreement_and_the_tie_parameter(
+    finished: tuple[SmallProject, RunSummary], dimension: str
+) -> None:
+    project, summary = finished
+    expected = compare_models(
+        preferences_of(project, dimension), k_factor=16, n_permutations=N_ORDERINGS, seed=0
+    )
+    text = (summary.directory / "report.md").read_text()
+    section = text.split("## Models side by side")[1].split("\n## ")[0]
+    own = section.split(f"### {dimension}")[1].split("###")[0]
+    metadata = metadata_of(project, "model_comparison", dimension)
+    for each in expected.disagreements:
+        assert f"{each.entrant_a} above {each.entrant_b}" in own
+        assert f"{each.entrant_b} above {each.entrant_a}" in own
+    if dimension == "factuality":
+        assert "Elo puts careful above sloppy; Bradley-Terry, Davidson and Newman put sloppy" in own
+    assert own.count(" above ") == max(1, 2 * len(expected.disagreements))
+    for line in metadata["disagreements"].splitlines():
+        assert line in own
+    parameter = expected.columns[2].tie_parameter
+    assert parameter is not None
+    assert math.isfinite(parameter)
+    assert metadata["davidson_tie_parameter"] == parameter
+    assert f"tie parameter is {parameter:.3f}" in own
+    assert own.count("\n| ") == 2 + len(ENTRANTS)
+    assert "<h2>Models side by side</h2>" in (summary.directory / "report.html").read_text()
+
+
+@pytest.mark.parametrize("dimension", DIMENSIONS)
+def test_ratings_at_equal_style_are_those_of_the_features_that_can_be_controlled(
+    finished: tuple[SmallProject, RunSummary], dimension: str
+) -> None:
+    project, _ = finished
+    preferences = preferences_of(project, dimension)
+    texts = {
+        (entrant, row["prompt_id"]): row["response"]
+        for entrant in ENTRANTS
+        for row in stored(project, "entrant_responses", entrant)
+    }
+    sides = [
+        [
+            count_style(texts[preferences.entrants[entrant], preferences.prompts[prompt]])
+            for entrant, prompt in zip(side, preferences.prompt_index, strict=True)
+        ]
+        for side in (preferences.first, preferences.second)
+    ]
+    names = ("words", "bold_spans")
+    expected = fit_controlled(
+        preferences,
+        style_differences(*sides, names=names),
+        names=names,
+        penalty=0.0,
+        confidence=0.95,
+    )
+    rows = {row["name"]: row for row in stored(project, "style_control", dimension)}
+    assert set(rows) == {*ENTRANTS, "words", "list_items", "bold_spans", "headings"}
+    for rating in expected.ratings:
+        row = rows[rating.entrant]
+        assert row["kind"] == "entrant"
+        assert (row["points"], row["low"], row["high"]) == (rating.rating, rating.low, rating.high)
+    for effect in expected.effects:
+        row = rows[effect.name]
+        assert row["kind"] == "feature"
+        assert (row["points"], row["low"], row["high"]) == (effect.effect, effect.low, effect.high)
+        assert row["scale"] == effect.scale
+    for name in ("list_items", "headings"):
+        assert rows[name]["points"] is None
+        assert "never differs between two responses" in rows[name]["note"]
+    metadata = metadata_of(project, "style_control", dimension)
+    assert metadata["penalty"] == 0.0
+    assert metadata["features_controlled"] == 2
+    assert "headings: covariate 'headings' never differs" in metadata["features_left_out"]

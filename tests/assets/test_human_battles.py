@@ -1,0 +1,231 @@
+"""An arena's human battles beside the judge's, in one run of a small tournament."""
+
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow.parquet as pq
+import pytest
+
+from tests.projects import SmallProject, bank_rows, make_project, write_json_lines
+from tournament_assets.adapters.config_files import load_config
+from tournament_assets.assets.human import build_human_assets
+from tournament_assets.assets.jobs import build_stages
+from tournament_assets.definitions import build_plan, load_project
+from tournament_assets.tournament.errors import InputError
+
+NEW_ASSETS = {"human_battles", "arena_ratings", "human_agreement"}
+# What people say of careful against sloppy, prompt by prompt: 7 wins, 4 losses, a tie.
+VOTES = "ccscctscsccs"
+WINNERS = {"c": "model_a", "s": "model_b", "t": "tie (bothbad)"}
+
+
+def arena_rows() -> list[dict[str, Any]]:
+    def human(a: str, b: str, winner: str, question_id: str | None = None) -> dict[str, Any]:
+        row = {"model_a": a, "model_b": b, "winner": winner, "source": "human"}
+        return row if question_id is None else {**row, "question_id": question_id}
+
+    on_bank = [
+        human("careful-7b", "sloppy", WINNERS[word], prompt["prompt_id"])
+        for word, prompt in zip(VOTES, bank_rows(), strict=True)
+    ]
+    # The arena knows rival, whom careful beats three times of four.
+    elsewhere = [
+        human("rival", "careful-7b", "model_a" if number % 4 == 0 else "model_b")
+        for number in range(12)
+    ]
+    rare = [human("rare", "rival", "tie")] * 3
+    judged = [{**human("mixed", "rival", "tie"), "source": "llm-judge"}] * 2
+    return [*on_bank, *elsewhere, *rare, *judged]
+
+
+def make_arena_project(folder: Path, **changes: Any) -> SmallProject:
+    project = make_project(folder, dimensions=("calibration",))
+    write_json_lines(folder / "arena.jsonl", arena_rows())
+    human_battles = {
+        "file": {"path": "arena.jsonl"},
+        "min_battles": 5,
+        "names": {"careful-7b": "careful"},
+        **changes,
+    }
+    project.edit_config(human_battles=human_battles)
+    return project
+
+
+def rows_of(project: SmallProject, name: str) -> list[dict[str, Any]]:
+    path = project.folder / "storage" / "small" / f"{name}.parquet"
+    rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    return rows
+
+
+def ratings_of(project: SmallProject, basis: str) -> dict[str, dict[str, Any]]:
+    rows = rows_of(project, "arena_ratings/calibration/headline")
+    return {row["entrant_id"]: row for row in rows if row["basis"] == basis}
+
+
+def lead(rows: dict[str, dict[str, Any]], first: str, second: str) -> float:
+    return float(rows[first]["rating"] - rows[second]["rating"])
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> SmallProject:
+    project = make_arena_project(tmp_path_factory.mktemp("arena") / "project")
+    project.run("headline")
+    return project
+
+
+def test_human_battles_are_kept_under_the_entrants_names(finished: SmallProject) -> None:
+    rows = rows_of(finished, "human_battles")
+    assert Counter(name for row in rows for name in (row["model_a"], row["model_b"])) == {
+        "careful": 24,
+        "sloppy": 12,
+        "rival": 12,
+    }
+    assert {row["source"] for row in rows} == {"human"}
+
+
+def test_who_has_too_few_battles_is_left_out_and_listed(finished: SmallProject) -> None:
+    plan = build_plan(load_config(finished.config_path), {})
+    human_battles, *_ = build_human_assets(plan)
+    result = human_battles()
+    assert isinstance(result, dg.MaterializeResult)
+    metadata = dict(result.metadata or {})
+    assert metadata["too_few_battles"] == {"rare": 3}
+    assert metadata["left_out_by_reason"] == {"decided by a model": 2}
+    assert (metadata["battles"], metadata["entrants"], metadata["battles_left_out"]) == (24, 3, 5)
+    assert "rare (3)" in str(metadata["what_it_means"])
+
+
+def test_people_alone_rate_by_what_people_said(finished: SmallProject) -> None:
+    human = ratings_of(finished, "human")
+    # Bradley-Terry of a chain of pairs is exact: the odds of each pair, ties as halves.
+    assert lead(human, "careful", "rival") == pytest.approx(400 * math.log10(3))
+    assert lead(human, "careful", "sloppy") == pytest.approx(400 * math.log10(7.5 / 4.5))
+    assert human["mixed"]["rating"] is None
+    assert human["mixed"]["note"] == "no human battle among those kept"
+    assert {name: row["n_battles"] for name, row in human.items()} == {
+        "careful": 24,
+        "sloppy": 12,
+        "rival": 12,
+        "mixed": 0,
+    }
+
+
+def test_the_judge_alone_rates_as_without_human_battles(finished: SmallProject) -> None:
+    judge = ratings_of(finished, "judge")
+    plain = {
+        row["entrant_id"]: row
+        for row in rows_of(finished, "bradley_terry_ratings/calibration/headline")
+    }
+    assert set(judge) == set(plain) == {"careful", "sloppy", "mixed"}
+    for name in ("sloppy", "mixed"):
+        assert lead(judge, "careful", name) == pytest.approx(lead(plain, "careful", name))
+
+
+def test_both_place_an_entrant_inside_the_arena_with_its_own_interval(
+    finished: SmallProject,
+) -> None:
+    both = ratings_of(finished, "both")
+    sources = {name: row["source"] for name, row in both.items()}
+    assert sources == {
+        "careful": "evaluated",
+        "sloppy": "evaluated",
+        "mixed": "evaluated",
+        "rival": "human",
+    }
+    # Nobody but careful met rival, so the judge's battles do not move these two apart.
+    assert lead(both, "careful", "rival") == pytest.approx(400 * math.log10(3))
+    mixed = both["mixed"]
+    assert mixed["n_battles"] == 24
+    assert mixed["sampling_low"] < mixed["rating"] < mixed["sampling_high"]
+
+
+def test_every_basis_is_on_the_scale_of_the_arena(finished: SmallProject) -> None:
+    rows = [ratings_of(finished, basis) for basis in ("judge", "human", "both")]
+    places = {each["careful"]["rating"] for each in rows}
+    assert max(places) - min(places) < 1e-9
+    assert {row["scale"] for each in rows for row in each.values()} == {"arena"}
+    assert {row["anchor"] for each in (rows[0], rows[2]) for row in each.values()} == {"careful"}
+
+
+def test_agreement_is_that_of_the_shared_comparisons_alone(finished: SmallProject) -> None:
+    verdicts = rows_of(finished, "judge_verdicts/calibration/headline")
+    human = {prompt["prompt_id"]: word for word, prompt in zip(VOTES, bank_rows(), strict=True)}
+    judge_words = {"careful": "c", "sloppy": "s", None: "t"}
+    shared = [
+        (human[row["prompt_id"]], judge_words[row["winner"]])
+        for row in verdicts
+        if {row["entrant_a"], row["entrant_b"]} == {"careful", "sloppy"}
+    ]
+    assert len(shared) == 12
+    observed = sum(first == second for first, second in shared) / 12
+    first, second = (Counter(pair[side] for pair in shared) for side in (0, 1))
+    by_chance = sum(first[word] * second[word] for word in "cst") / 144
+    decisive = [pair for pair in shared if "t" not in pair]
+
+    found = {
+        row["verdicts"]: row for row in rows_of(finished, "human_agreement/calibration/headline")
+    }
+    assert found["all"]["comparisons"] == 12
+    assert 0 < found["all"]["agreement"] < 1
+    assert found["all"]["agreement"] == pytest.approx(observed)
+    assert found["all"]["kappa"] == pytest.approx((observed - by_chance) / (1 - by_chance))
+    assert found["all"]["kappa_low"] < found["all"]["kappa"] < found["all"]["kappa_high"]
+    assert found["decisive"]["comparisons"] == len(decisive)
+    assert found["decisive"]["agreement"] == pytest.approx(
+        sum(first == second for first, second in decisive) / len(decisive)
+    )
+    assert (found["all"]["only_judge"], found["all"]["only_human"]) == (24, 0)
+
+
+def test_a_file_that_is_not_there_is_told_before_anything_is_spent_with_all_other_problems(
+    tmp_path: Path,
+) -> None:
+    project = make_arena_project(tmp_path / "project", file={"path": "lost.jsonl"})
+    (project.folder / "bank.jsonl").unlink()
+    with pytest.raises(InputError) as caught:
+        project.run("headline")
+    assert "the file of human battles: 'lost.jsonl' points to" in str(caught.value)
+    assert "the prompt bank" in str(caught.value)
+    assert not (project.folder / "ledger").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"names": {"careful-8b": "careful"}}, "no human battle is of 'careful-8b'"),
+        ({"names": {"rival": "sloppy"}}, "the file calls somebody 'sloppy' already"),
+        ({"min_battles": 500, "names": {}}, "lower the minimum"),
+        ({"format": "alpaca-eval"}, "arena.jsonl"),
+    ],
+)
+def test_a_file_that_does_not_go_with_the_config_is_refused(
+    tmp_path: Path, changes: dict[str, Any], problem: str
+) -> None:
+    project = make_arena_project(tmp_path / "project", **changes)
+    with pytest.raises(InputError, match=problem):
+        project.run("headline")
+    assert not (project.folder / "ledger").exists()
+
+
+def test_without_human_battles_in_the_config_nothing_of_them_appears(tmp_path: Path) -> None:
+    plain = make_project(tmp_path / "plain")
+    graph = load_project(plain.folder, {}).resolve_asset_graph()
+    names = {key.path[-1] for key in graph.get_all_asset_keys()}
+    assert not names & NEW_ASSETS
+    plan = build_plan(load_config(plain.config_path), {})
+    assert not {name for stage in build_stages(plan) for name in stage.assets} & NEW_ASSETS
+
+
+def test_with_human_battles_every_stage_and_job_has_them(tmp_path: Path) -> None:
+    project = make_arena_project(tmp_path / "project")
+    definitions = load_project(project.folder, {})
+    dg.Definitions.validate_loadable(definitions)
+    plan = build_plan(load_config(project.config_path), {})
+    names = [name for stage in build_stages(plan) for name in stage.assets]
+    assert set(names) >= NEW_ASSETS
+    assert names.index("human_battles") < names.index("judge_replies")
+    rejudge = definitions.resolve_job_def("small_rejudge").asset_layer.selected_asset_keys
+    assert {key.path[-1] for key in rejudge} >= {"arena_ratings", "human_agreement"}

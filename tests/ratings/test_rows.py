@@ -1,0 +1,78 @@
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tournament_assets.ratings.corrected_intervals import expanded_percentile_interval
+from tournament_assets.ratings.matches import DecisiveMatches
+from tournament_assets.ratings.rows import elo_rows, trace_elo
+from tournament_assets.tournament.rating_settings import RatingSettings
+
+SETTINGS = RatingSettings(k_sweep=(8.0, 16.0), n_permutations=40, n_bootstraps=400)
+NAMES = ("ada", "bob", "cyd", "idle")
+
+
+def rate(
+    wins: Mapping[tuple[int, int], float], *, n_prompts: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Rate matches where the first of each pair wins its share of the prompts, evenly spread.
+
+    Returns:
+        The rows of the primary K-factor, and the others.
+    """
+    winners, losers, prompts = [], [], []
+    for (first, second), share in wins.items():
+        for prompt in range(n_prompts):
+            has_won = int((prompt + 1) * share) > int(prompt * share)
+            winners.append(first if has_won else second)
+            losers.append(second if has_won else first)
+            prompts.append(prompt)
+    matches = DecisiveMatches(
+        entrants=NAMES,
+        prompts=tuple(f"prompt {number:03}" for number in range(n_prompts)),
+        winners=np.array(winners),
+        losers=np.array(losers),
+        prompt_index=np.array(prompts),
+    )
+    rows = elo_rows(matches, trace_elo(matches, SETTINGS), dimension="d", settings=SETTINGS)
+    return [row for row in rows if row["is_primary"]], [
+        row for row in rows if not row["is_primary"]
+    ]
+
+
+def test_places_and_letters_say_who_is_told_apart() -> None:
+    primary, others = rate({(0, 1): 0.5, (0, 2): 0.9, (1, 2): 0.9}, n_prompts=60)
+    by_name = {row["entrant_id"]: row for row in primary}
+    assert set(by_name["ada"]["shown_above"]) == {"cyd"}
+    assert by_name["cyd"]["shown_above"] == []
+    places = {name: (row["rank_best"], row["rank_worst"]) for name, row in by_name.items()}
+    assert places == {"ada": (1, 2), "bob": (1, 2), "cyd": (3, 3), "idle": (None, None)}
+    assert by_name["ada"]["group"] == by_name["bob"]["group"] == "a"
+    assert by_name["cyd"]["group"] == "b"
+    assert all(row["shown_above"] == [] and row["group"] is None for row in others)
+
+
+def test_who_never_played_has_no_place_and_a_note() -> None:
+    primary, _ = rate({(0, 1): 0.6, (0, 2): 0.7, (1, 2): 0.6}, n_prompts=30)
+    (idle,) = [row for row in primary if row["entrant_id"] == "idle"]
+    assert idle["sampling_low"] is None
+    assert idle["group"] is None
+    assert idle["note"].startswith("no decisive match")
+    assert {row["note"] for row in primary if row is not idle} == {None}
+
+
+def test_whoever_won_everything_is_noted() -> None:
+    primary, _ = rate({(0, 1): 1.0, (0, 2): 1.0, (1, 2): 0.5}, n_prompts=30)
+    (ada,) = [row for row in primary if row["entrant_id"] == "ada"]
+    assert ada["note"].startswith("won every decisive match")
+
+
+@pytest.mark.parametrize(("n_prompts", "has_interval"), [(5, False), (6, True)])
+def test_a_handful_of_prompts_gives_no_interval(n_prompts: int, has_interval: bool) -> None:
+    samples = np.random.default_rng(0).normal(size=(200, 2))
+    interval = expanded_percentile_interval(samples, confidence=0.95, n_units=n_prompts)
+    assert bool(np.isfinite(interval.low).all()) is has_interval
+    primary, _ = rate({(0, 1): 0.5, (0, 2): 0.7, (1, 2): 0.5}, n_prompts=n_prompts)
+    (ada,) = [row for row in primary if row["entrant_id"] == "ada"]
+    assert (ada["sampling_low"] is not None) is has_interval

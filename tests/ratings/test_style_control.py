@@ -1,0 +1,116 @@
+import numpy as np
+import pytest
+
+from tournament_assets.ratings.covariates import fit_controlled
+from tournament_assets.ratings.preferences import Preferences, code_preferences
+from tournament_assets.ratings.style_control import (
+    NOBODY,
+    NOTHING_CONTROLLED,
+    control_style,
+    judged_differences,
+)
+from tournament_assets.tournament.errors import InputError
+
+from .builders import ENTRANTS, simulate_judgments, wins
+
+NAMES = ("words", "list_items", "bold_spans", "headings")
+
+
+def battles(*, seed: int = 0) -> tuple[Preferences, np.ndarray]:
+    preferences = code_preferences(
+        simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=60, seed=seed), entrants=ENTRANTS
+    )
+    x = np.random.default_rng(seed).uniform(-0.5, 0.5, size=(preferences.n_battles, 4))
+    return preferences, x
+
+
+def test_features_that_can_all_be_controlled_give_the_plain_fit() -> None:
+    preferences, x = battles()
+    found = control_style(preferences, x, names=NAMES, penalty=2.0, confidence=0.9)
+    expected = fit_controlled(preferences, x, names=NAMES, penalty=2.0, confidence=0.9)
+    assert found.ratings == expected.ratings
+    assert found.effects == expected.effects
+    assert found.refused == ()
+    assert found.penalty == 2.0
+
+
+def test_refused_features_are_named_and_the_others_stay() -> None:
+    preferences, x = battles()
+    x[:, 1] = 0.0
+    strengths = np.array([0.1, 0.2, 0.4, 0.8])
+    x[:, 2] = strengths[preferences.first] - strengths[preferences.second]
+    x[:, 3] = -2 * x[:, 0]
+    found = control_style(preferences, x, names=NAMES, penalty=0.0, confidence=0.95)
+    expected = fit_controlled(
+        preferences, x[:, [0]], names=("words",), penalty=0.0, confidence=0.95
+    )
+    assert found.effects == expected.effects
+    assert found.ratings == expected.ratings
+    reasons = {each.name: each.reason for each in found.refused}
+    assert list(reasons) == ["list_items", "bold_spans", "headings"]
+    assert "never differs" in reasons["list_items"]
+    assert "settled by who answered" in reasons["bold_spans"]
+    assert "settled by the others" in reasons["headings"]
+
+
+def test_a_feature_that_tells_every_winner_is_refused_until_there_is_a_penalty() -> None:
+    preferences, x = battles()
+    x[:, 1] = preferences.preference - 0.5
+    found = control_style(preferences, x, names=NAMES, penalty=0.0, confidence=0.95)
+    assert [each.name for each in found.effects] == ["words", "bold_spans", "headings"]
+    assert "give a penalty above 0" in found.refused[0].reason
+    penalised = control_style(preferences, x, names=NAMES, penalty=1.0, confidence=0.95)
+    assert [each.name for each in penalised.effects] == list(NAMES)
+
+
+def test_without_any_feature_there_is_no_rating_at_equal_style() -> None:
+    preferences, x = battles()
+    found = control_style(preferences, np.zeros_like(x), names=NAMES, penalty=0.0, confidence=0.95)
+    assert {each.rating for each in found.ratings} == {None}
+    assert {each.low for each in found.ratings} == {None}
+    assert {each.note for each in found.ratings} == {NOTHING_CONTROLLED}
+    assert len(found.refused) == 4
+
+
+def test_where_nobody_can_be_rated_no_feature_is_blamed() -> None:
+    preferences = code_preferences(wins({("ada", "bob"): 3}), entrants=ENTRANTS)
+    x = np.ones((3, 4))
+    found = control_style(preferences, x, names=NAMES, penalty=0.0, confidence=0.95)
+    assert {each.rating for each in found.ratings} == {None}
+    assert {each.reason for each in found.refused} == {NOBODY}
+    assert found.ratings[3].note == "no judged match"
+
+
+def test_missing_differences_and_penalties_below_zero_are_errors_not_refusals() -> None:
+    preferences, x = battles()
+    with pytest.raises(InputError, match="penalty is -1"):
+        control_style(preferences, x, names=NAMES, penalty=-1, confidence=0.95)
+    with pytest.raises(InputError, match="expected"):
+        control_style(preferences, x[:-1], names=NAMES, penalty=0, confidence=0.95)
+    x[0, 0] = np.nan
+    with pytest.raises(InputError, match="some are missing"):
+        control_style(preferences, x, names=NAMES, penalty=0, confidence=0.95)
+
+
+def test_differences_are_the_first_responses_less_the_seconds() -> None:
+    preferences = code_preferences(wins({("ada", "bob"): 1, ("bob", "ada"): 1}), entrants=ENTRANTS)
+    responses = {
+        ("ada", "p0"): "one two three",
+        ("bob", "p0"): "one",
+        ("ada", "p1"): "one",
+        ("bob", "p1"): "**one**",
+    }
+    # (3 - 1) / (3 + 1 + 1) words; on p1 bob stands first and has one bold span more.
+    np.testing.assert_allclose(
+        judged_differences(preferences, responses),
+        [[0.4, 0, 0, 0], [0, 0, 0.5, 0]],
+    )
+
+
+def test_every_judged_response_that_is_not_there_is_named() -> None:
+    preferences = code_preferences(wins({("ada", "bob"): 2}), entrants=ENTRANTS)
+    with pytest.raises(InputError) as caught:
+        judged_differences(preferences, {("ada", "p0"): "x", ("bob", "p1"): "y"})
+    assert len(caught.value.problems) == 2
+    assert "'ada' to prompt 'p1'" in caught.value.problems[0]
+    assert "'bob' to prompt 'p0'" in caught.value.problems[1]

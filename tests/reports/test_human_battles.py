@@ -1,0 +1,63 @@
+from tournament_assets.audits.human_agreement import measure_human_agreement
+from tournament_assets.reports.human_battles import (
+    agreement_rows,
+    agreement_sentence,
+    left_out_sentence,
+    scale_sentence,
+)
+from tournament_assets.tournament.battles import Battle, BattleSource, BattleWinner
+
+WINNERS: dict[str, BattleWinner] = {"a": "model_a", "b": "model_b", "t": "tie"}
+
+
+def battles(source: BattleSource, words: str, *, first: int = 0) -> list[Battle]:
+    return [
+        Battle("ada", "bob", WINNERS[word], source, question_id=f"p{number}")
+        for number, word in enumerate(words, start=first)
+    ]
+
+
+def sentence(judge: list[Battle], human: list[Battle]) -> str:
+    found = measure_human_agreement(judge, human, n_bootstraps=200)
+    return agreement_sentence(found, dimension="x", confidence=0.95)
+
+
+def test_the_sentence_names_every_number_with_its_interval() -> None:
+    # 20 yes-yes, 5 yes-no, 10 no-yes, 15 no-no: a textbook kappa of 0.4.
+    text = sentence(
+        battles("llm-judge", "a" * 20 + "b" * 5 + "a" * 10 + "b" * 15),
+        battles("human", "a" * 25 + "b" * 25),
+    )
+    assert "agrees with people on 70.0% of 50 shared comparisons (95 % interval 56.2%" in text
+    assert "a kappa of 0.40 (95 % interval 0." in text
+    assert "it is the same in 70.0% of 50" in text
+
+
+def test_nothing_shared_is_said_and_has_no_number() -> None:
+    found = measure_human_agreement(battles("llm-judge", "ab"), battles("human", "a", first=7))
+    text = agreement_sentence(found, dimension="x", confidence=0.95)
+    assert text.startswith("Judge and people share no comparison on x, so nothing is known")
+    assert "2 comparisons are the judge's alone and 1 on the judged prompts" in text
+    for row in agreement_rows(found, dimension="x"):
+        assert row["comparisons"] == 0
+        assert (row["agreement"], row["kappa"], row["kappa_low"]) == (None, None, None)
+        assert row["note"] == "no comparison that both sides decided"
+
+
+def test_one_label_alone_has_no_kappa_and_the_sentence_says_why() -> None:
+    text = sentence(battles("llm-judge", "ttt"), battles("human", "ttt"))
+    assert "There is no kappa: only one label occurs" in text
+    assert "In none of them do both name a winner." in text
+
+
+def test_scales_that_differ_are_said_to_differ() -> None:
+    assert "All bases are on the arena's scale" in scale_sentence(judge="ada", both="ada")
+    apart = scale_sentence(judge=None, both="bob")
+    assert "judge has a scale of its own" in apart
+    assert "basis both is on the arena's scale, by 'bob'" in apart
+
+
+def test_who_is_left_out_is_listed_with_their_battles() -> None:
+    text = left_out_sentence({"rare": 3, "odd": 1}, n_battles=4, min_battles=30)
+    assert "fewer than 30 human battles among those who stay: rare (3), odd (1); 4 battles" in text
+    assert left_out_sentence({}, n_battles=0, min_battles=30).startswith("Everyone has at least 30")

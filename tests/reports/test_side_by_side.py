@@ -1,0 +1,156 @@
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from tournament_assets.adapters.tables import make_table, table_rows
+from tournament_assets.reports.page import render_html, render_markdown
+from tournament_assets.reports.side_by_side import (
+    NO_DISAGREEMENT,
+    NOTHING_TO_COMPARE,
+    comparison_notes,
+    disagreement_sentences,
+    side_by_side_cells,
+    tie_sentence,
+)
+
+from .builders import contents, model_row, models_table
+
+AGREED = {"ada": 1450.0, "bob": 1400.0, "cy": 1350.0}
+
+
+def rows_of(means: Mapping[str, float]) -> list[dict[str, Any]]:
+    return table_rows("model_comparison", models_table(means))
+
+
+def turned(below: Mapping[tuple[str, str], Sequence[str]]) -> list[dict[str, Any]]:
+    """Build rows of two entrants; `below` says whom a model disputedly puts below whom."""
+    return [
+        model_row(name, model, 1400.0, 1, disputed_below=below.get((name, model), ()))
+        for model in ("elo", "bradley_terry", "davidson", "newman")
+        for name in ("ada", "bob")
+    ]
+
+
+def test_the_table_has_a_row_an_entrant_with_rating_and_rank_by_each_model() -> None:
+    cells = side_by_side_cells(
+        [
+            model_row("ada", "elo", 1421.4, 1),
+            model_row("bob", "elo", None, None, note="no match"),
+            model_row("ada", "bradley_terry", 1430.0, 2) | {"low": 1400.0, "high": 1460.0},
+            model_row("bob", "bradley_terry", 1500.0, 1),
+            model_row("ada", "davidson", 1432.0, 1),
+            model_row("bob", "davidson", None, None),
+            model_row("ada", "newman", 1433.0, 1),
+            model_row("bob", "newman", None, None),
+        ],
+        ["bob", "ada"],
+    )
+    assert cells.headers[1:5] == ("Elo", "Bradley-Terry", "Davidson", "Newman")
+    dash = "\N{EN DASH}"
+    assert cells.rows == (
+        ("bob", dash, "1500 (1)", dash, dash, dash),
+        ("ada", "1421 (1)", "1430 (2)", "1432 (1)", "1433 (1)", f"1400{dash}1460"),
+    )
+
+
+def test_models_that_agree_are_said_to() -> None:
+    assert disagreement_sentences(rows_of(AGREED)) == [NO_DISAGREEMENT]
+
+
+def test_a_disagreement_names_the_models_on_either_side_and_in_between() -> None:
+    rows = turned({("ada", "elo"): ["bob"], ("bob", "bradley_terry"): ["ada"]})
+    assert disagreement_sentences(rows) == [
+        "Elo puts ada above bob; Bradley-Terry puts bob above ada; "
+        "Davidson and Newman rate them alike."
+    ]
+    rows = turned(
+        {
+            ("bob", "davidson"): ["ada"],
+            ("bob", "newman"): ["ada"],
+            ("ada", "bradley_terry"): ["bob"],
+        }
+    )
+    assert disagreement_sentences(rows) == [
+        "Bradley-Terry puts ada above bob; Davidson and Newman put bob above ada; "
+        "Elo tells no difference from order noise."
+    ]
+
+
+def test_models_that_rate_nobody_in_common_do_not_agree() -> None:
+    rows = [
+        {**row, "rating": None, "rank": None} if row["model"] != "elo" else row
+        for row in rows_of(AGREED)
+    ]
+    assert disagreement_sentences(rows) == [NOTHING_TO_COMPARE]
+
+
+def test_what_is_absent_is_explained_once_for_the_models_that_lack_it() -> None:
+    reason = "won every match: no upper bound"
+    rows = [
+        {**row, "rating": None, "rank": None, "note": reason}
+        if row["entrant_id"] == "ada" and row["model"] != "elo"
+        else row
+        for row in rows_of(AGREED)
+    ]
+    first, second = comparison_notes(rows)
+    assert first == f"Bradley-Terry, Davidson and Newman do not rank ada: {reason}."
+    assert second.startswith("Davidson's tie parameter is 1.000")
+    noted = [
+        {**row, "note": "no spread"} if row["model"] == "bradley_terry" else row
+        for row in rows_of(AGREED)
+    ]
+    assert comparison_notes(noted)[0] == (
+        "Bradley-Terry does not give an interval to ada, bob and cy: no spread."
+    )
+
+
+@pytest.mark.parametrize(
+    ("parameter", "words"),
+    [
+        (None, "not known, because nobody is rated"),
+        (math.inf, "no upper bound"),
+        (0.0, "is 0.000: two equals would tie in 0 % of"),
+        (1.0, "is 1.000: two equals would tie in 33 % of"),
+    ],
+)
+def test_the_tie_parameter_is_said_in_words(parameter: float | None, words: str) -> None:
+    rows = [{**row, "tie_parameter": parameter} for row in rows_of(AGREED)]
+    assert words in tie_sentence(rows)
+
+
+def test_both_reports_show_the_table_and_every_sentence() -> None:
+    rows = turned({("ada", "elo"): ["bob"], ("bob", "bradley_terry"): ["ada"]})
+    sentence = (
+        "Elo puts ada above bob; Bradley-Terry puts bob above ada; "
+        "Davidson and Newman rate them alike."
+    )
+    given = contents(
+        {"factuality": {"ada": 1450.0, "bob": 1350.0}},
+        model_comparison={"factuality": make_table("model_comparison", rows)},
+    )
+    markdown = render_markdown(given).split("## Models side by side")[1].split("## Audit")[0]
+    assert f"- {sentence}\n" in markdown
+    assert "| ada | 1400 (1) | 1400 (1) | 1400 (1) | 1400 (1) | \N{EN DASH} |" in markdown
+    assert "two equals would tie in 33 % of their battles." in markdown
+    page = render_html(given).split("<h2>Models side by side</h2>")[1].split("<h2>")[0]
+    assert f"<li>{sentence}</li>" in page
+    assert "<td>1400 (1)</td>" in page
+
+
+def test_names_of_entrants_are_escaped_in_sentences() -> None:
+    evil = "<b>|x"
+    rows = [
+        model_row(evil, model, 1400.0, 1, disputed_below=["bob"] if model == "elo" else [])
+        for model in ("elo", "bradley_terry", "davidson", "newman")
+    ] + [
+        model_row("bob", model, 1400.0, 1, disputed_below=[evil] if model == "newman" else [])
+        for model in ("elo", "bradley_terry", "davidson", "newman")
+    ]
+    given = contents(
+        {"factuality": {evil: 1450.0, "bob": 1350.0}},
+        model_comparison={"factuality": make_table("model_comparison", rows)},
+    )
+    assert "<b>" not in render_html(given)
+    assert "Elo puts &lt;b&gt;\\|x above bob" in render_markdown(given)

@@ -1,0 +1,104 @@
+"""Lets an entrant answer prompts, by whatever its loader says."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tournament_assets.adapters.entrant_files import find_entrant_files
+from tournament_assets.adapters.project_files import load_recorded_responses
+from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.resources.anthropic_generator import complete_by_batches
+from tournament_assets.resources.api_generator import complete_by_server
+from tournament_assets.resources.generator import CompletedResponses, GeneratorResource
+from tournament_assets.resources.judge import JudgeResource
+from tournament_assets.resources.ledger import LedgerResource
+from tournament_assets.tournament.api_entrants import AnthropicApiEntrant, OpenAiApiEntrant
+from tournament_assets.tournament.entrants import AnyEntrant, RecordedEntrant
+from tournament_assets.tournament.prompts import Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What answering may need.
+
+    Attributes:
+        ledger: Where responses are kept.
+        generator: Generates on this machine.
+        judge: Leads to the judging service, which some entrants are answered by.
+    """
+
+    ledger: LedgerResource
+    generator: GeneratorResource
+    judge: JudgeResource
+
+
+def answer_prompts(
+    entrant: AnyEntrant,
+    *,
+    prompts: Sequence[Prompt],
+    bank: Sequence[Prompt],
+    plan: TournamentPlan,
+    resources: Resources,
+    may_pay_again: bool,
+    log: Callable[[str], None],
+) -> CompletedResponses:
+    """Take what exists of an entrant's responses, and get the rest.
+
+    Args:
+        entrant: Who answers.
+        prompts: What is asked.
+        bank: All prompts that a recorded file may answer.
+        plan: The tournament.
+        resources: What answering may need.
+        may_pay_again: Whether paid results that a service no longer keeps may be bought again.
+        log: Told what is happening.
+
+    Raises:
+        InputError: If the entrant's files or its server's address cannot be used.
+        GenerationError: If it cannot answer; what it answered is kept.
+    """
+    if isinstance(entrant, RecordedEntrant):
+        return _read_recorded(entrant, prompts=prompts, bank=bank, plan=plan)
+    with resources.ledger.open() as ledger:
+        if isinstance(entrant, AnthropicApiEntrant):
+            return complete_by_batches(
+                entrant,
+                prompts=prompts,
+                ledger=ledger,
+                judge=resources.judge,
+                config=plan.config.judge,
+                may_pay_again=may_pay_again,
+                log=log,
+            )
+        if isinstance(entrant, OpenAiApiEntrant):
+            return complete_by_server(
+                entrant,
+                environment=plan.project.environment,
+                prompts=prompts,
+                ledger=ledger,
+                log=log,
+            )
+        return resources.generator.complete_responses(
+            entrant,
+            files=find_entrant_files(entrant, plan.project),
+            prompts=prompts,
+            ledger=ledger,
+            batch_size=plan.config.generation.rows_per_batch,
+            log=log,
+        )
+
+
+def _read_recorded(
+    entrant: RecordedEntrant,
+    *,
+    prompts: Sequence[Prompt],
+    bank: Sequence[Prompt],
+    plan: TournamentPlan,
+) -> CompletedResponses:
+    path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
+    recorded = load_recorded_responses(path, entrant_id=entrant.entrant_id, prompts=bank)
+    wanted = {prompt.prompt_id for prompt in prompts}
+    return CompletedResponses(
+        responses=[response for response in recorded if response.prompt_id in wanted],
+        generated=0,
+        device="a recorded file",
+    )

@@ -1,0 +1,148 @@
+"""The models side by side, as a table and as sentences: where they rank two entrants otherwise."""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from tournament_assets.reports.formatting import (
+    ABSENT,
+    format_interval,
+    format_rating,
+    join_names,
+)
+from tournament_assets.reports.rendering import ReportTable
+
+Row = Mapping[str, Any]
+"""A row of table "model_comparison"."""
+
+MODEL_NAMES = {
+    "elo": "Elo",
+    "bradley_terry": "Bradley-Terry",
+    "davidson": "Davidson",
+    "newman": "Newman",
+}
+NO_DISAGREEMENT = "No two models disagree on who is above whom."
+NOTHING_TO_COMPARE = "No two models rate the same two entrants, so there is nothing to compare."
+
+
+def side_by_side_cells(rows: Sequence[Row], order: Sequence[str]) -> ReportTable:
+    """Return every model's rating and rank of every entrant, a row each.
+
+    Args:
+        rows: Rows of table "model_comparison" of one dimension.
+        order: The entrants, in the order of the rows.
+    """
+    by_both = {(row["entrant_id"], row["model"]): row for row in rows}
+    return ReportTable(
+        headers=("entrant", *MODEL_NAMES.values(), "Bradley-Terry sandwich interval"),
+        rows=tuple(
+            (
+                entrant,
+                *(_rating_cell(by_both[entrant, model]) for model in MODEL_NAMES),
+                _interval_cell(by_both[entrant, "bradley_terry"]),
+            )
+            for entrant in order
+        ),
+    )
+
+
+def _rating_cell(row: Row) -> str:
+    return ABSENT if row["rating"] is None else f"{format_rating(row['rating'])} ({row['rank']})"
+
+
+def _interval_cell(row: Row) -> str:
+    return format_interval(row["low"], row["high"], absent=ABSENT)
+
+
+def disagreement_sentences(rows: Sequence[Row]) -> list[str]:
+    """Say of every two entrants that the models rank differently which model says what.
+
+    Args:
+        rows: Rows of table "model_comparison" of one dimension.
+
+    Returns:
+        One sentence per pair; a single one if there is no such pair.
+    """
+    by_both = {(row["entrant_id"], row["model"]): row for row in rows}
+    entrants = list(dict.fromkeys(row["entrant_id"] for row in rows))
+    sentences = []
+    is_compared = False
+    for a, b in combinations(entrants, 2):
+        models = [
+            model
+            for model in MODEL_NAMES
+            if by_both[a, model]["rating"] is not None and by_both[b, model]["rating"] is not None
+        ]
+        is_compared = is_compared or len(models) > 1
+        a_above = [model for model in models if b in by_both[a, model]["disputed_below"]]
+        b_above = [model for model in models if a in by_both[b, model]["disputed_below"]]
+        if not a_above or not b_above:
+            continue
+        level = [model for model in models if model not in (*a_above, *b_above)]
+        parts = [
+            f"{_names(a_above)} {_verb(a_above, 'put')} {a} above {b}",
+            f"{_names(b_above)} {_verb(b_above, 'put')} {b} above {a}",
+        ]
+        if "elo" in level:
+            level.remove("elo")
+            parts.append("Elo tells no difference from order noise")
+        if level:
+            parts.append(f"{_names(level)} {_verb(level, 'rate')} them alike")
+        sentences.append(f"{'; '.join(parts)}.")
+    if sentences:
+        return sentences
+    return [NO_DISAGREEMENT if is_compared else NOTHING_TO_COMPARE]
+
+
+def comparison_notes(rows: Sequence[Row]) -> list[str]:
+    """Say which model ranks whom not or without an interval, and why; then how ready ties were.
+
+    Args:
+        rows: Rows of table "model_comparison" of one dimension.
+    """
+    groups: dict[tuple[str, bool], dict[str, list[str]]] = {}
+    for row in rows:
+        if row["note"] is not None:
+            group = groups.setdefault((row["note"], row["rating"] is None), {})
+            group.setdefault(row["model"], []).append(row["entrant_id"])
+    notes: list[str] = []
+    for (reason, is_unrated), by_model in groups.items():
+        models_of: dict[tuple[str, ...], list[str]] = {}
+        for model, entrants in by_model.items():
+            models_of.setdefault(tuple(sorted(entrants)), []).append(model)
+        lacking = "rank" if is_unrated else "give an interval to"
+        notes.extend(
+            f"{_names(models)} {_verb(models, 'do')} not {lacking} {join_names(entrants)}: "
+            f"{reason}."
+            for entrants, models in models_of.items()
+        )
+    return [*notes, tie_sentence(rows)]
+
+
+def tie_sentence(rows: Sequence[Row]) -> str:
+    """Say how ready the judge was to tie, by Davidson's model.
+
+    Args:
+        rows: Rows of table "model_comparison" of one dimension.
+    """
+    found = next((row["tie_parameter"] for row in rows if row["model"] == "davidson"), None)
+    if found is None:
+        return "Davidson's tie parameter is not known, because nobody is rated."
+    if math.isinf(found):
+        return "The battles set Davidson's tie parameter no upper bound."
+    # Source: Davidson (1970); between equals the proportions are 1 : 1 : v.
+    share = 100 * found / (2 + found)
+    return (
+        f"Davidson's tie parameter is {found:.3f}: two equals would tie in {share:.0f} % of their "
+        "battles."
+    )
+
+
+def _names(models: Sequence[str]) -> str:
+    return join_names([MODEL_NAMES[model] for model in models])
+
+
+def _verb(subjects: Sequence[str], verb: str) -> str:
+    ending = "es" if verb == "do" else "s"
+    return f"{verb}{ending}" if len(subjects) == 1 else verb
