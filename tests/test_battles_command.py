@@ -132,3 +132,32 @@ def test_impossible_options_are_refused(tmp_path: Path) -> None:
         run("rate", own(tmp_path), "--confidence", "1.5")
     with pytest.raises(InputError, match=r"k_factor is 0\.0"):
         run("rate", own(tmp_path / "again"), "--k-factor", "0")
+
+
+def test_an_anchor_moves_every_rating_by_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "battles.parquet"
+    wins = [("ada", "bob"), ("bob", "cyd"), ("cyd", "ada"), ("ada", "bob")]
+    battles = [
+        Battle(winner, loser, "model_a", "llm-judge", f"p{n}", dimension="facts")
+        for n, (winner, loser) in enumerate(wins * 3)
+    ]
+    write_battles(path, make_battle_table(battles), format_name="tournament")
+    plain, moved = (
+        json.loads(run("rate", path, "--json", *QUICK, *options))["ratings"][0]
+        for options in ((), ("--anchor", "bob", "1000"))
+    )
+    for table, columns in (
+        ("elo", ("mean", "order_low", "sampling_high")),
+        ("bradley_terry", ("rating", "sampling_low")),
+    ):
+        (bob,) = [row for row in moved[table] if row["entrant_id"] == "bob"]
+        assert bob[columns[0]] == pytest.approx(1000)
+        shifts = {
+            round(after[name] - before[name], 6)
+            for before, after in zip(plain[table], moved[table], strict=True)
+            for name in columns
+        }
+        assert len(shifts) == 1
+    assert "all ratings are moved so that bob has 1000" in moved["notes"]
+    with pytest.raises(InputError, match=r"on facts, the anchor is 'eve'; expected one of 'ada'"):
+        run("rate", path, *QUICK, "--anchor", "eve", "1000")

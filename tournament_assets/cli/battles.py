@@ -151,6 +151,12 @@ def battles_export_command(
 @click.option("--initial-rating", type=float, metavar="ELO")
 @click.option("--confidence", type=float, metavar="SHARE", help="Of the intervals, such as 0.95.")
 @click.option(
+    "--anchor",
+    type=(str, float),
+    metavar="MODEL ELO",
+    help="Move all ratings so that MODEL has this one.",
+)
+@click.option(
     "--soft", is_flag=True, help="Let Bradley-Terry share a win by the preference, if there is one."
 )
 @_reading_options
@@ -160,6 +166,7 @@ def battles_rate_command(
     format_name: str | None,
     dimensions: tuple[str, ...],
     method: str,
+    anchor: tuple[str, float] | None,
     soft: bool,
     source: str | None,
     baseline: str | None,
@@ -171,6 +178,7 @@ def battles_rate_command(
     override what the file says; files of other tools are rated as a tournament's config does by
     default.
     """
+    from tournament_assets.adapters.battle_files.anchored import anchor_ratings
     from tournament_assets.adapters.battle_files.rating import METHODS, rate_battles
     from tournament_assets.cli.battle_tables import print_battle_ratings
     from tournament_assets.tournament.rating_settings import RatingSettings
@@ -186,6 +194,9 @@ def battles_rate_command(
         methods=METHODS if method == "both" else [each for each in METHODS if each == method],
         soft=soft,
     )
+    if anchor is not None:
+        model, rating = anchor
+        ratings = [anchor_ratings(each, model=model, rating=rating) for each in ratings]
     if as_json:
         values = {
             "file": file.name,
