@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from transformers import LogitsProcessor
 
+from tournament_assets.generation.product_of_experts import draft_probabilities, draw
 from tournament_assets.tournament.errors import GenerationError
 from tournament_assets.tournament.responses import prompt_seed
 
@@ -46,15 +47,7 @@ def draw_tokens(logits: Tensor, *, uniforms: Tensor, temperature: float) -> Tens
     Returns:
         Token ids, shape (n_rows,).
     """
-    scores = logits.to(torch.float64)
-    # Dividing by a tiny temperature could overflow; differences from the largest cannot do harm.
-    scores = (scores - scores.amax(dim=-1, keepdim=True)) / temperature
-    cumulative = scores.softmax(dim=-1).cumsum(dim=-1)  # (n_rows, vocabulary)
-    total = cumulative[:, -1:]
-    # Rounding must not lift a target onto the total, where only tokens of probability 0 are left.
-    below_total = torch.nextafter(total, torch.zeros_like(total))
-    targets = torch.minimum(uniforms.to(total)[:, None] * total, below_total)
-    return torch.searchsorted(cumulative, targets, right=True)[:, 0]
+    return draw(draft_probabilities(logits, temperature=temperature), uniforms.to(logits.device))
 
 
 class TokenPicker(LogitsProcessor):  # type: ignore[misc]  # transformers is untyped
