@@ -12,6 +12,7 @@ from rich.console import Console
 
 from tournament_assets.cli.bank import bank_group
 from tournament_assets.cli.battles import battles_group
+from tournament_assets.cli.comparing import compare_command
 from tournament_assets.cli.estimating import estimate_command
 from tournament_assets.cli.ledger import ledger_group
 from tournament_assets.cli.running import rejudge_command, run_command
@@ -62,6 +63,7 @@ for command in (
     run_command,
     estimate_command,
     rejudge_command,
+    compare_command,
     ledger_group,
     bank_group,
     battles_group,

@@ -1,0 +1,97 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tournament_assets.adapters.run_reading import read_finished_runs
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.verdicts import Outcome
+
+VERDICT = {"prompt_id": "p1", "source": "recall", "entrant_a": "ada", "entrant_b": "bob"}
+MATCH = {
+    **VERDICT,
+    "dimension": "facts",
+    "prompt_text": "why?",
+    "response_a": "so",
+    "response_b": "\u2028no",
+}
+RATING = {"rank": 1, "mean": 1400.0, "n_entrant_matches": 0, "sampling_low": None}
+
+
+def write_run(folder: Path, **changes: Any) -> Path:
+    """Write a small run directory; a change replaces a file, None leaves it out."""
+    files: dict[str, Any] = {
+        "manifest": {"dimensions": ["facts"], "inputs": {}},
+        "elo_results": {"primary": {"facts": {"ada": RATING, "bob": RATING}}},
+        "verdicts": [{**VERDICT, "outcome": "a_wins", "request_key_ab": "k", "reply_ab": "A"}],
+        "matches": [MATCH],
+        **changes,
+    }
+    for name in ("verdicts", "matches"):
+        (folder / name).mkdir(parents=True)
+    for name, path in (
+        ("manifest", "manifest.json"),
+        ("elo_results", "elo_results.json"),
+        ("verdicts", "verdicts/facts.jsonl"),
+        ("matches", "matches/matches.jsonl"),
+    ):
+        content = files[name]
+        if isinstance(content, list):
+            content = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in content)
+        elif isinstance(content, dict):
+            content = json.dumps(content)
+        if content is not None:
+            (folder / path).write_text(content, encoding="utf-8")
+    return folder
+
+
+def test_a_run_directory_gives_its_pairs_with_what_was_shown(tmp_path: Path) -> None:
+    (run,) = read_finished_runs([write_run(tmp_path / "run")])
+    (pair,) = run.pairs
+    assert (pair.prompt_id, pair.source, pair.outcome) == ("p1", "recall", Outcome.A_WINS)
+    assert None not in (pair.question, pair.response_a, pair.response_b)
+    assert pair.response_a != pair.response_b
+    assert run.requests == {"facts": {("k", "1")}}
+
+
+def test_who_has_no_decisive_match_is_not_rated(tmp_path: Path) -> None:
+    (run,) = read_finished_runs([write_run(tmp_path / "run")])
+    assert [(each.rank, each.mean) for each in run.standings["facts"]] == [(None, None)] * 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"manifest": None}, "found no manifest.json"),
+        ({"manifest": "{"}, "manifest.json: is no JSON"),
+        ({"manifest": "[]"}, "manifest.json: holds list; expected an object"),
+        ({"manifest": {"dimensions": ["../facts"]}}, "expected names"),
+        ({"elo_results": None}, "elo_results.json: the file is missing"),
+        ({"elo_results": {"primary": {}}}, "no readable ratings on 'facts'"),
+        (
+            {"elo_results": {"primary": {"facts": {"ada": {**RATING, "n_entrant_matches": "x"}}}}},
+            "no readable ratings on 'facts'",
+        ),
+        ({"verdicts": None}, "facts.jsonl: the file is missing"),
+        ({"verdicts": "[]\n"}, "line 1 is no record: found list"),
+        ({"verdicts": [VERDICT]}, "line 1 has no 'outcome'"),
+        ({"verdicts": [{**VERDICT, "outcome": "won"}]}, "'won' is not a valid Outcome"),
+        (
+            {"verdicts": [{**VERDICT, "outcome": "tie"}] * 2},
+            "line 2 has the pair of 'ada' and 'bob' a second time",
+        ),
+        ({"matches": [{**VERDICT, "dimension": "facts"}]}, "line 1 has no 'prompt_text'"),
+    ],
+)
+def test_a_broken_file_is_named_with_what_is_wrong(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        read_finished_runs([write_run(tmp_path / "run", **changes)])
+    assert words in str(caught.value)
+
+
+def test_without_the_texts_the_pairs_are_still_there(tmp_path: Path) -> None:
+    (run,) = read_finished_runs([write_run(tmp_path / "run", matches=None)])
+    assert [(pair.question, pair.response_a) for pair in run.pairs] == [(None, None)]

@@ -1,0 +1,180 @@
+from dataclasses import replace
+
+import pytest
+
+from tournament_assets.audits.flips import Change, FlipReport, SettledPair, compare_judgments
+from tournament_assets.audits.input_changes import compare_inputs
+from tournament_assets.audits.rating_moves import Standing, compare_standings
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.verdicts import Outcome
+
+A, B, TIE = Outcome.A_WINS, Outcome.B_WINS, Outcome.TIE
+SPLIT, NONE = Outcome.INCONSISTENT, Outcome.UNJUDGED
+
+
+def pair(number: int, outcome: Outcome, *, source: str | None = "recall") -> SettledPair:
+    return SettledPair("facts", f"p{number}", source, "ada", "bob", outcome, "q", "ra", "rb")
+
+
+def turned(settled: SettledPair) -> SettledPair:
+    other = {A: B, B: A}.get(settled.outcome, settled.outcome)
+    return replace(
+        settled,
+        entrant_a=settled.entrant_b,
+        entrant_b=settled.entrant_a,
+        response_a=settled.response_b,
+        response_b=settled.response_a,
+        outcome=other,
+    )
+
+
+def compare(*changes: tuple[Outcome, Outcome]) -> FlipReport:
+    return compare_judgments(
+        [pair(number, then) for number, (then, _) in enumerate(changes)],
+        [pair(number, now) for number, (_, now) in enumerate(changes)],
+        n_bootstraps=50,
+    )
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "change"),
+    [
+        (A, B, Change.REVERSED),
+        (B, A, Change.REVERSED),
+        (A, TIE, Change.TIE),
+        (TIE, B, Change.TIE),
+        (A, SPLIT, Change.INCONSISTENT),
+        (SPLIT, TIE, Change.INCONSISTENT),
+        (A, NONE, Change.LOST),
+        (NONE, SPLIT, Change.GAINED),
+        (TIE, TIE, Change.NONE),
+        (NONE, NONE, Change.NONE),
+    ],
+)
+def test_every_change_has_its_name(then: Outcome, now: Outcome, change: Change) -> None:
+    assert compare((then, now)).pairs[0].change is change
+
+
+def test_kappa_is_that_of_the_worked_example() -> None:
+    # 20 yes-yes, 5 yes-no, 10 no-yes, 15 no-no: Cohen's kappa is 0.4.
+    found = compare(*[(A, A)] * 20, *[(A, B)] * 5, *[(B, A)] * 10, *[(B, B)] * 15)
+    assert found.total.flips.count == 15
+    assert found.total.flips.n == 50
+    assert found.total.agreement.kappa == pytest.approx(0.4)
+    assert found.total.changes[Change.REVERSED] == 15
+
+
+def test_a_lost_judgment_is_no_flip_and_in_no_rate() -> None:
+    found = compare((A, A), (A, B), (A, NONE), (NONE, TIE), (NONE, NONE))
+    assert (found.total.flips.count, found.total.flips.n) == (1, 2)
+    assert found.total.changes[Change.LOST] == 1
+    assert found.total.changes[Change.GAINED] == 1
+    assert [each.change for each in found.changed] == [
+        Change.REVERSED,
+        Change.LOST,
+        Change.GAINED,
+    ]
+
+
+def test_a_run_against_itself_has_no_flip_and_kappa_is_one() -> None:
+    found = compare((A, A), (B, B), (TIE, TIE))
+    assert found.changed == ()
+    assert found.total.agreement.kappa == 1
+    only_ties = compare((TIE, TIE), (TIE, TIE))
+    assert only_ties.total.agreement.kappa is None
+    assert "only one label occurs" in str(only_ties.total.agreement.note)
+
+
+def test_which_entrant_stands_first_makes_no_difference() -> None:
+    then = [pair(0, A), pair(1, B), pair(2, TIE), pair(3, A)]
+    now = [pair(0, A), pair(1, A), pair(2, SPLIT), pair(3, TIE)]
+    straight = compare_judgments(then, now)
+    crossed = compare_judgments(then, [turned(each) for each in now])
+    assert crossed == straight
+    assert all(each.responses_changed is False for each in crossed.pairs)
+
+
+def test_a_flip_of_other_texts_is_marked() -> None:
+    then = [pair(number, A) for number in range(4)]
+    now = [
+        pair(0, B),
+        replace(pair(1, B), response_b="new"),
+        replace(pair(2, B), question="new"),
+        replace(pair(3, B), response_a=None),
+    ]
+    found = compare_judgments(then, now)
+    assert [each.responses_changed for each in found.pairs] == [False, True, False, None]
+    assert [each.question_changed for each in found.pairs] == [False, False, True, False]
+    assert found.total.shown_otherwise == 2
+
+
+def test_strata_add_up_to_their_dimension() -> None:
+    then = [
+        *(pair(number, A, source=source) for number, source in enumerate(["z", "y", "z"])),
+        replace(pair(9, A), dimension="style", source=None),
+    ]
+    now = [replace(each, outcome=B if each.source == "z" else A) for each in then]
+    found = compare_judgments(then, now)
+    counts = {(each.dimension, each.source): each.flips for each in found.by_stratum}
+    assert list(counts) == [("facts", "y"), ("facts", "z")]
+    assert [flips.count for flips in counts.values()] == [0, 2]
+    assert [(each.dimension, each.flips.n) for each in found.by_dimension] == [
+        ("facts", 3),
+        ("style", 1),
+    ]
+
+
+def test_pairs_of_one_run_alone_are_counted_apart() -> None:
+    found = compare_judgments([pair(0, A), pair(1, A)], [pair(1, A), pair(2, A), pair(3, B)])
+    assert found.total.flips.n == 1
+    assert found.only_then == {"facts": 1}
+    assert found.only_now == {"facts": 2}
+    assert compare_judgments([], [pair(0, A)]).total.flips.rate is None
+
+
+def test_a_pair_that_is_there_twice_is_refused() -> None:
+    with pytest.raises(InputError, match="is there twice"):
+        compare_judgments([pair(0, A), turned(pair(0, A))], [])
+
+
+def standing(name: str, rank: int | None, mean: float | None) -> Standing:
+    return Standing(name, rank, mean, None, None)
+
+
+def test_moves_are_from_the_first_run_to_the_second_and_missing_is_no_number() -> None:
+    then = [standing("ada", 1, 1410.0), standing("bob", 2, 1390.0), standing("cy", None, None)]
+    now = [standing("bob", 1, 1405.5), standing("ada", 2, 1394.5), standing("cy", 3, 1200.0)]
+    moves = compare_standings({"facts": then, "old": then}, {"facts": [*now], "new": now})
+    found = {move.entrant_id: (move.difference, move.is_of_place) for move in moves}
+    assert found == {"bob": (15.5, True), "ada": (-15.5, True), "cy": (None, False)}
+    assert [move.entrant_id for move in moves] == ["bob", "ada", "cy"]
+    left = compare_standings({"facts": then}, {"facts": now[:1]})
+    assert [(move.entrant_id, move.now is None) for move in left] == [
+        ("bob", False),
+        ("ada", True),
+        ("cy", True),
+    ]
+
+
+def test_times_and_costs_are_no_inputs() -> None:
+    then = {"mode": "pilot", "started_at": "1", "cost": {"total_usd": 1}, "pairs": {"facts": 3}}
+    found = compare_inputs(then, {**then, "started_at": "2", "cost": {}, "pairs": {}})
+    assert found.changes == ()
+    assert found.known_to_one == ()
+
+
+def test_what_only_a_newer_version_records_is_no_difference() -> None:
+    then = {"inputs": {"responses": {"ada": "1", "bob": "2"}}, "entrants": ["ada", "bob"]}
+    now = {
+        "inputs": {"responses": {"ada": "9"}, "weather": "3"},
+        "entrants": ["ada"],
+        "moon": {"is": "full"},
+    }
+    found = compare_inputs(then, now)
+    assert [(each.name, each.then, each.now) for each in found.changes] == [
+        ("inputs.responses.ada", "1", "9"),
+        ("inputs.responses.bob", "2", None),
+        ("entrants", ["ada", "bob"], ["ada"]),
+    ]
+    assert found.known_to_one == ("moon", "inputs.weather")
+    assert found.names("inputs.responses.") == ["ada", "bob"]

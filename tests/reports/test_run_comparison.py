@@ -1,0 +1,139 @@
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+from rich.console import Console
+
+from tournament_assets.adapters.run_reading import FinishedRun
+from tournament_assets.audits.flips import SettledPair
+from tournament_assets.audits.rating_moves import Standing
+from tournament_assets.reports.run_comparison import (
+    compare_runs,
+    comparison_markdown,
+    print_comparison,
+    summary,
+)
+from tournament_assets.tournament.verdicts import Outcome
+
+HOSTILE = "<b>|`x`[a](b)"
+HASHES = {"judge_requests": {"facts": "1"}}
+
+
+def run(
+    *outcomes: Outcome, entrant: str = "ada", cost: float | None = 1.5, **manifest: object
+) -> FinishedRun:
+    pairs = tuple(
+        SettledPair("facts", f"p{number}", "recall", entrant, "bob", outcome, "q", "a", "b")
+        for number, outcome in enumerate(outcomes)
+    )
+    return FinishedRun(
+        folder=Path("runs/pilot"),
+        manifest={"inputs": HASHES, "cost": {"total_usd": cost}, **manifest},
+        verdicts={"facts": pairs},
+        requests={"facts": frozenset({("key", "1")})},
+        standings={
+            "facts": (
+                Standing(entrant, 1, 1408.0, 1390.0, 1420.0),
+                Standing("bob", 2, 1392.0, None, None),
+            )
+        },
+    )
+
+
+A, B, TIE = Outcome.A_WINS, Outcome.B_WINS, Outcome.TIE
+
+
+def test_a_flip_without_another_question_is_called_noise() -> None:
+    paragraphs = summary(compare_runs(run(A, TIE, B), run(B, TIE, B)))
+    assert paragraphs[0] == (
+        "Nothing differs in the inputs. On facts the judge was asked the same, so what flipped "
+        "there is its own noise, or was read otherwise."
+    )
+    assert paragraphs[1].startswith("1 of 3 judgments flipped (33.3 %; 95 % interval")
+    assert "kappa 0.50" in paragraphs[1]
+
+
+def test_a_flip_of_other_responses_is_never_called_noise() -> None:
+    then, now = run(A, TIE, B), run(B, TIE, B)
+    other = [replace(pair, response_a="new") for pair in now.verdicts["facts"]]
+    paragraphs = summary(compare_runs(then, replace(now, verdicts={"facts": tuple(other)})))
+    assert paragraphs[0] == "Nothing differs in the inputs."
+    assert "1 of these on pairs whose prompt or responses differ" in paragraphs[1]
+
+
+def test_what_nobody_recorded_is_not_called_the_same() -> None:
+    comparison = compare_runs(run(A, inputs={}), run(B, inputs={}))
+    assert "The runs do not both record what the judge was asked." in summary(comparison)[0]
+    assert "noise" not in summary(comparison)[0]
+
+
+def test_an_undefined_kappa_is_explained() -> None:
+    flips = summary(compare_runs(run(TIE, TIE), run(TIE, TIE)))[1]
+    assert "there is no kappa: only one label occurs" in flips
+
+
+def test_runs_without_a_common_pair_say_so() -> None:
+    flips = summary(compare_runs(run(A), run(A, entrant="eve")))[1]
+    assert flips.startswith("No pair was settled in both runs")
+    assert "Only the first run has 1 pair, only the second 1 pair" in flips
+
+
+def test_a_rubric_whose_version_line_stayed_is_named() -> None:
+    then, now = (
+        run(A, inputs={**HASHES, "rubrics": {"facts": {"version": "1", "hash": text}}})
+        for text in ("old", "new")
+    )
+    assert (
+        "the rubric of facts (edited; its version line is the same)"
+        in summary(compare_runs(then, now))[0]
+    )
+
+
+@pytest.mark.parametrize(("cost", "words"), [(2.0, "$2.00"), (None, "an unknown price")])
+def test_the_cost_is_told_and_an_unknown_one_is_no_number(cost: float | None, words: str) -> None:
+    sentence = summary(compare_runs(run(A), run(A, cost=cost)))[3]
+    assert f"the first run cost $1.50, those behind the second {words}, whenever" in sentence
+    assert "1 of the second's 1 answered requests" in sentence
+
+
+def test_places_that_change_are_told_and_so_is_who_is_rated_once() -> None:
+    then, now = run(A), run(B)
+    order = (Standing("bob", 1, 1410.0, None, None), Standing("ada", 2, 1390.0, None, None))
+    fewer = replace(now, standings={"facts": order[:1]})
+    moved = replace(now, standings={"facts": order})
+    assert summary(compare_runs(then, moved))[2] == (
+        "Places change: on facts bob goes from 2 to 1; on facts ada goes from 1 to 2. "
+        "The largest move of a rating is bob's on facts, +18.0 Elo points."
+    )
+    assert "Rated in the first run only: ada (facts)." in summary(compare_runs(then, fewer))[2]
+    assert summary(compare_runs(then, now))[2] == "Nobody's place changes. No rating moves."
+
+
+def test_a_partial_run_is_called_partial_first() -> None:
+    paragraph = summary(compare_runs(run(A, is_partial=False), run(A, is_partial=True)))[0]
+    assert paragraph.startswith("The second run is PARTIAL")
+
+
+def test_names_from_outside_stay_text_in_markdown() -> None:
+    markdown = comparison_markdown(
+        compare_runs(run(A, entrant=HOSTILE), run(B, entrant=HOSTILE)), limit=5
+    )
+    tokens = MarkdownIt("commonmark").enable("table").parse(markdown)
+    inline = [token for token in tokens if token.type == "inline"]
+    kinds = {child.type for token in inline for child in token.children or []}
+    assert kinds <= {"text", "text_special", "softbreak"}
+    shown = ["".join(child.content for child in token.children or []) for token in inline]
+    assert HOSTILE in shown
+    assert f"{HOSTILE} wins" in shown
+
+
+def test_a_wide_terminal_shows_every_table_whole() -> None:
+    console = Console(file=StringIO(), width=120)
+    print_comparison(compare_runs(run(A, TIE), run(B, TIE, mode="x")), console, limit=5)
+    assert isinstance(console.file, StringIO)
+    printed = console.file.getvalue()
+    for words in ("Flips by dimension and stratum", "ada wins", "bob wins", "1390–1420", "0.0"):
+        assert words in printed
+    assert max(map(len, printed.splitlines())) <= 120

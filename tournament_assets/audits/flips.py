@@ -1,0 +1,308 @@
+"""What became of the same pairs in two runs: which judgments flipped, and how far the runs agree.
+
+A judgment flips when both runs settled a pair and settled it differently. A pair that only one of
+them settled is lost or gained, and in no rate: missing is never a value.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tournament_assets.audits.agreement import (
+    Agreement,
+    LabelPair,
+    Proportion,
+    measure_agreement,
+    measure_proportion,
+)
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.verdicts import Outcome
+
+PairKey = tuple[str, str, frozenset[str]]
+"""Dimension, prompt and the two entrants, in whatever order."""
+
+_TURNED = {Outcome.A_WINS: Outcome.B_WINS, Outcome.B_WINS: Outcome.A_WINS}
+
+
+@dataclass(frozen=True, slots=True)
+class SettledPair:
+    """A pair as one run settled it, and what the judge was shown.
+
+    Attributes:
+        dimension: The quality that was judged.
+        prompt_id: The prompt both entrants answered.
+        source: The prompt's source, which is its stratum; None if the run does not say.
+        entrant_a: One entrant.
+        entrant_b: The other one.
+        outcome: How the pair was settled.
+        question: Fingerprint of the prompt's text and what it says of good answers; None if the
+            run does not say, as are the two that follow.
+        response_a: Fingerprint of what the first entrant answered.
+        response_b: Fingerprint of what the other one answered.
+    """
+
+    dimension: str
+    prompt_id: str
+    source: str | None
+    entrant_a: str
+    entrant_b: str
+    outcome: Outcome
+    question: str | None = None
+    response_a: str | None = None
+    response_b: str | None = None
+
+    @property
+    def key(self) -> PairKey:
+        """What makes it the same pair in another run."""
+        return self.dimension, self.prompt_id, frozenset((self.entrant_a, self.entrant_b))
+
+
+class Change(StrEnum):
+    """What became of a judgment, the gravest first."""
+
+    REVERSED = "reversed"
+    """The winner became the loser."""
+    TIE = "tie"
+    """A win became a tie, or a tie a win."""
+    INCONSISTENT = "inconsistent"
+    """One of the two runs got two verdicts that disagree."""
+    LOST = "lost"
+    """Only the first run settled the pair."""
+    GAINED = "gained"
+    """Only the second run settled the pair."""
+    NONE = "none"
+    """Both settled it alike, or neither did."""
+
+    @property
+    def is_flip(self) -> bool:
+        """Whether both runs settled the pair, differently."""
+        return self in (Change.REVERSED, Change.TIE, Change.INCONSISTENT)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPair:
+    """A pair that both runs have.
+
+    Attributes:
+        dimension: The quality that was judged.
+        prompt_id: The prompt both entrants answered.
+        source: The prompt's source, by the second run or else the first; None if neither says.
+        entrant_a: The first entrant as the first run shows them.
+        entrant_b: The other one.
+        then: How the first run settled it.
+        now: How the second run settled it, for the entrants in the same order.
+        responses_changed: Whether one of the responses differs; None if a run does not say. Then
+            a flip is not the judge's.
+        question_changed: The same of the prompt.
+    """
+
+    dimension: str
+    prompt_id: str
+    source: str | None
+    entrant_a: str
+    entrant_b: str
+    then: Outcome
+    now: Outcome
+    responses_changed: bool | None
+    question_changed: bool | None
+
+    @property
+    def change(self) -> Change:
+        """What became of the judgment."""
+        both = (self.then, self.now)
+        if self.then is self.now:
+            return Change.NONE
+        if Outcome.UNJUDGED in both:
+            return Change.GAINED if self.then is Outcome.UNJUDGED else Change.LOST
+        if Outcome.INCONSISTENT in both:
+            return Change.INCONSISTENT
+        return Change.TIE if Outcome.TIE in both else Change.REVERSED
+
+
+@dataclass(frozen=True, slots=True)
+class FlipCount:
+    """The flips of one group of pairs.
+
+    Attributes:
+        dimension: The dimension of the group; None for all of them.
+        source: The prompts' source; None for all of them.
+        flips: Judgments that flipped, of the pairs that both runs settled, with its interval.
+        changes: Pairs by what became of them, without those that stayed.
+        shown_otherwise: Flips of pairs whose prompt or responses differ, so that they are not the
+            judge's alone.
+        agreement: How far the runs agree on the pairs that both settled, with kappa.
+    """
+
+    dimension: str | None
+    source: str | None
+    flips: Proportion
+    changes: Mapping[Change, int]
+    shown_otherwise: int
+    agreement: Agreement
+
+
+@dataclass(frozen=True, slots=True)
+class FlipReport:
+    """What became of the judgments of one run in another.
+
+    Attributes:
+        pairs: Pairs that both runs have, in the order of the first.
+        total: The flips of all of them.
+        by_dimension: The flips of each dimension, in the order of the pairs.
+        by_stratum: The flips of each dimension and source; prompts without one are left out.
+        only_then: Pairs that only the first run has, by dimension.
+        only_now: Pairs that only the second run has, by dimension.
+    """
+
+    pairs: tuple[ComparedPair, ...]
+    total: FlipCount
+    by_dimension: tuple[FlipCount, ...]
+    by_stratum: tuple[FlipCount, ...]
+    only_then: Mapping[str, int]
+    only_now: Mapping[str, int]
+
+    @property
+    def changed(self) -> tuple[ComparedPair, ...]:
+        """The pairs that flipped, were lost or gained, the gravest first."""
+        order = list(Change)
+        return tuple(
+            sorted(
+                (pair for pair in self.pairs if pair.change is not Change.NONE),
+                key=lambda pair: order.index(pair.change),
+            )
+        )
+
+
+def compare_judgments(
+    then: Sequence[SettledPair],
+    now: Sequence[SettledPair],
+    *,
+    n_bootstraps: int = 2000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> FlipReport:
+    """Compare what two runs made of the same pairs.
+
+    Args:
+        then: The first run's pairs.
+        now: The second run's pairs; an entrant may stand on the other side of a pair.
+        n_bootstraps: Resamples of the prompts behind the intervals of kappa.
+        seed: Seeds the resampling.
+        confidence: Coverage of all intervals.
+
+    Raises:
+        InputError: If a run has a pair twice, or an option is out of range.
+    """
+    first, second = _by_key(then), _by_key(now)
+    pairs = tuple(_compare(first[key], second[key]) for key in first if key in second)
+
+    def count(
+        members: Sequence[ComparedPair], dimension: str | None, source: str | None
+    ) -> FlipCount:
+        return _count_flips(
+            members,
+            dimension=dimension,
+            source=source,
+            measure=lambda labels: measure_agreement(
+                labels, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence
+            ),
+            confidence=confidence,
+        )
+
+    dimensions = _group(pairs, lambda pair: pair.dimension)
+    return FlipReport(
+        pairs=pairs,
+        total=count(pairs, None, None),
+        by_dimension=tuple(count(members, name, None) for name, members in dimensions.items()),
+        by_stratum=tuple(
+            count(group, name, source)
+            for name, members in dimensions.items()
+            for source, group in sorted(_group(members, lambda pair: pair.source or "").items())
+            if source
+        ),
+        only_then=_count_by_dimension(first, but=second),
+        only_now=_count_by_dimension(second, but=first),
+    )
+
+
+def _by_key(pairs: Iterable[SettledPair]) -> dict[PairKey, SettledPair]:
+    found: dict[PairKey, SettledPair] = {}
+    for pair in pairs:
+        if pair.key in found:
+            raise InputError(
+                f"the pair of {pair.entrant_a!r} and {pair.entrant_b!r} on prompt "
+                f"{pair.prompt_id!r}, {pair.dimension}, is there twice; expected it once"
+            )
+        found[pair.key] = pair
+    return found
+
+
+def _compare(then: SettledPair, now: SettledPair) -> ComparedPair:
+    is_turned = then.entrant_a != now.entrant_a
+    responses = (now.response_b, now.response_a) if is_turned else (now.response_a, now.response_b)
+    return ComparedPair(
+        dimension=then.dimension,
+        prompt_id=then.prompt_id,
+        source=then.source if now.source is None else now.source,
+        entrant_a=then.entrant_a,
+        entrant_b=then.entrant_b,
+        then=then.outcome,
+        now=_TURNED.get(now.outcome, now.outcome) if is_turned else now.outcome,
+        responses_changed=_differ((then.response_a, then.response_b), responses),
+        question_changed=_differ((then.question,), (now.question,)),
+    )
+
+
+def _differ(then: tuple[str | None, ...], now: tuple[str | None, ...]) -> bool | None:
+    return None if None in then or None in now else then != now
+
+
+def _group(
+    pairs: Iterable[ComparedPair], name: Callable[[ComparedPair], str]
+) -> dict[str, list[ComparedPair]]:
+    groups: dict[str, list[ComparedPair]] = {}
+    for pair in pairs:
+        groups.setdefault(name(pair), []).append(pair)
+    return groups
+
+
+def _count_flips(
+    pairs: Sequence[ComparedPair],
+    *,
+    dimension: str | None,
+    source: str | None,
+    measure: Callable[[list[LabelPair]], Agreement],
+    confidence: float,
+) -> FlipCount:
+    agreement = measure(
+        [LabelPair(pair.prompt_id, _label(pair.then), _label(pair.now)) for pair in pairs]
+    )
+    changes: dict[Change, int] = {change: 0 for change in Change if change is not Change.NONE}
+    for pair in pairs:
+        if pair.change in changes:
+            changes[pair.change] += 1
+    flipped = [pair for pair in pairs if pair.change.is_flip]
+    return FlipCount(
+        dimension=dimension,
+        source=source,
+        flips=measure_proportion(len(flipped), agreement.n, confidence=confidence),
+        changes=changes,
+        shown_otherwise=sum(
+            bool(pair.responses_changed or pair.question_changed) for pair in flipped
+        ),
+        agreement=agreement,
+    )
+
+
+def _label(outcome: Outcome) -> str | None:
+    return None if outcome is Outcome.UNJUDGED else outcome.value
+
+
+def _count_by_dimension(
+    pairs: Mapping[PairKey, SettledPair], *, but: Mapping[PairKey, SettledPair]
+) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for key, pair in pairs.items():
+        if key not in but:
+            counts[pair.dimension] = counts.get(pair.dimension, 0) + 1
+    return counts

@@ -1,0 +1,216 @@
+"""What a comparison of two runs says, in plain words."""
+
+from collections.abc import Mapping, Sequence
+
+from tournament_assets.audits.agreement import Agreement
+from tournament_assets.audits.flips import Change, FlipReport
+from tournament_assets.audits.input_changes import InputComparison
+from tournament_assets.audits.rating_moves import RatingMove
+from tournament_assets.reports.formatting import format_confidence, format_share, join_names
+
+_WORDS = {
+    "config": "the file of the configuration",
+    "inputs.config": "the configuration",
+    "inputs.prompt_bank": "the prompt bank",
+    "inputs.selected_prompts": "the selected prompts",
+    "judge_model": "the judge's model",
+}
+_RUBRICS, _RESPONSES, _REQUESTS = "inputs.rubrics.", "inputs.responses.", "inputs.judge_requests."
+
+
+def input_sentences(
+    inputs: InputComparison, flips: FlipReport, *, knows_requests: bool
+) -> list[str]:
+    """Say what differs between the inputs, and what that means for the flips.
+
+    Args:
+        inputs: What differs.
+        flips: What became of the judgments.
+        knows_requests: Whether both runs record the hash of what the judge was asked.
+    """
+    phrases = [_rubric_phrase(name, inputs) for name in inputs.names(_RUBRICS)]
+    answering = inputs.names(_RESPONSES)
+    if answering:
+        phrases.append(f"the responses of {join_names(answering)}")
+    for change in inputs.changes:
+        if change.name.startswith((_RUBRICS, _RESPONSES, _REQUESTS)):
+            continue
+        phrase = _WORDS.get(change.name, change.name)
+        if not change.name.startswith("inputs."):
+            phrase += f" ({change.then!s}, then {change.now!s})"
+        phrases.append(phrase)
+    asked = inputs.names(_REQUESTS)
+    if not phrases and not asked:
+        sentences = ["Nothing differs in the inputs."]
+    else:
+        sentences = [f"In the inputs differ: {'; '.join(phrases) or 'only what was asked'}."]
+    if asked:
+        sentences.append(f"The judge was asked otherwise on {join_names(asked)}.")
+    if inputs.known_to_one:
+        sentences.append(
+            f"Only one of the runs records {join_names(inputs.known_to_one)}, so nobody knows "
+            "whether that differs."
+        )
+    # Two entrants that swap responses leave the set of requests as it is, and still flip pairs.
+    noisy = [
+        str(each.dimension)
+        for each in flips.by_dimension
+        if each.flips.count
+        and each.dimension not in asked
+        and not each.shown_otherwise
+        and not answering
+    ]
+    if not knows_requests:
+        sentences.append("The runs do not both record what the judge was asked.")
+    elif noisy:
+        sentences.append(
+            f"On {join_names(noisy)} the judge was asked the same, so what flipped there is its "
+            "own noise, or was read otherwise."
+        )
+    return sentences
+
+
+def _rubric_phrase(dimension: str, inputs: InputComparison) -> str:
+    texts = {change.name: change for change in inputs.changes}
+    version = texts.get(f"{_RUBRICS}{dimension}.version")
+    if version is None:
+        return f"the rubric of {dimension} (edited; its version line is the same)"
+    if version.then is None or version.now is None:
+        which = "second" if version.then is None else "first"
+        return f"the rubric of {dimension} (only the {which} run has it)"
+    return f"the rubric of {dimension} (version {version.then}, then {version.now})"
+
+
+def flip_sentences(flips: FlipReport, *, confidence: float) -> list[str]:
+    """Say how many judgments flipped, and how far the runs agree.
+
+    Args:
+        flips: What became of the judgments.
+        confidence: Coverage of the intervals.
+    """
+    total = flips.total
+    alone = _alone(flips)
+    if not total.flips.n:
+        return ["No pair was settled in both runs, so nothing can be said of flips.", *alone]
+    sentences = [
+        f"{total.flips.count} of {total.flips.n} judgments flipped "
+        f"({format_share(total.flips.rate)}; {format_confidence(confidence)} interval "
+        f"{format_share(total.flips.low)} to {format_share(total.flips.high)}); "
+        f"{kappa_phrase(total.agreement, confidence=confidence)}."
+    ]
+    if total.shown_otherwise:
+        sentences.append(
+            f"{total.shown_otherwise} of these on pairs whose prompt or responses differ: what "
+            "flipped there is not the judge's doing alone."
+        )
+    if any(pair.responses_changed is None for pair in flips.pairs):
+        sentences.append(
+            "Not every response is in the run directories (matches/matches.jsonl), so it is not "
+            "known everywhere whether the judge was shown the same."
+        )
+    lost, gained = total.changes[Change.LOST], total.changes[Change.GAINED]
+    if lost or gained:
+        sentences.append(
+            f"Settled only in the first run: {_count(lost, 'pair')}; only in the second: "
+            f"{_count(gained, 'pair')}."
+        )
+    return [*sentences, *alone]
+
+
+def kappa_phrase(agreement: Agreement, *, confidence: float) -> str:
+    """Write kappa with its interval, or why there is none."""
+    if agreement.kappa is None:
+        return f"there is no kappa: {agreement.note}"
+    phrase = f"kappa {agreement.kappa:.2f}"
+    if agreement.kappa_low is None or agreement.kappa_high is None:
+        return f"{phrase}, without an interval: {agreement.note}"
+    return (
+        f"{phrase} ({format_confidence(confidence)} interval {agreement.kappa_low:.2f} to "
+        f"{agreement.kappa_high:.2f})"
+    )
+
+
+def _alone(flips: FlipReport) -> list[str]:
+    counts = sum(flips.only_then.values()), sum(flips.only_now.values())
+    if not any(counts):
+        return []
+    return [
+        f"Only the first run has {_count(counts[0], 'pair')}, only the second "
+        f"{_count(counts[1], 'pair')}; they are in no number of flips."
+    ]
+
+
+def move_sentences(moves: Sequence[RatingMove]) -> list[str]:
+    """Say whose place changes, who is rated in one run only, and the largest move of a rating.
+
+    Args:
+        moves: Everybody's standings in both runs.
+    """
+    places = [
+        f"on {move.dimension} {move.entrant_id} goes from {move.then.rank} to {move.now.rank}"
+        for move in moves
+        if move.is_of_place and move.then is not None and move.now is not None
+    ]
+    sentences = [f"Places change: {'; '.join(places)}." if places else "Nobody's place changes."]
+    for name, one_sided in (
+        ("first", [move for move in moves if _is_rated_in(move, first=True)]),
+        ("second", [move for move in moves if _is_rated_in(move, first=False)]),
+    ):
+        if one_sided:
+            listed = join_names([f"{move.entrant_id} ({move.dimension})" for move in one_sided])
+            sentences.append(f"Rated in the {name} run only: {listed}.")
+    known = [(abs(move.difference), move) for move in moves if move.difference is not None]
+    if known:
+        size, move = max(known, key=lambda each: each[0])
+        if size == 0:
+            sentences.append("No rating moves.")
+        else:
+            sentences.append(
+                f"The largest move of a rating is {move.entrant_id}'s on {move.dimension}, "
+                f"{move.difference:+.1f} Elo points."
+            )
+    return sentences
+
+
+def _is_rated_in(move: RatingMove, *, first: bool) -> bool:
+    rated = [each is not None and each.mean is not None for each in (move.then, move.now)]
+    return rated == ([True, False] if first else [False, True])
+
+
+def cost_sentence(then: float | None, now: float | None, *, shared: int, requests: int) -> str:
+    """Say what the replies behind each run cost.
+
+    Args:
+        then: Dollars for the first run's replies; None where a price is not known.
+        now: The same of the second run.
+        shared: Answered requests of the second run that the first has too.
+        requests: Answered requests of the second run.
+    """
+    return (
+        f"The replies behind the first run cost {dollars(then)}, those behind the second "
+        f"{dollars(now)}, whenever they were bought; {shared} of the second's {requests} answered "
+        "requests are the first's too, and one ledger pays for those once."
+    )
+
+
+def partial_sentences(then: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
+    """Say which run was rated before every reply had come.
+
+    Args:
+        then: The first run's manifest.
+        now: The second run's manifest.
+    """
+    return [
+        f"The {name} run is PARTIAL: it was rated before every reply had come."
+        for name, manifest in (("first", then), ("second", now))
+        if manifest.get("is_partial")
+    ]
+
+
+def dollars(value: float | None) -> str:
+    """Return a price, or that it is not known."""
+    return "an unknown price" if value is None else f"${value:.2f}"
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")
