@@ -7,8 +7,9 @@ times include the reading of the prompts. Medians over rounds in one process; ea
 ways in a new random order, so compare the ratios: the times are those of the machine. `base` is
 our decoder speaking as the base model greedily, which writes what `generate` writes.
 
-On CUDA the table also says which part of the device's bandwidth is reached, counting what each step
-has to read at least, and bandwidth as a large copy reaches it.
+On CUDA our decoder's rounds are recorded and replayed, after both ways of playing them have written
+the same tokens. The table then also says which part of the device's bandwidth is reached, counting
+what each step has to read at least, and bandwidth as a large copy reaches it.
 """
 
 import argparse
@@ -26,13 +27,14 @@ import torch
 from transformers import PreTrainedModel
 
 from benchmarks.generation_models import N_HEADS, PRESETS, Preset, build_models, bytes_per_step
-from tournament_assets.generation.decoding import decode
+from tournament_assets.generation.decoding import DecodedBatch, decode
 from tournament_assets.generation.decoding_settings import DecodingMode, DecodingSettings
 from tournament_assets.generation.encoded_prompts import EncodedPrompt
 from tournament_assets.generation.hydra import HydraModel
 
 PROMPT_LENGTH = 64
 WARM_UP_TOKENS = 4
+CHECKED_TOKENS = 24
 TEMPERATURE = 0.98
 
 
@@ -69,6 +71,7 @@ def ways_to_write(
     ids = torch.randint(n_tokens, (batch, PROMPT_LENGTH), generator=generator)
     prompts = [EncodedPrompt(ids=tuple(row), seed=n) for n, row in enumerate(ids.tolist())]
     on_device = ids.to(hydra.device)
+    on_cuda = hydra.device.type == "cuda"
 
     def plain(new_tokens: int) -> int:
         with torch.inference_mode():
@@ -83,14 +86,33 @@ def ways_to_write(
         return int(written[:, PROMPT_LENGTH:].numel())
 
     def ours(mode: DecodingMode, temperature: float | None, n_adapters: int) -> Write:
-        def write(new_tokens: int) -> int:
+        def answer(new_tokens: int, *, captured: bool) -> DecodedBatch:
             settings = DecodingSettings(
                 mode=mode,
                 max_new_tokens=new_tokens,
                 temperature=temperature,
                 n_adapters=n_adapters,
             )
-            written = decode(hydra, prompts, settings, n_rows=batch, prompt_length=PROMPT_LENGTH)
+            return decode(
+                hydra,
+                prompts,
+                settings,
+                n_rows=batch,
+                prompt_length=PROMPT_LENGTH,
+                captured=captured,
+            )
+
+        if on_cuda and (
+            answer(CHECKED_TOKENS, captured=True).responses
+            != answer(CHECKED_TOKENS, captured=False).responses
+        ):
+            raise SystemExit(
+                f"{mode} at batch {batch}: recorded rounds wrote other responses than played ones; "
+                "leave generation.cuda_graphs off on this machine"
+            )
+
+        def write(new_tokens: int) -> int:
+            written = answer(new_tokens, captured=on_cuda)
             return sum(len(response.token_ids) for response in written.responses)
 
         return write

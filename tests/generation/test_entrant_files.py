@@ -56,7 +56,7 @@ def test_the_fingerprint_counts_every_shard_and_the_order_of_the_heads(tmp_path:
     files = write_heads(tmp_path)
     assert EntrantFiles(TINY).fingerprint == fingerprint_weights(TINY)
     security = list(files.shards["security"])
-    swapped = EntrantFiles(TINY, {**files.shards, "security": [security[1], security[0]]})
+    swapped = EntrantFiles(TINY, {**files.shards, "security": security[::-1]})
     fewer = EntrantFiles(TINY, {"security": security})
     assert len({files.fingerprint, swapped.fingerprint, fewer.fingerprint}) == 3
     before = files.fingerprint

@@ -12,7 +12,7 @@ from tournament_assets.generation.head_shapes import head_shape
 from tournament_assets.generation.hydra import HydraModel
 from tournament_assets.generation.shards import HeadShards
 from tournament_assets.generation.threads import decoding_threads
-from tournament_assets.generation.uncertainty import estimate_p_correct
+from tournament_assets.generation.uncertainty import answer_ids, estimate_p_correct
 from tournament_assets.tournament.errors import GenerationError, InputError
 
 from .hydra_builders import RAGGED, build_adapters, build_model, build_shards, poe_settings
@@ -130,3 +130,20 @@ def test_a_broken_uncertainty_head_is_an_error() -> None:
             answer_ids=(YES, NO),
             prompt_length=6,
         )
+
+
+class SpellingTokenizer:
+    """Writes every letter as so many tokens."""
+
+    def __init__(self, n_tokens: int) -> None:
+        self.n_tokens = n_tokens
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        assert not add_special_tokens
+        return [ord(text)] * self.n_tokens
+
+
+def test_the_answers_are_one_token_each() -> None:
+    assert answer_ids(SpellingTokenizer(1)) == (65, 66)
+    with pytest.raises(InputError, match="writes 'A' as 2 tokens and 'B' as 2; expected one each"):
+        answer_ids(SpellingTokenizer(2))

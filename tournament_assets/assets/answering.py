@@ -82,7 +82,7 @@ def answer_prompts(
             files=find_entrant_files(entrant, plan.project),
             prompts=prompts,
             ledger=ledger,
-            batch_size=plan.config.generation.rows_per_batch,
+            config=plan.config.generation,
             log=log,
         )
 

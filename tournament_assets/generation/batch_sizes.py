@@ -1,7 +1,6 @@
 """How many prompts fit into memory together."""
 
-import os
-
+import psutil
 import torch
 
 from tournament_assets.generation.loading import LoadedEntrant
@@ -66,4 +65,4 @@ def _free_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return int(free)
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return int(psutil.virtual_memory().available)

@@ -61,7 +61,7 @@ def decode(
     *,
     n_rows: int,
     prompt_length: int,
-    captured: bool | None = None,
+    captured: bool = False,
 ) -> DecodedBatch:
     """Write one response to each prompt of a batch.
 
@@ -71,8 +71,8 @@ def decode(
         settings: How to decode.
         n_rows: Rows of the batch. Equal `n_rows` and `prompt_length` give equal responses.
         prompt_length: Tokens that prompts are padded to.
-        captured: Whether to record rounds as CUDA graphs and replay them; None does so on a CUDA
-            device. What is computed is the same.
+        captured: Whether to record rounds as CUDA graphs and replay them, on a CUDA device. What is
+            computed is the same.
 
     Raises:
         InputError: Before anything is computed, with everything that does not fit.
@@ -84,8 +84,7 @@ def decode(
     n_unseen = _UNSEEN_ON_CUDA if on_cuda else 1
     with torch.inference_mode(), decoding_threads(model.n_parameters):
         rounds = start_rounds(model, rows, settings, prompt_length=prompt_length)
-        record = on_cuda if captured is None else captured
-        play = GraphedRounds(rounds.play, device=model.device) if record else rounds.play
+        play = GraphedRounds(rounds.play, device=model.device) if captured else rounds.play
         for number in range(settings.max_new_tokens):
             play(rounds.n_slots(number))
             # Where all responses are complete, further rounds add nothing.
@@ -167,7 +166,7 @@ def _check(
     *,
     n_rows: int,
     prompt_length: int,
-    captured: bool | None,
+    captured: bool,
 ) -> None:
     problems = Problems()
     if captured and model.device.type != "cuda":

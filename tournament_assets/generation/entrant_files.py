@@ -40,7 +40,8 @@ class EntrantFiles:
         if not self.shards:
             return base
         shards = {
-            name: [fingerprint_file(path) for path in self.shards[name]] for name in self.shards
+            adapter: [fingerprint_file(path) for path in paths]
+            for adapter, paths in self.shards.items()
         }
         return fingerprint({"base": base, "shards": shards})
 

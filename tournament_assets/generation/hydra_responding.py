@@ -18,7 +18,11 @@ from tournament_assets.tournament.second_prompt import fill_in
 
 
 def respond_as_hydra(
-    entrant: LoadedEntrant, batch: Sequence[AskedPrompt], batch_size: int
+    entrant: LoadedEntrant,
+    batch: Sequence[AskedPrompt],
+    batch_size: int,
+    *,
+    captured: bool = False,
 ) -> list[GeneratedResponse]:
     """Answer the prompts of one batch, all of one padded length.
 
@@ -26,6 +30,7 @@ def respond_as_hydra(
         entrant: Who answers; it has heads.
         batch: One to `batch_size` prompts.
         batch_size: Rows of the batch; a batch that is not full is filled up.
+        captured: Whether to decode by CUDA graphs, on a CUDA device.
     """
     spec, heads = entrant.as_hydra()
     decoded = decode(
@@ -34,6 +39,7 @@ def respond_as_hydra(
         decoding_settings(spec, eos_ids=entrant.eos_ids),
         n_rows=batch_size,
         prompt_length=batch[0].padded_length,
+        captured=captured,
     )
     responses = []
     for row, (prompt, own) in enumerate(zip(batch, decoded.responses, strict=True)):

@@ -10,7 +10,9 @@ each other.
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from tournament_assets.generation.asked import AskedPrompt, encode_prompts
+import torch
+
+from tournament_assets.generation.asked import encode_prompts
 from tournament_assets.generation.batch_sizes import choose_batch_size
 from tournament_assets.generation.batching import respond_in_batches
 from tournament_assets.generation.hydra_responding import respond_as_hydra
@@ -22,7 +24,11 @@ from tournament_assets.tournament.responses import GeneratedResponse
 
 
 def generate_responses(
-    entrant: LoadedEntrant, prompts: Sequence[Prompt], *, batch_size: int | None
+    entrant: LoadedEntrant,
+    prompts: Sequence[Prompt],
+    *,
+    batch_size: int | None,
+    captured: bool = False,
 ) -> Iterator[list[GeneratedResponse]]:
     """Answer prompts, the longest first, handing out every batch as soon as it is done.
 
@@ -34,6 +40,7 @@ def generate_responses(
         entrant: Who answers.
         prompts: What is asked, in any order.
         batch_size: Prompts decoded together; None chooses what the free memory has room for.
+        captured: Whether heads decode by CUDA graphs; without effect on another device.
 
     Returns:
         The responses of one batch after the other.
@@ -53,17 +60,16 @@ def generate_responses(
         context=getattr(entrant.model.config, "max_position_embeddings", None),
         name=entrant.name,
     )
-    return _respond(entrant, asked, batch_size)
-
-
-def _respond(
-    entrant: LoadedEntrant, asked: Sequence[AskedPrompt], batch_size: int | None
-) -> Iterator[list[GeneratedResponse]]:
+    on_cuda = torch.device(entrant.device).type == "cuda"
+    respond = (
+        partial(respond_with_generate, entrant)
+        if entrant.hydra is None
+        else partial(respond_as_hydra, entrant, captured=captured and on_cuda)
+    )
     longest = max((prompt.padded_length for prompt in asked), default=1)
-    respond = respond_with_generate if entrant.hydra is None else respond_as_hydra
-    yield from respond_in_batches(
+    return respond_in_batches(
         asked,
-        partial(respond, entrant),
+        respond,
         batch_size=batch_size or choose_batch_size(entrant, longest),
         where=f"{entrant.name}: {entrant.device}",
     )

@@ -109,10 +109,7 @@ def _what_resamples_say(
 ) -> dict[str, dict[str, Any]]:
     """Return intervals, places, who is below and the letters of the groups, by entrant."""
     separated = separate_entrants(
-        bootstrap,
-        # Who never won nor lost stands where everyone starts, which is no place.
-        ratings=[result.mean if result.n_matches else None for result in results],
-        confidence=confidence,
+        bootstrap, ratings=[result.mean for result in results], confidence=confidence
     )
     said: dict[str, dict[str, Any]] = {}
     for interval in sampling_intervals(bootstrap, confidence=confidence):

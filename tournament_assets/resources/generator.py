@@ -9,6 +9,7 @@ import dagster as dg
 
 from tournament_assets.adapters.progress import GenerationProgress
 from tournament_assets.generation.entrant_files import EntrantFiles
+from tournament_assets.tournament.config import GenerationConfig
 from tournament_assets.tournament.entrants import LocalEntrant
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.responses import GeneratedResponse
@@ -52,7 +53,7 @@ class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         files: EntrantFiles,
         prompts: Sequence[Prompt],
         ledger: "Ledger",
-        batch_size: int | None,
+        config: GenerationConfig,
         log: Callable[[str], None],
     ) -> CompletedResponses:
         """Take what the ledger holds, generate the rest, and keep each batch as it is done.
@@ -64,7 +65,7 @@ class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
             files: What it is loaded from.
             prompts: What to answer.
             ledger: Where responses are kept.
-            batch_size: Prompts decoded together; None chooses by the free memory.
+            config: How to generate.
             log: Told what is happening.
         """
         identity = entrant.fingerprint(files.fingerprint)
@@ -73,7 +74,7 @@ class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         missing = [prompt for key, prompt in by_fingerprint.items() if key not in kept]
         device = "nothing was generated: the ledger held every response"
         if missing:
-            device = self._generate(entrant, identity, files, missing, ledger, batch_size, log)
+            device = self._generate(entrant, identity, files, missing, ledger, config, log)
             kept = ledger.responses(identity, by_fingerprint)
         return CompletedResponses(
             responses=[kept[key] for key in by_fingerprint if key in kept],
@@ -88,7 +89,7 @@ class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         files: EntrantFiles,
         missing: Sequence[Prompt],
         ledger: "Ledger",
-        batch_size: int | None,
+        config: GenerationConfig,
         log: Callable[[str], None],
     ) -> str:
         from tournament_assets.generation.base_models import RESIDENCE
@@ -105,7 +106,13 @@ class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         loaded = build_entrant(entrant, files=files, device=device, residence=RESIDENCE)
         fingerprints = {prompt.prompt_id: prompt.fingerprint for prompt in missing}
         with GenerationProgress(entrant.entrant_id, total=len(missing), log=log) as progress:
-            for batch in generate_responses(loaded, missing, batch_size=batch_size):
+            batches = generate_responses(
+                loaded,
+                missing,
+                batch_size=config.rows_per_batch,
+                captured=config.cuda_graphs,
+            )
+            for batch in batches:
                 ledger.keep_responses(
                     identity, [(fingerprints[response.prompt_id], response) for response in batch]
                 )

@@ -163,15 +163,19 @@ class RatingsConfig(Frozen):
 
 
 class GenerationConfig(Frozen):
-    """How responses are generated; nothing here changes what an entrant says.
+    """How responses are generated; nothing here is part of what an entrant is.
 
     Attributes:
         batch_size: Prompts decoded together, or `auto`: as many as the free memory has room for.
             Another number rounds differently now and then, so a fixed one makes responses that
             another machine of the same kind can repeat to the bit.
+        cuda_graphs: Record the rounds of `custom_poe` entrants on a CUDA device and replay them.
+            Faster, and off until `benchmarks/generation.py` has shown on your GPU that it changes
+            no response.
     """
 
     batch_size: Annotated[int, Field(ge=1)] | Literal["auto"] = 16
+    cuda_graphs: bool = False
 
     @property
     def rows_per_batch(self) -> int | None:
