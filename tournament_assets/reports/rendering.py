@@ -34,6 +34,21 @@ class ReportTable:
     n_labels: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class ReportSection:
+    """A part of a report under a heading of its own.
+
+    Attributes:
+        title: The heading.
+        sentences: What it says, most important first.
+        tables: What it shows, each under a title of its own; a title may be empty.
+    """
+
+    title: str
+    sentences: tuple[str, ...] = ()
+    tables: tuple[tuple[str, ReportTable], ...] = ()
+
+
 def escape_markdown(text: str) -> str:
     """Return text that Markdown shows as it is, on one line and inside a table too."""
     line = " ".join(text.split())
