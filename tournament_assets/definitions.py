@@ -24,6 +24,7 @@ from tournament_assets.adapters.project_files import Project
 from tournament_assets.assets.comparing import build_comparing_assets
 from tournament_assets.assets.estimate import build_estimate_assets
 from tournament_assets.assets.human import build_human_assets
+from tournament_assets.assets.inputs import build_input_assets
 from tournament_assets.assets.jobs import build_jobs, build_stages
 from tournament_assets.assets.judge_controls import build_control_assets
 from tournament_assets.assets.judge_retest import build_retest_assets
@@ -102,6 +103,7 @@ def build_definitions(
             asset
             for plan in plans
             for build in (
+                build_input_assets,
                 build_prompt_assets,
                 build_response_assets,
                 build_pairing_assets,

@@ -1,22 +1,34 @@
 """Reads the dated price lists that ship with the package."""
 
 from importlib import resources
+from importlib.resources.abc import Traversable
 
 import yaml
 
 from tournament_assets.judging.pricing import ModelPrice, PriceList
+from tournament_assets.tournament.fingerprints import fingerprint
 
 
 def load_newest_prices() -> PriceList:
     """Read the price list with the latest date."""
-    folder = resources.files("tournament_assets") / "data" / "prices"
-    newest = max(
-        (entry for entry in folder.iterdir() if entry.name.endswith(".yaml")),
-        key=lambda entry: entry.name,
-    )
+    newest = _newest_file()
     content = yaml.safe_load(newest.read_text(encoding="utf-8"))
     return PriceList(
         date=newest.name.removesuffix(".yaml"),
         batch_discount=content["batch_discount"],
         models={model: ModelPrice(**prices) for model, prices in content["models"].items()},
+    )
+
+
+def newest_prices_hash() -> str:
+    """Return the SHA-256 of the price list with the latest date, which counts as well."""
+    newest = _newest_file()
+    return fingerprint([newest.name, newest.read_text(encoding="utf-8")])
+
+
+def _newest_file() -> Traversable:
+    folder = resources.files("tournament_assets") / "data" / "prices"
+    return max(
+        (entry for entry in folder.iterdir() if entry.name.endswith(".yaml")),
+        key=lambda entry: entry.name,
     )

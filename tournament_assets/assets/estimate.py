@@ -149,6 +149,7 @@ def build_estimate_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         ins={"pairs_to_judge": partitions_of(plan.key("match_list"), same_mode())},
         deps=[
             dg.AssetDep(plan.key("rubrics"), partition_mapping=dg.AllPartitionMapping()),
+            dg.AssetDep(plan.key("price_list")),
         ],
         partitions_def=plan.by_mode,
         checks={"caching_pays": "The judge's prompt cache saves more than it costs."},

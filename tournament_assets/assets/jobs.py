@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 
 from tournament_assets.assets.human import human_assets
+from tournament_assets.assets.inputs import INPUT_ASSETS, build_observing_job
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.tournament.config import Mode
 
@@ -35,8 +36,6 @@ class Stage:
             return [None]
         if self.partition_axis == "mode":
             return [mode]
-        if self.partition_axis == "dimension_only":
-            return list(plan.config.dimension_names)
         names = (
             plan.config.entrant_ids
             if self.partition_axis == "entrant"
@@ -48,13 +47,13 @@ class Stage:
 def build_stages(plan: TournamentPlan) -> list[Stage]:
     """Return a tournament's stages, in the order they run.
 
-    The rubrics come first: partitions materialised before the first observation of the rubrics
-    would stay fresh after a later edit. The price of judging is known before anything is asked, and
+    The inputs come first: what was materialised before the first observation of an input would stay
+    fresh after a later edit. The price of judging is known before anything is asked, and
     a price that the budget does not allow ends the run there.
     """
     prefix = plan.tournament_id
     return [
-        Stage(f"{prefix}_0_observe_rubrics", "rubrics", ("rubrics",), "dimension_only"),
+        Stage(f"{prefix}_0_observe_inputs", "inputs", INPUT_ASSETS, "none"),
         _stage_of_files(plan),
         Stage(f"{prefix}_2_select_prompts", "selected prompts", ("selected_prompts",), "mode"),
         Stage(f"{prefix}_3_respond", "responses", ("entrant_responses",), "entrant"),
@@ -93,12 +92,19 @@ def _stage_of_files(plan: TournamentPlan) -> Stage:
 
 
 def build_jobs(plan: TournamentPlan, stages: Sequence[Stage]) -> list[Any]:
-    """Build one job a stage; Dagster has no public name for the type of an unresolved job."""
+    """Build one job a stage; the first observes, and the others materialise.
+
+    Dagster has no public name for the type of an unresolved job.
+    """
+    observing, *materialising = stages
     return [
-        dg.define_asset_job(
-            stage.job_name,
-            selection=dg.AssetSelection.assets(*(plan.key(name) for name in stage.assets)),
-            description=f"{plan.tournament_id}: {stage.title}",
-        )
-        for stage in stages
+        build_observing_job(plan, observing.job_name),
+        *(
+            dg.define_asset_job(
+                stage.job_name,
+                selection=dg.AssetSelection.assets(*(plan.key(name) for name in stage.assets)),
+                description=f"{plan.tournament_id}: {stage.title}",
+            )
+            for stage in materialising
+        ),
     ]

@@ -17,6 +17,8 @@ from tournament_assets.assets.asking import (
     requests_for_pairs,
 )
 from tournament_assets.assets.billing import cost_metadata
+from tournament_assets.assets.currency import RUBRIC_CHECK, currency_result, find_outdated
+from tournament_assets.assets.inputs import read_inputs
 from tournament_assets.assets.outputs import Table, markdown_table, table_asset, table_result
 from tournament_assets.assets.partitions import (
     TournamentPlan,
@@ -167,6 +169,7 @@ def build_judging_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         partitions_def=plan.by_mode_and_dimension,
         kinds={"parquet", "anthropic"},
         pool="judge",
+        checks={RUBRIC_CHECK.name: RUBRIC_CHECK.description},
     )
     def judge_replies(
         context: dg.AssetExecutionContext,
@@ -221,6 +224,17 @@ def build_judging_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 identical=identical,
             )
         _refuse_empty(rows, skipped=config.skip_judging)
+        judged_with = {
+            "rubric_version": rubric.version,
+            "rubric_hash": short(rubric.content_hash),
+        }
+        outdated = find_outdated(
+            plan,
+            RUBRIC_CHECK,
+            read_inputs(plan, "rubrics"),
+            context.instance,
+            just_made={str(context.partition_key): judged_with},
+        )
         return table_result(
             "judge_replies",
             rows,
@@ -229,13 +243,13 @@ def build_judging_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 "judge": tournament.judge_label,
                 "judge_model": judge_model,
                 "judging_skipped": config.skip_judging,
-                "rubric_version": rubric.version,
-                "rubric_hash": short(rubric.content_hash),
+                **judged_with,
                 **cost_metadata(rows, tournament),
                 "first_rows": markdown_table(
                     rows, ("prompt_id", "entrant_a", "entrant_b", "presentation", "reply")
                 ),
             },
+            checks=[currency_result(RUBRIC_CHECK, outdated)],
         )
 
     return [judge_replies]

@@ -14,6 +14,7 @@ import pandas as pd
 from tournament_assets.adapters.table_schemas import SCHEMAS
 from tournament_assets.adapters.tables import content_version, make_table
 from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.settings_versions import settings_version
 from tournament_assets.reports.rendering import ReportTable
 from tournament_assets.tournament.fingerprints import short
 
@@ -67,6 +68,7 @@ def table_asset(
         deps=list(deps),
         kinds=set(kinds),
         pool=pool,
+        code_version=settings_version(plan, name),
         io_manager_key="parquet_io_manager",
         dagster_type=_TABLE_TYPE,
         metadata=_column_schema(name),

@@ -1,9 +1,8 @@
-"""From responses to the pairs that are judged on each dimension, and the rubrics."""
+"""From responses to the pairs that are judged on each dimension."""
 
 import dagster as dg
 import pandas as pd
 
-from tournament_assets.adapters.project_files import load_rubric
 from tournament_assets.adapters.tables import table_rows
 from tournament_assets.assets.outputs import Table, markdown_table, table_asset, table_result
 from tournament_assets.assets.partitions import (
@@ -14,7 +13,7 @@ from tournament_assets.assets.partitions import (
     same_mode,
     same_mode_all_entrants,
 )
-from tournament_assets.assets.prompts import prompts_of
+from tournament_assets.assets.prompt_rows import prompts_of
 from tournament_assets.judging.pairing import build_match_list, filter_pairs_for_dimension
 
 
@@ -25,30 +24,9 @@ class MatchListConfig(dg.Config):
     """Keep only the first pairs of the dimension; for trying things out."""
 
 
-def build_pairing_assets(
-    plan: TournamentPlan,
-) -> list[dg.AssetsDefinition | dg.SourceAsset]:
-    """Build `rubrics` and `match_list` for one tournament."""
+def build_pairing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
+    """Build `match_list` for one tournament."""
     tournament = plan.config
-    group = plan.group("3_judging")
-
-    @dg.observable_source_asset(
-        key=plan.key("rubrics"),
-        partitions_def=plan.by_dimension,
-        group_name=group,
-        description=(
-            "The files that tell the judge how to judge each dimension. They are written by "
-            "people, so they are observed, not materialised; after an edit and an observation, "
-            "the replies of that dimension are out of date."
-        ),
-    )
-    def rubrics() -> dg.DataVersionsByPartition:
-        return dg.DataVersionsByPartition(
-            {
-                dimension: load_rubric(tournament, plan.project, dimension).content_hash
-                for dimension in tournament.dimension_names
-            }
-        )
 
     @table_asset(
         plan,
@@ -113,4 +91,4 @@ def build_pairing_assets(
             },
         )
 
-    return [rubrics, match_list]
+    return [match_list]

@@ -73,6 +73,11 @@ def same_dimension() -> dg.PartitionMapping:
     return dg.MultiToSingleDimensionPartitionMapping("dimension")
 
 
+def same_entrant() -> dg.PartitionMapping:
+    """Edge between an entrant and everything of that entrant."""
+    return dg.MultiToSingleDimensionPartitionMapping("entrant")
+
+
 def same_mode_all_entrants() -> dg.PartitionMapping:
     """Edge from mode x entrant to mode x dimension: all entrants of the same mode."""
     return dg.MultiPartitionMapping(

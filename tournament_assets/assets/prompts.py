@@ -1,14 +1,12 @@
 """From the bank's file to the prompts of a mode."""
 
-import json
 from collections import Counter
-from typing import Any
 
 import dagster as dg
 import pandas as pd
 
 from tournament_assets.adapters.project_files import load_prompt_bank
-from tournament_assets.adapters.tables import table_rows
+from tournament_assets.assets.currency import BANK_CHECK, currency_result
 from tournament_assets.assets.outputs import (
     Table,
     markdown_table,
@@ -16,35 +14,10 @@ from tournament_assets.assets.outputs import (
     table_result,
 )
 from tournament_assets.assets.partitions import TournamentPlan, mode_of, partition_values
+from tournament_assets.assets.prompt_rows import prompt_rows, prompts_of
 from tournament_assets.tournament.prompts import Prompt, draw_stratified
 
 _SHOWN_COLUMNS = ("prompt_id", "source", "subject", "text", "gold_answer", "expected_behavior")
-
-
-def prompt_rows(prompts: list[Prompt]) -> list[dict[str, Any]]:
-    """Return prompts as rows of the table `prompt_bank`."""
-    return [
-        {
-            "prompt_id": prompt.prompt_id,
-            "text": prompt.text,
-            "source": prompt.source,
-            "subject": prompt.subject,
-            "gold_answer": prompt.gold_answer,
-            "expected_behavior": prompt.expected_behavior,
-            "category": prompt.category,
-            "tags": list(prompt.tags),
-            "extra": json.dumps(dict(prompt.extra), sort_keys=True, ensure_ascii=False),
-        }
-        for prompt in prompts
-    ]
-
-
-def prompts_of(table: str, frame: pd.DataFrame) -> list[Prompt]:
-    """Return the rows of the table `prompt_bank` or `selected_prompts` as prompts."""
-    return [
-        Prompt(**{**row, "tags": tuple(row["tags"]), "extra": json.loads(row["extra"])})
-        for row in table_rows(table, frame)
-    ]
 
 
 def _counts_by_source(prompts: list[Prompt]) -> dict[str, int]:
@@ -78,8 +51,10 @@ def build_prompt_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         plan,
         "prompt_bank",
         stage="1_prompts",
+        deps=[dg.AssetDep(plan.key("prompt_file"))],
         checks={
             "bank_integrity": "Every prompt once, with what its dimension needs.",
+            BANK_CHECK.name: BANK_CHECK.description,
         },
     )
     def prompt_bank() -> Table:
@@ -100,7 +75,7 @@ def build_prompt_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 "with_gold_answer": sum(prompt.gold_answer is not None for prompt in prompts),
                 "first_rows": markdown_table(rows, _SHOWN_COLUMNS),
             },
-            checks=[_bank_integrity(prompts)],
+            checks=[_bank_integrity(prompts), currency_result(BANK_CHECK, [])],
         )
 
     @table_asset(

@@ -14,6 +14,7 @@ from tournament_assets.assets.outputs import (
     table_result,
 )
 from tournament_assets.assets.partitions import TournamentPlan, mode_of, partition_values
+from tournament_assets.assets.settings_versions import settings_version
 from tournament_assets.assets.verdicts import judgments_of
 from tournament_assets.ratings.matches import code_decisive
 from tournament_assets.ratings.pair_cells import code_cells
@@ -54,6 +55,7 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         ins={"verdicts": verdicts},
         partitions_def=plan.by_mode_and_dimension,
         group_name=group,
+        code_version=settings_version(plan, "elo_traces"),
         io_manager_key="npz_io_manager",
         kinds={"numpy"},
     )

@@ -8,6 +8,12 @@ import pandas as pd
 
 from tournament_assets.adapters.table_schemas import SCHEMAS
 from tournament_assets.adapters.tables import table_rows
+from tournament_assets.assets.currency import (
+    LEADERBOARD_CHECK,
+    LEADERBOARD_DESCRIPTION,
+    leaderboard_result,
+)
+from tournament_assets.assets.inputs import read_inputs
 from tournament_assets.assets.outputs import (
     Table,
     markdown_table,
@@ -174,9 +180,14 @@ def build_report_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             "verdicts": every_dimension("judge_verdicts"),
         },
         partitions_def=plan.by_mode,
+        checks={LEADERBOARD_CHECK: LEADERBOARD_DESCRIPTION},
     )
     def leaderboard(
-        elo: Frames, bradley_terry: Frames, win_rates: Frames, verdicts: Frames
+        context: dg.AssetExecutionContext,
+        elo: Frames,
+        bradley_terry: Frames,
+        win_rates: Frames,
+        verdicts: Frames,
     ) -> Table:
         """Who is better on which quality: ranks, ratings and both intervals, by dimension."""
         from tournament_assets.reports.figures import ladder_figure, png_markdown
@@ -218,6 +229,12 @@ def build_report_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 "judge_model": judge_model,
                 **pictures,
             },
+            # Weights are not hashed for this; the sensor that watches the inputs sees them too.
+            checks=[
+                leaderboard_result(
+                    plan, read_inputs(plan, "prompt_file", "rubrics"), context.instance
+                )
+            ],
         )
 
     return [battles, audit, leaderboard]

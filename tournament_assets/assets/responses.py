@@ -9,6 +9,8 @@ import dagster as dg
 import pandas as pd
 
 from tournament_assets.assets.answering import Resources, answer_prompts
+from tournament_assets.assets.currency import ENTRANT_CHECK, currency_result, find_outdated
+from tournament_assets.assets.inputs import entrant_version, read_inputs
 from tournament_assets.assets.outputs import (
     Table,
     markdown_table,
@@ -19,14 +21,16 @@ from tournament_assets.assets.partitions import (
     TournamentPlan,
     partition_label,
     partition_values,
+    same_entrant,
     same_mode,
 )
-from tournament_assets.assets.prompts import prompts_of
+from tournament_assets.assets.prompt_rows import prompts_of
 from tournament_assets.audits.jury import count_heads, mean_p_correct, summarise_juries
 from tournament_assets.resources.generator import GeneratorResource
 from tournament_assets.resources.judge import JudgeResource
 from tournament_assets.resources.ledger import LedgerResource
 from tournament_assets.tournament.entrants import get_entrant
+from tournament_assets.tournament.fingerprints import short
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.responses import GeneratedResponse
 
@@ -136,12 +140,14 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             "selected": dg.AssetIn(key=plan.key("selected_prompts"), partition_mapping=same_mode()),
             "bank": dg.AssetIn(key=plan.key("prompt_bank")),
         },
+        deps=[dg.AssetDep(plan.key("entrants"), partition_mapping=same_entrant())],
         partitions_def=plan.by_mode_and_entrant,
         kinds={"parquet", "pytorch"},
         pool="gpu",
         checks={
             "response_coverage": "Every selected prompt is answered.",
             "no_empty_response": "Every response says something.",
+            ENTRANT_CHECK.name: ENTRANT_CHECK.description,
         },
     )
     def entrant_responses(
@@ -174,6 +180,7 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             log=context.log.info,
         )
         responses = answers.responses
+        entrant_hash = short(entrant_version(plan, entrant))
         rows = [
             {
                 "entrant_id": entrant.entrant_id,
@@ -197,11 +204,22 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 "source": answers.device,
                 **answers.costs,
                 "settings": entrant.display_settings,
+                "entrant_hash": entrant_hash,
                 "first_rows": markdown_table(rows, ("prompt_id", "response", "finish_reason")),
             },
             checks=[
                 _coverage_check(prompts, responses, reasons=answers.reasons, where=where),
                 _empty_check(responses, where=where),
+                currency_result(
+                    ENTRANT_CHECK,
+                    find_outdated(
+                        plan,
+                        ENTRANT_CHECK,
+                        read_inputs(plan, "entrants"),
+                        context.instance,
+                        just_made={str(context.partition_key): {"entrant_hash": entrant_hash}},
+                    ),
+                ),
             ],
         )
 

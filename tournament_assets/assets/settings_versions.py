@@ -1,0 +1,82 @@
+"""Versions of the settings, and of the reading of replies, that decide what an asset holds.
+
+Dagster shows an asset as out of date when its version is another than when it was made.
+"""
+
+from collections.abc import Callable, Mapping
+from importlib import resources
+from typing import Any
+
+from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.judging.header import judge_header
+from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
+
+_READING = ("parsing.py", "reconciliation.py", "structured.py")
+"""The files of `judging/` that turn replies into outcomes."""
+
+
+def settings_version(plan: TournamentPlan, asset: str) -> str | None:
+    """Return the version of an asset's settings; None where its inputs alone decide.
+
+    Args:
+        plan: The tournament.
+        asset: The asset's name.
+    """
+    settings = _SETTINGS.get(asset)
+    return None if settings is None else fingerprint(settings(plan))
+
+
+def reading_version() -> str:
+    """Return the SHA-256 of the code that reads replies: a corrected parser reads them all again.
+
+    They are read for nothing, so even a changed comment may count.
+    """
+    folder = resources.files("tournament_assets.judging")
+    return fingerprint([fingerprint_bytes((folder / name).read_bytes()) for name in _READING])
+
+
+def _draw(plan: TournamentPlan) -> Any:
+    return plan.config.pilot.model_dump(mode="json", include={"strata", "pilot_seed"})
+
+
+def _pairing(plan: TournamentPlan) -> Any:
+    rules = plan.config.dimensions
+    return {
+        "entrants": list(plan.config.entrant_ids),
+        "needs_gold_answer": {name: rule.needs_gold_answer for name, rule in rules.items()},
+    }
+
+
+def _asking(plan: TournamentPlan) -> Any:
+    judge = plan.config.judge
+    return {
+        "models": [plan.config.judge_model("pilot"), plan.config.judge_model("headline")],
+        "max_tokens": judge.max_tokens,
+        "identical_responses_tie": judge.identical_responses_tie,
+        "instructions": judge_header(judge.reply_format),
+        "shown": {
+            name: [rule.shows_gold_answer, rule.shows_expected_behavior]
+            for name, rule in plan.config.dimensions.items()
+        },
+    }
+
+
+def _reading(plan: TournamentPlan) -> Any:
+    return [plan.config.judge.reply_format, reading_version()]
+
+
+def _rating(plan: TournamentPlan) -> Any:
+    return plan.config.ratings.model_dump(mode="json")
+
+
+_SETTINGS: Mapping[str, Callable[[TournamentPlan], Any]] = {
+    "selected_prompts": _draw,
+    "match_list": _pairing,
+    "judge_replies": _asking,
+    "judge_verdicts": _reading,
+    "elo_traces": _rating,
+    "elo_ratings": _rating,
+    "bradley_terry_ratings": _rating,
+    "model_comparison": _rating,
+    "style_control": _rating,
+}
