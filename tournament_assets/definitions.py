@@ -39,6 +39,7 @@ from tournament_assets.assets.reports import build_report_assets
 from tournament_assets.assets.responses import build_response_assets
 from tournament_assets.assets.resuming import build_rejudge_job, build_resuming_sensor
 from tournament_assets.assets.verdicts import build_verdict_assets
+from tournament_assets.assets.watching import build_watching_sensor
 from tournament_assets.resources.generator import GeneratorResource
 from tournament_assets.resources.io_managers import NpzIOManager, ParquetIOManager
 from tournament_assets.resources.judge import JudgeResource
@@ -129,7 +130,11 @@ def build_definitions(
                 build_judge_test_job(plan),
             )
         ],
-        sensors=[build_resuming_sensor(plan) for plan in plans],
+        sensors=[
+            sensor
+            for plan in plans
+            for sensor in (build_resuming_sensor(plan), build_watching_sensor(plan))
+        ],
         resources=build_resources(project, environment),
         executor=dg.in_process_executor,
     )

@@ -16,6 +16,7 @@ import pandas as pd
 from tournament_assets.adapters.config_files import load_config
 from tournament_assets.adapters.dagster_home import prepare_dagster_home
 from tournament_assets.adapters.processes import has_died, own_identity
+from tournament_assets.adapters.project_files import load_rubrics
 from tournament_assets.assets.jobs import Stage, build_stages
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.assets.preflight import refuse_bad_input
@@ -24,6 +25,7 @@ from tournament_assets.judging.estimating import JudgingEstimate
 from tournament_assets.resources.generator import release_models
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import WorkError
+from tournament_assets.tournament.rubrics import Rubric
 
 if TYPE_CHECKING:
     from tournament_assets.adapters.ledger import Ledger
@@ -116,6 +118,7 @@ def run_tournament(
         judge_model=options.judge_model,
         ledger_url=_ledger_url(plan, environment),
     )
+    rubrics = load_rubrics(plan.config, plan.project)
     home = prepare_dagster_home(config_file.project, environment.get("DAGSTER_HOME"))
     definitions = build_definitions([plan], config_file.project, environment)
     metadata: dict[str, list[Mapping[str, Any]]] = {}
@@ -134,7 +137,9 @@ def run_tournament(
             result = definitions.resolve_job_def(stage.job_name).execute_in_process(
                 instance=instance,
                 partition_key=key,
-                run_config=_run_config(plan, stage, options, started_at),
+                run_config=_run_config(
+                    plan, stage, options, started_at, rubric=rubrics.get(str(key).split("|")[0])
+                ),
                 tags=tags,
                 raise_on_error=False,
             )
@@ -228,7 +233,12 @@ def _steps(plan: TournamentPlan, options: RunOptions) -> Iterator[tuple[Stage, A
 
 
 def _run_config(
-    plan: TournamentPlan, stage: Stage, options: RunOptions, started_at: datetime
+    plan: TournamentPlan,
+    stage: Stage,
+    options: RunOptions,
+    started_at: datetime,
+    *,
+    rubric: Rubric | None,
 ) -> dict[str, Any]:
     by_asset: dict[str, dict[str, Any]] = {
         "match_list": {"limit_pairs": options.limit_pairs},
@@ -241,6 +251,7 @@ def _run_config(
             "pay_again": options.pay_again,
             # Nothing else waits for the place of a run that somebody watches.
             "wait_seconds": plan.config.judge.deadline_seconds,
+            "rubric": rubric.text if rubric else None,
             "run_began_at": started_at.isoformat(),
         },
         "judge_verdicts": {"allow_partial": options.partial or options.skip_judging},

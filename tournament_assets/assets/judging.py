@@ -34,7 +34,7 @@ from tournament_assets.resources.judge import JudgeResource
 from tournament_assets.resources.ledger import LedgerResource
 from tournament_assets.tournament.errors import InputError, JudgeError
 from tournament_assets.tournament.fingerprints import short
-from tournament_assets.tournament.rubrics import Rubric
+from tournament_assets.tournament.rubrics import Rubric, parse_rubric
 
 
 class JudgeRepliesConfig(dg.Config):
@@ -50,6 +50,9 @@ class JudgeRepliesConfig(dg.Config):
     """Ask again for paid results that the service no longer keeps."""
     wait_seconds: float | None = None
     """Wait this long for batches instead of judge.slot_seconds."""
+    rubric: str | None = None
+    """The rubric's text when the run began, so that an edit meanwhile is the next run's; the file's
+    unless given."""
     run_began_at: str | None = None
     """When the run that this step is a part of began, for a budget that is for one run."""
 
@@ -186,7 +189,11 @@ def build_judging_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         """
         values = partition_values(context)
         mode, dimension = mode_of(values), values["dimension"]
-        rubric = load_rubric(tournament, plan.project, dimension)
+        rubric = (
+            load_rubric(tournament, plan.project, dimension)
+            if config.rubric is None
+            else parse_rubric(config.rubric, dimension=dimension, where="the run's rubric")
+        )
         judge_model = config.judge_model or tournament.judge_model(mode)
         problem = tournament.judge.model_problem(judge_model)
         if problem is not None:

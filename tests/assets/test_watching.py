@@ -1,0 +1,258 @@
+import shutil
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+
+from tests.projects import SmallProject, bank_rows, make_project, write_json_lines
+from tournament_assets.adapters.config_files import load_config
+from tournament_assets.adapters.tables import decode_parquet, table_rows
+from tournament_assets.assets import inputs, settings_versions
+from tournament_assets.assets.inputs import observations, read_inputs
+from tournament_assets.assets.jobs import Stage, build_stages
+from tournament_assets.assets.out_of_date import find_out_of_date
+from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.definitions import build_definitions, build_plan
+from tournament_assets.launching import RunOptions, run_tournament
+
+RATED = [
+    "judge_replies",
+    "judge_verdicts",
+    "elo_traces",
+    "elo_ratings",
+    "bradley_terry_ratings",
+    "model_comparison",
+    "style_control",
+    "win_rates",
+]
+
+
+@pytest.fixture
+def project(finished: SmallProject, tmp_path: Path) -> SmallProject:
+    """A project whose pilot has run."""
+    copy = tmp_path / "project"
+    shutil.copytree(finished.folder, copy)
+    return SmallProject(copy)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> SmallProject:
+    made = make_project(tmp_path_factory.mktemp("finished") / "project")
+    made.run()
+    return made
+
+
+def load(project: SmallProject) -> tuple[TournamentPlan, dg.Definitions]:
+    plan = build_plan(load_config(project.config_path), project.environment)
+    return plan, build_definitions([plan], project.folder, project.environment)
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def out_of_date(project: SmallProject) -> dict[str, list[str]]:
+    """Observe every input, and return what is out of date in the pilot, by partition."""
+    plan, definitions = load(project)
+    graph = definitions.resolve_asset_graph()
+    found: dict[str, list[str]] = {}
+    with dg.DagsterInstance.from_config(project.environment["DAGSTER_HOME"]) as instance:
+        for each in observations(plan, read_inputs(plan)):
+            instance.report_runless_asset_event(each)
+        for stage in build_stages(plan):
+            parts = find_out_of_date(graph, instance, plan, stage, "pilot")
+            for partition, keys in parts.items():
+                found.setdefault(str(partition), []).extend(key.path[-1] for key in keys)
+    return found
+
+
+class Watcher:
+    """The sensor, tick after tick."""
+
+    def __init__(self, project: SmallProject) -> None:
+        self.project = project
+        self.cursor: str | None = None
+        self.said = ""
+
+    def tick(self) -> tuple[list[str], dict[str, tuple[bool, str]]]:
+        """Return the inputs that were observed, and the checks that were evaluated."""
+        _, definitions = load(self.project)
+        home = self.project.environment["DAGSTER_HOME"]
+        with dg.DagsterInstance.from_config(home) as instance:
+            context = dg.build_sensor_context(
+                instance=instance, definitions=definitions, cursor=self.cursor
+            )
+            data = definitions.resolve_sensor_def("small_watch_inputs").evaluate_tick(context)
+            for event in data.asset_events:
+                instance.report_runless_asset_event(event)
+        self.cursor, self.said = data.cursor, str(data.skip_message)
+        observed = [
+            "/".join(filter(None, (event.asset_key.path[-1], event.partition)))
+            for event in data.asset_events
+            if isinstance(event, dg.AssetObservation)
+        ]
+        checks = {
+            event.check_name: (event.passed, event.description or "")
+            for event in data.asset_events
+            if isinstance(event, dg.AssetCheckEvaluation)
+        }
+        return observed, checks
+
+
+def test_after_a_run_nothing_is_out_of_date(project: SmallProject) -> None:
+    assert out_of_date(project) == {}
+
+
+def test_an_edited_rubric_makes_exactly_its_dimension_out_of_date(project: SmallProject) -> None:
+    rubric = project.folder / "rubrics" / "factuality.txt"
+    edit(rubric, "version: 1", "version: 2")
+    assert out_of_date(project) == {"pilot": ["judging_estimate"], "factuality|pilot": RATED}
+    edit(rubric, "version: 2", "version: 1")
+    assert out_of_date(project) == {}
+
+
+def test_line_ends_and_outer_white_space_of_a_rubric_do_not_count(project: SmallProject) -> None:
+    rubric = project.folder / "rubrics" / "factuality.txt"
+    rubric.write_bytes(b"\r\n" + rubric.read_bytes().replace(b"\n", b"\r\n") + b"\r\n  \r\n")
+    assert out_of_date(project) == {}
+
+
+def test_an_edited_prompt_makes_the_bank_out_of_date_and_its_layout_does_not(
+    project: SmallProject,
+) -> None:
+    bank = project.folder / "bank.jsonl"
+    write_json_lines(bank, [dict(reversed(row.items())) for row in bank_rows()])
+    assert out_of_date(project) == {}
+    edit(bank, "sample number 1 ", "sample number one ")
+    assert out_of_date(project) == {"None": ["prompt_bank"]}
+
+
+def test_other_responses_of_a_recorded_entrant_make_only_its_own_out_of_date(
+    project: SmallProject,
+) -> None:
+    edit(project.folder / "responses_sloppy.jsonl", "zebra", "horse")
+    assert out_of_date(project) == {"sloppy|pilot": ["entrant_responses"]}
+
+
+def test_a_new_entrant_makes_its_responses_and_the_pairs_out_of_date(project: SmallProject) -> None:
+    twin = {
+        "entrant_id": "twin",
+        "loader": "recorded",
+        "responses": {"path": "responses_careful.jsonl"},
+    }
+    config = yaml.safe_load(project.config_path.read_text())
+    write_json_lines(
+        project.folder / "responses_careful.jsonl",
+        [{"prompt_id": row["prompt_id"], "response": "It is so."} for row in bank_rows()],
+    )
+    project.edit_config(entrants=[*config["entrants"], twin])
+    assert out_of_date(project) == {
+        "careful|pilot": ["entrant_responses"],
+        "twin|pilot": ["entrant_responses"],
+        "factuality|pilot": ["match_list"],
+        "calibration|pilot": ["match_list"],
+    }
+
+
+def test_a_new_price_list_makes_only_the_estimate_out_of_date(
+    project: SmallProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "newest_prices_hash", lambda: "another")
+    assert out_of_date(project) == {"pilot": ["judging_estimate"]}
+
+
+def test_a_corrected_parser_makes_verdicts_out_of_date_and_nothing_before_them(
+    project: SmallProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings_versions, "reading_version", lambda: "another")
+    after_replies = RATED[1:]
+    assert out_of_date(project) == {
+        "factuality|pilot": after_replies,
+        "calibration|pilot": after_replies,
+    }
+
+
+def test_within_a_tick_the_checks_say_what_was_made_from_an_older_rubric(
+    project: SmallProject,
+) -> None:
+    watcher = Watcher(project)
+    observed, checks = watcher.tick()
+    assert len(observed) == 1 + 3 + 2 + 1
+    assert all(passed for passed, _ in checks.values())
+    assert set(checks) == {
+        "bank_is_current",
+        "entrant_is_current",
+        "rubric_is_current",
+        "inputs_are_current",
+    }
+    assert watcher.tick() == ([], {})
+    assert watcher.said == "nothing has changed"
+    rubric = project.folder / "rubrics" / "factuality.txt"
+    edit(rubric, "version: 1", "version: 2")
+    observed, checks = watcher.tick()
+    assert observed == ["rubrics/factuality"]
+    assert set(checks) == {"rubric_is_current", "inputs_are_current"}
+    for passed, sentence in checks.values():
+        assert not passed
+        assert sentence.startswith("factuality, pilot: judged with rubric v1 (")
+        assert "it is v2 (" in sentence
+        assert "calibration" not in sentence
+    assert watcher.tick() == ([], {})
+    edit(rubric, "version: 2", "version: 1")
+    observed, checks = watcher.tick()
+    assert observed == ["rubrics/factuality"]
+    assert all(passed for passed, _ in checks.values())
+
+
+def test_an_edit_that_kept_its_version_line_is_asked_to_raise_it(project: SmallProject) -> None:
+    edit(project.folder / "rubrics" / "factuality.txt", "Prefer", "Always prefer")
+    _, checks = Watcher(project).tick()
+    passed, sentence = checks["rubric_is_current"]
+    assert not passed
+    assert sentence.endswith("; raise its version line with every edit")
+
+
+def test_a_rubric_that_cannot_be_read_is_said_and_not_observed(project: SmallProject) -> None:
+    watcher = Watcher(project)
+    watcher.tick()
+    (project.folder / "rubrics" / "factuality.txt").unlink()
+    observed, checks = watcher.tick()
+    assert observed == []
+    assert "the file cannot be used now" in checks["rubric_is_current"][1]
+    assert "rubrics of factuality" in watcher.said
+
+
+def test_an_edited_config_asks_for_a_reload(project: SmallProject) -> None:
+    plan, definitions = load(project)
+    project.edit_config(description="Another one.")
+    with dg.DagsterInstance.from_config(project.environment["DAGSTER_HOME"]) as instance:
+        context = dg.build_sensor_context(instance=instance, definitions=definitions)
+        data = definitions.resolve_sensor_def("small_watch_inputs").evaluate_tick(context)
+    assert f"{plan.config_path} was edited since it was loaded" in str(data.skip_message)
+
+
+def test_a_run_finishes_with_the_rubrics_it_began_with(project: SmallProject) -> None:
+    rubric = project.folder / "rubrics" / "factuality.txt"
+
+    def edit_rubric(stage: Stage, label: str) -> None:
+        if label.startswith("factuality") and "judge_replies" in stage.assets:
+            edit(rubric, "version: 1", "version: 2")
+
+    summary = run_tournament(
+        RunOptions(config_path=project.config_path, mode="pilot"),
+        environment=project.environment,
+        on_start=edit_rubric,
+        on_done=lambda stage, label: None,
+    )
+    assert summary.requests_submitted == 0
+    stored = project.folder / "storage" / "small" / "judge_replies" / "factuality" / "pilot.parquet"
+    rows = table_rows("judge_replies", decode_parquet("judge_replies", stored.read_bytes()))
+    assert {row["rubric_version"] for row in rows} == {"1"}
+    said = [warning for warning in summary.warnings if warning.startswith("rubric_is_current")]
+    assert said
+    assert all("judged with rubric v1 (" in warning for warning in said)
+    _, checks = Watcher(project).tick()
+    assert not checks["inputs_are_current"][0]
