@@ -58,6 +58,7 @@ def test_every_config_has_every_asset_of_the_graph(definitions: dg.Definitions) 
         "judging_estimate",
         "judge_replies",
         "judge_controls",
+        "judge_drift",
         "judge_retest",
         "judge_verdicts",
         "elo_traces",

@@ -27,6 +27,7 @@ from tournament_assets.assets.human import build_human_assets
 from tournament_assets.assets.inputs import build_input_assets
 from tournament_assets.assets.jobs import build_jobs, build_stages
 from tournament_assets.assets.judge_controls import build_control_assets
+from tournament_assets.assets.judge_drift import build_drift_assets, build_drift_job
 from tournament_assets.assets.judge_retest import build_retest_assets
 from tournament_assets.assets.judge_tests import build_judge_test_job
 from tournament_assets.assets.judging import build_judging_assets
@@ -113,6 +114,7 @@ def build_definitions(
                 build_verdict_assets,
                 build_control_assets,
                 build_retest_assets,
+                build_drift_assets,
                 build_rating_assets,
                 build_comparing_assets,
                 build_human_assets,
@@ -128,6 +130,7 @@ def build_definitions(
                 *build_jobs(plan, build_stages(plan)),
                 build_rejudge_job(plan),
                 build_judge_test_job(plan),
+                build_drift_job(plan),
             )
         ],
         sensors=[

@@ -82,7 +82,9 @@ class PaidProject:
         ):
             time.sleep(0.02)
 
-    def events(self, job: str, dimension: str = "factuality") -> dg.ExecuteInProcessResult:
+    def events(
+        self, job: str, dimension: str = "factuality", *, run_config: Any = None
+    ) -> dg.ExecuteInProcessResult:
         """Run a job on a partition of the pilot, as the UI would."""
         with dg.DagsterInstance.from_config(self.project.environment["DAGSTER_HOME"]) as instance:
             return (
@@ -91,6 +93,7 @@ class PaidProject:
                 .execute_in_process(
                     instance=instance,
                     partition_key=dg.MultiPartitionKey({"mode": "pilot", "dimension": dimension}),
+                    run_config=run_config,
                     raise_on_error=False,
                 )
             )

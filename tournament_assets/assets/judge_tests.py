@@ -44,7 +44,11 @@ def build_judge_test_job(plan: TournamentPlan) -> Any:
 
 
 def judge_test_asset(
-    plan: TournamentPlan, name: str, ins: Mapping[str, dg.AssetIn]
+    plan: TournamentPlan,
+    name: str,
+    ins: Mapping[str, dg.AssetIn],
+    *,
+    checks: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., Table]], dg.AssetsDefinition]:
     """Make an asset of a function that asks the judge something besides the tournament."""
     return table_asset(
@@ -56,6 +60,7 @@ def judge_test_asset(
         partitions_def=plan.by_mode_and_dimension,
         kinds={"parquet", "anthropic"},
         pool="judge",
+        checks=checks,
     )
 
 

@@ -94,7 +94,8 @@ class JudgeConfig(Frozen):
         max_direct: How many of those that failed every time are then asked one by one.
         retest_pairs: Pairs that are judged a second time when the judge is tested.
         control_pairs: Planted controls of each kind when the judge is tested.
-        test_seed: Draws both.
+        anchor_pairs: Pairs that are judged again on every occasion to see whether the judge drifts.
+        test_seed: Draws all three.
     """
 
     service: Literal["loopback", "anthropic"]
@@ -113,6 +114,7 @@ class JudgeConfig(Frozen):
     max_direct: int = Field(default=200, ge=0)
     retest_pairs: int = Field(default=40, ge=0)
     control_pairs: int = Field(default=20, ge=0)
+    anchor_pairs: int = Field(default=40, ge=0)
     test_seed: int = Field(default=0, ge=0)
 
     @property
@@ -189,10 +191,13 @@ class CheckThresholds(Frozen):
     Attributes:
         max_unjudged_rate: Share of pairs without two readable replies.
         max_inconsistency_rate: Share of judged pairs whose two presentations disagree.
+        max_drift_rate: Share of anchor pairs that are settled otherwise than in the tournament; the
+            check turns red when the whole interval of the share lies above it.
     """
 
     max_unjudged_rate: float = Field(default=0.02, ge=0, le=1)
     max_inconsistency_rate: float = Field(default=0.35, ge=0, le=1)
+    max_drift_rate: float = Field(default=0.10, ge=0, le=1)
 
 
 class TournamentConfig(Frozen):

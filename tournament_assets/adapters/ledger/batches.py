@@ -49,6 +49,22 @@ class BatchRecords(LeaseRecords):
                 scopes.setdefault(scope, []).append(_open_batch(row))
         return scopes
 
+    def purposes_begun(self, tournament_id: str, mode: str, dimension: str) -> list[str]:
+        """Return what a dimension was asked for in a mode, in the order it was first begun."""
+        begun = sa.func.min(_TABLE.c.begun_at)
+        query = (
+            sa.select(_TABLE.c.purpose)
+            .where(
+                _TABLE.c.tournament_id == tournament_id,
+                _TABLE.c.mode == mode,
+                _TABLE.c.dimension == dimension,
+            )
+            .group_by(_TABLE.c.purpose)
+            .order_by(begun, _TABLE.c.purpose)
+        )
+        with self._transaction() as connection:
+            return list(connection.scalars(query))
+
     def batch_keys(self, nonce: str) -> set[str]:
         """Return the keys of the requests that a batch was to hold."""
         query = sa.select(schema.batch_requests.c.request_key).where(
