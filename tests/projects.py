@@ -40,12 +40,16 @@ class SmallProject:
         )
 
     def stored_files(self) -> dict[str, bytes]:
-        """Read what a run stores, but for the estimate, which says what is left to ask."""
+        """Read what a run stores, but for what depends on what was done before it.
+
+        The estimate says what is left to ask, and the comparison looks back at the run before.
+        """
         storage = self.folder / "storage"
+        history = {"judging_estimate", "run_comparison"}
         return {
             str(path.relative_to(storage)): path.read_bytes()
             for path in sorted(storage.rglob("*"))
-            if path.is_file() and "judging_estimate" not in path.parts
+            if path.is_file() and history.isdisjoint(path.parts)
         }
 
     def edit_config(self, **changes: Any) -> None:

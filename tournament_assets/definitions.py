@@ -39,6 +39,7 @@ from tournament_assets.assets.ratings import build_rating_assets
 from tournament_assets.assets.reports import build_report_assets
 from tournament_assets.assets.responses import build_response_assets
 from tournament_assets.assets.resuming import build_rejudge_job, build_resuming_sensor
+from tournament_assets.assets.run_comparison import build_run_comparison_assets
 from tournament_assets.assets.verdicts import build_verdict_assets
 from tournament_assets.assets.watching import build_watching_sensor
 from tournament_assets.resources.generator import GeneratorResource
@@ -120,6 +121,7 @@ def build_definitions(
                 build_human_assets,
                 build_report_assets,
                 build_publishing_assets,
+                build_run_comparison_assets,
             )
             for asset in build(plan)
         ],

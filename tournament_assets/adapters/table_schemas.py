@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from tournament_assets.adapters.review_fields import REVIEW_FIELDS, Field
+
 _PROMPT_FIELDS = [
     ("prompt_id", pa.string(), False, "unique in the bank"),
     ("text", pa.string(), False, "what the entrants are asked"),
@@ -51,7 +53,8 @@ _BATTLE_FIELDS = [
     ("inconsistent", pa.bool_(), False, "a tie that stands for two replies that disagreed"),
 ]
 
-_FIELDS: Mapping[str, list[tuple[str, pa.DataType, bool, str]]] = {
+_FIELDS: Mapping[str, list[Field]] = {
+    **REVIEW_FIELDS,
     "prompt_bank": _PROMPT_FIELDS,
     "selected_prompts": _PROMPT_FIELDS,
     "entrant_responses": [
@@ -120,47 +123,6 @@ _FIELDS: Mapping[str, list[tuple[str, pa.DataType, bool, str]]] = {
         ("asking_ab", pa.int64(), False, "which asking the verdict of presentation ab answers"),
         ("asking_ba", pa.int64(), False, "which asking the verdict of presentation ba answers"),
         ("judge_model", pa.string(), False, "the model that judged"),
-    ],
-    "judge_controls": [
-        ("kind", pa.string(), False, "identical, corrupted or injection"),
-        ("control_id", pa.string(), False, "which control it is"),
-        ("prompt_id", pa.string(), False, "the prompt of both responses"),
-        ("dimension", pa.string(), False, "the quality being judged"),
-        ("entrant_a", pa.string(), False, "whose response stands as it was given"),
-        ("entrant_b", pa.string(), False, "whose response was copied, misplaced or added to"),
-        ("expected", pa.string(), True, "the right outcome; absent if the baseline is not judged"),
-        ("outcome", pa.string(), False, "how it was settled"),
-        ("verdict_ab", pa.string(), False, "what the reply to presentation ab says"),
-        ("verdict_ba", pa.string(), False, "what the reply to presentation ba says"),
-        ("as_expected", pa.bool_(), True, "whether the judge was right; absent if it said nothing"),
-    ],
-    "judge_retest": [
-        ("prompt_id", pa.string(), False, "the prompt both entrants answered"),
-        ("dimension", pa.string(), False, "the quality being judged"),
-        ("entrant_a", pa.string(), False, "the pair's first entrant"),
-        ("entrant_b", pa.string(), False, "the pair's second entrant"),
-        ("first_outcome", pa.string(), False, "how it was settled for the tournament"),
-        ("second_outcome", pa.string(), False, "how it was settled the second time"),
-        ("first_ab", pa.string(), False, "the first verdict on presentation ab"),
-        ("first_ba", pa.string(), False, "the first verdict on presentation ba"),
-        ("second_ab", pa.string(), False, "the second verdict on presentation ab"),
-        ("second_ba", pa.string(), False, "the second verdict on presentation ba"),
-    ],
-    "judge_drift": [
-        ("occasion", pa.string(), False, "when the anchor pairs were judged again"),
-        ("prompt_id", pa.string(), False, "the prompt both entrants answered"),
-        ("dimension", pa.string(), False, "the quality being judged"),
-        ("entrant_a", pa.string(), False, "the pair's first entrant"),
-        ("entrant_b", pa.string(), False, "the pair's second entrant"),
-        ("tournament_outcome", pa.string(), False, "how it is settled in the tournament"),
-        ("outcome", pa.string(), False, "how it was settled on this occasion"),
-        ("flipped", pa.bool_(), True, "whether the two differ; absent if it was not judged"),
-        ("earlier_occasion", pa.string(), True, "the occasion before; absent if there is none"),
-        ("earlier_outcome", pa.string(), True, "how it was settled then; absent if not asked so"),
-        ("flipped_since", pa.bool_(), True, "whether it differs from then; absent if unknown"),
-        ("verdict_ab", pa.string(), False, "the verdict on presentation ab on this occasion"),
-        ("verdict_ba", pa.string(), False, "the verdict on presentation ba on this occasion"),
-        ("judge_model", pa.string(), False, "the model that judged, then and now"),
     ],
     "elo_ratings": [
         ("dimension", pa.string(), False, "the quality that was judged"),

@@ -92,7 +92,7 @@ def build_drift_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         ledger: LedgerResource,
         judge: JudgeResource,
     ) -> Table:
-        """A fixed sample of pairs judged again on every occasion: does the judge still say the same?
+        """A fixed sample of pairs, judged again on every occasion: has the judge changed?
 
         Compares with the verdicts that the tournament is rated by, and with the occasion before.
         """

@@ -1,0 +1,205 @@
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from tests.projects import (
+    SmallProject,
+    make_project,
+    recorded_responses,
+    write_json_lines,
+)
+from tournament_assets.adapters.tables import decode_parquet, table_rows
+from tournament_assets.definitions import load_project
+
+KEY = dg.AssetKey(["small", "run_comparison"])
+EDITED = "# version: 2 <b>new</b> | bold\n# dimension: factuality\n\nPrefer the right one.\n"
+
+
+def rows_of(project: SmallProject) -> list[dict[str, Any]]:
+    path = project.folder / "storage" / "small" / "run_comparison" / "pilot.parquet"
+    return table_rows("run_comparison", decode_parquet("run_comparison", path.read_bytes()))
+
+
+def metadata_of(project: SmallProject) -> dict[str, Any]:
+    """The metadata of the newest materialisation."""
+    with dg.DagsterInstance.from_config(project.environment["DAGSTER_HOME"]) as instance:
+        event = instance.get_latest_materialization_event(KEY)
+        assert event is not None
+        assert event.asset_materialization is not None
+        return {name: value.value for name, value in event.asset_materialization.metadata.items()}
+
+
+def compare_again(project: SmallProject) -> dict[str, Any]:
+    """Materialise the comparison alone; it must succeed, whatever it finds."""
+    definitions = load_project(project.folder, {})
+    with dg.DagsterInstance.from_config(project.environment["DAGSTER_HOME"]) as instance:
+        assert dg.materialize(
+            [definitions.resolve_assets_def(KEY)],
+            instance=instance,
+            partition_key="pilot",
+        ).success
+    return metadata_of(project)
+
+
+def runs_of(project: SmallProject) -> list[Path]:
+    return sorted((project.folder / "runs").iterdir())
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> SmallProject:
+    """Run a pilot, edit a rubric, let two entrants swap responses to curated prompts, run again."""
+    project = make_project(tmp_path_factory.mktemp("project") / "small")
+    project.run()
+    first = metadata_of(project)
+    assert first["verdict"].startswith(runs_of(project)[0].name)
+    assert first["verdict"].endswith("there is nothing to compare with yet.")
+    assert rows_of(project) == []
+    (project.folder / "rubrics" / "factuality.txt").write_text(EDITED)
+    own = {name: recorded_responses(name) for name in ("careful", "sloppy")}
+    for name, other in (("careful", "sloppy"), ("sloppy", "careful")):
+        rows = [
+            {**theirs, "response": f"{theirs['response']} Indeed, {name}."}
+            if theirs["prompt_id"].startswith("curated")
+            else mine
+            for mine, theirs in zip(own[name], own[other], strict=True)
+        ]
+        write_json_lines(project.folder / f"responses_{name}.jsonl", rows)
+    project.run()
+    assert len(runs_of(project)) == 2
+    return project
+
+
+@pytest.fixture
+def damaged(project: SmallProject, tmp_path: Path) -> Iterator[SmallProject]:
+    """The project, whose run directories are put back afterwards."""
+    runs = project.folder / "runs"
+    shutil.copytree(runs, tmp_path / "runs")
+    yield project
+    shutil.rmtree(runs)
+    shutil.copytree(tmp_path / "runs", runs)
+
+
+def count_by_hand(project: SmallProject) -> Counter[tuple[str, str | None, str]]:
+    """Compare two verdict files line by line: both runs list the same pairs in the same order."""
+    counts: Counter[tuple[str, str | None, str]] = Counter()
+    for dimension in ("factuality", "calibration"):
+        then, now = (
+            [
+                json.loads(line)
+                for line in (run / "verdicts" / f"{dimension}.jsonl").read_text().splitlines()
+            ]
+            for run in runs_of(project)
+        )
+        for before, after in zip(then, now, strict=True):
+            assert (before["prompt_id"], before["entrant_a"]) == (
+                after["prompt_id"],
+                after["entrant_a"],
+            )
+            outcomes = {before["outcome"], after["outcome"]}
+            assert "unjudged" not in outcomes
+            for source in (None, before["source"]):
+                counts[dimension, source, "settled"] += 1
+                counts[dimension, source, "flipped"] += len(outcomes) == 2
+                counts[dimension, source, "reversed"] += outcomes == {"a_wins", "b_wins"}
+    return counts
+
+
+def test_the_table_counts_the_flips_of_the_verdict_files(project: SmallProject) -> None:
+    expected = count_by_hand(project)
+    rows = rows_of(project)
+    assert {(row["dimension"], row["source"]) for row in rows} == {
+        (dimension, source) for dimension, source, _ in expected
+    }
+    for row in rows:
+        group = row["dimension"], row["source"]
+        assert row["settled_in_both"] == expected[*group, "settled"]
+        assert row["flipped"] == row["other_texts"] == expected[*group, "flipped"]
+        assert row["reversed"] == expected[*group, "reversed"]
+        assert row["flip_rate"] == row["flipped"] / row["settled_in_both"]
+        assert (row["then"], row["now"]) == tuple(run.name for run in runs_of(project))
+    assert expected["calibration", "curated", "flipped"] > 0
+
+
+def test_the_first_thing_said_is_the_verdict(project: SmallProject) -> None:
+    expected = count_by_hand(project)
+    flipped, settled = (
+        sum(expected[dimension, None, name] for dimension in ("factuality", "calibration"))
+        for name in ("flipped", "settled")
+    )
+    metadata = metadata_of(project)
+    assert next(name for name in metadata if not name.startswith("dagster/")) == "verdict"
+    assert metadata["verdict"].startswith(
+        f"{flipped} of {settled} judgments flipped after factuality's rubric went from version 1 "
+        "to version 2 <b>new</b> | bold; the responses of careful and sloppy changed. "
+    )
+    assert metadata["judgments_flipped"] == flipped
+    assert metadata["cost_now_usd"] == 0.0
+    for title in ("Inputs that differ", "Flips by dimension", "Ratings and places", "Cost"):
+        assert f"## {title}" in metadata["comparison"]
+    assert "<b>" not in metadata["comparison"]
+    assert "&lt;b&gt;new&lt;/b&gt; \\| bold" in metadata["comparison"]
+
+
+def test_nothing_follows_from_the_comparison_and_it_changes_nothing_else(
+    project: SmallProject,
+) -> None:
+    graph = load_project(project.folder, {}).resolve_asset_graph()
+    assert graph.get(KEY).child_keys == set()
+    before, rows = project.stored_files(), rows_of(project)
+    compare_again(project)
+    assert project.stored_files() == before
+    assert rows_of(project) == rows
+
+
+def test_a_run_before_that_was_deleted_is_no_failure(damaged: SmallProject) -> None:
+    shutil.rmtree(runs_of(damaged)[0])
+    assert "nothing to compare with yet" in compare_again(damaged)["verdict"]
+
+
+def test_this_run_deleted_is_no_failure(damaged: SmallProject) -> None:
+    newest = runs_of(damaged)[1]
+    shutil.rmtree(newest)
+    assert compare_again(damaged)["verdict"].startswith(f"{newest} cannot be found here")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("verdicts/calibration.jsonl", "no json\n", "line 1 is no record"),
+        ("elo_results.json", None, "the file is missing"),
+    ],
+)
+def test_a_run_before_that_cannot_be_read_is_named_with_the_reason(
+    damaged: SmallProject, file: str, content: str | None, said: str
+) -> None:
+    then, now = runs_of(damaged)
+    (then / file).unlink()
+    if content is not None:
+        (then / file).write_text(content)
+    verdict = compare_again(damaged)["verdict"]
+    assert verdict.startswith(f"{now.name} cannot be compared with {then.name}: ")
+    assert said in verdict
+    assert rows_of(damaged) == []
+
+
+def test_a_run_of_another_version_is_no_failure(damaged: SmallProject) -> None:
+    then = runs_of(damaged)[0]
+    manifest = json.loads((then / "manifest.json").read_text())
+    manifest["cost"]["by_dimension"] = {"factuality": {"cost_usd": "two dollars"}}
+    (then / "manifest.json").write_text(json.dumps(manifest))
+    verdict = compare_again(damaged)["verdict"]
+    assert "a file is not as this version writes it" in verdict
+
+
+def test_a_manifest_that_cannot_be_read_is_passed_over_and_named(damaged: SmallProject) -> None:
+    then = runs_of(damaged)[0]
+    (then / "manifest.json").write_text("{")
+    metadata = compare_again(damaged)
+    assert "nothing to compare with yet" in metadata["verdict"]
+    assert metadata["passed_over"].startswith(f"{then.name} has no manifest that can be read")

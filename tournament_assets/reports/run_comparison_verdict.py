@@ -1,0 +1,65 @@
+"""The first line of a review: how many judgments flipped, after what, and whose place changed."""
+
+from tournament_assets.audits.input_changes import InputComparison
+from tournament_assets.reports.formatting import join_names
+from tournament_assets.reports.run_comparison import RunComparison
+
+_RUBRICS, _RESPONSES, _REQUESTS = "inputs.rubrics.", "inputs.responses.", "inputs.judge_requests."
+
+
+def verdict_sentence(comparison: RunComparison) -> str:
+    """Say in one sentence what came of what changed.
+
+    Args:
+        comparison: Two runs side by side.
+    """
+    flips = comparison.flips.total.flips
+    if not flips.n:
+        said = "No pair was settled in both runs, so no judgment can be said to have flipped"
+    else:
+        said = f"{flips.count} of {flips.n} judgments flipped"
+    causes = _causes(comparison.inputs)
+    if causes:
+        said += f" after {'; '.join(causes)}"
+    else:
+        said += ", and nothing differs in the inputs"
+    places = [move for move in comparison.moves if move.is_of_place]
+    if not places:
+        return f"{said}. Nobody's place changes."
+    changed = "; ".join(
+        f"{move.entrant_id} from {move.then.rank} to {move.now.rank} on {move.dimension}"
+        for move in places
+        if move.then is not None and move.now is not None
+    )
+    return f"{said}. Places change: {changed}."
+
+
+def _causes(inputs: InputComparison) -> list[str]:
+    causes = [_rubric_cause(name, inputs) for name in inputs.names(_RUBRICS)]
+    answering = inputs.names(_RESPONSES)
+    if answering:
+        causes.append(f"the responses of {join_names(answering)} changed")
+    others = [
+        change.name
+        for change in inputs.changes
+        if not change.name.startswith((_RUBRICS, _RESPONSES, _REQUESTS))
+    ]
+    if others:
+        causes.append(f"{join_names(others)} changed")
+    asked = inputs.names(_REQUESTS)
+    if asked and not causes:
+        causes.append(f"the judge was asked otherwise on {join_names(asked)}")
+    return causes
+
+
+def _rubric_cause(dimension: str, inputs: InputComparison) -> str:
+    version = next(
+        (each for each in inputs.changes if each.name == f"{_RUBRICS}{dimension}.version"), None
+    )
+    if version is None:
+        return f"{dimension}'s rubric was edited (its version line is the same)"
+    if version.then is None:
+        return f"{dimension}'s rubric was added"
+    if version.now is None:
+        return f"{dimension}'s rubric was taken out"
+    return f"{dimension}'s rubric went from version {version.then} to version {version.now}"
