@@ -42,7 +42,7 @@ class _TurnedReplies:
                 return
             body.extend(message.get("body", b""))
             if not message.get("more_body", False):
-                lines = b"".join(self._turn(line) for line in body.splitlines(keepends=True))
+                lines = b"".join(self._turn(line) for line in bytes(body).splitlines(keepends=True))
                 await send({**message, "body": lines, "more_body": False})
 
         await self._app(scope, receive, collect)

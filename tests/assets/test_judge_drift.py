@@ -182,4 +182,6 @@ def test_an_edited_rubric_is_no_drift_and_costs_nothing(judged: PaidProject) -> 
 
 
 def test_a_blank_occasion_is_refused(judged: PaidProject) -> None:
-    assert not launch(judged, occasion=" ").success
+    result = launch(judged, occasion=" ")
+    (failure,) = [event for event in result.all_events if event.is_step_failure]
+    assert "expected a name, such as a rerun's id" in str(failure.event_specific_data)

@@ -5,7 +5,7 @@ counts: the same pairs again on every occasion, such as every scheduled rerun, a
 that the tournament is rated by. What is asked is paid for, and stored apart from those verdicts.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,9 @@ import pandas as pd
 from tournament_assets.adapters.project_files import load_rubric
 from tournament_assets.adapters.tables import table_rows
 from tournament_assets.assets.asking import requests_for_pairs
-from tournament_assets.assets.judge_tests import PairName, judge_test_asset, settle_test
-from tournament_assets.assets.judging import pairs_of, reply_rows
+from tournament_assets.assets.judge_tests import judge_test_asset, settle_test
+from tournament_assets.assets.judging import pairs_of
+from tournament_assets.assets.occasions import Rows, choose_occasion, name_of, settle_earlier
 from tournament_assets.assets.outputs import Table, markdown_table, table_result
 from tournament_assets.assets.partitions import (
     TournamentPlan,
@@ -24,15 +25,8 @@ from tournament_assets.assets.partitions import (
     partition_label,
     partition_values,
 )
-from tournament_assets.assets.verdicts import settled_rows
-from tournament_assets.judging.anchors import (
-    ask_on_occasion,
-    draw_anchors,
-    occasion_of_purpose,
-    purpose_of_occasion,
-)
+from tournament_assets.judging.anchors import ask_on_occasion, draw_anchors, purpose_of_occasion
 from tournament_assets.judging.pairing import PairToJudge
-from tournament_assets.judging.requests import JudgeRequest
 from tournament_assets.resources.judge import JudgeResource
 from tournament_assets.resources.ledger import LedgerResource
 from tournament_assets.tournament.errors import InputError
@@ -40,12 +34,9 @@ from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.tournament.verdicts import Outcome
 
 if TYPE_CHECKING:
-    from tournament_assets.adapters.ledger import Ledger
     from tournament_assets.audits.drift import DriftResult
 
 _CHECK = "judge_has_not_drifted"
-Rows = Mapping[PairName, Mapping[str, Any]]
-"""Settled pairs by name."""
 
 
 class JudgeDriftConfig(dg.Config):
@@ -102,7 +93,7 @@ def build_drift_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         dimension = values["dimension"]
         rubric = load_rubric(tournament, plan.project, dimension)
         settled = {
-            _name(row): row
+            name_of(row): row
             for row in table_rows("judge_verdicts", verdicts)
             if row["outcome"] != Outcome.UNJUDGED
         }
@@ -115,7 +106,9 @@ def build_drift_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         )
         asked = requests_for_pairs(plan, anchors, rubric, judge_model=judge_model)
         with ledger.open() as opened:
-            occasion = _occasion(config, plan, values, opened)
+            occasion = choose_occasion(
+                config.occasion, plan=plan, values=values, ledger=opened, now=datetime.now(UTC)
+            )
         now, bill = settle_test(
             plan,
             context,
@@ -128,7 +121,7 @@ def build_drift_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             judge=judge,
         )
         with ledger.open() as opened:
-            earlier_occasion, earlier = _settled_earlier(
+            earlier_occasion, earlier = settle_earlier(
                 plan, values, asked, anchors, rubric, occasion=occasion, ledger=opened
             )
         names = [(pair.prompt_id, pair.entrant_a, pair.entrant_b) for pair in anchors]
@@ -197,10 +190,6 @@ def build_drift_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     return [judge_drift]
 
 
-def _name(row: Mapping[str, Any]) -> PairName:
-    return row["prompt_id"], row["entrant_a"], row["entrant_b"]
-
-
 def _judge_model(plan: TournamentPlan, settled: Rows) -> str | None:
     """Return the model that judged the tournament, which need not be the configured one.
 
@@ -234,55 +223,6 @@ def _is_settled_as_it_is(
         )
 
     return is_settled_as_it_is
-
-
-def _occasion(
-    config: JudgeDriftConfig, plan: TournamentPlan, values: Mapping[str, str], ledger: "Ledger"
-) -> str:
-    if config.occasion is not None:
-        occasion = config.occasion.strip()
-        if not occasion:
-            raise InputError(
-                f"occasion is {config.occasion!r}; expected a name, such as a rerun's id; leave it "
-                "out to take today's date"
-            )
-        return occasion
-    begun = [
-        occasion_of_purpose(scope.purpose)
-        for scope in ledger.open_scopes(plan.tournament_id)
-        if (scope.mode, scope.dimension) == (mode_of(values), values["dimension"])
-    ]
-    waiting = [occasion for occasion in begun if occasion is not None]
-    return waiting[-1] if waiting else datetime.now(UTC).date().isoformat()
-
-
-def _settled_earlier(
-    plan: TournamentPlan,
-    values: Mapping[str, str],
-    asked: Sequence[JudgeRequest],
-    anchors: Sequence[PairToJudge],
-    rubric: Rubric,
-    *,
-    occasion: str,
-    ledger: "Ledger",
-) -> tuple[str | None, Rows]:
-    """Return the last occasion before on which an anchor was asked the same, and what came of it.
-
-    Only pairs that were asked the very same are settled.
-    """
-    purposes = ledger.purposes_begun(plan.tournament_id, mode_of(values), values["dimension"])
-    begun = [name for purpose in purposes if (name := occasion_of_purpose(purpose)) is not None]
-    before = begun[: begun.index(occasion)] if occasion in begun else begun
-    for earlier in reversed(before):
-        requests = [ask_on_occasion(request, earlier) for request in asked]
-        replies = list(ledger.iterate_replies([request.request_key for request in requests]))
-        if not replies:
-            continue
-        rows = reply_rows(requests, anchors, replies, rubric)
-        not_asked = {_name(row) for row in rows if row["result_type"] == "pending"}
-        settled = settled_rows(rows, reply_format=plan.config.judge.reply_format)
-        return earlier, {_name(row): row for row in settled if _name(row) not in not_asked}
-    return None, {}
 
 
 def _numbers(result: "DriftResult") -> dict[str, Any]:

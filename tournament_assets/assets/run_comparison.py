@@ -110,7 +110,7 @@ def _review(then: Path, now: Path) -> _Review:
         comparison_markdown,
         comparison_values,
     )
-    from tournament_assets.reports.run_comparison_verdict import verdict_sentence
+    from tournament_assets.reports.run_comparison_verdict import verdict_sentences
 
     comparison = compare_runs(*read_finished_runs([then, now]))
     flips = comparison.flips
@@ -149,7 +149,7 @@ def _review(then: Path, now: Path) -> _Review:
     return _Review(
         rows,
         {
-            "verdict": verdict_sentence(comparison),
+            "verdict": verdict_sentences(comparison),
             "comparison": dg.MetadataValue.md(
                 comparison_markdown(comparison, limit=_LISTED_JUDGMENTS)
             ),

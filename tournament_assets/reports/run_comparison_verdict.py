@@ -1,14 +1,19 @@
 """The first line of a review: how many judgments flipped, after what, and whose place changed."""
 
+from collections.abc import Sequence
+
 from tournament_assets.audits.input_changes import InputComparison
+from tournament_assets.audits.rating_moves import RatingMove
 from tournament_assets.reports.formatting import join_names
 from tournament_assets.reports.run_comparison import RunComparison
+from tournament_assets.reports.run_comparison_words import INPUT_WORDS, partial_sentences
 
+_PARTIAL = "is_partial"
 _RUBRICS, _RESPONSES, _REQUESTS = "inputs.rubrics.", "inputs.responses.", "inputs.judge_requests."
 
 
-def verdict_sentence(comparison: RunComparison) -> str:
-    """Say in one sentence what came of what changed.
+def verdict_sentences(comparison: RunComparison) -> str:
+    """Say what came of what changed, and whose place; no run that is PARTIAL passes for whole.
 
     Args:
         comparison: Two runs side by side.
@@ -23,15 +28,20 @@ def verdict_sentence(comparison: RunComparison) -> str:
         said += f" after {'; '.join(causes)}"
     else:
         said += ", and nothing differs in the inputs"
-    places = [move for move in comparison.moves if move.is_of_place]
+    partial = partial_sentences(comparison.then.manifest, comparison.now.manifest)
+    return " ".join([f"{said}.", _place_sentence(comparison.moves), *partial])
+
+
+def _place_sentence(moves: Sequence[RatingMove]) -> str:
+    places = [move for move in moves if move.is_of_place]
     if not places:
-        return f"{said}. Nobody's place changes."
+        return "Nobody's place changes."
     changed = "; ".join(
         f"{move.entrant_id} from {move.then.rank} to {move.now.rank} on {move.dimension}"
         for move in places
         if move.then is not None and move.now is not None
     )
-    return f"{said}. Places change: {changed}."
+    return f"Places change: {changed}."
 
 
 def _causes(inputs: InputComparison) -> list[str]:
@@ -40,9 +50,9 @@ def _causes(inputs: InputComparison) -> list[str]:
     if answering:
         causes.append(f"the responses of {join_names(answering)} changed")
     others = [
-        change.name
+        INPUT_WORDS.get(change.name, change.name)
         for change in inputs.changes
-        if not change.name.startswith((_RUBRICS, _RESPONSES, _REQUESTS))
+        if not change.name.startswith((_RUBRICS, _RESPONSES, _REQUESTS, _PARTIAL))
     ]
     if others:
         causes.append(f"{join_names(others)} changed")

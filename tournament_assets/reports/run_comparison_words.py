@@ -8,13 +8,14 @@ from tournament_assets.audits.input_changes import InputComparison
 from tournament_assets.audits.rating_moves import RatingMove
 from tournament_assets.reports.formatting import format_confidence, format_share, join_names
 
-_WORDS = {
+INPUT_WORDS = {
     "config": "the file of the configuration",
     "inputs.config": "the configuration",
     "inputs.prompt_bank": "the prompt bank",
     "inputs.selected_prompts": "the selected prompts",
     "judge_model": "the judge's model",
 }
+"""What inputs are called in a sentence, by their names in a manifest."""
 _RUBRICS, _RESPONSES, _REQUESTS = "inputs.rubrics.", "inputs.responses.", "inputs.judge_requests."
 
 
@@ -35,7 +36,7 @@ def input_sentences(
     for change in inputs.changes:
         if change.name.startswith((_RUBRICS, _RESPONSES, _REQUESTS)):
             continue
-        phrase = _WORDS.get(change.name, change.name)
+        phrase = INPUT_WORDS.get(change.name, change.name)
         if not change.name.startswith("inputs."):
             phrase += f" ({change.then!s}, then {change.now!s})"
         phrases.append(phrase)

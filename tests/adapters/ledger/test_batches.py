@@ -172,3 +172,18 @@ def test_no_intent_is_written_under_the_lease_of_another_scope(ledger: Ledger) -
     with pytest.raises(JudgeError, match="taken over"):
         ledger.record_intent(replace(lease, scope=OTHER_SCOPES[3]), intent("n1"))
     assert ledger.open_batches(OTHER_SCOPES[3]) == []
+
+
+def test_what_a_dimension_was_asked_for_is_told_in_the_order_it_was_first_begun(
+    ledger: Ledger,
+) -> None:
+    late = replace(SCOPE, purpose="drift a")
+    early = replace(SCOPE, purpose="drift b")
+    begin_batch(ledger, "n1", scope=late, begun_at=BEGUN_AT + timedelta(seconds=1))
+    begin_batch(ledger, "n2", scope=early)
+    begin_batch(ledger, "n3", scope=early, begun_at=BEGUN_AT + timedelta(seconds=2))
+    ledger.record_closed("n2", state="harvested")
+    for number, scope in enumerate(OTHER_SCOPES[:3], start=4):
+        begin_batch(ledger, f"n{number}", scope=replace(scope, purpose="drift c"))
+    found = ledger.purposes_begun(SCOPE.tournament_id, SCOPE.mode, SCOPE.dimension)
+    assert found == ["drift b", "drift a"]
