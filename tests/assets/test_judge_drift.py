@@ -179,9 +179,3 @@ def test_an_edited_rubric_is_no_drift_and_costs_nothing(judged: PaidProject) -> 
     assert not check.passed
     assert "none of them by the rubric and the texts as they are now" in check.description
     assert "flip_rate" not in metadata_of(result)
-
-
-def test_a_blank_occasion_is_refused(judged: PaidProject) -> None:
-    result = launch(judged, occasion=" ")
-    (failure,) = [event for event in result.all_events if event.is_step_failure]
-    assert "expected a name, such as a rerun's id" in str(failure.event_specific_data)

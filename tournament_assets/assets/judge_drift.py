@@ -107,7 +107,11 @@ def build_drift_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         asked = requests_for_pairs(plan, anchors, rubric, judge_model=judge_model)
         with ledger.open() as opened:
             occasion = choose_occasion(
-                config.occasion, plan=plan, values=values, ledger=opened, now=datetime.now(UTC)
+                config.occasion,
+                tournament_id=plan.tournament_id,
+                values=values,
+                ledger=opened,
+                now=datetime.now(UTC),
             )
         now, bill = settle_test(
             plan,

@@ -34,7 +34,7 @@ def name_of(row: Mapping[str, Any]) -> PairName:
 def choose_occasion(
     given: str | None,
     *,
-    plan: TournamentPlan,
+    tournament_id: str,
     values: Mapping[str, str],
     ledger: "Ledger",
     now: datetime,
@@ -43,7 +43,7 @@ def choose_occasion(
 
     Args:
         given: What the run's config says.
-        plan: The tournament.
+        tournament_id: The tournament.
         values: The mode and the dimension.
         ledger: Knows what was begun.
         now: The time.
@@ -60,7 +60,7 @@ def choose_occasion(
         return given.strip()
     waiting = [
         occasion
-        for scope, batches in ledger.open_scopes(plan.tournament_id).items()
+        for scope, batches in ledger.open_scopes(tournament_id).items()
         if (scope.mode, scope.dimension) == (values["mode"], values["dimension"])
         and now - batches[0].begun_at < _STILL_THE_SAME
         and (occasion := occasion_of_purpose(scope.purpose)) is not None
