@@ -1,15 +1,14 @@
 """Reads a tournament's YAML, and says in which line each problem stands."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from tournament_assets.adapters.battle_files.registry import FORMATS
+from tournament_assets.adapters.yaml_lines import KeyPath, line_of, parse_yaml, problem_sentence
 from tournament_assets.tournament import config as config_module
 from tournament_assets.tournament.api_entrants import AnthropicApiEntrant, OpenAiApiEntrant
 from tournament_assets.tournament.config import TournamentConfig, config_problems
@@ -24,7 +23,6 @@ from tournament_assets.tournament.hydra_entrants import (
 )
 from tournament_assets.tournament.places import Location, ServerAddress
 
-_KeyPath = tuple[str | int, ...]
 _MODELS: Mapping[str, type[BaseModel]] = {
     "": TournamentConfig,
     "prompt_bank": Location,
@@ -92,11 +90,11 @@ def load_config(path: Path) -> ConfigFile:
             f"{path}: the config cannot be read ({type(error).__name__}); "
             "expected a UTF-8 YAML file; check the path"
         ) from error
-    values, lines = _parse_yaml(text, path)
+    values, lines = parse_yaml(text, path)
     if not isinstance(values, dict):
         raise InputError(f"{path}:1: the config holds {type(values).__name__}; expected a mapping")
     found = [*config_problems(values), *_format_problems(values)]
-    problems = [(_line(lines, key_path), message) for key_path, message in found]
+    problems = [(line_of(lines, key_path), message) for key_path, message in found]
     try:
         config = TournamentConfig.model_validate(values)
     except ValidationError as error:
@@ -106,7 +104,7 @@ def load_config(path: Path) -> ConfigFile:
     return ConfigFile(config=config, path=path, project=find_project(path))
 
 
-def _format_problems(values: Mapping[str, Any]) -> list[tuple[_KeyPath, str]]:
+def _format_problems(values: Mapping[str, Any]) -> list[tuple[KeyPath, str]]:
     human_battles = values.get("human_battles")
     name = human_battles.get("format") if isinstance(human_battles, Mapping) else None
     if not isinstance(name, str) or name in FORMATS:
@@ -115,92 +113,34 @@ def _format_problems(values: Mapping[str, Any]) -> list[tuple[_KeyPath, str]]:
     return [(("human_battles", "format"), problem)]
 
 
-def _parse_yaml(text: str, path: Path) -> tuple[Any, dict[_KeyPath, int]]:
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark is not None else 1
-        reason = getattr(error, "problem", None) or "it is not YAML"
-        raise InputError(f"{path}:{line}: {reason}; expected valid YAML") from None
-    lines: dict[_KeyPath, int] = {}
-    repeated: list[str] = []
-    if node is not None:
-        _collect_lines(node, (), lines, repeated, path)
-    if repeated:
-        raise InputError(repeated)
-    return values, lines
-
-
-def _collect_lines(
-    node: yaml.Node,
-    key_path: _KeyPath,
-    lines: dict[_KeyPath, int],
-    repeated: list[str],
-    path: Path,
-) -> None:
-    lines.setdefault(key_path, node.start_mark.line + 1)
-    if isinstance(node, yaml.MappingNode):
-        for key_node, value_node in node.value:
-            inner = (*key_path, str(key_node.value))
-            line = key_node.start_mark.line + 1
-            if inner in lines:
-                repeated.append(
-                    f"{path}:{line}: key {key_node.value!r} stands a second time; "
-                    f"the first is in line {lines[inner]}; remove one"
-                )
-            lines[inner] = line
-            _collect_lines(value_node, inner, lines, repeated, path)
-    elif isinstance(node, yaml.SequenceNode):
-        for index, item in enumerate(node.value):
-            _collect_lines(item, (*key_path, index), lines, repeated, path)
-
-
-def _line(lines: Mapping[_KeyPath, int], key_path: _KeyPath) -> int:
-    while key_path not in lines and key_path:
-        key_path = key_path[:-1]
-    return lines.get(key_path, 1)
-
-
-def _explain(error: ValidationError, lines: Mapping[_KeyPath, int]) -> list[tuple[int, str]]:
+def _explain(error: ValidationError, lines: Mapping[KeyPath, int]) -> list[tuple[int, str]]:
     """Return what is wrong with single fields, each with its line."""
     problems: list[tuple[int, str]] = []
     for detail in error.errors():
         full = tuple(detail["loc"])
         shown = _without_union_tags(full)
-        line = _line(lines, shown)
+        line = line_of(lines, shown)
         name = ".".join(str(part) for part in shown) or "the config"
         problems.append((line, _sentence(detail, full, name)))
     return problems
 
 
-def _sentence(detail: Any, full: _KeyPath, name: str) -> str:
-    kind, found = detail["type"], detail.get("input")
-    if kind == "extra_forbidden":
-        known = sorted(_fields_beside(full))
-        close = difflib.get_close_matches(str(full[-1]), known, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        return f"unknown key {name!r}; expected one of {', '.join(known)}{hint}"
-    if kind == "missing":
-        return f"{name} is missing; add it"
-    if kind in ("union_tag_invalid", "union_tag_not_found"):
+def _sentence(detail: Any, full: KeyPath, name: str) -> str:
+    if detail["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        found = detail.get("input")
         loader = found.get("loader") if isinstance(found, Mapping) else None
         return f"{name} has loader {loader!r}; expected one of {', '.join(LOADERS)}"
-    message = str(detail["msg"]).removeprefix("Value error, ")
-    if kind == "value_error":
-        return f"{name}: {message}"
-    return f"{name} is {found!r}; {message.replace('Input should', 'expected it to', 1)}"
+    return problem_sentence(detail, name=name, known=sorted(_fields_beside(full)))
 
 
-def _without_union_tags(full: _KeyPath) -> _KeyPath:
+def _without_union_tags(full: KeyPath) -> KeyPath:
     """Drop the loader's name that pydantic puts into the path of an entrant's field."""
     if len(full) > 2 and full[0] == "entrants" and full[2] in LOADERS:
         return (*full[:2], *full[3:])
     return full
 
 
-def _fields_beside(full: _KeyPath) -> list[str]:
+def _fields_beside(full: KeyPath) -> list[str]:
     parents = ["*" if isinstance(part, int) else part for part in full[:-1]]
     if parents[:1] == ["dimensions"] and len(parents) > 1:
         parents[1] = "*"

@@ -10,6 +10,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from tournament_assets.cli.archives import archive_group
 from tournament_assets.cli.bank import bank_group
 from tournament_assets.cli.battles import battles_group
 from tournament_assets.cli.comparing import compare_command
@@ -67,6 +68,7 @@ for command in (
     ledger_group,
     bank_group,
     battles_group,
+    archive_group,
     judge_server_command,
 ):
     main.add_command(command)

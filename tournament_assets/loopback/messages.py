@@ -15,7 +15,13 @@ from tournament_assets.loopback.caching import (
 from tournament_assets.loopback.echo import respond_lexically
 from tournament_assets.loopback.lexical import judge_lexically
 from tournament_assets.loopback.parts import read_dimension, read_parts
-from tournament_assets.loopback.replies import find_format_problem, find_wanted_names, read_reply
+from tournament_assets.loopback.replies import (
+    find_format_problem,
+    find_wanted_names,
+    read_reply,
+    wants_score,
+)
+from tournament_assets.loopback.scores import score_lexically
 
 
 def find_invalid_parameter(params: Mapping[str, Any]) -> str | None:
@@ -78,6 +84,8 @@ def _write_judgment(params: Mapping[str, Any]) -> str | None:
     dimension = read_dimension(join_text(params.get("system", "")))
     user_text = _last_user_text(params)
     names = find_wanted_names(params)
+    if wants_score(params):
+        return score_lexically(user_text, names=names)
     if dimension is None and not names and read_parts(user_text) is None:
         return None
     text = judge_lexically(user_text, dimension=dimension)

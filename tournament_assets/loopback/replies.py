@@ -55,6 +55,8 @@ def read_reply(text: str) -> Reply:
         if not last_line.startswith(_LINE):
             return Reply(text, None)
         return Reply(reasoning, last_line.removeprefix(_LINE))
+    if not isinstance(values, Mapping) or "reasoning" not in values:
+        return Reply(text, None)
     return Reply(values["reasoning"], values.get("verdict"), ("reasoning", "verdict"))
 
 
@@ -73,10 +75,11 @@ def find_format_problem(params: Mapping[str, Any]) -> str | None:
     schema = wanted.get("schema")
     if not isinstance(schema, Mapping):
         return "output_config.format.schema: expected an object"
-    if not _is_known(schema):
+    if not (_is_known(schema) or _asks_for_score(schema)):
         return (
             "output_config.format.schema: the loopback judge knows only schemas with reasoning and "
-            "verdict: a string, and one of 'A', 'B' and 'TIE', both required and nothing else"
+            "verdict, a string and one of 'A', 'B' and 'TIE', or with reason and score, a string "
+            "and a number, both required and nothing else"
         )
     return None
 
@@ -102,6 +105,27 @@ def _is_known(schema: Mapping[str, Any]) -> bool:
         and isinstance(verdict, Mapping)
         and verdict.get("type", "string") == "string"
         and _is_list_of(verdict.get("enum"), _VERDICTS)
+    )
+
+
+def wants_score(params: Mapping[str, Any]) -> bool:
+    """Say whether a valid request wants a score of one response."""
+    return set(find_wanted_names(params)) == {"reason", "score"}
+
+
+def _asks_for_score(schema: Mapping[str, Any]) -> bool:
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping) or set(properties) != {"reason", "score"}:
+        return False
+    types = {"reason": "string", "score": "number"}
+    return (
+        schema.get("type") == "object"
+        and schema.get("additionalProperties") is False
+        and _is_list_of(schema.get("required"), set(types))
+        and all(
+            isinstance(properties[name], Mapping) and properties[name].get("type") == kind
+            for name, kind in types.items()
+        )
     )
 
 

@@ -1,0 +1,99 @@
+"""Reads the YAML that describes an archive of scored runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from tournament_assets.adapters.config_files import find_project
+from tournament_assets.adapters.yaml_lines import KeyPath, line_of, parse_yaml, problem_sentence
+from tournament_assets.tournament import archives
+from tournament_assets.tournament.archives import ArchiveConfig
+from tournament_assets.tournament.errors import InputError
+
+_MODELS: Mapping[str, type[BaseModel]] = {
+    "": ArchiveConfig,
+    "models.*": archives.ArchivedModel,
+    "plan": archives.ArchivePlan,
+    "tiers": archives.TierRules,
+    "scores": archives.ScoreRules,
+    "scores.components.*": archives.ScoredComponent,
+    "scores.judge": archives.JudgeFields,
+    "conditions.*": archives.Condition,
+    "logs": archives.SweepLogs,
+    "logs.patterns.*": archives.LogPattern,
+    "rejudging": archives.Rejudging,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveFile:
+    """A validated description of an archive, and where it came from.
+
+    Attributes:
+        config: The description.
+        path: The file.
+    """
+
+    config: ArchiveConfig
+    path: Path
+
+    @property
+    def base(self) -> Path:
+        """The folder that relative paths start from: as with tournaments, that above `configs/`."""
+        return find_project(self.path)
+
+    @property
+    def folder(self) -> Path:
+        """The folder with the models' folders."""
+        return self.base / self.config.folder
+
+
+def load_archive_config(path: Path) -> ArchiveFile:
+    """Read and validate the description of an archive.
+
+    Raises:
+        InputError: With every problem of the file, each with its line.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path}: the description of the archive cannot be read ({type(error).__name__}); "
+            "expected a UTF-8 YAML file; check the path"
+        ) from error
+    values, lines = parse_yaml(text, path)
+    if not isinstance(values, dict):
+        raise InputError(f"{path}:1: the file holds {type(values).__name__}; expected a mapping")
+    try:
+        return ArchiveFile(ArchiveConfig.model_validate(values), path)
+    except ValidationError as error:
+        problems = sorted(_explain(detail, lines) for detail in error.errors())
+    raise InputError(f"{path}:{line}: {sentence}" for line, sentence in problems)
+
+
+def _explain(detail: Any, lines: Mapping[KeyPath, int]) -> tuple[int, str]:
+    full: KeyPath = tuple(detail["loc"])
+    name = ".".join(str(part) for part in full) or "the description"
+    parents = ".".join("*" if isinstance(part, int) else str(part) for part in full[:-1])
+    model = _MODELS.get(parents)
+    known = sorted(model.model_fields) if model is not None else []
+    return line_of(lines, full), problem_sentence(detail, name=name, known=known)
+
+
+def check_excluded(config: ArchiveConfig, exclude: frozenset[str]) -> None:
+    """Return if every model that is to be left out exists, and some are left.
+
+    Raises:
+        InputError: If not.
+    """
+    known = [model.model_id for model in config.models]
+    unknown = sorted(exclude - set(known))
+    if unknown:
+        raise InputError(
+            f"--exclude names {', '.join(map(repr, unknown))}; expected some of {', '.join(known)}"
+        )
+    if exclude >= set(known):
+        raise InputError("--exclude names every model; expected at least one to be left")

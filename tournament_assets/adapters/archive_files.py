@@ -1,0 +1,228 @@
+"""Reads an archive of scored runs: a folder of models, each with tasks, each with runs."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tournament_assets.adapters.archive_config import ArchiveFile
+from tournament_assets.adapters.archive_logs import read_logs
+from tournament_assets.adapters.archive_values import is_blank, number_of, value_at
+from tournament_assets.tournament.archived_runs import (
+    ArchiveContents,
+    ArchivedRun,
+    BrokenFile,
+    JudgeState,
+)
+from tournament_assets.tournament.archives import ArchiveConfig, ArchivedModel, JudgeFields
+from tournament_assets.tournament.errors import InputError
+
+_SHOWN = 80
+
+
+class BrokenRunError(ValueError):
+    """A file that holds no run: what was found, and what was expected."""
+
+
+def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset()) -> ArchiveContents:
+    """Read every run of an archive, and what the logs say.
+
+    A file that cannot be used is listed with its reason and counts as missing; nothing is skipped.
+
+    Args:
+        archive: The archive.
+        exclude: Models that are left out.
+
+    Raises:
+        InputError: If the archive's folder is not there, or holds more tasks than were planned.
+    """
+    config = archive.config
+    if not archive.folder.is_dir():
+        raise InputError(
+            f"{archive.path}: folder is {config.folder!r}, and {archive.folder} is no folder; "
+            "expected the folder with the models' folders; correct folder"
+        )
+    models = list(config.iterate_models(exclude))
+    found = {model.model_id: list(_run_files(archive, model)) for model in models}
+    tasks = _planned_tasks(
+        archive, {path.parent.name for paths in found.values() for path in paths}
+    )
+    runs: list[ArchivedRun] = []
+    broken: list[BrokenFile] = []
+    unplanned: list[str] = []
+    run_names = frozenset(config.plan.run_names)
+    for model in models:
+        for path in found[model.model_id]:
+            task, run = path.parent.name, path.stem
+            shown = path.relative_to(archive.folder).as_posix()
+            if task not in tasks or run not in run_names:
+                unplanned.append(shown)
+                continue
+            try:
+                document = read_document(path)
+                runs.append(_parse_run(document, config, model, task=task, run=run, path=shown))
+            except BrokenRunError as error:
+                broken.append(BrokenFile(model.model_id, task, run, shown, str(error)))
+    log_files, log_failures = read_logs(archive, models)
+    return ArchiveContents(
+        runs=tuple(sorted(runs, key=lambda each: (each.model_id, each.task, each.run))),
+        broken=tuple(sorted(broken, key=lambda each: each.path)),
+        unplanned=tuple(sorted(unplanned)),
+        tasks=tuple(sorted(tasks)),
+        absent_models=tuple(
+            model.model_id for model in models if not (archive.folder / model.folder_name).is_dir()
+        ),
+        log_files=log_files,
+        log_failures=log_failures,
+    )
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """Read a run's file as the JSON object it holds.
+
+    Raises:
+        BrokenRunError: If it cannot be read, or is none.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BrokenRunError(
+            f"the file cannot be read ({type(error).__name__}); expected JSON in UTF-8"
+        ) from None
+    if not text.strip():
+        raise BrokenRunError("the file is empty; expected a JSON object")
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        is_cut = not text[error.pos :].strip() or error.msg.startswith("Unterminated string")
+        state = "is cut off" if is_cut else "is no JSON"
+        raise BrokenRunError(
+            f"the file {state} in line {error.lineno} ({error.msg}); expected a JSON object"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise BrokenRunError(
+            f"the file is no JSON ({type(error).__name__}); expected a JSON object"
+        ) from None
+    if not isinstance(document, dict):
+        raise BrokenRunError(f"the file holds {type(document).__name__}; expected a JSON object")
+    return document
+
+
+def _run_files(archive: ArchiveFile, model: ArchivedModel) -> Iterator[Path]:
+    folder = archive.folder / model.folder_name
+    if folder.is_dir():
+        for task in sorted(path for path in folder.iterdir() if path.is_dir()):
+            yield from sorted(path for path in task.glob(archive.config.run_files))
+
+
+def _planned_tasks(archive: ArchiveFile, seen: set[str]) -> frozenset[str]:
+    planned = archive.config.plan.tasks
+    if not isinstance(planned, int):
+        return frozenset(planned)
+    if len(seen) > planned:
+        raise InputError(
+            f"{archive.path}: plan.tasks is {planned}, and {archive.folder} holds {len(seen)} "
+            "tasks; expected no more than were planned; name the planned ones in plan.tasks"
+        )
+    return frozenset(seen)
+
+
+def _parse_run(
+    document: Mapping[str, Any],
+    config: ArchiveConfig,
+    model: ArchivedModel,
+    *,
+    task: str,
+    run: str,
+    path: str,
+) -> ArchivedRun:
+    rules = config.scores
+    components: dict[str, float | None] = {}
+    weights: dict[str, float] = {}
+    for component in rules.components:
+        raw = value_at(document, component.key)
+        components[component.name] = None if raw is None else _score(raw, component.key, config)
+        if component.weight_key is not None:
+            weight = number_of(value_at(document, component.weight_key))
+            if weight is not None:
+                weights[component.name] = weight
+    raw_score = value_at(document, rules.run_score)
+    if raw_score is None:
+        raise BrokenRunError(f"there is no {rules.run_score}; expected the run's score")
+    state, judge_score, reason = read_judge(document, rules.judge, config)
+    responses = [value_at(document, key) for key in config.responses]
+    failure = value_at(document, config.failure) if config.failure is not None else None
+    return ArchivedRun(
+        model_id=model.model_id,
+        task=task,
+        run=run,
+        tier=config.tier_of(task),
+        path=path,
+        run_score=_score(raw_score, rules.run_score, config),
+        components=components,
+        judge_state=state,
+        judge_score=judge_score,
+        judge_reason=reason,
+        is_empty=all(map(is_blank, responses)) if responses else None,
+        failure="" if is_blank(failure) or failure is False else _text(failure),
+        conditions={
+            condition.name: _condition(value_at(document, condition.key))
+            for condition in config.conditions
+            if condition.key is not None
+        },
+        weights=weights,
+    )
+
+
+def read_judge(
+    document: Mapping[str, Any], fields: JudgeFields, config: ArchiveConfig
+) -> tuple[JudgeState, float | None, str]:
+    """Say what became of asking the judge about a run: the state, the score, the reason.
+
+    Raises:
+        BrokenRunError: If the judge's part makes no sense.
+    """
+    found = value_at(document, fields.key)
+    if found is None:
+        return JudgeState.OFF, None, ""
+    if not isinstance(found, Mapping):
+        raise BrokenRunError(f"{fields.key} is {found!r:.{_SHOWN}}; expected an object")
+    if not found.get(fields.enabled):
+        return JudgeState.OFF, None, ""
+    reason, error = found.get(fields.reason), found.get(fields.error)
+    words = "" if is_blank(reason) else _text(reason)
+    raw = found.get(fields.score)
+    score = None if raw is None else _score(raw, f"{fields.key}.{fields.score}", config)
+    if not is_blank(error) and error is not False:
+        return JudgeState.FAILED, None, words or _text(error)
+    if score is None:
+        return JudgeState.FAILED, None, words
+    if not is_blank(found.get(fields.rejudged_at)):
+        return JudgeState.REJUDGED, score, words
+    if (not words and score == 0) or _says_failure(words, score, fields):
+        return JudgeState.FAILED, None, words
+    return JudgeState.SCORED, score, words
+
+
+def _says_failure(words: str, score: float, fields: JudgeFields) -> bool:
+    if fields.failure_score is not None and score != fields.failure_score:
+        return False
+    lowered = re.sub(r"\s+", " ", words.lower())
+    return any(phrase.lower() in lowered for phrase in fields.phrases)
+
+
+def _score(raw: Any, key: str, config: ArchiveConfig) -> float:
+    score = number_of(raw)
+    ceiling = config.scores.ceiling
+    if score is None or not 0 <= score <= ceiling + config.scores.tolerance:
+        raise BrokenRunError(f"{key} is {raw!r:.{_SHOWN}}; expected a number from 0 to {ceiling:g}")
+    return score
+
+
+def _condition(value: Any) -> str | None:
+    return None if is_blank(value) else _text(value)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)

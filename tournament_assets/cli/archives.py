@@ -1,0 +1,162 @@
+"""`tournament archive audit | rejudge | report`."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+_WIDTH = 120
+
+_archive_argument = click.argument("archive", type=click.Path(path_type=Path))
+_exclude_option = click.option(
+    "--exclude", multiple=True, metavar="MODEL", help="Leave this model out; may be given again."
+)
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print every number, as JSON.")
+
+
+@click.group("archive")
+def archive_group() -> None:
+    """Audit, judge again and compare an archive of scored runs that another harness wrote.
+
+    ARCHIVE is a YAML file that says where the runs are and how they were scored.
+    """
+
+
+@archive_group.command("audit", short_help="Say what is there, what is missing, what is odd.")
+@_archive_argument
+@_exclude_option
+@_json_option
+def archive_audit_command(archive: Path, exclude: tuple[str, ...], as_json: bool) -> None:
+    """Count and average every model's runs, and look at every task across models.
+
+    Files that cannot be read are listed and count as missing. Nothing is asked and nothing is
+    changed.
+    """
+    from tournament_assets.adapters.archive_config import check_excluded, load_archive_config
+    from tournament_assets.adapters.archive_files import read_archive
+    from tournament_assets.reports.archive_audit import (
+        archive_audit_sections,
+        archive_audit_values,
+        audit_archive,
+    )
+    from tournament_assets.reports.archive_terminal import print_sections
+
+    described = load_archive_config(archive)
+    excluded = frozenset(exclude)
+    check_excluded(described.config, excluded)
+    contents = read_archive(described, exclude=excluded)
+    audit = audit_archive(contents, described.config, exclude=excluded)
+    if as_json:
+        click.echo(json.dumps(archive_audit_values(audit), indent=2))
+        return
+    print_sections(described.config.shown_title, archive_audit_sections(audit), _console())
+
+
+@archive_group.command("rejudge", short_help="Ask the judge again where judging failed.")
+@_archive_argument
+@click.option("--dry-run", is_flag=True, help="Only list what failed, and what would be asked.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="Judge only the first N of them."
+)
+def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> None:
+    """Ask the judge again, directly, about runs whose judging failed, and score them anew.
+
+    The judge counts in a run's score only where the deciding component is at its ceiling. Every
+    reply is in the ledger before a file is touched, so nothing is paid for twice; what stood in
+    the file stays beside the new value as judge_result_before and run_score_before.
+    """
+    from tournament_assets.adapters.archive_config import load_archive_config
+    from tournament_assets.adapters.archive_files import read_archive
+    from tournament_assets.adapters.archive_rejudging import find_failed_judgings
+    from tournament_assets.definitions import default_ledger_url
+    from tournament_assets.reports.archive_rejudging import (
+        failure_sections,
+        print_rejudging,
+        rule_warning,
+    )
+    from tournament_assets.reports.archive_terminal import print_sections
+    from tournament_assets.resources.archive_judging import JudgeAddress, rejudge_runs
+    from tournament_assets.tournament.errors import JudgeError
+
+    described = load_archive_config(archive)
+    contents = read_archive(described)
+    failed = list(find_failed_judgings(described, contents))
+    console = _console()
+    print_sections(
+        described.config.shown_title, failure_sections(failed, described.config), console
+    )
+    warning = rule_warning(contents, described.config)
+    if warning:
+        console.print(warning, style="yellow", markup=False)
+    chosen = [each for each in failed if each.request is not None][:limit]
+    if dry_run or not chosen:
+        return
+    environment = os.environ
+    result = rejudge_runs(
+        described,
+        chosen,
+        address=JudgeAddress(
+            ledger_url=(
+                environment.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(described.base)
+            ),
+            api_key=environment.get("ANTHROPIC_API_KEY", ""),
+            base_url=environment.get("ANTHROPIC_BASE_URL", ""),
+        ),
+        log=lambda message: click.echo(message, err=True),
+    )
+    print_rejudging(result.written, result.left, console, n_asked=result.n_asked)
+    if result.left:
+        raise JudgeError(
+            f"{len(result.left)} of {len(chosen)} runs have no score yet; what was paid for is in "
+            "the ledger; run again to ask again"
+        )
+
+
+@archive_group.command("report", short_help="Compare the models fairly.")
+@_archive_argument
+@_exclude_option
+@click.option(
+    "--markdown",
+    "markdown_path",
+    metavar="OUT.md",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the report to this file, and its tables beside it as CSV.",
+)
+@_json_option
+def archive_report_command(
+    archive: Path, exclude: tuple[str, ...], markdown_path: Path | None, as_json: bool
+) -> None:
+    """Rank the models, and say what was the same for all, what is missing, and what is noise.
+
+    With --markdown OUT.md every table is also written as CSV into OUT_tables/.
+    """
+    from tournament_assets.adapters.archive_config import check_excluded, load_archive_config
+    from tournament_assets.adapters.archive_files import read_archive
+    from tournament_assets.reports.archive_report import (
+        archive_report_sections,
+        archive_report_values,
+        compare_archive,
+        write_archive_report,
+    )
+    from tournament_assets.reports.archive_terminal import print_sections
+
+    described = load_archive_config(archive)
+    excluded = frozenset(exclude)
+    check_excluded(described.config, excluded)
+    contents = read_archive(described, exclude=excluded)
+    comparison = compare_archive(contents, described.config, exclude=excluded)
+    if markdown_path is not None:
+        write_archive_report(markdown_path, comparison)
+    if as_json:
+        click.echo(json.dumps(archive_report_values(comparison), indent=2))
+        return
+    print_sections(described.config.shown_title, archive_report_sections(comparison), _console())
+    if markdown_path is not None:
+        click.echo(f"Report: {markdown_path}")
+
+
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else _WIDTH, highlight=False)

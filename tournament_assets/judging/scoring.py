@@ -1,0 +1,157 @@
+"""Getting scores that are missing: each request by itself, each reply in the ledger first."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tournament_assets.judging.direct import ask_directly
+from tournament_assets.judging.leasing import hold_lease
+from tournament_assets.judging.records import JudgingLedger, JudgingScope, StoredReply
+from tournament_assets.judging.requests import ModelRequest, with_larger_cap
+from tournament_assets.judging.score_requests import JudgeScore, parse_score
+from tournament_assets.judging.service import BatchService
+from tournament_assets.judging.sessions import JudgingProgress, JudgingSession, Tally
+from tournament_assets.judging.settlement import JudgingOptions
+from tournament_assets.tournament.errors import VerdictParseError
+
+_ASKINGS_AT_ONCE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PaidScore:
+    """A score, and the reply that holds it.
+
+    Attributes:
+        score: What the judge says.
+        reply: The reply, as the ledger holds it.
+    """
+
+    score: JudgeScore
+    reply: StoredReply
+
+
+@dataclass(frozen=True, slots=True)
+class HeldScores:
+    """What the ledger holds of some requests.
+
+    Attributes:
+        scores: The first score of each request that has one, by key.
+        problems: Why the others that were answered have none, by key.
+        askings: How often each request was answered, by key.
+        cut_off: Requests whose last reply reached its token cap.
+    """
+
+    scores: Mapping[str, PaidScore]
+    problems: Mapping[str, str]
+    askings: Mapping[str, int]
+    cut_off: frozenset[str]
+
+
+def held_scores(
+    request_keys: Iterable[str], *, ledger: JudgingLedger, ceiling: float
+) -> HeldScores:
+    """Read the scores that are paid for already; nothing is sent."""
+    scores: dict[str, PaidScore] = {}
+    problems: dict[str, str] = {}
+    askings: dict[str, int] = {}
+    cut_off: set[str] = set()
+    for reply in ledger.iterate_replies(request_keys):
+        key = reply.request_key
+        askings[key] = reply.asking
+        cut_off.discard(key)
+        if reply.stop_reason == "max_tokens":
+            cut_off.add(key)
+        try:
+            score = _read(reply, ceiling=ceiling)
+        except VerdictParseError as error:
+            problems[key] = str(error)
+        else:
+            scores.setdefault(key, PaidScore(score, reply))
+    return HeldScores(
+        scores=scores,
+        problems={key: text for key, text in problems.items() if key not in scores},
+        askings=askings,
+        cut_off=frozenset(cut_off - scores.keys()),
+    )
+
+
+def _read(reply: StoredReply, *, ceiling: float) -> JudgeScore:
+    if reply.result_type != "succeeded":
+        raise VerdictParseError(
+            f"the service answered {reply.error_type or reply.result_type!r}; expected a reply"
+        )
+    # What the model was writing when it was stopped is no opinion, even if it can be read.
+    if reply.stop_reason != "end_turn":
+        raise VerdictParseError(
+            f"the judge's reply stopped with {reply.stop_reason!r}; expected 'end_turn'"
+        )
+    return parse_score(reply.text or "", ceiling=ceiling)
+
+
+def ask_for_scores(
+    requests: Sequence[ModelRequest],
+    *,
+    scope: JudgingScope,
+    ledger: JudgingLedger,
+    service: BatchService,
+    progress: JudgingProgress,
+    options: JudgingOptions,
+    ceiling: float,
+) -> Tally:
+    """Get a score for every request that has none, one request at a time.
+
+    What the ledger holds is not asked again. A reply without a score is asked for once more, with
+    twice the cap where it was cut off, and again by the next call.
+
+    Raises:
+        JudgeWaitingError: If somebody else is at work on the scope until the deadline.
+        JudgeError: If the service refuses; what was received is in the ledger.
+        BudgetError: If asking would cost more than may be spent; nothing was sent then.
+    """
+    by_key = {request.request_key: request for request in requests}
+    with hold_lease(ledger, scope, policy=options.policy, progress=progress) as lease:
+        session = JudgingSession(
+            lease=lease,
+            ledger=ledger,
+            service=service,
+            policy=options.policy,
+            progress=progress,
+            approve=options.approve,
+            may_pay_again=options.may_pay_again,
+            reply_format=None,
+            remedy=options.remedy,
+            tally=Tally(total=len(by_key)),
+        )
+        for batch in ledger.open_batches(scope):
+            # Asked by a process that is gone: nothing under way can be collected.
+            ledger.record_closed(batch.nonce, state="abandoned")
+        for attempt in range(_ASKINGS_AT_ONCE):
+            held = held_scores(by_key, ledger=ledger, ceiling=ceiling)
+            session.tally.answered = len(held.scores)
+            left = [key for key in by_key if key not in held.scores]
+            if attempt:
+                left = [key for key in left if key in held.problems]
+                session.tally.second_questions += len(left)
+            if not left:
+                break
+            if not attempt:
+                options.approve([by_key[key] for key in left], "direct")
+                service.check_model(by_key[left[0]].params["model"])
+            _ask(session, left, by_key, held)
+        session.tally.answered = len(held_scores(by_key, ledger=ledger, ceiling=ceiling).scores)
+        return session.tally
+
+
+def _ask(
+    session: JudgingSession,
+    keys: Sequence[str],
+    by_key: Mapping[str, ModelRequest],
+    held: HeldScores,
+) -> None:
+    by_asking: dict[int, list[ModelRequest]] = {}
+    for key in keys:
+        request = by_key[key]
+        if key in held.cut_off:
+            request = with_larger_cap(request)
+        by_asking.setdefault(held.askings.get(key, 0) + 1, []).append(request)
+    for asking, members in sorted(by_asking.items()):
+        ask_directly(session, members, asking=asking)

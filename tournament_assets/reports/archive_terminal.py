@@ -1,0 +1,44 @@
+"""Prints sections of sentences and tables on a terminal."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tournament_assets.reports.rendering import ReportSection
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def print_sections(title: str, sections: Sequence[ReportSection], console: "Console") -> None:
+    """Print a title, then each section: its heading, its sentences, its tables.
+
+    Args:
+        title: What it is all about.
+        sections: The sections.
+        console: Where to print.
+    """
+    # Imported here, so that loading the definitions does not pay for it.
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    console.print(Text(title, style="bold underline"))
+    for section in sections:
+        console.print()
+        console.print(Text(section.title, style="bold"))
+        for sentence in section.sentences:
+            console.print(Text(sentence))
+        for heading, cells in section.tables:
+            table = Table(
+                title=Text(heading, style="italic") if heading else None,
+                title_justify="left",
+                box=SIMPLE_HEAD,
+                show_edge=False,
+                padding=(0, 1, 0, 0),
+            )
+            for index, header in enumerate(cells.headers):
+                is_label = index < cells.n_labels
+                table.add_column(header, justify="left" if is_label else "right", overflow="fold")
+            for texts in cells.rows:
+                table.add_row(*map(Text, texts))
+            console.print(table)

@@ -1,0 +1,204 @@
+"""Asking the judge again about an archive's runs: the service, the ledger, then the files."""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from tournament_assets.adapters.archive_config import ArchiveFile
+from tournament_assets.adapters.archive_rejudging import (
+    FailedJudging,
+    Rewritten,
+    require_rejudging,
+    write_scores,
+)
+from tournament_assets.adapters.price_files import load_newest_prices
+from tournament_assets.adapters.progress import JudgingBar
+from tournament_assets.judging.estimating import ASSUMED_OUTPUT_TOKENS, measure_workload
+from tournament_assets.judging.pricing import format_usd
+from tournament_assets.judging.records import JudgingLedger, JudgingScope
+from tournament_assets.judging.requests import ModelRequest
+from tournament_assets.judging.scoring import ask_for_scores, held_scores
+from tournament_assets.judging.service import Channel
+from tournament_assets.judging.sessions import Approval, WaitingPolicy
+from tournament_assets.judging.settlement import JudgingOptions
+from tournament_assets.resources.judge import JudgeResource, judge_problems
+from tournament_assets.tournament.archives import Rejudging
+from tournament_assets.tournament.config import JudgeConfig
+from tournament_assets.tournament.errors import BudgetError, InputError, TournamentError
+
+_POLICY = WaitingPolicy(poll_initial_seconds=2.0, poll_max_seconds=60.0, deadline_seconds=600.0)
+_REMEDY = "correct rejudging.max_tokens or rejudging.judge_model, and run again"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeAddress:
+    """Where the judge and the ledger are, and the key to the judge.
+
+    Attributes:
+        ledger_url: SQLAlchemy URL of the ledger.
+        api_key: The provider's key; empty where there is none. It is in no message.
+        base_url: Another address of the provider's API; empty for its own.
+    """
+
+    ledger_url: str
+    api_key: str
+    base_url: str
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(base_url={self.base_url!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class RejudgeResult:
+    """What came of asking again.
+
+    Attributes:
+        n_asked: Requests that were sent now; the other scores had been paid for before.
+        written: Runs whose file has the new score.
+        left: Runs that have none, each with why.
+    """
+
+    n_asked: int
+    written: tuple[Rewritten, ...]
+    left: tuple[str, ...]
+
+
+def rejudge_runs(
+    archive: ArchiveFile,
+    failed: Sequence[FailedJudging],
+    *,
+    address: JudgeAddress,
+    log: Callable[[str], None],
+    policy: WaitingPolicy = _POLICY,
+) -> RejudgeResult:
+    """Ask the judge about runs whose judging failed, and write the scores into their files.
+
+    Scores that the ledger holds already are written without asking. Should the service refuse, the
+    scores that came before are written all the same.
+
+    Raises:
+        InputError: If a key is needed and there is none.
+        JudgeError: If the service refuses.
+        BudgetError: If asking would cost more than may be spent; nothing was sent then.
+    """
+    from tournament_assets.adapters.ledger import Ledger
+
+    rejudging, _ = require_rejudging(archive)
+    service = JudgeConfig.model_validate({"service": rejudging.service})
+    problems = judge_problems(service, has_api_key=bool(address.api_key))
+    if problems:
+        raise InputError(
+            problem.replace("judge.service", "rejudging.service") for problem in problems
+        )
+    ceiling = archive.config.scores.ceiling
+    requests = [each.request for each in failed if each.request is not None]
+    keys = [request.request_key for request in requests]
+    n_asked = 0
+    refused: TournamentError | None = None
+    with closing(Ledger(address.ledger_url)) as ledger:
+        held = held_scores(keys, ledger=ledger, ceiling=ceiling)
+        if len(held.scores) < len(set(keys)):
+            judge = JudgeResource(
+                api_key=address.api_key,
+                base_url=address.base_url,
+                loopback_folder=str(archive.base / "ledger" / "loopback_judge"),
+            )
+            try:
+                n_asked = _ask(
+                    archive.config.archive_id,
+                    requests,
+                    rejudging=rejudging,
+                    ledger=ledger,
+                    judge=judge,
+                    service=service,
+                    ceiling=ceiling,
+                    policy=policy,
+                    log=log,
+                )
+            except TournamentError as error:
+                refused = error
+            held = held_scores(keys, ledger=ledger, ceiling=ceiling)
+        in_vain = ledger.failed_keys(keys)
+    written: list[Rewritten] = []
+    left: list[str] = []
+    for outcome in write_scores(archive, failed, held.scores):
+        if isinstance(outcome, Rewritten):
+            written.append(outcome)
+        else:
+            left.append(outcome)
+    for each in failed:
+        key = each.request.request_key if each.request is not None else ""
+        if key and key not in held.scores:
+            why = (
+                held.problems.get(key)
+                or f"the service gave no reply ({in_vain.get(key, 'not asked')})"
+            )
+            left.append(f"{each.run.path}: {why}")
+    if refused is not None and not written:
+        raise refused
+    if refused is not None:
+        left.append(str(refused))
+    return RejudgeResult(n_asked=n_asked, written=tuple(written), left=tuple(left))
+
+
+def _ask(
+    archive_id: str,
+    requests: Sequence[ModelRequest],
+    *,
+    rejudging: Rejudging,
+    ledger: JudgingLedger,
+    judge: JudgeResource,
+    service: JudgeConfig,
+    ceiling: float,
+    policy: WaitingPolicy,
+    log: Callable[[str], None],
+) -> int:
+    scope = JudgingScope(
+        tournament_id=f"archive {archive_id}",
+        mode="archive",
+        dimension="scores",
+        purpose="scores",
+        subject=f"the archive {archive_id}",
+    )
+    options = JudgingOptions(
+        policy=policy, approve=_build_approval(rejudging), reply_format=None, remedy=_REMEDY
+    )
+    with (
+        judge.service(service) as connected,
+        JudgingBar(f"{scope.subject} is judged", total=len(requests), log=log) as progress,
+    ):
+        tally = ask_for_scores(
+            requests,
+            scope=scope,
+            ledger=ledger,
+            service=connected,
+            progress=progress,
+            options=options,
+            ceiling=ceiling,
+        )
+    return tally.direct
+
+
+def _build_approval(rejudging: Rejudging) -> Approval:
+    limit = None if rejudging.service == "loopback" else rejudging.budget_usd
+
+    def approve(requests: Sequence[ModelRequest], channel: Channel) -> None:
+        if limit is None:
+            return
+        workload = measure_workload(
+            requests, find_answered=lambda _: frozenset(), tokens_per_reply=ASSUMED_OUTPUT_TOKENS
+        )
+        prices = load_newest_prices()
+        price = prices.models.get(rejudging.judge_model)
+        planned = None
+        if price is not None:
+            planned = workload.dearest_usd(price, discount=prices.discount(channel))
+        if planned is None or planned > limit:
+            cost = "an unknown price" if planned is None else f"up to {format_usd(planned)}"
+            raise BudgetError(
+                f"asking {workload.to_ask:,} requests of {rejudging.judge_model} costs {cost}; "
+                f"expected at most {format_usd(limit)} (rejudging.budget_usd); raise it, or judge "
+                "fewer runs at a time (--limit)"
+            )
+
+    return approve

@@ -1,0 +1,122 @@
+"""What an archive of scored runs holds: runs, files that are none, and what logs say."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class JudgeState(StrEnum):
+    """What became of asking the judge about a run."""
+
+    OFF = "off"
+    """The judge was not asked."""
+    SCORED = "scored"
+    """The judge gave a score."""
+    REJUDGED = "rejudged"
+    """The judge gave a score when it was asked again."""
+    FAILED = "failed"
+    """Something on the way to the judge failed; there is no score."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedRun:
+    """One run as its file tells it.
+
+    Attributes:
+        model_id: Whose run it is.
+        task: The task.
+        run: The run's name.
+        tier: The task's tier.
+        path: The file, relative to the archive's folder.
+        run_score: The run's score.
+        components: The components' scores, by name; None where the file has none.
+        judge_state: What became of asking the judge.
+        judge_score: The judge's score; None unless there is one.
+        judge_reason: What the judge, or what failed, said.
+        is_empty: Whether the model did nothing; None where the archive does not tell.
+        failure: What the harness says went wrong; empty if nothing.
+        conditions: What the file says of each condition, by name; None where it does not.
+        weights: The weights that the file records, by component.
+    """
+
+    model_id: str
+    task: str
+    run: str
+    tier: str
+    path: str
+    run_score: float
+    components: Mapping[str, float | None]
+    judge_state: JudgeState
+    judge_score: float | None = None
+    judge_reason: str = ""
+    is_empty: bool | None = None
+    failure: str = ""
+    conditions: Mapping[str, str | None] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def cell(self) -> tuple[str, str]:
+        """The task and the run's name: what every model was to do."""
+        return self.task, self.run
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenFile:
+    """A file that should hold a run and cannot be used; the run counts as missing.
+
+    Attributes:
+        model_id: Whose run it is.
+        task: The task.
+        run: The run's name.
+        path: The file, relative to the archive's folder.
+        reason: What was found, and what was expected.
+    """
+
+    model_id: str
+    task: str
+    run: str
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogFailure:
+    """A line of a sweep's log that tells of a failure.
+
+    Attributes:
+        model_id: Whose failure it is; None where the line does not say.
+        pattern: The kind of failure.
+        task: The task; None where the line does not say.
+        run: The run's name; None where the line does not say.
+        place: `file:line`.
+    """
+
+    model_id: str | None
+    pattern: str
+    task: str | None
+    run: str | None
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveContents:
+    """An archive as it was read.
+
+    Attributes:
+        runs: The planned runs that can be used, by model, task and run.
+        broken: Files of planned runs that cannot be used.
+        unplanned: Files of runs that nobody planned, relative to the archive's folder; no number
+            counts them.
+        tasks: The planned tasks: those that are named, or else those that any model has.
+        absent_models: Models whose folder is not there.
+        log_files: How many log files were read.
+        log_failures: What they tell of.
+    """
+
+    runs: tuple[ArchivedRun, ...]
+    broken: tuple[BrokenFile, ...] = ()
+    unplanned: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    absent_models: tuple[str, ...] = ()
+    log_files: int = 0
+    log_failures: tuple[LogFailure, ...] = ()

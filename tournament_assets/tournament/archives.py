@@ -1,0 +1,398 @@
+"""What an archive of scored runs looks like: a configuration, so that no archive is in the code.
+
+Scores are what a harness wrote: for each model, task and run one JSON file with the scores of
+several components, a judge's opinion, and a weighted score of the run. The project folder is that
+of the configuration, or the one above it where that is `configs/`.
+"""
+
+import re
+from collections.abc import Iterator
+
+from pydantic import Field, field_validator, model_validator
+
+from tournament_assets.tournament.frozen import Frozen
+
+DEFAULT_PHRASES = (
+    "gateway is restarting",
+    "gateway timeout",
+    "bad gateway",
+    "service unavailable",
+    "judge execution failed",
+    "judge failed to run",
+    "judge call failed",
+    "judge timed out",
+    "judge unavailable",
+)
+"""What a harness writes, in any case, where the judge's reason should stand."""
+
+
+class ArchivedModel(Frozen):
+    """A model whose runs the archive holds.
+
+    Attributes:
+        model_id: Its short name, for `--exclude` and for columns.
+        label: What people call it; the short name by default.
+        folder: Its folder inside the archive's; the short name by default.
+    """
+
+    model_id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    label: str = ""
+    folder: str = ""
+
+    @property
+    def shown(self) -> str:
+        """What people call it."""
+        return self.label or self.model_id
+
+    @property
+    def folder_name(self) -> str:
+        """Its folder inside the archive's."""
+        return self.folder or self.model_id
+
+
+class ArchivePlan(Frozen):
+    """What every model was to do; the denominator of every coverage.
+
+    Attributes:
+        tasks: The ids of the tasks, or how many there are.
+        runs: The names of the runs without `.json`, or how many there are: 3 means run1 to run3.
+    """
+
+    tasks: int | tuple[str, ...]
+    runs: int | tuple[str, ...]
+
+    @field_validator("tasks", "runs", mode="before")
+    @classmethod
+    def _number_or_names(cls, value: object) -> object:
+        if isinstance(value, list) and all(isinstance(name, str) and name for name in value):
+            return tuple(value)
+        if isinstance(value, tuple | int) and not isinstance(value, bool):
+            return value
+        raise ValueError(f"it is {value!r}; expected a number, or a list of names")
+
+    @field_validator("tasks", "runs")
+    @classmethod
+    def _some(cls, value: int | tuple[str, ...]) -> int | tuple[str, ...]:
+        count = value if isinstance(value, int) else len(value)
+        if count < 1:
+            raise ValueError("there are none; expected at least one")
+        if not isinstance(value, int) and len(set(value)) < len(value):
+            raise ValueError("a name stands twice; expected each once")
+        return value
+
+    @property
+    def n_tasks(self) -> int:
+        """How many tasks each model was to do."""
+        return self.tasks if isinstance(self.tasks, int) else len(self.tasks)
+
+    @property
+    def run_names(self) -> tuple[str, ...]:
+        """The runs of every task."""
+        if isinstance(self.runs, int):
+            return tuple(f"run{number}" for number in range(1, self.runs + 1))
+        return self.runs
+
+    @property
+    def n_cells(self) -> int:
+        """How many runs each model was to have."""
+        return self.n_tasks * len(self.run_names)
+
+
+class TierRules(Frozen):
+    """How a task's id tells its tier.
+
+    Attributes:
+        pattern: A regular expression with a group named `tier`, searched in the id.
+        label: What a tier is called; `{tier}` is what the group matched.
+        other: The tier of tasks whose id does not match.
+    """
+
+    pattern: str
+    label: str = "tier {tier}"
+    other: str = "other"
+
+    @field_validator("pattern")
+    @classmethod
+    def _has_the_group(cls, value: str) -> str:
+        return _pattern_with(value, required=("tier",))
+
+    @field_validator("label")
+    @classmethod
+    def _has_the_place(cls, value: str) -> str:
+        if "{tier}" not in value:
+            raise ValueError(f"it is {value!r}; expected a text with {{tier}} in it")
+        return value
+
+    def tier_of(self, task: str) -> str:
+        """Return a task's tier."""
+        match = re.search(self.pattern, task)
+        found = match["tier"] if match is not None else None
+        return self.label.replace("{tier}", found) if found is not None else self.other
+
+
+class ScoredComponent(Frozen):
+    """A part of a run's score.
+
+    Attributes:
+        name: What it is called.
+        key: Where its score stands in the file; dots lead into objects.
+        weight: Its share of the run's score.
+        weight_key: Where the file records the weight that its harness used, if it does.
+    """
+
+    name: str = Field(min_length=1)
+    key: str = Field(min_length=1)
+    weight: float = Field(gt=0)
+    weight_key: str | None = None
+
+
+class JudgeFields(Frozen):
+    """Where a file holds what the judge said, and how a judge that failed is told.
+
+    Attributes:
+        key: The object that holds it; dots lead into objects.
+        weight: The judge's share of a run's score, where it counts.
+        enabled: In that object: whether the judge was asked.
+        score: In that object: its score.
+        reason: In that object: its reason.
+        error: In that object: what went wrong.
+        rejudged_at: In that object: when it was asked again.
+        phrases: What stands, in any case, in the reason's place where something on the way failed.
+        failure_score: The score that is written then: a phrase beside another one is the judge's
+            own words. None believes the phrase beside any score.
+    """
+
+    key: str = "judge_result"
+    weight: float = Field(gt=0)
+    enabled: str = "enabled"
+    score: str = "score"
+    reason: str = "reason"
+    error: str = "error"
+    rejudged_at: str = "rejudged_at"
+    phrases: tuple[str, ...] = DEFAULT_PHRASES
+    failure_score: float | None = None
+
+    @field_validator("phrases", mode="before")
+    @classmethod
+    def _lists_are_tuples(cls, value: object) -> object:
+        return tuple(value) if isinstance(value, list) else value
+
+
+class ScoreRules(Frozen):
+    """How a run's score is made: the judge counts only where the deciding component is at its top.
+
+    Attributes:
+        run_score: Where the run's score stands in the file.
+        components: What it is made of, besides the judge.
+        deciding: The component that must be at its ceiling for the judge to count.
+        judge: The judge's part.
+        ceiling: The highest score there is.
+        tolerance: How far below the ceiling still is at it.
+        zero_below: A run that scores less is not clean: most such runs never came to anything.
+    """
+
+    run_score: str = "run_score"
+    components: tuple[ScoredComponent, ...] = Field(min_length=1)
+    deciding: str
+    judge: JudgeFields
+    ceiling: float = Field(default=1.0, gt=0)
+    tolerance: float = Field(default=1e-4, ge=0)
+    zero_below: float = Field(default=0.01, ge=0)
+
+    @field_validator("components", mode="before")
+    @classmethod
+    def _lists_are_tuples(cls, value: object) -> object:
+        return tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _deciding_is_one_of_them(self) -> "ScoreRules":
+        names = [component.name for component in self.components]
+        if len(set(names)) < len(names):
+            raise ValueError("two components have the same name; expected each once")
+        if self.deciding not in names:
+            raise ValueError(f"deciding is {self.deciding!r}; expected one of {', '.join(names)}")
+        return self
+
+
+class Condition(Frozen):
+    """Something that is to be the same for all models.
+
+    Attributes:
+        name: What it is, such as `Docker image`.
+        key: Where a file says it; it is then compared over all runs.
+        stated: What it is said to be, where no file says it; nothing can be compared then.
+    """
+
+    name: str = Field(min_length=1)
+    key: str | None = None
+    stated: str | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "Condition":
+        if (self.key is None) == (self.stated is None):
+            given = "nothing" if self.key is None else "key and stated"
+            raise ValueError(f"{given} is given; expected exactly one of key and stated")
+        return self
+
+
+class LogPattern(Frozen):
+    """A kind of failure that a sweep's log tells of.
+
+    Attributes:
+        name: What it is called.
+        pattern: A regular expression, searched in every line. Groups named `task` and `run` say
+            what it was that failed, `model` whose it was: a model's id, label or folder.
+    """
+
+    name: str = Field(min_length=1)
+    pattern: str
+
+    @field_validator("pattern")
+    @classmethod
+    def _compiles(cls, value: str) -> str:
+        return _pattern_with(value)
+
+
+class SweepLogs(Frozen):
+    """The logs of the sweep that made the archive.
+
+    Attributes:
+        files: Patterns of file names, relative to the project folder. `{model}` and
+            `{folder}` stand for a model's short name and folder; a pattern with neither is of all
+            models, and its lines name the model by a group.
+        patterns: What is looked for.
+    """
+
+    files: tuple[str, ...] = Field(min_length=1)
+    patterns: tuple[LogPattern, ...] = Field(min_length=1)
+
+    @field_validator("files", "patterns", mode="before")
+    @classmethod
+    def _lists_are_tuples(cls, value: object) -> object:
+        return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("files")
+    @classmethod
+    def _are_relative(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        bad = [name for name in value if not name.strip() or name.startswith("/")]
+        if bad:
+            raise ValueError(f"{bad[0]!r} is no relative pattern; expected one such as logs/*.log")
+        return value
+
+
+class Rejudging(Frozen):
+    """How the judge is asked again.
+
+    Attributes:
+        service: `loopback`, the lexical judge on 127.0.0.1, or `anthropic`.
+        judge_model: The model that is asked.
+        prompt: The file with what the judge is told to do, relative to the project folder.
+        parts: What it is shown, by name: where each part stands in the file.
+        max_tokens: The most tokens of one reply, thinking included.
+        budget_usd: The most dollars that one call of the command may spend; None sets no limit.
+    """
+
+    service: str = Field(pattern="^(loopback|anthropic)$")
+    judge_model: str = Field(min_length=1)
+    prompt: str = Field(min_length=1)
+    parts: dict[str, str] = Field(min_length=1)
+    max_tokens: int = Field(default=8192, ge=64)
+    budget_usd: float | None = Field(default=None, ge=0)
+
+    @field_validator("parts")
+    @classmethod
+    def _names_are_tags(cls, value: dict[str, str]) -> dict[str, str]:
+        bad = [name for name in value if not re.fullmatch(r"[a-z][a-z0-9_]*", name)]
+        if bad:
+            raise ValueError(
+                f"{bad[0]!r} is no name of a part; expected small letters, such as task"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _model_goes_with_service(self) -> "Rejudging":
+        if self.judge_model.startswith("loopback") != (self.service == "loopback"):
+            raise ValueError(
+                f"judge_model is {self.judge_model!r} and service is {self.service!r}; expected a "
+                "model named loopback… for the loopback judge, and only for it"
+            )
+        return self
+
+
+class ArchiveConfig(Frozen):
+    """An archive of scored runs, and what is asked of it.
+
+    Attributes:
+        archive_id: Names the archive.
+        title: The heading of its report; the id by default.
+        folder: Where the models' folders are, relative to the project folder.
+        run_files: The pattern of a run's file name.
+        models: Whose runs there are.
+        plan: What every model was to do.
+        scores: How a run's score is made.
+        tiers: How a task's id tells its tier; None where there are no tiers.
+        responses: Where a file holds what the model did; a run in which all of them are absent or
+            blank is empty.
+        failure: Where a file says that the harness failed, if it does.
+        conditions: What is to be the same for all models.
+        logs: The logs of the sweep, if there are any.
+        rejudging: How the judge is asked again; None where it never is.
+        confidence: Coverage of the intervals.
+        n_bootstraps: How often the tasks are resampled.
+        bootstrap_seed: Seeds it.
+    """
+
+    archive_id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    title: str = ""
+    folder: str = Field(min_length=1)
+    run_files: str = "run*.json"
+    models: tuple[ArchivedModel, ...] = Field(min_length=1)
+    plan: ArchivePlan
+    scores: ScoreRules
+    tiers: TierRules | None = None
+    responses: tuple[str, ...] = ()
+    failure: str | None = None
+    conditions: tuple[Condition, ...] = ()
+    logs: SweepLogs | None = None
+    rejudging: Rejudging | None = None
+    confidence: float = Field(default=0.95, gt=0, lt=1)
+    n_bootstraps: int = Field(default=4000, ge=100)
+    bootstrap_seed: int = Field(default=0, ge=0)
+
+    @field_validator("models", "responses", "conditions", mode="before")
+    @classmethod
+    def _lists_are_tuples(cls, value: object) -> object:
+        return tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _models_differ(self) -> "ArchiveConfig":
+        for what in ("model_id", "shown", "folder_name"):
+            values = [getattr(model, what) for model in self.models]
+            twice = sorted({value for value in values if values.count(value) > 1})
+            if twice:
+                raise ValueError(f"two models have {what} {twice[0]!r}; expected each once")
+        return self
+
+    @property
+    def shown_title(self) -> str:
+        """The heading of its report."""
+        return self.title or self.archive_id
+
+    def tier_of(self, task: str) -> str:
+        """Return a task's tier; all tasks are of one where there are none."""
+        return self.tiers.tier_of(task) if self.tiers is not None else "all tasks"
+
+    def iterate_models(self, exclude: frozenset[str] = frozenset()) -> Iterator[ArchivedModel]:
+        """Yield the models that are not left out, in the configuration's order."""
+        return (model for model in self.models if model.model_id not in exclude)
+
+
+def _pattern_with(value: str, *, required: tuple[str, ...] = ()) -> str:
+    try:
+        groups = re.compile(value).groupindex
+    except re.error as error:
+        raise ValueError(f"{value!r} is no regular expression ({error})") from None
+    for name in required:
+        if name not in groups:
+            raise ValueError(f"{value!r} has no group named {name}; expected (?P<{name}>…) in it")
+    return value
