@@ -107,10 +107,10 @@ def failed_document(reason: str = "Gateway is restarting", **changes: Any) -> di
     return run_document(judge=0.0, reason=reason, **changes)
 
 
-def zero_document(**changes: Any) -> dict[str, Any]:
+def zero_document(transcript: str = " ") -> dict[str, Any]:
     """A run that never came to anything."""
     return run_document(
-        completion=0.0, trajectory=0.0, behaviour=0.0, judge=None, transcript=" ", **changes
+        completion=0.0, trajectory=0.0, behaviour=0.0, judge=None, transcript=transcript
     )
 
 

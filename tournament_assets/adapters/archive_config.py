@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from tournament_assets.adapters.config_files import find_project
 from tournament_assets.adapters.yaml_lines import KeyPath, line_of, parse_yaml, problem_sentence
-from tournament_assets.tournament import archives
+from tournament_assets.tournament import archive_scoring, archives
 from tournament_assets.tournament.archives import ArchiveConfig
 from tournament_assets.tournament.errors import InputError
 
@@ -18,9 +18,9 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "models.*": archives.ArchivedModel,
     "plan": archives.ArchivePlan,
     "tiers": archives.TierRules,
-    "scores": archives.ScoreRules,
-    "scores.components.*": archives.ScoredComponent,
-    "scores.judge": archives.JudgeFields,
+    "scores": archive_scoring.ScoreRules,
+    "scores.components.*": archive_scoring.ScoredComponent,
+    "scores.judge": archive_scoring.JudgeFields,
     "conditions.*": archives.Condition,
     "logs": archives.SweepLogs,
     "logs.patterns.*": archives.LogPattern,
@@ -70,7 +70,15 @@ def load_archive_config(path: Path) -> ArchiveFile:
     try:
         return ArchiveFile(ArchiveConfig.model_validate(values), path)
     except ValidationError as error:
-        problems = sorted(_explain(detail, lines) for detail in error.errors())
+        details = error.errors()
+        places = [tuple(detail["loc"]) for detail in details]
+        problems = sorted(
+            _explain(detail, lines)
+            for detail, place in zip(details, places, strict=True)
+            # A list whose items are wrong is called too short besides.
+            if detail["type"] != "too_short"
+            or not any(other[: len(place)] == place != other for other in places)
+        )
     raise InputError(f"{path}:{line}: {sentence}" for line, sentence in problems)
 
 

@@ -9,16 +9,19 @@ from typing import Any
 from tournament_assets.adapters.archive_config import ArchiveFile
 from tournament_assets.adapters.archive_logs import read_logs
 from tournament_assets.adapters.archive_values import is_blank, number_of, value_at
+from tournament_assets.tournament.archive_scoring import JudgeFields
 from tournament_assets.tournament.archived_runs import (
     ArchiveContents,
     ArchivedRun,
     BrokenFile,
     JudgeState,
 )
-from tournament_assets.tournament.archives import ArchiveConfig, ArchivedModel, JudgeFields
+from tournament_assets.tournament.archives import ArchiveConfig, ArchivedModel
 from tournament_assets.tournament.errors import InputError
 
 _SHOWN = 80
+REJUDGED_BY = "rejudged_by"
+"""Beside the judge's score: the model that was asked again."""
 
 
 class BrokenRunError(ValueError):
@@ -164,6 +167,7 @@ def _parse_run(
         judge_state=state,
         judge_score=judge_score,
         judge_reason=reason,
+        rejudged_by=_condition(value_at(document, f"{rules.judge.key}.{REJUDGED_BY}")),
         is_empty=all(map(is_blank, responses)) if responses else None,
         failure="" if is_blank(failure) or failure is False else _text(failure),
         conditions={

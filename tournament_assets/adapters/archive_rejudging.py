@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from tournament_assets.adapters.archive_config import ArchiveFile
-from tournament_assets.adapters.archive_files import BrokenRunError, read_document, read_judge
+from tournament_assets.adapters.archive_files import (
+    REJUDGED_BY,
+    BrokenRunError,
+    read_document,
+    read_judge,
+)
 from tournament_assets.adapters.archive_values import (
     is_blank,
     number_of,
@@ -154,23 +159,28 @@ def write_scores(
         try:
             document = read_document(path)
             state, _, _ = read_judge(document, archive.config.scores.judge, archive.config)
-            now = _build_request(document, rejudging, instructions)
+            request = _build_request(document, rejudging, instructions)
         except BrokenRunError as error:
-            yield f"{each.run.path}: {error}; it was another file when the judge was asked"
+            yield f"{each.run.path}: {error}; the file was another one when the judge was asked"
             continue
-        if state is not JudgeState.FAILED or now != each.request:
+        if state is not JudgeState.FAILED:
+            continue  # somebody else was faster, from the same ledger or another one
+        score = weighted_score(
+            _components(document, archive.config), paid.score.score, archive.config.scores
+        )
+        if request != each.request or score is None:
             yield f"{each.run.path}: the file has changed since the judge was asked; run again"
             continue
-        yield _write_score(path, document, each.run, paid, archive.config)
+        _put_score(document, paid, score, archive.config)
+        _replace(path, document)
+        yield Rewritten(run=each.run, judge_score=paid.score.score, run_score=score)
 
 
-def _write_score(
-    path: Path, document: dict[str, Any], run: ArchivedRun, paid: PaidScore, config: ArchiveConfig
-) -> Rewritten:
+def _put_score(
+    document: dict[str, Any], paid: PaidScore, score: float, config: ArchiveConfig
+) -> None:
+    """Put a judge's score and the run's into a document, and keep what stood there."""
     rules, fields = config.scores, config.scores.judge
-    score = weighted_score(_components(document, config), paid.score.score, rules)
-    if score is None:
-        raise AssertionError(f"{run.path} was to be left alone: a component is missing")
     before = value_at(document, fields.key)
     for key, value in (
         (f"{fields.key}{_BEFORE}", before),
@@ -184,14 +194,12 @@ def _write_score(
         fields.score: paid.score.score,
         fields.reason: paid.score.reason,
         fields.rejudged_at: paid.reply.received_at.astimezone(UTC).isoformat(timespec="seconds"),
-        "rejudged_by": paid.reply.model,
+        REJUDGED_BY: paid.reply.model,
     }
     if fields.error in after:
         after[fields.error] = None
     set_value(document, fields.key, after)
     set_value(document, rules.run_score, score)
-    _replace(path, document)
-    return Rewritten(run=run, judge_score=paid.score.score, run_score=score)
 
 
 def _components(document: Mapping[str, Any], config: ArchiveConfig) -> dict[str, float | None]:

@@ -57,6 +57,7 @@ class ModelAudit:
         judged: Runs it is the mean of.
         judge_failed: Runs whose judging failed and was not mended.
         rejudged: Runs that were judged again.
+        rejudged_by: The models that did it, as far as the files say.
         at_ceiling: Runs whose deciding component is at its ceiling.
         empty: Runs in which the model did nothing; None where the archive does not tell.
         harness_failures: Runs of which the harness says that it failed.
@@ -83,6 +84,7 @@ class ModelAudit:
     judged: int
     judge_failed: int
     rejudged: int
+    rejudged_by: tuple[str, ...]
     at_ceiling: int
     empty: int | None
     harness_failures: int
@@ -159,6 +161,7 @@ def _audit(model: ArchivedModel, contents: ArchiveContents, config: ArchiveConfi
         judged=len(judged),
         judge_failed=sum(run.judge_state is JudgeState.FAILED for run in runs),
         rejudged=sum(run.judge_state is JudgeState.REJUDGED for run in runs),
+        rejudged_by=tuple(sorted({run.rejudged_by for run in runs if run.rejudged_by})),
         at_ceiling=sum(is_at_ceiling(run.components, rules) for run in runs),
         empty=sum(run.is_empty is True for run in runs) if tells else None,
         harness_failures=sum(bool(run.failure) for run in runs),

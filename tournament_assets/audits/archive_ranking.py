@@ -157,7 +157,9 @@ def _resampled_means(
 ) -> NDArray[np.float64]:
     """Return the clean mean on every resample; NaN where none of its tasks has a clean run."""
     n_runs = draws @ counts
-    return np.divide(draws @ sums, n_runs, out=np.full(len(draws), np.nan), where=n_runs > 0)
+    means = np.full(len(draws), np.nan)
+    np.divide(draws @ sums, n_runs, out=means, where=n_runs > 0)
+    return means
 
 
 def _gap(

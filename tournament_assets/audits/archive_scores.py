@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from math import fsum
 
+from tournament_assets.tournament.archive_scoring import ScoreRules
 from tournament_assets.tournament.archived_runs import ArchivedRun
-from tournament_assets.tournament.archives import ScoreRules
 
 _ROUNDING = 5e-4
 """How far a recorded score may be off the rule: harnesses write three or four decimals."""

@@ -11,8 +11,9 @@ from math import fsum
 
 from tournament_assets.audits.archive_models import mean_of
 from tournament_assets.audits.archive_scores import is_at_ceiling, is_clean
+from tournament_assets.tournament.archive_scoring import ScoreRules
 from tournament_assets.tournament.archived_runs import ArchiveContents, ArchivedRun, JudgeState
-from tournament_assets.tournament.archives import ArchiveConfig, ScoreRules
+from tournament_assets.tournament.archives import ArchiveConfig
 
 _CLUSTER_SHARE = 0.5
 """From this share of a task's runs on, failures that are no model's doing are a cluster."""

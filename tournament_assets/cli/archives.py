@@ -11,8 +11,21 @@ from rich.console import Console
 _WIDTH = 120
 
 _archive_argument = click.argument("archive", type=click.Path(path_type=Path))
+
+
+def _split_names(
+    _context: click.Context, _option: click.Parameter, values: tuple[str, ...]
+) -> frozenset[str]:
+    names = (name.strip() for value in values for name in value.split(","))
+    return frozenset(name for name in names if name)
+
+
 _exclude_option = click.option(
-    "--exclude", multiple=True, metavar="MODEL", help="Leave this model out; may be given again."
+    "--exclude",
+    multiple=True,
+    metavar="MODEL",
+    callback=_split_names,
+    help="Leave this model out; may be given again, or several with commas.",
 )
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print every number, as JSON.")
 
@@ -29,7 +42,7 @@ def archive_group() -> None:
 @_archive_argument
 @_exclude_option
 @_json_option
-def archive_audit_command(archive: Path, exclude: tuple[str, ...], as_json: bool) -> None:
+def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool) -> None:
     """Count and average every model's runs, and look at every task across models.
 
     Files that cannot be read are listed and count as missing. Nothing is asked and nothing is
@@ -45,10 +58,9 @@ def archive_audit_command(archive: Path, exclude: tuple[str, ...], as_json: bool
     from tournament_assets.reports.archive_terminal import print_sections
 
     described = load_archive_config(archive)
-    excluded = frozenset(exclude)
-    check_excluded(described.config, excluded)
-    contents = read_archive(described, exclude=excluded)
-    audit = audit_archive(contents, described.config, exclude=excluded)
+    check_excluded(described.config, exclude)
+    contents = read_archive(described, exclude=exclude)
+    audit = audit_archive(contents, described.config, exclude=exclude)
     if as_json:
         click.echo(json.dumps(archive_audit_values(audit), indent=2))
         return
@@ -127,7 +139,7 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
 )
 @_json_option
 def archive_report_command(
-    archive: Path, exclude: tuple[str, ...], markdown_path: Path | None, as_json: bool
+    archive: Path, exclude: frozenset[str], markdown_path: Path | None, as_json: bool
 ) -> None:
     """Rank the models, and say what was the same for all, what is missing, and what is noise.
 
@@ -144,10 +156,9 @@ def archive_report_command(
     from tournament_assets.reports.archive_terminal import print_sections
 
     described = load_archive_config(archive)
-    excluded = frozenset(exclude)
-    check_excluded(described.config, excluded)
-    contents = read_archive(described, exclude=excluded)
-    comparison = compare_archive(contents, described.config, exclude=excluded)
+    check_excluded(described.config, exclude)
+    contents = read_archive(described, exclude=exclude)
+    comparison = compare_archive(contents, described.config, exclude=exclude)
     if markdown_path is not None:
         write_archive_report(markdown_path, comparison)
     if as_json:

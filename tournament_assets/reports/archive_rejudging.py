@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from tournament_assets.adapters.archive_rejudging import FailedJudging, Rewritten
 from tournament_assets.audits.archive_scores import follows_rule, is_at_ceiling
 from tournament_assets.reports.archive_tables import LISTED
+from tournament_assets.reports.archive_terminal import shown
 from tournament_assets.reports.rendering import ReportSection, ReportTable
 from tournament_assets.tournament.archived_runs import ArchiveContents
 from tournament_assets.tournament.archives import ArchiveConfig
@@ -61,13 +62,13 @@ def print_rejudging(
     """Print what was written into files, and what has no score yet."""
     for each in written:
         console.print(
-            f"{each.run.path}: judge {each.judge_score:g}, run score {each.run.run_score:g} → "
-            f"{each.run_score:.6g}",
+            f"{shown(each.run.path)}: judge {each.judge_score:g}, run score "
+            f"{each.run.run_score:g} → {each.run_score:.6g}",
             markup=False,
             soft_wrap=True,
         )
     for problem in left:
-        console.print(f"{problem}", style="yellow", markup=False, soft_wrap=True)
+        console.print(shown(problem), style="yellow", markup=False, soft_wrap=True)
     console.print(f"{n_asked} requests sent; {len(written)} files rewritten; {len(left)} left.")
 
 

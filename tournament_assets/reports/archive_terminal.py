@@ -22,12 +22,12 @@ def print_sections(title: str, sections: Sequence[ReportSection], console: "Cons
     from rich.table import Table
     from rich.text import Text
 
-    console.print(Text(title, style="bold underline"))
+    console.print(Text(shown(title), style="bold underline"))
     for section in sections:
         console.print()
         console.print(Text(section.title, style="bold"))
         for sentence in section.sentences:
-            console.print(Text(sentence))
+            console.print(Text(shown(sentence)))
         for heading, cells in section.tables:
             table = Table(
                 title=Text(heading, style="italic") if heading else None,
@@ -40,5 +40,12 @@ def print_sections(title: str, sections: Sequence[ReportSection], console: "Cons
                 is_label = index < cells.n_labels
                 table.add_column(header, justify="left" if is_label else "right", overflow="fold")
             for texts in cells.rows:
-                table.add_row(*map(Text, texts))
+                table.add_row(*(Text(shown(text)) for text in texts))
             console.print(table)
+
+
+def shown(text: str) -> str:
+    """Return a text in which what would steer a terminal can be seen and does nothing."""
+    return "".join(
+        char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text
+    )

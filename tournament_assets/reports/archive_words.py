@@ -183,7 +183,16 @@ def caveats(
     if left:
         listed = join_names([f"{model.label} {model.judge_failed}" for model in left])
         found.append(
-            f"Judging failed and was not mended: {listed}. `tournament archive rejudge` asks again."
+            f"Judging failed and was not mended: {listed}. Their recorded scores may count the "
+            "judge as 0; `tournament archive rejudge` asks again."
+        )
+    again = [model for model in models if model.rejudged]
+    if again:
+        listed = join_names([f"{model.label} {model.rejudged}" for model in again])
+        judges = sorted({judge for model in again for judge in model.rejudged_by})
+        found.append(
+            f"Judged again: {listed}, by {join_names(judges) or 'a model that no file names'}; "
+            "expected the judge of all other runs."
         )
     off = sum(model.off_rule for model in models)
     if off:

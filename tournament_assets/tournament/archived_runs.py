@@ -33,6 +33,7 @@ class ArchivedRun:
         judge_state: What became of asking the judge.
         judge_score: The judge's score; None unless there is one.
         judge_reason: What the judge, or what failed, said.
+        rejudged_by: The model that judged it again; None where the file does not say.
         is_empty: Whether the model did nothing; None where the archive does not tell.
         failure: What the harness says went wrong; empty if nothing.
         conditions: What the file says of each condition, by name; None where it does not.
@@ -49,6 +50,7 @@ class ArchivedRun:
     judge_state: JudgeState
     judge_score: float | None = None
     judge_reason: str = ""
+    rejudged_by: str | None = None
     is_empty: bool | None = None
     failure: str = ""
     conditions: Mapping[str, str | None] = field(default_factory=dict)

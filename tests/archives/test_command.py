@@ -1,0 +1,195 @@
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.archives.builders import (
+    RUNS,
+    SmallArchive,
+    description,
+    failed_document,
+    make_archive,
+    run_document,
+    zero_document,
+)
+from tournament_assets.cli import main
+
+HOSTILE = "=cmd|'/C calc'!A0 <script>alert(1)</script> [x](http://evil) \x1b[31m| *b*"
+
+
+def run(*words: str | Path, code: int = 0) -> Result:
+    result = CliRunner().invoke(
+        main, ["archive", *map(str, words)], env={"COLUMNS": "200"}, catch_exceptions=False
+    )
+    assert result.exit_code == code, result.output
+    return result
+
+
+def troubled_archive(folder: Path, **changes: Any) -> SmallArchive:
+    """An archive with one of every trouble."""
+    archive = make_archive(folder, **changes)
+    archive.put("bob", "t1-add", "run1", failed_document())
+    archive.put("cyd", "t1-add", "run1", '{"run_score": 0.4, "tra')
+    archive.put("cyd", "t2-plan", "run1", zero_document())
+    archive.run_path("cyd", "t2-plan", "run2").unlink()
+    archive.log("cyd", "TIMEOUT task=t2-plan run=2")
+    return archive
+
+
+def tables(folder: Path) -> dict[str, list[dict[str, str]]]:
+    return {
+        path.stem: list(csv.DictReader(path.read_text().splitlines()))
+        for path in sorted(folder.glob("*.csv"))
+    }
+
+
+def test_the_audit_shows_every_trouble_where_it_should(tmp_path: Path) -> None:
+    archive = troubled_archive(tmp_path)
+    text = run("audit", archive.description_path).stdout
+    assert "4 tasks × 3 runs = 12" in text
+    assert "cyd/t1-add/run1.json" in text
+    assert "is cut off" in text
+    values = json.loads(run("audit", archive.description_path, "--json").stdout)
+    models = {row["model_id"]: row for row in values["models"]}
+    assert models["bob"]["judge_failed"] == 1
+    assert (models["cyd"]["broken"], models["cyd"]["absent"], models["cyd"]["zero"]) == (1, 1, 1)
+    assert values["broken_files"][0]["path"] == "cyd/t1-add/run1.json"
+    cyd = next(row for row in values["logs"] if row["model_id"] == "cyd")
+    assert (cyd["missing_explained"], cyd["missing_unexplained"]) == (1, 1)
+    broken = next(row for row in values["runs"] if row["path"] == "cyd/t1-add/run1.json")
+    assert broken["run_score"] is None
+    assert "is cut off" in broken["problem"]
+
+
+def test_a_model_can_be_left_out_everywhere(tmp_path: Path) -> None:
+    archive = troubled_archive(tmp_path)
+    values = json.loads(
+        run("report", archive.description_path, "--exclude", "cyd,bob", "--json").stdout
+    )
+    assert values["ranking"] == ["ada"]
+    assert {row["model_id"] for row in values["runs"]} == {"ada"}
+    assert values["excluded"] == ["bob", "cyd"]
+    refused = run("report", archive.description_path, "--exclude", "dan", code=2)
+    assert "expected some of ada, bob, cyd" in refused.stderr
+    everybody = run("audit", archive.description_path, "--exclude", "ada,bob,cyd", code=2)
+    assert "expected at least one to be left" in everybody.stderr
+
+
+def test_every_number_of_the_report_stands_in_a_table_beside_it(tmp_path: Path) -> None:
+    archive = troubled_archive(tmp_path)
+    out = tmp_path / "out" / "fair.md"
+    shown = run("report", archive.description_path, "--markdown", out).stdout
+    markdown = out.read_text()
+    for heading in (
+        *("Verdict", "Ranking by clean mean", "Gaps and noise", "On common support"),
+        *("The same for all", "Coverage in detail", "Means by tier", "Glossary", "Caveats"),
+    ):
+        assert f"## {heading}\n" in markdown
+        assert heading in shown
+    found = tables(tmp_path / "out" / "fair_tables")
+    ranking = markdown.split("## Ranking by clean mean")[1].split("##")[0]
+    rows = [line.strip("| ").split(" | ") for line in ranking.splitlines() if line[:3] == "| 1"]
+    by_model = {row["label"]: row for row in found["models"]}
+    (first,) = rows
+    model = by_model[first[1]]
+    assert first[2] == f"{float(model['clean_mean']):.4f}"
+    assert first[3] == f"{float(model['judge_mean']):.3f}"
+    assert first[4] == f"{model['at_ceiling']} of {model['archived']}"
+    assert first[8] == f"{float(model['normalised']):.4f}"
+    # The means are those of the runs in the other table.
+    for label, row in by_model.items():
+        clean = [
+            float(each["run_score"])
+            for each in found["runs"]
+            if each["model_id"] == row["model_id"] and each["is_clean"] == "True"
+        ]
+        assert float(row["clean_mean"]) == pytest.approx(sum(clean) / len(clean)), label
+        assert float(row["normalised"]) == pytest.approx(sum(clean) / 12)
+    assert "Missing runs: cyd 2." in markdown
+    assert "Judging failed and was not mended: Bob 1." in markdown
+
+
+def test_the_same_archive_gives_the_same_bytes(tmp_path: Path) -> None:
+    archive = troubled_archive(tmp_path)
+    run("report", archive.description_path, "--markdown", tmp_path / "a.md")
+    run("report", archive.description_path, "--markdown", tmp_path / "b.md")
+    first = (tmp_path / "a.md").read_text().replace("a_tables", "b_tables")
+    assert first == (tmp_path / "b.md").read_text()
+    for path in (tmp_path / "a_tables").iterdir():
+        assert path.read_bytes() == (tmp_path / "b_tables" / path.name).read_bytes()
+
+
+def test_what_others_wrote_is_harmless_everywhere(tmp_path: Path) -> None:
+    models = description()["models"]
+    models[1]["label"] = HOSTILE
+    archive = make_archive(
+        tmp_path, models=models, conditions=[{"name": "image", "key": "environment.image"}]
+    )
+    for turn in RUNS:
+        archive.put("bob", "t1-add", turn, run_document(environment={"image": HOSTILE}))
+    archive.put("bob", "t1-sort", "run1", failed_document(f"gateway is restarting {HOSTILE}"))
+    archive.put("bob", "t1-sort", "run2", run_document(harness={"error": "=1+1"}))
+    out = tmp_path / "fair.md"
+    shown = run("report", archive.description_path, "--markdown", out).stdout
+    shown += run("audit", archive.description_path).stdout
+    shown += run("rejudge", archive.description_path, "--dry-run").stdout
+    assert "\x1b[31m" not in shown
+    markdown = out.read_text()
+    assert "<script" not in markdown
+    assert "\\[x\\](" in markdown
+    assert markdown.count("](") == markdown.count("\\](")
+    for name, rows in tables(tmp_path / "fair_tables").items():
+        for row in rows:
+            for column, cell in row.items():
+                is_number = cell.lstrip("-").replace(".", "").replace("e-", "").isdigit()
+                assert is_number or not cell.startswith(("=", "+", "-", "@")), (name, column)
+    assert any(row["problem"] == "'=1+1" for row in tables(tmp_path / "fair_tables")["runs"])
+
+
+def test_differing_conditions_are_said_loudly(tmp_path: Path) -> None:
+    archive = make_archive(tmp_path)
+    archive.put("bob", "t1-add", "run1", run_document(environment={"image": "harness:5"}))
+    shown = run("report", archive.description_path).stdout
+    assert "NOT THE SAME for all runs: image" in shown
+
+
+def test_a_dry_run_touches_nothing(tmp_path: Path) -> None:
+    archive = troubled_archive(tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    shown = run("rejudge", archive.description_path, "--dry-run").stdout
+    assert "Judging failed for 1 runs; 1 of them can be judged again" in shown
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_judging_again_with_the_loopback_judge_mends_the_archive(tmp_path: Path) -> None:
+    archive = troubled_archive(tmp_path)
+    shown = run("rejudge", archive.description_path).stdout
+    assert "1 requests sent; 1 files rewritten; 0 left." in shown
+    values = json.loads(run("audit", archive.description_path, "--json").stdout)
+    bob = next(row for row in values["models"] if row["model_id"] == "bob")
+    assert (bob["judge_failed"], bob["rejudged"], bob["off_rule"]) == (0, 1, 0)
+    assert "loopback-lexical" in run("report", archive.description_path).stdout
+    assert "Nothing to judge again" in run("rejudge", archive.description_path).stdout
+
+
+def test_only_some_are_judged_on_request(tmp_path: Path) -> None:
+    archive = troubled_archive(tmp_path)
+    archive.put("ada", "t1-add", "run1", failed_document(transcript="Another one."))
+    run("rejudge", archive.description_path, "--limit", "1")
+    values = json.loads(run("audit", archive.description_path, "--json").stdout)
+    assert sum(row["judge_failed"] for row in values["models"]) == 1
+
+
+def test_a_rule_that_is_not_the_harnesses_is_warned_of(tmp_path: Path) -> None:
+    archive = troubled_archive(tmp_path)
+    archive.put("ada", "t1-add", "run1", {**run_document(), "run_score": 0.11})
+    shown = run("rejudge", archive.description_path, "--dry-run").stdout
+    assert "warning: 1 of 33 recorded run scores are not what" in shown
+
+
+def test_an_archive_that_cannot_be_described_ends_with_2(tmp_path: Path) -> None:
+    result = run("audit", tmp_path / "none.yaml", code=2)
+    assert "cannot be read" in result.stderr

@@ -1,0 +1,103 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.archives.builders import MODELS, description, make_archive
+from tournament_assets.tournament.errors import InputError
+
+
+def problems(folder: Path, text: str) -> list[str]:
+    archive = make_archive(folder, fill=False)
+    archive.description_path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        archive.load()
+    return [each.removeprefix(f"{archive.description_path}:") for each in caught.value.problems]
+
+
+def test_every_problem_is_said_at_once_each_with_its_line(tmp_path: Path) -> None:
+    found = problems(
+        tmp_path,
+        "archive_id: spring\n"
+        "folder: runs\n"
+        "models:\n"
+        "  - model_id: ada\n"
+        "    labell: Ada\n"
+        "plan: {tasks: many, runs: 3}\n"
+        "tiers: {pattern: '^t(\\d)'}\n"
+        "scores:\n"
+        "  components: [{name: c, key: c.score, weight: 0}]\n"
+        "  deciding: d\n"
+        "  judge: {weight: 0.1}\n"
+        "conditions:\n"
+        "  - {name: image, key: image, stated: x}\n",
+    )
+    lines = [int(problem.split(":")[0]) for problem in found]
+    assert lines == [5, 6, 7, 9, 13]
+    assert "'models.0.labell'" in found[0]
+    assert "did you mean 'label'?" in found[0]
+    assert "'many'; expected a number, or a list of names" in found[1]
+    assert "no group named tier" in found[2]
+    assert "greater than 0" in found[3]
+    assert "key and stated is given" in found[4]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"models": [{"model_id": "a"}, {"model_id": "a"}]}, "two models have model_id 'a'"),
+        (
+            {"models": [{"model_id": "a", "folder": "x"}, {"model_id": "b", "folder": "x"}]},
+            "two models have folder_name 'x'",
+        ),
+        ({"plan": {"tasks": 0, "runs": 3}}, "there are none"),
+        ({"plan": {"tasks": ["a", "a"], "runs": 3}}, "a name stands twice"),
+        (
+            {"logs": {"files": ["/var/log/x"], "patterns": [{"name": "n", "pattern": "x"}]}},
+            "no relative pattern",
+        ),
+        (
+            {"logs": {"files": ["x"], "patterns": [{"name": "n", "pattern": "("}]}},
+            "no regular expression",
+        ),
+        (
+            {"rejudging": {**description()["rejudging"], "judge_model": "claude-sonnet-4-6"}},
+            "expected a model named loopback",
+        ),
+    ],
+)
+def test_a_description_that_makes_no_sense_is_refused(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    archive = make_archive(tmp_path, fill=False, **changes)
+    with pytest.raises(InputError, match=said):
+        archive.load()
+
+
+def test_deciding_must_be_a_component(tmp_path: Path) -> None:
+    scores = {**description()["scores"], "deciding": "beauty"}
+    archive = make_archive(tmp_path, fill=False, scores=scores)
+    with pytest.raises(InputError, match="deciding is 'beauty'; expected one of completion"):
+        archive.load()
+
+
+def test_a_number_of_tasks_and_runs_names_the_runs(tmp_path: Path) -> None:
+    archive, contents = make_archive(tmp_path, plan={"tasks": 5, "runs": 3}).read()
+    plan = archive.config.plan
+    assert plan.n_cells == 15
+    assert plan.run_names == ("run1", "run2", "run3")
+    assert len(contents.tasks) == 4
+    assert len(contents.runs) == 4 * 3 * len(MODELS)
+
+
+def test_more_tasks_than_were_planned_are_refused(tmp_path: Path) -> None:
+    archive = make_archive(tmp_path, plan={"tasks": 3, "runs": 3})
+    with pytest.raises(InputError, match=r"plan.tasks is 3, and .* holds 4 tasks"):
+        archive.read()
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+    archive = make_archive(tmp_path)
+    archive.describe(folder="elsewhere")
+    with pytest.raises(InputError, match="folder is 'elsewhere'"):
+        archive.read()

@@ -1,0 +1,207 @@
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.archives.builders import (
+    JUDGE_WEIGHT,
+    MODELS,
+    RUNS,
+    TASKS,
+    WEIGHTS,
+    SmallArchive,
+    by_rule,
+    description,
+    failed_document,
+    make_archive,
+    run_document,
+    zero_document,
+)
+from tournament_assets.audits.archive_models import ModelAudit, audit_models, compare_with_logs
+from tournament_assets.audits.archive_scores import weighted_score
+from tournament_assets.tournament.archives import ArchiveConfig
+
+PLANNED = len(TASKS) * len(RUNS)
+
+
+def audits(archive: SmallArchive) -> dict[str, ModelAudit]:
+    described, contents = archive.read()
+    return {audit.model_id: audit for audit in audit_models(contents, described.config)}
+
+
+def test_the_four_counts_of_a_model_with_every_kind_of_run(tmp_path: Path) -> None:
+    archive = make_archive(tmp_path)
+    archive.put("bob", "t1-add", "run1", '{"run_sc')
+    archive.run_path("bob", "t1-add", "run2").unlink()
+    archive.put("bob", "t1-sort", "run1", zero_document())
+    archive.put("bob", "t1-sort", "run2", zero_document(transcript="It tried."))
+    archive.put("bob", "t2-mail", "run1", failed_document())
+    archive.put("bob", "t2-mail", "run2", run_document(completion=0.5, harness={"error": "crash"}))
+    archive.put("bob", "t2-mail", "run3", {**run_document(), "run_score": 0.2})
+    bob = audits(archive)["bob"]
+    assert (bob.planned, bob.archived, bob.broken, bob.absent, bob.missing) == (12, 10, 1, 1, 2)
+    assert (bob.clean, bob.zero, bob.zero_with_response, bob.empty) == (8, 2, 1, 1)
+    assert bob.coverage == pytest.approx(8 / 12)
+    assert (bob.judge_failed, bob.judged, bob.rejudged) == (1, 7, 0)
+    assert bob.at_ceiling == 7
+    assert bob.harness_failures == 1
+    assert (bob.off_rule, bob.rule_checked) == (1, 9)
+
+
+def test_a_model_without_a_folder_is_all_missing(tmp_path: Path) -> None:
+    archive = make_archive(tmp_path)
+    for path in sorted((archive.folder / "runs" / "cyd").rglob("*"), reverse=True):
+        path.unlink() if path.is_file() else path.rmdir()
+    (archive.folder / "runs" / "cyd").rmdir()
+    cyd = audits(archive)["cyd"]
+    assert (cyd.planned, cyd.archived, cyd.absent, cyd.coverage, cyd.normalised) == (
+        12,
+        0,
+        12,
+        0,
+        0,
+    )
+    assert (cyd.mean, cyd.clean_mean, cyd.judge_mean) == (None, None, None)
+    assert archive.read()[1].absent_models == ("cyd",)
+
+
+# What one file holds: nothing, half a file, or a score that the harness wrote.
+cells = st.one_of(
+    st.none(),
+    st.just("{"),
+    st.floats(0, 1, allow_nan=False).map(lambda score: round(score, 3)),
+)
+filled = st.lists(cells, min_size=PLANNED, max_size=PLANNED)
+
+
+@settings(max_examples=25, deadline=None)
+@given(scores=filled)
+def test_means_are_those_of_a_slow_reference(scores: list[Any]) -> None:
+    with TemporaryDirectory() as folder:
+        archive = make_archive(Path(folder), fill=False)
+        places = [(task, run) for task in TASKS for run in RUNS]
+        for (task, run), score in zip(places, scores, strict=True):
+            if isinstance(score, str):
+                archive.put("ada", task, run, score)
+            elif score is not None:
+                archive.put("ada", task, run, {**run_document(), "run_score": score})
+        ada = audits(archive)["ada"]
+    kept = [Fraction(score) for score in scores if isinstance(score, float)]
+    clean = [score for score in kept if score >= Fraction(0.01)]
+    assert ada.archived == len(kept)
+    assert ada.broken == scores.count("{")
+    assert ada.absent == scores.count(None)
+    assert ada.clean + ada.zero + ada.missing == PLANNED
+    assert ada.normalised == pytest.approx(float(sum(clean) / PLANNED))
+    assert (ada.mean is None) == (not kept)
+    if ada.mean is not None:
+        assert ada.mean == pytest.approx(float(sum(kept) / len(kept)))
+    if ada.clean_mean is not None:
+        assert ada.clean_mean == pytest.approx(float(sum(clean) / len(clean)))
+        assert ada.clean_mean * ada.coverage == pytest.approx(ada.normalised)
+    for tier in ada.tiers:
+        members = [
+            score
+            for (task, _), score in zip(places, scores, strict=True)
+            if isinstance(score, float) and f"tier {task[1]}" == tier.tier
+        ]
+        assert tier.n_archived == len(members)
+        if members:
+            assert tier.mean == pytest.approx(sum(members) / len(members))
+
+
+@given(
+    completion=st.sampled_from([0.0, 0.5, 0.999, 0.9999, 0.99995, 1.0]),
+    trajectory=st.floats(0, 1),
+    behaviour=st.floats(0, 1),
+    judge=st.none() | st.floats(0, 1),
+)
+def test_the_judge_counts_at_the_ceiling_only(
+    completion: float, trajectory: float, behaviour: float, judge: float | None
+) -> None:
+    rules = ArchiveConfig.model_validate(description()).scores
+    components = dict(zip(WEIGHTS, (completion, trajectory, behaviour), strict=True))
+    score = weighted_score(components, judge, rules)
+    assert score == pytest.approx(by_rule(completion, trajectory, behaviour, judge))
+    assert score is not None
+    assert 0 <= score <= 1
+    if completion < 0.9999:
+        assert score == weighted_score(components, None, rules)
+
+
+def test_weights_that_make_no_whole_are_taken_as_shares() -> None:
+    scores = description()["scores"]
+    doubled = [{**part, "weight": 2 * part["weight"]} for part in scores["components"]]
+    config = ArchiveConfig.model_validate(
+        description(scores={**scores, "components": doubled, "judge": {"weight": 2 * JUDGE_WEIGHT}})
+    )
+    components = {"completion": 1.0, "trajectory": 0.25, "behaviour": 0.5}
+    expected = by_rule(1.0, 0.25, 0.5, 0.8)
+    assert weighted_score(components, 0.8, config.scores) == pytest.approx(expected)
+
+
+def test_a_missing_component_leaves_the_score_unknown() -> None:
+    rules = ArchiveConfig.model_validate(description()).scores
+    components = {"completion": 1.0, "trajectory": None, "behaviour": 0.5}
+    assert weighted_score(components, 0.8, rules) is None
+
+
+def test_recorded_weights_that_are_others_are_counted(tmp_path: Path) -> None:
+    scores = description()["scores"]
+    components = [
+        {**part, "weight_key": f"weights.{part['name']}"} for part in scores["components"]
+    ]
+    archive = make_archive(tmp_path, scores={**scores, "components": components})
+    archive.put("ada", "t1-add", "run1", run_document(weights={**WEIGHTS, "completion": 0.5}))
+    archive.put("ada", "t1-add", "run2", run_document(weights=WEIGHTS))
+    assert audits(archive)["ada"].wrong_weights == 1
+
+
+def test_logs_say_why_runs_are_missing(tmp_path: Path) -> None:
+    archive = make_archive(tmp_path)
+    for run in ("run1", "run2"):
+        archive.run_path("cyd", "t2-plan", run).unlink()
+    archive.put("cyd", "t1-add", "run1", zero_document())
+    archive.log(
+        "cyd",
+        "starting",
+        "TIMEOUT task=t2-plan run=2",
+        "TIMEOUT task=t1-add run=run1",
+        "TIMEOUT task=t1-sort run=3 tried again",
+        "worker died of OOM",
+    )
+    described, contents = archive.read()
+    assert contents.log_files == 1
+    assert [failure.place for failure in contents.log_failures] == [
+        f"logs/cyd.log:{line}" for line in (2, 3, 4, 5)
+    ]
+    logs = {log.model_id: log for log in compare_with_logs(contents, described.config)}
+    assert list(logs) == list(MODELS)
+    cyd = logs["cyd"]
+    assert cyd.failures == {"timeout": 3, "out of memory": 1}
+    assert (cyd.missing_explained, cyd.missing_unexplained) == (1, 1)
+    assert (cyd.failed_and_archived, cyd.failed_and_zero) == (2, 1)
+    assert logs["ada"].failures == {}
+
+
+def test_one_log_of_all_models_names_them_in_its_lines(tmp_path: Path) -> None:
+    logs = {
+        "files": ["logs/*.log"],
+        "patterns": [{"name": "lost", "pattern": r"LOST (?P<model>\S+) (?P<task>\S+)"}],
+    }
+    archive = make_archive(tmp_path, logs=logs)
+    for run in RUNS:
+        archive.run_path("ada", "t1-add", run).unlink()
+    archive.log("sweep", "LOST vendor_ada-2 t1-add", "LOST cyd t1-add", "LOST somebody t1-add")
+    described, contents = archive.read("cyd")
+    found = compare_with_logs(contents, described.config, exclude=frozenset({"cyd"}))
+    assert [(log.model_id, dict(log.failures)) for log in found] == [
+        ("ada", {"lost": 1}),
+        ("bob", {}),
+        ("", {"lost": 1}),
+    ]
+    assert found[0].missing_explained == 3
