@@ -190,6 +190,15 @@ def test_a_rule_that_is_not_the_harnesses_is_warned_of(tmp_path: Path) -> None:
     assert "warning: 1 of 33 recorded run scores are not what" in shown
 
 
+def test_an_archive_of_one_model_and_an_empty_one_are_reported_on(tmp_path: Path) -> None:
+    archive = make_archive(tmp_path / "one")
+    shown = run("report", archive.description_path, "--exclude", "ada,bob").stdout
+    assert "Only cyd has a run that scored anything." in shown
+    empty = make_archive(tmp_path / "none", fill=False)
+    assert "there is nothing to rank" in run("report", empty.description_path).stdout
+    assert "is not there" in run("audit", empty.description_path).stdout
+
+
 def test_an_archive_that_cannot_be_described_ends_with_2(tmp_path: Path) -> None:
     result = run("audit", tmp_path / "none.yaml", code=2)
     assert "cannot be read" in result.stderr

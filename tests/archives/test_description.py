@@ -101,3 +101,14 @@ def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
     archive.describe(folder="elsewhere")
     with pytest.raises(InputError, match="folder is 'elsewhere'"):
         archive.read()
+
+
+def test_the_description_in_the_documentation_is_one(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "archives.md"
+    (text,) = [block.split("```")[0] for block in page.read_text().split("```yaml\n")[1:]]
+    archive = make_archive(tmp_path, fill=False)
+    archive.description_path.write_text(text)
+    config = archive.load().config
+    assert config.plan.n_cells == 120
+    assert config.tier_of("t3-sort") == "tier 3"
+    assert config.rejudging is not None

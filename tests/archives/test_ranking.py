@@ -71,9 +71,9 @@ def test_the_interval_is_that_of_a_slow_resampling_of_tasks(tmp_path: Path) -> N
         (tmp_path / "runs" / "ada" / TASKS[0] / f"{run}.json").unlink()
     described, contents = archive.read()
     scores: dict[str, dict[str, list[float]]] = {"ada": {}, "bob": {}}
-    for run in contents.runs:
-        assert is_clean(run, described.config.scores)
-        scores[run.model_id].setdefault(run.task, []).append(run.run_score)
+    for each in contents.runs:
+        assert is_clean(each, described.config.scores)
+        scores[each.model_id].setdefault(each.task, []).append(each.run_score)
 
     def difference(tasks: list[str]) -> float:
         means = []

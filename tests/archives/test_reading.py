@@ -137,3 +137,11 @@ def test_an_empty_response_is_told_from_one_that_is_there(tmp_path: Path) -> Non
     emptiness = [run.is_empty for run in archive.read()[1].runs[:3]]
     assert emptiness[0] is True
     assert emptiness[2] is False
+
+
+def test_two_files_of_one_run_are_no_two_runs(tmp_path: Path) -> None:
+    archive = make_archive(tmp_path, run_files="run*")
+    archive.run_path(*CELL).with_suffix(".txt").write_text("a note")
+    _, contents = archive.read()
+    assert contents.unplanned == ("vendor_ada-2/t1-add/run1.txt",)
+    assert len(contents.runs) == 36

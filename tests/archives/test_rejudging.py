@@ -207,6 +207,15 @@ def test_what_never_becomes_a_score_leaves_the_file_and_is_said(tmp_path: Path) 
     assert archive.document(*JUDGED) == before
 
 
+def test_what_the_service_refuses_as_it_stands_is_not_asked_twice(tmp_path: Path) -> None:
+    archive = broken_archive(tmp_path)
+    with LoopbackServer(faults=["message_400:1"]) as server:
+        result = rejudge(archive, server, limit=1)
+        assert server.log.messages == 0
+    assert result.written == ()
+    assert "the service answered 'invalid_request_error'" in result.left[0]
+
+
 def test_a_lost_answer_is_asked_for_again(tmp_path: Path) -> None:
     archive = broken_archive(tmp_path)
     with LoopbackServer(faults=["message_500:1"]) as server:

@@ -60,6 +60,17 @@ def test_one_models_failures_are_no_cluster(tmp_path: Path) -> None:
     assert tasks(archive)["t2-plan"].findings == ()
 
 
+def test_what_only_one_model_cannot_do_is_said(tmp_path: Path) -> None:
+    archive = make_archive(tmp_path)
+    for run in RUNS:
+        archive.put("bob", "t2-plan", run, zero_document())
+    assert tasks(archive)["t2-plan"].findings == (
+        "only bob scored nothing, and did so in every run",
+    )
+    archive.put("bob", "t2-plan", "run2", run_document(completion=0.5))
+    assert tasks(archive)["t2-plan"].findings == ()
+
+
 def test_harness_failures_of_several_models_are_a_cluster(tmp_path: Path) -> None:
     archive = make_archive(tmp_path)
     everywhere(archive, "t2-plan", run_document(completion=0.5, harness={"error": "no disk"}))

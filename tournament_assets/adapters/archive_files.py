@@ -56,12 +56,15 @@ def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset())
     unplanned: list[str] = []
     run_names = frozenset(config.plan.run_names)
     for model in models:
+        seen: set[tuple[str, str]] = set()
         for path in found[model.model_id]:
             task, run = path.parent.name, path.stem
             shown = path.relative_to(archive.folder).as_posix()
-            if task not in tasks or run not in run_names:
+            # A wide run_files can match two files of one run: run1.json and run1.txt.
+            if task not in tasks or run not in run_names or (task, run) in seen:
                 unplanned.append(shown)
                 continue
+            seen.add((task, run))
             try:
                 document = read_document(path)
                 runs.append(_parse_run(document, config, model, task=task, run=run, path=shown))

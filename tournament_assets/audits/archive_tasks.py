@@ -143,6 +143,9 @@ def _findings(runs: Sequence[ArchivedRun], rules: ScoreRules) -> list[str]:
             f"{rules.deciding} is 0 in every run, and the models did something in "
             f"{len(answered)} of {len(runs)}: the verifier may refuse what is right"
         )
+    zero = {run.model_id for run in runs if not is_clean(run, rules)}
+    if len(zero) == 1 and not any(is_clean(run, rules) for run in runs if run.model_id in zero):
+        found.append(f"only {zero.pop()} scored nothing, and did so in every run")
     failed = [run for run in runs if run.judge_state is JudgeState.FAILED]
     if _is_cluster(failed, runs):
         found.append(f"judging failed in {len(failed)} of {len(runs)} runs")

@@ -38,12 +38,14 @@ class HeldScores:
         problems: Why the others that were answered have none, by key.
         askings: How often each request was answered, by key.
         cut_off: Requests whose last reply reached its token cap.
+        refused: Requests that the service refused as they stand.
     """
 
     scores: Mapping[str, PaidScore]
     problems: Mapping[str, str]
     askings: Mapping[str, int]
     cut_off: frozenset[str]
+    refused: frozenset[str]
 
 
 def held_scores(
@@ -54,10 +56,13 @@ def held_scores(
     problems: dict[str, str] = {}
     askings: dict[str, int] = {}
     cut_off: set[str] = set()
+    refused: set[str] = set()
     for reply in ledger.iterate_replies(request_keys):
         key = reply.request_key
         askings[key] = reply.asking
         cut_off.discard(key)
+        if reply.result_type != "succeeded":
+            refused.add(key)
         if reply.stop_reason == "max_tokens":
             cut_off.add(key)
         try:
@@ -71,6 +76,7 @@ def held_scores(
         problems={key: text for key, text in problems.items() if key not in scores},
         askings=askings,
         cut_off=frozenset(cut_off - scores.keys()),
+        refused=frozenset(refused),
     )
 
 
@@ -129,7 +135,7 @@ def ask_for_scores(
             session.tally.answered = len(held.scores)
             left = [key for key in by_key if key not in held.scores]
             if attempt:
-                left = [key for key in left if key in held.problems]
+                left = [key for key in left if key in held.problems and key not in held.refused]
                 session.tally.second_questions += len(left)
             if not left:
                 break
