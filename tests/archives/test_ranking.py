@@ -16,10 +16,12 @@ from tournament_assets.audits.archive_ranking import (
     Gap,
     find_common_support,
     measure_gaps,
+    neighbours,
     rank_models,
 )
 from tournament_assets.audits.archive_scores import is_clean
 from tournament_assets.ratings.corrected_intervals import expanded_confidence
+from tournament_assets.reports.archive_words import verdict_sentences
 
 TASKS = tuple(f"t1-{number:02}" for number in range(12))
 
@@ -111,6 +113,40 @@ def test_four_tasks_cannot_tell(tmp_path: Path) -> None:
             False,
             False,
         )
+
+
+def test_two_who_are_not_neighbours_can_be_separated_where_neighbours_are_not(
+    tmp_path: Path,
+) -> None:
+    archive = wide_archive(tmp_path, lead=0.04, noise=0.1)
+    models = [{"model_id": name} for name in ("ada", "bob", "cyd")]
+    archive.describe(models=models, plan={"tasks": list(TASKS), "runs": 3}, n_bootstraps=2000)
+    for path in (tmp_path / "runs" / "bob").rglob("*.json"):
+        document = json.loads(path.read_text())
+        document["run_score"] = max(0.02, document["run_score"] - 0.05)
+        other = tmp_path / "runs" / "cyd" / path.parent.name / path.name
+        other.parent.mkdir(parents=True, exist_ok=True)
+        other.write_text(json.dumps(document))
+    described, contents = archive.read()
+    config = described.config
+    ranked = rank_models(audit_models(contents, config))
+    gaps = measure_gaps(ranked, contents, config)
+    assert [(gap.higher, gap.lower) for gap in gaps] == [
+        ("ada", "bob"),
+        ("ada", "cyd"),
+        ("bob", "cyd"),
+    ]
+    assert [(gap.higher, gap.lower) for gap in neighbours(gaps, ranked)] == [
+        ("ada", "bob"),
+        ("bob", "cyd"),
+    ]
+    assert gaps[1].difference == pytest.approx(gaps[0].difference + gaps[2].difference)
+    assert gaps[0].is_within_noise
+    assert gaps[1].is_separated
+    said = " ".join(verdict_sentences(ranked, gaps, config))
+    assert "ada has the highest clean mean" in said
+    assert "is not separated from bob" in said
+    assert "It is separated from cyd." in said
 
 
 def test_common_support_holds_what_every_model_has(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations
 from math import fsum, isfinite
 
 import numpy as np
@@ -50,11 +50,11 @@ class CommonSupport:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """How far a model is ahead of the next one.
+    """How far a model is ahead of another one.
 
     Attributes:
         higher: The model.
-        lower: The next one.
+        lower: The other one.
         difference: Of their clean means.
         low: Lower end of its interval; None where the tasks set none.
         high: Upper end of its interval; None where the tasks set none.
@@ -116,27 +116,38 @@ def find_common_support(contents: ArchiveContents, config: ArchiveConfig) -> Com
 def measure_gaps(
     ranked: Sequence[ModelAudit], contents: ArchiveContents, config: ArchiveConfig
 ) -> tuple[Gap, ...]:
-    """Measure how far each model is ahead of the next one, and how sure that is.
+    """Measure how far each model is ahead of every one below it, and how sure that is.
 
     Whole tasks are resampled, all runs of a task together: runs of a task share its difficulty.
-    Both models of a gap are scored on the same resample.
+    All models are scored on the same resamples.
+
+    Returns:
+        A gap for every two models, by the place of the higher and then of the lower one.
     """
     tasks = sorted({run.task for run in contents.runs})
     if len(ranked) < 2:
         return ()
-    totals = {
-        audit.model_id: _clean_totals(audit.model_id, tasks, contents, config) for audit in ranked
-    }
     generator = np.random.default_rng(config.bootstrap_seed)
     # How often each task is drawn, shape (n_bootstraps, n_tasks).
     draws = generator.multinomial(
         len(tasks), np.full(len(tasks), 1 / len(tasks)), size=config.n_bootstraps
     )
-    means = np.column_stack([_resampled_means(draws, *totals[each.model_id]) for each in ranked])
+    means = [
+        _resampled_means(draws, *_clean_totals(audit.model_id, tasks, contents, config))
+        for audit in ranked
+    ]
     return tuple(
-        _gap(higher, lower, means[:, place] - means[:, place + 1], config, n_tasks=len(tasks))
-        for place, (higher, lower) in enumerate(pairwise(ranked))
+        _gap(
+            ranked[first], ranked[second], means[first] - means[second], config, n_tasks=len(tasks)
+        )
+        for first, second in combinations(range(len(ranked)), 2)
     )
+
+
+def neighbours(gaps: Sequence[Gap], ranked: Sequence[ModelAudit]) -> tuple[Gap, ...]:
+    """Return the gaps between each model and the next one."""
+    places = {audit.model_id: place for place, audit in enumerate(ranked)}
+    return tuple(gap for gap in gaps if places[gap.lower] == places[gap.higher] + 1)
 
 
 def _clean_totals(

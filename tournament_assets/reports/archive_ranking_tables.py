@@ -37,7 +37,7 @@ def ranking_table(ranked: Sequence[ModelAudit]) -> ReportTable:
 
 
 def gap_table(gaps: Sequence[Gap], labels: Mapping[str, str]) -> ReportTable:
-    """Each two neighbours of the ranking, and whether they differ by more than noise."""
+    """Pairs of models, and whether they differ by more than noise."""
     headers = ("ahead", "of", "difference", "low", "high", "reading")
     rows = [
         (

@@ -14,6 +14,7 @@ from tournament_assets.audits.archive_ranking import (
     Gap,
     find_common_support,
     measure_gaps,
+    neighbours,
     rank_models,
 )
 from tournament_assets.reports import archive_rows, archive_words
@@ -45,7 +46,7 @@ class ArchiveComparison:
     Attributes:
         audit: What the archive holds.
         ranked: The models that have a clean run, the highest clean mean first.
-        gaps: How far each is ahead of the next one.
+        gaps: How far each is ahead of every one below it.
         support: The ranking on what every model has.
         conditions: Whether what was to be the same was.
         excluded: Models that were left out on request.
@@ -104,7 +105,16 @@ def archive_report_sections(comparison: ArchiveComparison) -> list[ReportSection
             ReportSection(
                 "Gaps and noise",
                 archive_words.gap_sentences(config),
-                (("", gap_table(comparison.gaps, labels)),),
+                (
+                    ("Neighbours", gap_table(neighbours(comparison.gaps, ranked), labels)),
+                    (
+                        "Behind the first",
+                        gap_table(
+                            [gap for gap in comparison.gaps if gap.higher == ranked[0].model_id],
+                            labels,
+                        ),
+                    ),
+                ),
             )
         )
     sections += [

@@ -73,7 +73,7 @@ def tier_table(models: Iterable[ModelAudit]) -> DataTable:
 
 
 def gap_table(gaps: Iterable[Gap]) -> DataTable:
-    """Return one row for each two neighbours in the ranking."""
+    """Return one row for each two models."""
     return _fields(
         ("higher", "lower", "difference", "low", "high", "is_separated", "n_tasks"), gaps
     )

@@ -5,7 +5,7 @@ from math import fsum
 
 from tournament_assets.audits.archive_conditions import ConditionAudit, Sameness
 from tournament_assets.audits.archive_models import ModelAudit
-from tournament_assets.audits.archive_ranking import CommonSupport, Gap
+from tournament_assets.audits.archive_ranking import CommonSupport, Gap, neighbours
 from tournament_assets.reports.archive_tables import format_score
 from tournament_assets.reports.formatting import ABSENT, format_confidence, join_names
 from tournament_assets.tournament.archived_runs import ArchiveContents
@@ -25,23 +25,29 @@ def verdict_sentences(
     if not gaps:
         return [f"Only {first.label} has a run that scored anything."]
     labels = {model.model_id: model.label for model in ranked}
-    lead = gaps[0]
+    behind = [gap for gap in gaps if gap.higher == first.model_id]
+    lead = behind[0]
     how_sure = "is separated from" if lead.is_separated else "is not separated from"
     sentences = [
         f"{first.label} has the highest clean mean, {format_score(first.clean_mean, decimals=4)}, "
         f"and {how_sure} {labels[lead.lower]} ({interval_phrase(lead, config)}).",
     ]
+    others = [labels[gap.lower] for gap in behind[1:] if gap.is_separated]
+    if others:
+        also = "It is separated also from" if lead.is_separated else "It is separated from"
+        sentences.append(f"{also} {join_names(others)}.")
+    between = neighbours(gaps, ranked)
     for what, members in (
-        ("Neighbours within noise", [gap for gap in gaps if gap.is_within_noise]),
+        ("Neighbours within noise", [gap for gap in between if gap.is_within_noise]),
         (
             "Neighbours of whom too few tasks tell",
-            [gap for gap in gaps if not (gap.is_separated or gap.is_within_noise)],
+            [gap for gap in between if not (gap.is_separated or gap.is_within_noise)],
         ),
     ):
         listed = "; ".join(f"{labels[gap.higher]} and {labels[gap.lower]}" for gap in members)
         if listed:
             sentences.append(f"{what}: {listed}.")
-    if all(gap.is_separated for gap in gaps):
+    if all(gap.is_separated for gap in between):
         sentences.append("Every two neighbours are separated.")
     return sentences
 
@@ -88,10 +94,15 @@ def rule_sentence(config: ArchiveConfig) -> str:
     base = fsum(each.weight for each in rules.components)
     whole = base + rules.judge.weight
     threshold = rules.ceiling - rules.tolerance
+    with_judge = _shares(f"{terms} + {rules.judge.weight:g} · judge", whole)
     return (
-        f"Where {rules.deciding} is at least {threshold:g}: ({terms} + {rules.judge.weight:g} · "
-        f"judge) / {whole:g}. Elsewhere the judge does not count: ({terms}) / {base:g}."
+        f"Where {rules.deciding} is at least {threshold:g}: {with_judge}. Elsewhere the judge does "
+        f"not count: {_shares(terms, base)}."
     )
+
+
+def _shares(terms: str, whole: float) -> str:
+    return terms if whole == 1 else f"({terms}) / {whole:g}"
 
 
 def condition_sentences(
@@ -104,15 +115,17 @@ def condition_sentences(
             f"NOT THE SAME for all runs: {join_names(different)}. The models were not compared "
             "like for like.",
         )
-    same = sum(each.sameness is Sameness.SAME for each in conditions)
-    stated = sum(each.sameness is Sameness.STATED for each in conditions)
-    silent = len(conditions) - same - stated
-    sentence = f"{same} conditions are identical in every run of {len(models)} models"
-    if silent:
-        sentence += f", {silent} are not in every file"
-    if stated:
-        sentence += f", {stated} are stated by the archive's description and cannot be checked"
-    return (f"{sentence}.",)
+    counts = {
+        f"identical in every run of {len(models)} models": Sameness.SAME,
+        "identical, but not in every file": Sameness.INCOMPLETE,
+        "stated by the archive's description, which nobody can check": Sameness.STATED,
+    }
+    listed = [
+        f"{what}: {count}"
+        for what, sameness in counts.items()
+        if (count := sum(each.sameness is sameness for each in conditions))
+    ]
+    return (f"Conditions {'; '.join(listed)}.",) if listed else ()
 
 
 def glossary(config: ArchiveConfig) -> tuple[tuple[str, str], ...]:
