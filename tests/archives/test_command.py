@@ -164,6 +164,22 @@ def test_a_dry_run_touches_nothing(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
+def test_a_dry_run_says_what_it_would_cost(tmp_path: Path) -> None:
+    archive = troubled_archive(tmp_path)
+    shown = run("rejudge", archive.description_path, "--dry-run").stdout
+    assert "Asking 1 requests of loopback-lexical costs up to $0.00." in shown
+    real = {"service": "anthropic", "judge_model": "claude-sonnet-5-5"}
+    archive.describe(rejudging={**description()["rejudging"], **real})
+    shown = run("rejudge", archive.description_path, "--dry-run").stdout
+    assert "Asking 1 requests of claude-sonnet-5-5 costs up to $0.0" in shown
+    assert "up to $0.00." not in shown
+    archive.describe(
+        rejudging={**description()["rejudging"], **real, "judge_model": "claude-of-tomorrow"}
+    )
+    shown = run("rejudge", archive.description_path, "--dry-run").stdout
+    assert "costs an unknown price" in shown
+
+
 def test_judging_again_with_the_loopback_judge_mends_the_archive(tmp_path: Path) -> None:
     archive = troubled_archive(tmp_path)
     shown = run("rejudge", archive.description_path).stdout

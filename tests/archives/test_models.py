@@ -47,6 +47,7 @@ def test_the_four_counts_of_a_model_with_every_kind_of_run(tmp_path: Path) -> No
     assert (bob.clean, bob.zero, bob.zero_with_response, bob.empty) == (8, 2, 1, 1)
     assert bob.coverage == pytest.approx(8 / 12)
     assert (bob.judge_failed, bob.judged, bob.rejudged) == (1, 7, 0)
+    assert bob.judge_mean == pytest.approx(0.8)
     assert bob.at_ceiling == 7
     assert bob.harness_failures == 1
     assert (bob.off_rule, bob.rule_checked) == (1, 9)

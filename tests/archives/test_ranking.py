@@ -59,6 +59,9 @@ def test_a_lead_on_every_task_is_separated_though_tasks_differ_more(tmp_path: Pa
     assert (gap.higher, gap.lower) == ("ada", "bob")
     assert gap.is_separated
     assert not gap.is_within_noise
+    assert gap.low is not None
+    assert gap.high is not None
+    assert 0 < gap.low < gap.difference < gap.high
     assert gap.difference == pytest.approx(0.05, abs=0.02)
 
 

@@ -90,7 +90,11 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
         rule_warning,
     )
     from tournament_assets.reports.archive_terminal import print_sections
-    from tournament_assets.resources.archive_judging import JudgeAddress, rejudge_runs
+    from tournament_assets.resources.archive_judging import (
+        JudgeAddress,
+        cost_sentence,
+        rejudge_runs,
+    )
     from tournament_assets.tournament.errors import JudgeError
 
     described = load_archive_config(archive)
@@ -104,6 +108,8 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
     if warning:
         console.print(warning, style="yellow", markup=False)
     chosen = [each for each in failed if each.request is not None][:limit]
+    if dry_run and chosen:
+        console.print(cost_sentence(described, chosen), markup=False)
     if dry_run or not chosen:
         return
     environment = os.environ

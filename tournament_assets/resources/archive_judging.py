@@ -179,24 +179,43 @@ def _ask(
     return tally.direct
 
 
+def cost_sentence(archive: ArchiveFile, failed: Sequence[FailedJudging]) -> str:
+    """Say what asking about some runs costs at the most, with nothing in the ledger."""
+    rejudging, _ = require_rejudging(archive)
+    requests = {each.request.request_key: each.request for each in failed if each.request}
+    cost = dearest_usd(list(requests.values()), rejudging)
+    price = "an unknown price" if cost is None else f"up to {format_usd(cost)}"
+    return f"Asking {len(requests)} requests of {rejudging.judge_model} costs {price}."
+
+
+def dearest_usd(requests: Sequence[ModelRequest], rejudging: Rejudging) -> float | None:
+    """Return the most that asking some requests costs; None where the price is not known.
+
+    The loopback judge costs nothing.
+    """
+    if rejudging.service == "loopback" or not requests:
+        return 0.0
+    workload = measure_workload(
+        requests, find_answered=lambda _: frozenset(), tokens_per_reply=ASSUMED_OUTPUT_TOKENS
+    )
+    prices = load_newest_prices()
+    price = prices.models.get(rejudging.judge_model)
+    if price is None:
+        return None
+    return workload.dearest_usd(price, discount=prices.discount("direct"))
+
+
 def _build_approval(rejudging: Rejudging) -> Approval:
     limit = None if rejudging.service == "loopback" else rejudging.budget_usd
 
-    def approve(requests: Sequence[ModelRequest], channel: Channel) -> None:
+    def approve(requests: Sequence[ModelRequest], _channel: Channel) -> None:
         if limit is None:
             return
-        workload = measure_workload(
-            requests, find_answered=lambda _: frozenset(), tokens_per_reply=ASSUMED_OUTPUT_TOKENS
-        )
-        prices = load_newest_prices()
-        price = prices.models.get(rejudging.judge_model)
-        planned = None
-        if price is not None:
-            planned = workload.dearest_usd(price, discount=prices.discount(channel))
+        planned = dearest_usd(requests, rejudging)
         if planned is None or planned > limit:
             cost = "an unknown price" if planned is None else f"up to {format_usd(planned)}"
             raise BudgetError(
-                f"asking {workload.to_ask:,} requests of {rejudging.judge_model} costs {cost}; "
+                f"asking {len(requests):,} requests of {rejudging.judge_model} costs {cost}; "
                 f"expected at most {format_usd(limit)} (rejudging.budget_usd); raise it, or judge "
                 "fewer runs at a time (--limit)"
             )

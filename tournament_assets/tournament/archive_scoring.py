@@ -1,9 +1,13 @@
 """How the runs of an archive are scored: components, the judge, and when the judge counts."""
 
-from pydantic import Field, field_validator, model_validator
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, model_validator
 
 from tournament_assets.tournament.frozen import Frozen
 
+FromList = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
+"""Lets a list, which is all that YAML has, stand for a tuple, which is what is frozen."""
 DEFAULT_PHRASES = (
     "gateway is restarting",
     "gateway timeout",
@@ -57,13 +61,8 @@ class JudgeFields(Frozen):
     reason: str = "reason"
     error: str = "error"
     rejudged_at: str = "rejudged_at"
-    phrases: tuple[str, ...] = DEFAULT_PHRASES
+    phrases: Annotated[tuple[str, ...], FromList] = DEFAULT_PHRASES
     failure_score: float | None = None
-
-    @field_validator("phrases", mode="before")
-    @classmethod
-    def _lists_are_tuples(cls, value: object) -> object:
-        return tuple(value) if isinstance(value, list) else value
 
 
 class ScoreRules(Frozen):
@@ -80,17 +79,12 @@ class ScoreRules(Frozen):
     """
 
     run_score: str = "run_score"
-    components: tuple[ScoredComponent, ...] = Field(min_length=1)
+    components: Annotated[tuple[ScoredComponent, ...], FromList] = Field(min_length=1)
     deciding: str
     judge: JudgeFields
     ceiling: float = Field(default=1.0, gt=0)
     tolerance: float = Field(default=1e-4, ge=0)
     zero_below: float = Field(default=0.01, ge=0)
-
-    @field_validator("components", mode="before")
-    @classmethod
-    def _lists_are_tuples(cls, value: object) -> object:
-        return tuple(value) if isinstance(value, list) else value
 
     @model_validator(mode="after")
     def _deciding_is_one_of_them(self) -> "ScoreRules":

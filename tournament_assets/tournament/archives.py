@@ -7,10 +7,11 @@ of the configuration, or the one above it where that is `configs/`.
 
 import re
 from collections.abc import Iterator
+from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
-from tournament_assets.tournament.archive_scoring import ScoreRules
+from tournament_assets.tournament.archive_scoring import FromList, ScoreRules
 from tournament_assets.tournament.frozen import Frozen
 
 
@@ -167,13 +168,8 @@ class SweepLogs(Frozen):
         patterns: What is looked for.
     """
 
-    files: tuple[str, ...] = Field(min_length=1)
-    patterns: tuple[LogPattern, ...] = Field(min_length=1)
-
-    @field_validator("files", "patterns", mode="before")
-    @classmethod
-    def _lists_are_tuples(cls, value: object) -> object:
-        return tuple(value) if isinstance(value, list) else value
+    files: Annotated[tuple[str, ...], FromList] = Field(min_length=1)
+    patterns: Annotated[tuple[LogPattern, ...], FromList] = Field(min_length=1)
 
     @field_validator("files")
     @classmethod
@@ -250,23 +246,18 @@ class ArchiveConfig(Frozen):
     title: str = ""
     folder: str = Field(min_length=1)
     run_files: str = "run*.json"
-    models: tuple[ArchivedModel, ...] = Field(min_length=1)
+    models: Annotated[tuple[ArchivedModel, ...], FromList] = Field(min_length=1)
     plan: ArchivePlan
     scores: ScoreRules
     tiers: TierRules | None = None
-    responses: tuple[str, ...] = ()
+    responses: Annotated[tuple[str, ...], FromList] = ()
     failure: str | None = None
-    conditions: tuple[Condition, ...] = ()
+    conditions: Annotated[tuple[Condition, ...], FromList] = ()
     logs: SweepLogs | None = None
     rejudging: Rejudging | None = None
     confidence: float = Field(default=0.95, gt=0, lt=1)
     n_bootstraps: int = Field(default=4000, ge=100)
     bootstrap_seed: int = Field(default=0, ge=0)
-
-    @field_validator("models", "responses", "conditions", mode="before")
-    @classmethod
-    def _lists_are_tuples(cls, value: object) -> object:
-        return tuple(value) if isinstance(value, list) else value
 
     @model_validator(mode="after")
     def _models_differ(self) -> "ArchiveConfig":
