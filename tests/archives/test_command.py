@@ -183,7 +183,7 @@ def test_a_dry_run_says_what_it_would_cost(tmp_path: Path) -> None:
 def test_judging_again_with_the_loopback_judge_mends_the_archive(tmp_path: Path) -> None:
     archive = troubled_archive(tmp_path)
     shown = run("rejudge", archive.description_path).stdout
-    assert "1 requests sent; 1 files rewritten; 0 left." in shown
+    assert "1 replies received; 1 files rewritten; 0 left." in shown
     values = json.loads(run("audit", archive.description_path, "--json").stdout)
     bob = next(row for row in values["models"] if row["model_id"] == "bob")
     assert (bob["judge_failed"], bob["rejudged"], bob["off_rule"]) == (0, 1, 0)

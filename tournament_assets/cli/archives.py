@@ -125,11 +125,12 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
         ),
         log=lambda message: click.echo(message, err=True),
     )
-    print_rejudging(result.written, result.left, console, n_asked=result.n_asked)
+    print_rejudging(result.written, result.left, console, n_replies=result.n_replies)
     if result.left:
+        why = f": {result.refusal}" if result.refusal else ""
         raise JudgeError(
-            f"{len(result.left)} of {len(chosen)} runs have no score yet; what was paid for is in "
-            "the ledger; run again to ask again"
+            f"{len(result.left)} of {len(chosen)} runs have no score yet{why}; what was paid for "
+            "is in the ledger; run again to ask again"
         )
 
 

@@ -57,7 +57,7 @@ def rule_warning(contents: ArchiveContents, config: ArchiveConfig) -> str:
 
 
 def print_rejudging(
-    written: Sequence[Rewritten], left: Sequence[str], console: "Console", *, n_asked: int
+    written: Sequence[Rewritten], left: Sequence[str], console: "Console", *, n_replies: int
 ) -> None:
     """Print what was written into files, and what has no score yet."""
     for each in written:
@@ -69,7 +69,9 @@ def print_rejudging(
         )
     for problem in left:
         console.print(shown(problem), style="yellow", markup=False, soft_wrap=True)
-    console.print(f"{n_asked} requests sent; {len(written)} files rewritten; {len(left)} left.")
+    console.print(
+        f"{n_replies} replies received; {len(written)} files rewritten; {len(left)} left."
+    )
 
 
 def _shorten(text: str) -> str:

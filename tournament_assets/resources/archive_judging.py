@@ -53,14 +53,16 @@ class RejudgeResult:
     """What came of asking again.
 
     Attributes:
-        n_asked: Requests that were sent now; the other scores had been paid for before.
+        n_replies: Replies that came now; the other scores had been paid for before.
         written: Runs whose file has the new score.
         left: Runs that have none, each with why.
+        refusal: Why the service was asked no further; empty if it was.
     """
 
-    n_asked: int
+    n_replies: int
     written: tuple[Rewritten, ...]
     left: tuple[str, ...]
+    refusal: str = ""
 
 
 def rejudge_runs(
@@ -93,10 +95,9 @@ def rejudge_runs(
     ceiling = archive.config.scores.ceiling
     requests = [each.request for each in failed if each.request is not None]
     keys = [request.request_key for request in requests]
-    n_asked = 0
     refused: TournamentError | None = None
     with closing(Ledger(address.ledger_url)) as ledger:
-        held = held_scores(keys, ledger=ledger, ceiling=ceiling)
+        held = before = held_scores(keys, ledger=ledger, ceiling=ceiling)
         if len(held.scores) < len(set(keys)):
             judge = JudgeResource(
                 api_key=address.api_key,
@@ -104,7 +105,7 @@ def rejudge_runs(
                 loopback_folder=str(archive.base / "ledger" / "loopback_judge"),
             )
             try:
-                n_asked = _ask(
+                _ask(
                     archive.config.archive_id,
                     requests,
                     rejudging=rejudging,
@@ -136,9 +137,12 @@ def rejudge_runs(
             left.append(f"{each.run.path}: {why}")
     if refused is not None and not written:
         raise refused
-    if refused is not None:
-        left.append(str(refused))
-    return RejudgeResult(n_asked=n_asked, written=tuple(written), left=tuple(left))
+    return RejudgeResult(
+        n_replies=sum(held.askings.values()) - sum(before.askings.values()),
+        written=tuple(written),
+        left=tuple(left),
+        refusal="" if refused is None else str(refused),
+    )
 
 
 def _ask(
@@ -152,7 +156,7 @@ def _ask(
     ceiling: float,
     policy: WaitingPolicy,
     log: Callable[[str], None],
-) -> int:
+) -> None:
     scope = JudgingScope(
         tournament_id=f"archive {archive_id}",
         mode="archive",
@@ -167,7 +171,7 @@ def _ask(
         judge.service(service) as connected,
         JudgingBar(f"{scope.subject} is judged", total=len(requests), log=log) as progress,
     ):
-        tally = ask_for_scores(
+        ask_for_scores(
             requests,
             scope=scope,
             ledger=ledger,
@@ -176,7 +180,6 @@ def _ask(
             options=options,
             ceiling=ceiling,
         )
-    return tally.direct
 
 
 def cost_sentence(archive: ArchiveFile, failed: Sequence[FailedJudging]) -> str:
