@@ -109,6 +109,17 @@ def test_a_second_call_asks_nothing_and_writes_nothing(tmp_path: Path) -> None:
     assert files(archive) == written
 
 
+def test_what_was_paid_for_is_not_asked_again_beside_what_was_not(tmp_path: Path) -> None:
+    archive = broken_archive(tmp_path)
+    before = archive.document(*JUDGED)
+    with LoopbackServer() as server:
+        rejudge(archive, server, limit=1)
+        archive.put(*JUDGED, before)  # a backup is put back
+        result = rejudge(archive, server)
+        assert server.log.messages == 2
+    assert (result.n_replies, len(result.written)) == (1, 2)
+
+
 def test_the_manner_in_which_a_file_was_written_stays(tmp_path: Path) -> None:
     archive = broken_archive(tmp_path)
     compact = json.dumps(failed_document(note="café 😀"), ensure_ascii=False)
