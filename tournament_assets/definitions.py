@@ -22,6 +22,7 @@ import dagster as dg
 from tournament_assets.adapters.config_files import ConfigFile, load_config
 from tournament_assets.adapters.project_files import Project
 from tournament_assets.assets.comparing import build_comparing_assets
+from tournament_assets.assets.continuing import build_continuing_sensor
 from tournament_assets.assets.estimate import build_estimate_assets
 from tournament_assets.assets.human import build_human_assets
 from tournament_assets.assets.inputs import build_input_assets
@@ -40,6 +41,7 @@ from tournament_assets.assets.reports import build_report_assets
 from tournament_assets.assets.responses import build_response_assets
 from tournament_assets.assets.resuming import build_rejudge_job, build_resuming_sensor
 from tournament_assets.assets.run_comparison import build_run_comparison_assets
+from tournament_assets.assets.scheduling import build_headline_schedules, schedule_problem
 from tournament_assets.assets.verdicts import build_verdict_assets
 from tournament_assets.assets.watching import build_watching_sensor
 from tournament_assets.resources.generator import GeneratorResource
@@ -54,7 +56,14 @@ warnings.filterwarnings("ignore", category=dg.BetaWarning)
 
 
 def build_plan(config_file: ConfigFile, environment: Mapping[str, str]) -> TournamentPlan:
-    """Join a configuration with the places its files are in."""
+    """Join a configuration with the places its files are in.
+
+    Raises:
+        InputError: If the configuration has a schedule that Dagster cannot fire.
+    """
+    problem = schedule_problem(config_file.config.automation)
+    if problem is not None:
+        raise InputError(f"{config_file.path}: {problem}")
     path = config_file.path.resolve()
     project = config_file.project
     return TournamentPlan(
@@ -101,6 +110,7 @@ def build_definitions(
     Steps run one after another in the process of their run: none of them is worth a process of
     its own, and a model stays loaded.
     """
+    stage_jobs = {plan.tournament_id: build_jobs(plan, build_stages(plan)) for plan in plans}
     return dg.Definitions(
         assets=[
             asset
@@ -129,16 +139,21 @@ def build_definitions(
             job
             for plan in plans
             for job in (
-                *build_jobs(plan, build_stages(plan)),
+                *stage_jobs[plan.tournament_id],
                 build_rejudge_job(plan),
                 build_judge_test_job(plan),
                 build_drift_job(plan),
             )
         ],
-        sensors=[
-            sensor
+        schedules=[
+            schedule
             for plan in plans
-            for sensor in (build_resuming_sensor(plan), build_watching_sensor(plan))
+            for schedule in build_headline_schedules(plan, stage_jobs[plan.tournament_id])
+        ],
+        sensors=[
+            *(build_resuming_sensor(plan) for plan in plans),
+            *(build_watching_sensor(plan) for plan in plans),
+            *(build_continuing_sensor(plan, stage_jobs[plan.tournament_id]) for plan in plans),
         ],
         resources=build_resources(project, environment),
         executor=dg.in_process_executor,

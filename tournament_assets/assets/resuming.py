@@ -8,6 +8,8 @@ import dagster as dg
 
 from tournament_assets.assets.human import human_assets
 from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.rerun_states import find_rerun_stopped_at
+from tournament_assets.assets.reruns import began_at_text
 from tournament_assets.judging.records import JudgingScope, OpenBatch
 from tournament_assets.judging.service import BatchService
 from tournament_assets.resources.judge import JudgeResource
@@ -84,7 +86,7 @@ def build_resuming_sensor(plan: TournamentPlan) -> dg.SensorDefinition:
             count = sum(len(batches) for batches in left.values())
             yield dg.SkipReason(f"{count} batches have not ended yet")
         for scope, batches in ended.items():
-            yield _request_run(plan, scope, batches)
+            yield _request_run(plan, scope, batches, context.instance)
 
     return resume_judging
 
@@ -105,19 +107,24 @@ def _have_ended(
 
 
 def _request_run(
-    plan: TournamentPlan, scope: JudgingScope, batches: Sequence[OpenBatch]
+    plan: TournamentPlan,
+    scope: JudgingScope,
+    batches: Sequence[OpenBatch],
+    instance: dg.DagsterInstance,
 ) -> dg.RunRequest:
     # A run that fails is tried again, and not every minute.
     hour = datetime.now(UTC).strftime("%Y-%m-%dT%H")
+    key = dg.MultiPartitionKey({"mode": scope.mode, "dimension": scope.dimension})
+    config = {"judge_model": batches[0].judge_model}
+    tags = {"tournament": plan.tournament_id, "mode": scope.mode}
+    rerun = find_rerun_stopped_at(instance, plan, mode=scope.mode, partition=str(key))
+    if rerun is not None:
+        # With the tags of the run that gave up its place, it stands for it, and the rerun goes on.
+        tags = rerun.tags_of(str(key))
+        config["run_began_at"] = began_at_text(rerun.identity.began_at)
     return dg.RunRequest(
         run_key=f"{batches[0].nonce} {hour}",
-        partition_key=dg.MultiPartitionKey({"mode": scope.mode, "dimension": scope.dimension}),
-        run_config={
-            "ops": {
-                f"{plan.tournament_id}__judge_replies": {
-                    "config": {"judge_model": batches[0].judge_model}
-                }
-            }
-        },
-        tags={"tournament": plan.tournament_id, "mode": scope.mode},
+        partition_key=key,
+        run_config={"ops": {f"{plan.tournament_id}__judge_replies": {"config": config}}},
+        tags=tags,
     )

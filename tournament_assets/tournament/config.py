@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from tournament_assets.tournament.automation import AutomationConfig
+from tournament_assets.tournament.check_thresholds import CheckThresholds
 from tournament_assets.tournament.entrants import AnyEntrant
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.frozen import Frozen
@@ -185,21 +187,6 @@ class GenerationConfig(Frozen):
         return None if self.batch_size == "auto" else self.batch_size
 
 
-class CheckThresholds(Frozen):
-    """Where an asset check turns red.
-
-    Attributes:
-        max_unjudged_rate: Share of pairs without two readable replies.
-        max_inconsistency_rate: Share of judged pairs whose two presentations disagree.
-        max_drift_rate: Share of anchor pairs that are settled otherwise than in the tournament; the
-            check turns red when the whole interval of the share lies above it.
-    """
-
-    max_unjudged_rate: float = Field(default=0.02, ge=0, le=1)
-    max_inconsistency_rate: float = Field(default=0.35, ge=0, le=1)
-    max_drift_rate: float = Field(default=0.10, ge=0, le=1)
-
-
 class TournamentConfig(Frozen):
     """Everything that decides a tournament's result.
 
@@ -216,6 +203,7 @@ class TournamentConfig(Frozen):
         ratings: How judgments become ratings.
         checks: Where an asset check turns red.
         human_battles: Battles that people decided; None if there are none.
+        automation: What happens without anybody asking; part of no result.
     """
 
     tournament_id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
@@ -232,6 +220,7 @@ class TournamentConfig(Frozen):
     ratings: RatingsConfig = RatingsConfig()
     checks: CheckThresholds = CheckThresholds()
     human_battles: HumanBattlesConfig | None = None
+    automation: AutomationConfig = AutomationConfig()
 
     @model_validator(mode="before")
     @classmethod
@@ -259,8 +248,8 @@ class TournamentConfig(Frozen):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of everything in it; comments and layout of the file do not count."""
-        return fingerprint(self.model_dump(mode="json"))
+        """SHA-256 of all that decides a result; comments and layout of the file do not count."""
+        return fingerprint(self.model_dump(mode="json", exclude={"automation"}))
 
     def judge_model(self, mode: Mode) -> str:
         """The model that judges in a mode."""

@@ -1,0 +1,90 @@
+from datetime import UTC, datetime
+from math import inf
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+from dagster._core.scheduler.instigation import InstigatorType, ScheduleInstigatorData
+
+from tests.assets.paid_projects import paid_project
+from tests.daemon.daemons import Daemon, turn_on, wait_until
+from tournament_assets.adapters.config_files import load_config
+from tournament_assets.adapters.dagster_home import prepare_dagster_home
+from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.rerun_states import RerunState, find_reruns
+from tournament_assets.definitions import build_plan
+
+HOUR = 3600
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_the_daemon_makes_up_for_sixty_missed_ticks_once_although_it_is_killed_on_the_way(
+    tmp_path: Path,
+) -> None:
+    with paid_project(tmp_path) as paid:
+        paid.project.edit_config(automation={"headline_schedule": {"cron": "* * * * *"}})
+        plan = build_plan(load_config(paid.project.config_path), paid.environment)
+        home = prepare_dagster_home(paid.project.folder, paid.environment["DAGSTER_HOME"])
+        look_often(home)
+        environment = {**paid.environment, "TOURNAMENT_PROJECT": str(paid.project.folder)}
+        log = tmp_path / "daemon.log"
+        turn_on("small_headline_schedule", environment)
+        with dg.DagsterInstance.from_config(str(home)) as instance:
+            pretend_turned_on_earlier(instance, seconds=HOUR)
+            with Daemon(environment, log) as first:
+                # Three runs are being requested at this moment, one for each entrant.
+                wait_until(
+                    lambda: stage_begun(instance, plan) >= 3, "stage 3", seconds=600, log=log
+                )
+                first.kill()
+                with Daemon(environment, log):
+                    wait_until(
+                        lambda: find_reruns(instance, plan)[0].state is RerunState.SUCCEEDED,
+                        "the end of the rerun",
+                        seconds=600,
+                        log=log,
+                    )
+            rerun, *later = find_reruns(instance, plan)
+            of_the_rerun = dg.RunsFilter(tags={"tournament/rerun": rerun.identity.rerun_id})
+            runs = instance.get_run_records(of_the_rerun, ascending=True)
+        stages = [int(record.dagster_run.tags["tournament/stage"]) for record in runs]
+        assert stages == [0, 1, 2, 3, 3, 3, 4, 5, 6, 7]
+        assert all(record.dagster_run.is_success for record in runs)
+        spans = list(zip(stages, runs, strict=True))
+        for stage, record in spans:
+            ends = [earlier.end_time or inf for index, earlier in spans if index == stage - 1]
+            assert all((record.start_time or 0.0) >= end for end in ends)
+        # Every minute has its tick: one may have come between the last run and the last look.
+        assert len(later) <= 1
+        assert all(each.identity.began_at >= rerun.updated_at for each in later)
+        assert "no partition set, so not trying to catch up" in log.read_text()
+        assert len(list((paid.project.folder / "runs").glob("headline_*"))) == 1
+        assert paid.server.log.requests == 8 * 3 * 2
+
+
+def look_often(home: Path) -> None:
+    """Let queued runs begin within a second, instead of five."""
+    settings = home / "dagster.yaml"
+    changed = {
+        **yaml.safe_load(settings.read_text()),
+        "run_coordinator": {
+            "module": "dagster.core.run_coordinator",
+            "class": "QueuedRunCoordinator",
+            "config": {"dequeue_interval_seconds": 1},
+        },
+    }
+    settings.write_text(yaml.safe_dump(changed))
+
+
+def pretend_turned_on_earlier(instance: dg.DagsterInstance, *, seconds: float) -> None:
+    """Turn the schedule's switch in the past; the daemon has slept since."""
+    (state,) = instance.all_instigator_state(instigator_type=InstigatorType.SCHEDULE)
+    data = ScheduleInstigatorData("* * * * *", datetime.now(UTC).timestamp() - seconds)
+    instance.update_instigator_state(state.with_data(data))
+
+
+def stage_begun(instance: dg.DagsterInstance, plan: TournamentPlan) -> int:
+    reruns = find_reruns(instance, plan)
+    return reruns[0].stage_index if reruns else -1
