@@ -8,6 +8,13 @@ Environment variables:
     TOURNAMENT_STORAGE      where assets are kept: a folder or s3://…; storage/ in the project
     TOURNAMENT_LEDGER_URL   the ledger's database; ledger/ledger.sqlite in the project
     TOURNAMENT_DEVICE       the torch device of generation; CUDA if there is one, unless given
+    TOURNAMENT_SLACK_TOKEN, TOURNAMENT_SLACK_CHANNEL
+                            where failed runs are told of
+    TOURNAMENT_EMAIL_FROM, TOURNAMENT_EMAIL_TO, TOURNAMENT_EMAIL_PASSWORD, TOURNAMENT_SMTP_HOST
+                            likewise by e-mail, to one address or several, separated by commas;
+                            TOURNAMENT_SMTP_PORT, 465 unless given, and TOURNAMENT_SMTP_USER, the
+                            sender unless given
+    TOURNAMENT_UI_URL       the address of the UI, for links in these messages
     and whatever variables the configs name for weights, recorded files, servers and their keys
 """
 
@@ -32,6 +39,7 @@ from tournament_assets.assets.judge_drift import build_drift_assets, build_drift
 from tournament_assets.assets.judge_retest import build_retest_assets
 from tournament_assets.assets.judge_tests import build_judge_test_job
 from tournament_assets.assets.judging import build_judging_assets
+from tournament_assets.assets.notifying import build_failure_sensors
 from tournament_assets.assets.pairing import build_pairing_assets
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.assets.prompts import build_prompt_assets
@@ -109,6 +117,9 @@ def build_definitions(
 
     Steps run one after another in the process of their run: none of them is worth a process of
     its own, and a model stays loaded.
+
+    Raises:
+        InputError: If the environment names only a part of what tells people of failures.
     """
     stage_jobs = {plan.tournament_id: build_jobs(plan, build_stages(plan)) for plan in plans}
     return dg.Definitions(
@@ -154,6 +165,7 @@ def build_definitions(
             *(build_resuming_sensor(plan) for plan in plans),
             *(build_watching_sensor(plan) for plan in plans),
             *(build_continuing_sensor(plan, stage_jobs[plan.tournament_id]) for plan in plans),
+            *build_failure_sensors(environment),
         ],
         resources=build_resources(project, environment),
         executor=dg.in_process_executor,
