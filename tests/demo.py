@@ -60,7 +60,7 @@ def run_demo(project: Path, *, mode: str = "pilot") -> str:
     """Run the `tournament` command on the demo and return what it prints."""
     with start_demo(project, mode=mode) as process:
         try:
-            output, errors = process.communicate(timeout=240)
+            output, errors = process.communicate(timeout=480)
         except subprocess.TimeoutExpired:
             process.kill()
             raise

@@ -30,6 +30,7 @@ from tournament_assets.adapters.config_files import ConfigFile, load_config
 from tournament_assets.adapters.project_files import Project
 from tournament_assets.assets.comparing import build_comparing_assets
 from tournament_assets.assets.continuing import build_continuing_sensor
+from tournament_assets.assets.editing import build_edit_sensor
 from tournament_assets.assets.estimate import build_estimate_assets
 from tournament_assets.assets.human import build_human_assets
 from tournament_assets.assets.inputs import build_input_assets
@@ -121,7 +122,10 @@ def build_definitions(
     Raises:
         InputError: If the environment names only a part of what tells people of failures.
     """
-    stage_jobs = {plan.tournament_id: build_jobs(plan, build_stages(plan)) for plan in plans}
+    stage_jobs = {
+        plan.tournament_id: [*build_jobs(plan, build_stages(plan)), build_drift_job(plan)]
+        for plan in plans
+    }
     return dg.Definitions(
         assets=[
             asset
@@ -153,7 +157,6 @@ def build_definitions(
                 *stage_jobs[plan.tournament_id],
                 build_rejudge_job(plan),
                 build_judge_test_job(plan),
-                build_drift_job(plan),
             )
         ],
         schedules=[
@@ -165,6 +168,7 @@ def build_definitions(
             *(build_resuming_sensor(plan) for plan in plans),
             *(build_watching_sensor(plan) for plan in plans),
             *(build_continuing_sensor(plan, stage_jobs[plan.tournament_id]) for plan in plans),
+            *(build_edit_sensor(plan, stage_jobs[plan.tournament_id]) for plan in plans),
             *build_failure_sensors(environment),
         ],
         resources=build_resources(project, environment),

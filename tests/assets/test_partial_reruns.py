@@ -1,47 +1,59 @@
-from collections.abc import Sequence
 from pathlib import Path
 
 import dagster as dg
 
 from tests.assets.paid_projects import paid_project
 from tests.assets.rerun_driver import TICK, Driver, driver
-from tournament_assets.assets.continuing import CHOICES, build_continuing_sensor
+from tournament_assets.assets.continuing import build_continuing_sensor
 from tournament_assets.assets.jobs import Stage, build_jobs, build_stages
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.assets.rerun_states import RerunState
-from tournament_assets.assets.reruns import PartitionKey, PartitionsToRun, begin_rerun
+from tournament_assets.assets.reruns import (
+    CHOICES,
+    Choice,
+    PartitionKey,
+    Scope,
+    WorkOfStage,
+    begin_rerun,
+)
 from tournament_assets.tournament.config import Mode
 
 RERUN = "small_pilot_20261123T050000Z_edit"
 
 
-def choice_of(**by_title: list[PartitionKey]) -> PartitionsToRun:
+def choice_of(**by_title: list[PartitionKey]) -> Choice:
     """Choose partitions by a stage's title, as a look at what is out of date would."""
 
     def choose(
-        instance: dg.DagsterInstance, plan: TournamentPlan, stage: Stage, mode: Mode
-    ) -> Sequence[PartitionKey]:
+        graph: object,
+        instance: dg.DagsterInstance,
+        plan: TournamentPlan,
+        stage: Stage,
+        mode: Mode,
+    ) -> WorkOfStage:
         assert mode == "pilot"
-        return by_title.get(stage.title.replace(" ", "_"), [])
+        return dict.fromkeys(by_title.get(stage.title.replace(" ", "_"), []), ())
 
     return choose
 
 
-def begin(d: Driver, choice: PartitionsToRun) -> list[dg.RunRequest]:
+def begin(d: Driver, choice: Choice) -> list[dg.RunRequest]:
     return begin_rerun(
         d.plan,
         "pilot",
         instance=d.instance,
         began_at=TICK,
+        graph=None,
         reason="edit",
-        scope="out_of_date",
-        partitions_to_run=choice,
+        choices={"out_of_date": choice},
     )
 
 
-def tick(d: Driver, choice: PartitionsToRun | None) -> list[dg.RunRequest]:
+def tick(d: Driver, choice: Choice | None) -> list[dg.RunRequest]:
     jobs = build_jobs(d.plan, build_stages(d.plan))
-    choices = CHOICES if choice is None else {**CHOICES, "out_of_date": choice}
+    choices: dict[Scope, Choice] = {"all": CHOICES["all"]}
+    if choice is not None:
+        choices["out_of_date"] = choice
     sensor = build_continuing_sensor(d.plan, jobs, choices=choices)
     context = dg.build_sensor_context(instance=d.instance, definitions=d.definitions)
     return list(sensor.evaluate_tick(context).run_requests or [])

@@ -19,7 +19,7 @@ def test_a_tick_reruns_the_headline_stage_by_stage_and_leaves_a_run_directory(
 ) -> None:
     with (
         paid_project(tmp_path, dimensions=("factuality", "calibration")) as paid,
-        driver(paid) as d,
+        driver(paid, anchor_pairs=3) as d,
     ):
         assert d.rerun()
         partitions = {
@@ -31,6 +31,7 @@ def test_a_tick_reruns_the_headline_stage_by_stage_and_leaves_a_run_directory(
             5: ("headline",),
             6: ("factuality|headline", "calibration|headline"),
             7: ("headline",),
+            8: ("factuality|headline", "calibration|headline"),
         }
         assert d.requested == [
             f"{FIRST_RERUN}/{stage}/{key}" for stage, keys in partitions.items() for key in keys
@@ -40,7 +41,8 @@ def test_a_tick_reruns_the_headline_stage_by_stage_and_leaves_a_run_directory(
         (manifest,) = d.manifests()
         assert manifest["mode"] == "headline"
         assert manifest["started_at"] == rerun.identity.began_at.replace(microsecond=0).isoformat()
-        assert paid.server.log.requests == (8 + 12) * 3 * 2
+        anchors = 2 * 3
+        assert paid.server.log.requests == (8 + 12) * 3 * 2 + anchors * 2
         assert d.tick_sensor() == ("no rerun is under way", [])
 
 
@@ -93,14 +95,15 @@ def test_a_stage_of_which_only_some_runs_were_begun_waits_and_is_then_begun_whol
 def test_a_failed_stage_stops_the_rerun_until_its_run_is_executed_again(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid, driver(paid) as d:
         recorded = paid.project.folder / "responses_sloppy.jsonl"
-        recorded.rename(tmp_path / "elsewhere")
+        responses = recorded.read_text()
+        recorded.write_text("{")
         assert not d.rerun()
         (rerun,) = d.reruns()
         assert rerun.state is RerunState.FAILED
         assert rerun.describe() == f"rerun {FIRST_RERUN} is failed (stage 3, responses)"
         assert d.tick_sensor() == ("no rerun is under way", [])
         assert paid.server.log.requests == 0
-        (tmp_path / "elsewhere").rename(recorded)
+        recorded.write_text(responses)
         assert d.execute_again(rerun.newest_runs["sloppy|headline"])
         assert d.go_on()
         assert len(d.manifests()) == 1

@@ -6,15 +6,16 @@ from typing import Any
 
 import dagster as dg
 
-from tournament_assets.assets.jobs import build_stages
+from tournament_assets.assets.jobs import build_rerun_stages
+from tournament_assets.assets.out_of_date import asset_graph
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.assets.rerun_states import Rerun, RerunState, find_reruns
 from tournament_assets.assets.reruns import (
+    CHOICES,
     FINISHED_TAG,
+    Choice,
     PartitionKey,
-    PartitionsToRun,
     Scope,
-    all_partitions,
     request_stage,
     request_stage_after,
 )
@@ -25,15 +26,12 @@ CLOCKS_DIFFER = timedelta(minutes=5)
 BEGINNING_TAKES = timedelta(minutes=10)
 """Whoever was interrupted while it began the runs of a stage goes on with that by itself."""
 
-CHOICES: Mapping[Scope, PartitionsToRun] = {"all": all_partitions}
-"""The choice of partitions that belongs to each scope."""
-
 
 def build_continuing_sensor(
     plan: TournamentPlan,
     jobs: Sequence[Any],
     *,
-    choices: Mapping[Scope, PartitionsToRun] = CHOICES,
+    choices: Mapping[Scope, Choice] = CHOICES,
 ) -> dg.SensorDefinition:
     """Build the sensor of one tournament.
 
@@ -67,7 +65,7 @@ def build_continuing_sensor(
                 if choice is None:
                     context.log.warning(f"nothing is known of the scope of {rerun.describe()}")
                     continue
-                requests.extend(_go_on(rerun, plan, context.instance, choice, now))
+                requests.extend(_go_on(rerun, plan, context, choice, now))
         # Whatever has ended before the cursor stays as it is until one of its runs changes.
         cursor = min([now, *(rerun.updated_at for rerun in unfinished)]) - CLOCKS_DIFFER
         return dg.SensorResult(
@@ -82,8 +80,8 @@ def build_continuing_sensor(
 def _go_on(
     rerun: Rerun,
     plan: TournamentPlan,
-    instance: dg.DagsterInstance,
-    partitions_to_run: PartitionsToRun,
+    context: dg.SensorEvaluationContext,
+    choice: Choice,
     now: datetime,
 ) -> list[dg.RunRequest]:
     left = rerun.partitions_not_begun
@@ -94,21 +92,28 @@ def _go_on(
             rerun.stage_index,
             rerun.identity,
             plan,
-            keys=[_key(plan, rerun, name) for name in left],
+            work={_key(plan, rerun, name): () for name in left},
             stage_keys=rerun.partitions,
         )
     requests = request_stage_after(
-        rerun.stage_index, rerun.identity, plan, instance, partitions_to_run
+        rerun.stage_index,
+        rerun.identity,
+        plan,
+        graph=asset_graph(context),
+        instance=context.instance,
+        choice=choice,
     )
     if not requests:
         # What is out of date is looked up once: a later edit is the business of another rerun.
         for run in rerun.newest_runs.values():
-            instance.add_run_tags(run.run_id, {FINISHED_TAG: "nothing more was out of date"})
+            context.instance.add_run_tags(
+                run.run_id, {FINISHED_TAG: "nothing more was out of date"}
+            )
     return requests
 
 
 def _key(plan: TournamentPlan, rerun: Rerun, name: str | None) -> PartitionKey:
-    keys = build_stages(plan)[rerun.stage_index].partition_keys(plan, rerun.identity.mode)
+    keys = build_rerun_stages(plan)[rerun.stage_index].partition_keys(plan, rerun.identity.mode)
     return next((key for key in keys if key is not None and str(key) == name), name)
 
 

@@ -21,7 +21,7 @@ from tournament_assets.assets.prompt_rows import prompt_rows
 from tournament_assets.generation.weights import fingerprint_file
 from tournament_assets.tournament.api_entrants import AnthropicApiEntrant, OpenAiApiEntrant
 from tournament_assets.tournament.entrants import AnyEntrant, RecordedEntrant
-from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.errors import InputError, Problems
 
 INPUT_ASSETS = ("prompt_file", "entrants", "rubrics", "price_list")
 _DATA_VERSION = "dagster/data_version"
@@ -115,12 +115,18 @@ def observations(
 
 
 def build_observing_job(plan: TournamentPlan, name: str) -> dg.JobDefinition:
-    """Build the job that observes every input of one tournament."""
+    """Build the job that observes every input of one tournament, and fails if one is unusable."""
 
     @dg.op(name=f"{plan.tournament_id}__observe_inputs")
     def observe_inputs(context: dg.OpExecutionContext) -> None:
-        for each in observations(plan, read_inputs(plan)):
-            context.log_event(each)
+        inputs = read_inputs(plan)
+        for observation in observations(plan, inputs):
+            context.log_event(observation)
+        problems = Problems()
+        for each in inputs:
+            if each.problem:
+                problems.add(each.problem)
+        problems.raise_if_any()
 
     @dg.job(
         name=name,

@@ -11,6 +11,8 @@ from tournament_assets.assets.inputs import INPUT_ASSETS, build_observing_job
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.tournament.config import Mode
 
+DRIFT_ASSET = "judge_drift"
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -82,6 +84,12 @@ def build_stages(plan: TournamentPlan) -> list[Stage]:
             "mode",
         ),
     ]
+
+
+def build_rerun_stages(plan: TournamentPlan) -> list[Stage]:
+    """Return the stages of a scheduled rerun: those of a tournament, and a look at the judge."""
+    drift = Stage(f"{plan.tournament_id}_check_drift", "judge drift", (DRIFT_ASSET,), "dimension")
+    return [*build_stages(plan), drift]
 
 
 def _stage_of_files(plan: TournamentPlan) -> Stage:

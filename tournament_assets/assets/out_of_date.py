@@ -15,6 +15,7 @@ from dagster._core.loader import LoadingContext
 from tournament_assets.assets.jobs import Stage
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.errors import WorkError
 
 
 class _Loading(LoadingContext):
@@ -31,6 +32,14 @@ class _Loading(LoadingContext):
     @property
     def loaders(self) -> dict[type, Any]:
         return self._loaders
+
+
+def asset_graph(context: dg.SensorEvaluationContext | dg.ScheduleEvaluationContext) -> Any:
+    """Return the graph of all assets that were loaded; Dagster has no public type for it."""
+    repository = context.repository_def
+    if repository is None:
+        raise WorkError("this tick knows no definitions; expected one of a loaded code location")
+    return repository.asset_graph
 
 
 def find_out_of_date(

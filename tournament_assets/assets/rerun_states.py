@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import dagster as dg
 
-from tournament_assets.assets.jobs import build_stages
+from tournament_assets.assets.jobs import build_rerun_stages
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.assets.reruns import (
     FINISHED_TAG,
@@ -115,7 +115,9 @@ def find_rerun_stopped_at(
 ) -> Rerun | None:
     """Return the newest rerun that judging a partition has stopped, or None."""
     judging = [
-        index for index, stage in enumerate(build_stages(plan)) if "judge_replies" in stage.assets
+        index
+        for index, stage in enumerate(build_rerun_stages(plan))
+        if "judge_replies" in stage.assets
     ]
     stopped = [
         rerun
@@ -138,7 +140,7 @@ def _group_by_rerun(records: Iterable[Any]) -> dict[str, list[Any]]:
 
 def _read_rerun(plan: TournamentPlan, records: list[Any]) -> Rerun:
     """Put one rerun together from all of its runs, the oldest first."""
-    stages = build_stages(plan)
+    stages = build_rerun_stages(plan)
     stage_index = max(int(record.dagster_run.tags[STAGE_TAG]) for record in records)
     # A run that was executed again has its parent's tags; the newest run of a partition counts.
     newest = {

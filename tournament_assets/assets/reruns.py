@@ -1,18 +1,19 @@
-"""Reruns: all stages of one mode in order, as ordinary runs that run tags tie together.
+"""Reruns: the stages of one mode in order, as ordinary runs that run tags tie together.
 
 All that is known about a rerun stands in its runs and their tags, so a daemon that is restarted has
 forgotten nothing, and the tag `tournament/rerun` shows a whole rerun among the runs of the UI.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 import dagster as dg
 
-from tournament_assets.assets.jobs import Stage, build_stages
+from tournament_assets.assets.jobs import DRIFT_ASSET, Stage, build_rerun_stages
+from tournament_assets.assets.out_of_date import find_out_of_date
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.tournament.config import Mode
 
@@ -30,10 +31,10 @@ RERUN_TAGS = ("tournament", "mode", RERUN_TAG, STAGE_TAG, SCOPE_TAG, REASON_TAG,
 Scope = Literal["all", "out_of_date"]
 Reason = Literal["schedule", "edit"]
 PartitionKey = dg.MultiPartitionKey | str | None
-PartitionsToRun = Callable[
-    [dg.DagsterInstance, TournamentPlan, Stage, Mode], Sequence[PartitionKey]
-]
-"""Which partitions of a stage a rerun has to run; none at all skips the stage."""
+WorkOfStage = Mapping[PartitionKey, Sequence[dg.AssetKey]]
+"""By partition what a rerun has to run of a stage; no assets are all of them."""
+Choice = Callable[[Any, dg.DagsterInstance, TournamentPlan, Stage, Mode], WorkOfStage]
+"""Says, from the asset graph and the instance, what there is to run; nothing skips the stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +56,30 @@ class RerunIdentity:
     began_at: datetime
 
 
-def all_partitions(
-    instance: dg.DagsterInstance,  # noqa: ARG001  # a choice by what is out of date needs it
+def choose_everything(
+    graph: Any,  # noqa: ARG001  # a choice by what is out of date needs it
+    instance: dg.DagsterInstance,  # noqa: ARG001
     plan: TournamentPlan,
     stage: Stage,
     mode: Mode,
-) -> Sequence[PartitionKey]:
+) -> WorkOfStage:
     """Return every partition of a stage: what a scheduled rerun runs."""
-    return stage.partition_keys(plan, mode)
+    if DRIFT_ASSET in stage.assets and plan.config.judge.anchor_pairs == 0:
+        return {}
+    return dict.fromkeys(stage.partition_keys(plan, mode), ())
+
+
+def choose_out_of_date(
+    graph: Any, instance: dg.DagsterInstance, plan: TournamentPlan, stage: Stage, mode: Mode
+) -> WorkOfStage:
+    """Return what an edit made out of date; it is no occasion to ask whether the judge drifts."""
+    if DRIFT_ASSET in stage.assets:
+        return {}
+    return find_out_of_date(graph, instance, plan, stage, mode)
+
+
+CHOICES: Mapping[Scope, Choice] = {"all": choose_everything, "out_of_date": choose_out_of_date}
+"""The choice that belongs to each scope."""
 
 
 def name_rerun(plan: TournamentPlan, mode: Mode, reason: Reason, began_at: datetime) -> str:
@@ -78,22 +95,22 @@ def begin_rerun(
     plan: TournamentPlan,
     mode: Mode,
     *,
+    graph: Any,
     instance: dg.DagsterInstance,
     began_at: datetime,
     reason: Reason,
-    scope: Scope = "all",
-    partitions_to_run: PartitionsToRun = all_partitions,
+    choices: Mapping[Scope, Choice] = CHOICES,
 ) -> list[dg.RunRequest]:
     """Return the runs of a rerun's first stage; the sensor that continues reruns requests the rest.
 
     Args:
         plan: The tournament.
         mode: The mode to rerun.
+        graph: The asset graph, which Dagster has no public type for.
         instance: Where the choice of partitions looks what is out of date.
         began_at: Names the rerun: asked twice for the same moment, it is the same rerun.
-        reason: Why.
-        scope: Everything, or what is out of date.
-        partitions_to_run: The choice of partitions that belongs to the scope.
+        reason: Why: a schedule reruns everything, an edit what it made out of date.
+        choices: The choice that belongs to each scope.
 
     Returns:
         A request for each partition of the first stage that has any; empty if nothing is to run.
@@ -101,26 +118,30 @@ def begin_rerun(
     identity = RerunIdentity(
         rerun_id=name_rerun(plan, mode, reason, began_at),
         mode=mode,
-        scope=scope,
+        scope="all" if reason == "schedule" else "out_of_date",
         reason=reason,
         began_at=began_at,
     )
-    return request_stage_after(-1, identity, plan, instance, partitions_to_run)
+    return request_stage_after(
+        -1, identity, plan, graph=graph, instance=instance, choice=choices[identity.scope]
+    )
 
 
 def request_stage_after(
     stage_index: int,
     rerun: RerunIdentity,
     plan: TournamentPlan,
+    *,
+    graph: Any,
     instance: dg.DagsterInstance,
-    partitions_to_run: PartitionsToRun,
+    choice: Choice,
 ) -> list[dg.RunRequest]:
     """Return the runs of the next stage that has any to run; none if no later stage has."""
-    for index, stage in enumerate(build_stages(plan)):
+    for index, stage in enumerate(build_rerun_stages(plan)):
         if index > stage_index:
-            keys = partitions_to_run(instance, plan, stage, rerun.mode)
-            if keys:
-                return request_stage(index, rerun, plan, keys=keys, stage_keys=keys)
+            work = choice(graph, instance, plan, stage, rerun.mode)
+            if work:
+                return request_stage(index, rerun, plan, work=work, stage_keys=list(work))
     return []
 
 
@@ -129,7 +150,7 @@ def request_stage(
     rerun: RerunIdentity,
     plan: TournamentPlan,
     *,
-    keys: Sequence[PartitionKey],
+    work: WorkOfStage,
     stage_keys: Sequence[PartitionKey],
 ) -> list[dg.RunRequest]:
     """Return the runs of a stage.
@@ -138,10 +159,10 @@ def request_stage(
         index: Which stage.
         rerun: The rerun that they belong to.
         plan: The tournament.
-        keys: The partitions to request.
+        work: What to request.
         stage_keys: All partitions that the rerun runs in this stage.
     """
-    stage = build_stages(plan)[index]
+    stage = build_rerun_stages(plan)[index]
     tags = {
         "tournament": plan.tournament_id,
         "mode": rerun.mode,
@@ -157,21 +178,29 @@ def request_stage(
             run_key=f"{rerun.rerun_id}/{index}/{'' if key is None else key}",
             job_name=stage.job_name,
             partition_key=key,
-            run_config=rerun_config(plan, stage, rerun.began_at),
+            asset_selection=list(assets) or None,
+            run_config=_rerun_config(plan, stage, assets, rerun),
             tags=tags,
         )
-        for key in keys
+        for key, assets in work.items()
     ]
 
 
-def rerun_config(plan: TournamentPlan, stage: Stage, began_at: datetime) -> dict[str, Any]:
-    """Return the run config of a stage: what it has to know of the rerun around it."""
-    moment = began_at_text(began_at)
-    by_asset = {"judge_replies": {"run_began_at": moment}, "run_artifacts": {"started_at": moment}}
+def _rerun_config(
+    plan: TournamentPlan, stage: Stage, assets: Sequence[dg.AssetKey], rerun: RerunIdentity
+) -> dict[str, Any]:
+    """Return the run config of a run: what its steps have to know of the rerun around them."""
+    moment = began_at_text(rerun.began_at)
+    by_asset = {
+        "judge_replies": {"run_began_at": moment},
+        "run_artifacts": {"started_at": moment},
+        DRIFT_ASSET: {"occasion": rerun.rerun_id},
+    }
+    names = [key.path[-1] for key in assets] or stage.assets
     return {
         "ops": {
             f"{plan.tournament_id}__{name}": {"config": by_asset[name]}
-            for name in stage.assets
+            for name in names
             if name in by_asset
         }
     }

@@ -6,6 +6,7 @@ from typing import Any
 
 import dagster as dg
 
+from tournament_assets.assets.out_of_date import asset_graph
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.assets.rerun_states import find_reruns
 from tournament_assets.assets.reruns import begin_rerun, name_rerun
@@ -67,7 +68,12 @@ def build_headline_schedules(
             if rerun.is_unfinished and rerun.identity.rerun_id != own_id:
                 return dg.SkipReason(f"{rerun.describe()}; one at a time")
         return begin_rerun(
-            plan, "headline", instance=context.instance, began_at=began_at, reason="schedule"
+            plan,
+            "headline",
+            graph=asset_graph(context),
+            instance=context.instance,
+            began_at=began_at,
+            reason="schedule",
         )
 
     return [headline_schedule]

@@ -1,0 +1,193 @@
+"""Edits of the demo, and exactly what each of them runs and asks."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.demo import ROOT, DemoRun
+from tests.edit_driver import EditDriver, edit, edit_driver
+from tests.projects import write_json_lines
+from tournament_assets.adapters.tables import decode_parquet, table_rows
+from tournament_assets.assets import inputs, settings_versions
+from tournament_assets.tournament.errors import WorkError
+
+DIMENSIONS = ("factuality", "calibration", "clinical_utility")
+AFTER_REPLIES = [
+    "bradley_terry_ratings",
+    "elo_ratings",
+    "elo_traces",
+    "judge_verdicts",
+    "model_comparison",
+    "style_control",
+    "win_rates",
+]
+PAIRED = ["match_list", "judge_replies"]
+REPORTED = ["audit", "battles", "leaderboard", "report", "run_artifacts"]
+ENTRANTS = ("base_olmo", "security_only", "security_plus_robustness", "full_poe")
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture
+def demo(demo_run: DemoRun, tmp_path: Path) -> Iterator[EditDriver]:
+    """The demo after its pilot, with reruns after edits turned on."""
+    project = tmp_path / "project"
+    shutil.copytree(demo_run.project, project)
+    config_path = project / "configs" / "demo.yaml"
+    with config_path.open("a") as config:
+        config.write("automation:\n  rerun_after_edits: true\n")
+    environment = {"DAGSTER_HOME": str(project / ".dagster_home")}
+    with edit_driver(config_path, environment) as driver:
+        yield driver
+
+
+def in_order(ran: dict[str, list[str]]) -> dict[str, list[str]]:
+    return {partition: sorted(assets) for partition, assets in sorted(ran.items())}
+
+
+def asked_rows(demo: EditDriver, dimension: str) -> list[dict[str, Any]]:
+    """The presentations of the pilot that were asked, as they are stored."""
+    folder = demo.project / "storage" / "demo" / "judge_replies" / dimension
+    rows = table_rows(
+        "judge_replies", decode_parquet("judge_replies", (folder / "pilot.parquet").read_bytes())
+    )
+    return [row for row in rows if row["result_type"] == "succeeded"]
+
+
+def distinct(rows: Iterable[dict[str, Any]]) -> int:
+    return len({row["request_key"] for row in rows})
+
+
+def test_a_rubric_reruns_its_dimension_in_the_pilot_and_its_undoing_asks_nothing(
+    demo: EditDriver,
+) -> None:
+    assert demo.settle() == {}
+    assert demo.skipped == "pilot: nothing is out of date"
+    before = demo.requests_seen()
+    rubric = demo.project / "rubrics" / "factuality.txt"
+    old = rubric.read_text()
+    edit(rubric, old.splitlines()[0], "# version: 99")
+    expected = {
+        "factuality|pilot": sorted(["judge_replies", *AFTER_REPLIES]),
+        "pilot": sorted(["judging_estimate", *REPORTED]),
+    }
+    assert in_order(demo.settle()) == expected
+    asked = demo.requests_seen() - before
+    assert asked == distinct(asked_rows(demo, "factuality")) > 0
+    assert len(list((demo.project / "runs").iterdir())) == 2
+    assert demo.settle() == {}
+    rubric.write_bytes(old.replace("\n", "\r\n").encode() + b"\r\n")
+    assert in_order(demo.settle()) == expected
+    assert demo.requests_seen() - before == asked
+    assert demo.settle() == {}
+
+
+def test_a_gold_answer_asks_only_for_the_pairs_of_its_prompt(demo: EditDriver) -> None:
+    bank = demo.project / "bank.jsonl"
+    shutil.copy(ROOT / "tournament_assets" / "data" / "prompt_bank.jsonl", bank)
+    edit(demo.config_path, "builtin: prompt_bank.jsonl", "path: bank.jsonl")
+    assert demo.settle() == {}
+    row = asked_rows(demo, "factuality")[0]
+    prompts = [json.loads(line) for line in bank.read_text().splitlines()]
+    for prompt in prompts:
+        if prompt["prompt_id"] == row["prompt_id"]:
+            prompt["gold_answer"] += ", as every textbook says"
+    write_json_lines(bank, prompts)
+    before = demo.requests_seen()
+    dimensions = {f"{name}|pilot": sorted([*PAIRED, *AFTER_REPLIES]) for name in DIMENSIONS}
+    assert in_order(demo.settle()) == in_order(
+        {
+            "None": ["prompt_bank"],
+            **{f"{entrant}|pilot": ["entrant_responses"] for entrant in ENTRANTS},
+            **dimensions,
+            "pilot": ["selected_prompts", "judging_estimate", *REPORTED],
+        }
+    )
+    # Clinical utility is judged without the gold answer.
+    expected = distinct(
+        each
+        for dimension in ("factuality", "calibration")
+        for each in asked_rows(demo, dimension)
+        if each["prompt_id"] == row["prompt_id"]
+    )
+    assert demo.requests_seen() - before == expected > 0
+    assert demo.settle() == {}
+
+
+def test_a_new_entrant_asks_only_for_its_own_pairs(demo: EditDriver) -> None:
+    prompts = [
+        json.loads(line)
+        for line in (ROOT / "tournament_assets" / "data" / "prompt_bank.jsonl")
+        .read_text()
+        .splitlines()
+    ]
+    write_json_lines(
+        demo.project / "newcomer.jsonl",
+        [
+            {"prompt_id": each["prompt_id"], "response": f"It depends: {each['text']}"}
+            for each in prompts
+        ],
+    )
+    edit(
+        demo.config_path,
+        "generation:\n",
+        "  - entrant_id: newcomer\n    loader: recorded\n"
+        "    responses: {path: newcomer.jsonl}\n\ngeneration:\n",
+    )
+    before = demo.requests_seen()
+    ran = in_order(demo.settle())
+    assert ran == in_order(
+        {
+            "newcomer|pilot": ["entrant_responses"],
+            **{f"{name}|pilot": [*PAIRED, *AFTER_REPLIES] for name in DIMENSIONS},
+            "pilot": ["judging_estimate", *REPORTED],
+        }
+    )
+    expected = distinct(
+        row
+        for dimension in DIMENSIONS
+        for row in asked_rows(demo, dimension)
+        if "newcomer" in (row["entrant_a"], row["entrant_b"])
+    )
+    assert demo.requests_seen() - before == expected > 0
+    assert demo.settle() == {}
+
+
+def test_a_price_list_and_a_corrected_parser_ask_nothing(
+    demo: EditDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = demo.requests_seen()
+    monkeypatch.setattr(inputs, "newest_prices_hash", lambda: "another")
+    assert demo.settle() == {"pilot": ["judging_estimate"]}
+    monkeypatch.setattr(settings_versions, "reading_version", lambda: "another")
+    assert in_order(demo.settle()) == in_order(
+        {f"{dimension}|pilot": AFTER_REPLIES for dimension in DIMENSIONS}
+    )
+    assert demo.requests_seen() == before
+    assert demo.settle() == {}
+
+
+def test_what_failed_is_not_begun_again_for_the_same_edit(demo: EditDriver) -> None:
+    assert demo.settle() == {}
+    rubric = demo.project / "rubrics" / "factuality.txt"
+    edit(rubric, rubric.read_text().splitlines()[0], "# version: 99")
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(
+            "tournament_assets.assets.judging.ask_what_is_missing", failing("the judge is away")
+        )
+        assert demo.settle() == {"pilot": ["judging_estimate"]}
+        assert demo.settle() == {}
+    assert "is failed (stage 6, judging and ratings); the same is not begun twice" in demo.skipped
+    edit(rubric, "# version: 99", "# version: 100")
+    assert "run_artifacts" in demo.settle()["pilot"]
+
+
+def failing(message: str) -> Callable[..., Any]:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise WorkError(message)
+
+    return fail
