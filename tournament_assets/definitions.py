@@ -21,6 +21,7 @@ import dagster as dg
 
 from tournament_assets.adapters.config_files import ConfigFile, load_config
 from tournament_assets.adapters.project_files import Project
+from tournament_assets.assets.auditing import build_audit_assets
 from tournament_assets.assets.comparing import build_comparing_assets
 from tournament_assets.assets.estimate import build_estimate_assets
 from tournament_assets.assets.human import build_human_assets
@@ -119,6 +120,7 @@ def build_definitions(
                 build_rating_assets,
                 build_comparing_assets,
                 build_human_assets,
+                build_audit_assets,
                 build_report_assets,
                 build_publishing_assets,
                 build_run_comparison_assets,
