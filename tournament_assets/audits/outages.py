@@ -74,9 +74,9 @@ class MissingnessCheck:
             uneven.append(_uneven_answers(self.answers))
         bound = f"at most {self.max_spread:.1%} is even, and so is what chance explains"
         if uneven:
-            return f"{'; '.join(uneven)}; {bound}"
+            return f"unevenly missing, {'; '.join(uneven)}; {bound}"
         return (
-            f"what is missing is spread evenly: the largest difference between two entrants' "
+            f"evenly missing, if at all: the largest difference between two entrants' "
             f"shares is {self.largest_spread:.1%}; {bound}"
         )
 
@@ -142,7 +142,7 @@ def find_outages(
                     "verdicts",
                     dimension,
                     _worst(evenness),
-                    f"Verdicts are missing unevenly on {_uneven_verdicts(dimension, evenness)}. "
+                    f"Unevenly missing, {_uneven_verdicts(dimension, evenness)}. "
                     "Its ratings do not compare like with like.",
                 )
             )
@@ -152,8 +152,8 @@ def find_outages(
                 "answers",
                 None,
                 _worst(check.answers),
-                f"Answers are missing unevenly: {_uneven_answers(check.answers)}. Prompts that "
-                "somebody did not answer are judged for nobody; an empty answer loses.",
+                f"Unevenly missing, {_uneven_answers(check.answers)}. Prompts that somebody did "
+                "not answer are judged for nobody; an empty answer is judged as it is.",
             )
         )
     return tuple(found)
@@ -206,20 +206,20 @@ def _judge_sentence(dimension: str, rows: Rows, max_unjudged_rate: float) -> str
 
 
 def _uneven_verdicts(dimension: str, evenness: Evenness) -> str:
-    return _uneven_sentence(evenness, f"{dimension}: pairs without two readable replies")
+    return f"pairs without two readable replies on {dimension}: {_numbers(evenness)}"
 
 
 def _uneven_answers(evenness: Evenness) -> str:
-    return _uneven_sentence(evenness, "answers that are missing or empty")
+    return f"answers missing or empty: {_numbers(evenness)}"
 
 
-def _uneven_sentence(evenness: Evenness, what: str) -> str:
+def _numbers(evenness: Evenness) -> str:
     shares = ", ".join(
         f"{each.entrant_id} {each.missing} of {each.planned} ({each.rate:.1%})"
         for each in evenness.counts
     )
     return (
-        f"{what}: {shares}; a difference of {evenness.spread:.1%}, "
+        f"{shares}; a difference of {evenness.spread:.1%}, "
         f"by chance with probability {_probability(evenness.p_value)}"
     )
 

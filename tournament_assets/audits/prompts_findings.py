@@ -143,7 +143,7 @@ def describe_influence(
         )
     yield PromptFinding(
         kind=FindingKind.MOVES_RATING,
-        is_finding=0 < abs(influence.move) == largest,
+        is_finding=0 < largest * (1 - 1e-9) <= abs(influence.move),
         prompt_id=prompt_id,
         stratum=stratum,
         entrants=(influence.moved,),

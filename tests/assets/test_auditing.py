@@ -1,0 +1,225 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.projects import ENTRANTS, recorded_responses, write_json_lines
+from tournament_assets.adapters.tables import decode_parquet, table_rows
+from tournament_assets.assets.auditing import pair_readings
+from tournament_assets.cli import main
+from tournament_assets.launching import RunSummary
+from tournament_assets.loopback.running import LoopbackServer
+
+from .paid_projects import PaidProject, paid_project
+
+
+def stored(paid: PaidProject, name: str) -> list[dict[str, Any]]:
+    path = paid.project.folder / "storage" / "small" / name / "pilot.parquet"
+    return table_rows(name, decode_parquet(name, path.read_bytes()))
+
+
+def audit_of(paid: PaidProject, dimension: str = "factuality") -> dict[str, dict[str, Any]]:
+    return {
+        row["entrant_id"]: row for row in stored(paid, "audit") if row["dimension"] == dimension
+    }
+
+
+def invoke(paid: PaidProject, *arguments: str) -> Result:
+    words = ["audit", "--config", str(paid.project.config_path), "--mode", "pilot", *arguments]
+    return CliRunner().invoke(main, words, env=paid.environment, catch_exceptions=False)
+
+
+def manifest_of(summary: RunSummary) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((summary.directory / "manifest.json").read_text())
+    return found
+
+
+def metadata_of(paid: PaidProject, name: str) -> dict[str, Any]:
+    with dg.DagsterInstance.from_config(paid.project.environment["DAGSTER_HOME"]) as instance:
+        event = instance.get_latest_materialization_event(dg.AssetKey(["small", name]))
+    assert event is not None
+    assert event.asset_materialization is not None
+    return dict(event.asset_materialization.metadata)
+
+
+def judge_without(paid: PaidProject, absent: str, sound: Path) -> None:
+    """Let a sound judge settle all pairs but those of one entrant."""
+    everyone = json.loads(json.dumps(paid_entrants(paid)))
+    paid.project.edit_config(entrants=[each for each in everyone if each["entrant_id"] != absent])
+    with LoopbackServer(sound, processing_seconds=0) as server:
+        environment = {**paid.environment, "ANTHROPIC_BASE_URL": server.url}
+        paid.project.run(environment=environment)
+    paid.project.edit_config(entrants=everyone)
+
+
+def paid_entrants(paid: PaidProject) -> list[dict[str, Any]]:
+    import yaml
+
+    config = yaml.safe_load(paid.project.config_path.read_text())
+    entrants: list[dict[str, Any]] = config["entrants"]
+    return entrants
+
+
+@pytest.mark.parametrize(
+    ("fault", "column", "infra"),
+    [("stop_refusal:always", "replies_refused", 0), ("text_empty:always", "replies_unreadable", 1)],
+)
+def test_a_judge_that_is_dead_for_one_entrant_is_red_everywhere(
+    tmp_path: Path, fault: str, column: str, infra: int
+) -> None:
+    with paid_project(tmp_path, fault) as paid:
+        judge_without(paid, "sloppy", tmp_path / "sound")
+        summary = paid.run()
+        rows = audit_of(paid)
+        missing = {name: row["pairs_planned"] - row["pairs_judged"] for name, row in rows.items()}
+        assert missing == {"careful": 4, "sloppy": 8, "mixed": 4}
+        assert [rows[name][column] for name in ENTRANTS] == [8, 16, 8]
+        assert [rows[name]["infra_remaining"] for name in ENTRANTS] == [
+            8 * infra,
+            16 * infra,
+            8 * infra,
+        ]
+        assert rows["sloppy"]["score_present"] is None
+        assert rows["sloppy"]["score_normalised"] == 0
+        (red,) = [each for each in summary.warnings if each.startswith("even_missingness")]
+        assert "sloppy 8 of 8 (100.0%), careful 4 of 8 (50.0%), mixed 4 of 8 (50.0%)" in red
+        assert summary.outages[0].startswith("Judge outage on factuality: 8 of 12 pairs")
+        assert summary.outages[1].startswith("Unevenly missing, pairs without two readable")
+        assert manifest_of(summary)["outages"] == list(summary.outages)
+        first = (summary.directory / "report.md").read_text().splitlines()[0]
+        assert "Judge outage on factuality" in first
+        assert next(iter(metadata_of(paid, "leaderboard"))) == "outages"
+        result = invoke(paid)
+        assert result.exit_code == 1
+        assert result.stdout.startswith("Judge outage on factuality")
+
+
+def test_a_dimension_whose_judge_is_dead_is_named_on_the_first_line_and_the_other_is_not(
+    tmp_path: Path,
+) -> None:
+    with paid_project(
+        tmp_path, "stop_refusal:24", dimensions=("factuality", "calibration")
+    ) as paid:
+        result = CliRunner().invoke(
+            main,
+            ["run", "--config", str(paid.project.config_path), "--mode", "pilot"],
+            env=paid.environment,
+            catch_exceptions=False,
+        )
+        assert result.exit_code == 0, result.output
+        printed = [line for line in result.stdout.splitlines() if line.strip()]
+        assert printed[0].startswith("Judge outage on factuality: 12 of 12 pairs (100.0%)")
+        assert "calibration" not in printed[0]
+        # Missing for everybody alike: an outage, and even.
+        assert "even_missingness" not in result.stdout
+        values = json.loads(invoke(paid, "--json").stdout)
+        assert values["even_missingness"]["passed"] is True
+        assert [each["dimension"] for each in values["outages"]] == ["factuality"]
+        assert values["passed"] is False
+
+
+def test_an_empty_file_of_responses_leaves_nothing_to_judge_and_says_whose_it_is(
+    tmp_path: Path,
+) -> None:
+    with paid_project(tmp_path) as paid:
+        write_json_lines(paid.project.folder / "responses_sloppy.jsonl", [])
+        summary = paid.run()
+        rows = audit_of(paid)
+        assert [rows[name]["responses"] for name in ENTRANTS] == [6, 0, 6]
+        assert {row["pairs_unanswered"] for row in rows.values()} == {8}
+        assert {row["score_normalised"] for row in rows.values()} == {0}
+        assert summary.outages[0].startswith("Nothing was judged on factuality")
+        assert "sloppy 6 of 6 (100.0%), careful 0 of 6" in summary.outages[1]
+        assert any(each.startswith("even_missingness") for each in summary.warnings)
+        assert invoke(paid).exit_code == 1
+
+
+def test_a_file_of_blank_responses_is_judged_and_said_first(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid:
+        blank = [{**row, "response": " "} for row in recorded_responses("sloppy")]
+        write_json_lines(paid.project.folder / "responses_sloppy.jsonl", blank)
+        (outage,) = paid.run().outages
+        assert "answers missing or empty: sloppy 6 of 6" in outage
+        rows = audit_of(paid)
+        assert [rows[name]["pairs_judged"] for name in ENTRANTS] == [8, 8, 8]
+        assert [rows[name]["pairs_clean"] for name in ENTRANTS][1] == 0
+
+
+def test_a_run_without_losses_says_nothing_and_the_audit_ends_well(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid:
+        summary = paid.run()
+        assert summary.outages == ()
+        assert manifest_of(summary)["outages"] == []
+        assert "outages" not in metadata_of(paid, "leaderboard")
+        rows = audit_of(paid).values()
+        assert {row["coverage"] for row in rows} == {1}
+        assert all(row["score_present"] == row["score_normalised"] for row in rows)
+        # Everybody's scores add up to the pairs there are.
+        assert sum(row["score_present"] * row["pairs_judged"] for row in rows) == 12
+        result = invoke(paid)
+        assert result.exit_code == 0
+        assert result.stdout.startswith("Audit")
+
+
+def test_what_infrastructure_failed_and_a_direct_question_mended_is_counted_as_rejudged(
+    tmp_path: Path,
+) -> None:
+    with paid_project(tmp_path, "row_expired:2") as paid:
+        paid.configure_judge(max_rounds=1)
+        paid.run()
+        rows = audit_of(paid).values()
+        assert sum(row["infra_rejudged"] for row in rows) == 4
+        assert sum(row["infra_remaining"] for row in rows) == 0
+
+
+def test_a_refusal_that_was_asked_again_is_no_failure_of_infrastructure(tmp_path: Path) -> None:
+    with paid_project(tmp_path, "stop_refusal:1", "text_empty:1") as paid:
+        paid.run()
+        words = ["rejudge", "--config", str(paid.project.config_path), "--mode", "pilot"]
+        done = CliRunner().invoke(main, words, env=paid.environment, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        assert all(row["outcome"] != "unjudged" for row in paid.rows("judge_verdicts"))
+        # The empty reply was asked for again at once; the refusal by the command.
+        assert sum(row["infra_rejudged"] for row in audit_of(paid).values()) == 2
+        readings = pair_readings(
+            paid.rows("judge_verdicts"), paid.rows("judge_replies"), reply_format="line"
+        )
+        assert sum(reply.was_rejudged for pair in readings for reply in pair.replies) == 1
+
+
+def test_the_audit_of_prompts_knows_every_prompt_and_shows_the_worst_first(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid:
+        paid.run()
+        rows = stored(paid, "prompt_audit")
+        measured = [row["prompt_id"] for row in rows if row["kind"] == "signal_to_noise"]
+        assert len(measured) == len(set(measured)) == 4
+        worst = metadata_of(paid, "prompt_audit")["worst_first"].value
+        assert worst.splitlines()[0].startswith("- factuality: ")
+        assert rows[0]["is_finding"]
+
+
+def test_before_any_run_the_command_says_what_to_run(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid:
+        result = invoke(paid)
+        assert result.exit_code == 2
+        assert "there is no table 'audit' of small, pilot" in result.output
+        assert "tournament run --config configs/small.yaml --mode pilot" in result.output
+
+
+def test_the_audits_are_written_as_markdown_and_as_json(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid:
+        paid.run()
+        out = tmp_path / "audit.md"
+        result = invoke(paid, "--json", "--markdown", str(out), "--limit", "1")
+        values = json.loads(result.stdout)
+        assert len(values["audit"]) == len(ENTRANTS)
+        assert len(values["prompt_audit"]) == len(stored(paid, "prompt_audit"))
+        page = out.read_text()
+        assert page.startswith("# small, pilot: audit")
+        assert "## Strata and the prompts that decide" in page
+        nowhere = invoke(paid, "--markdown", str(tmp_path / "no" / "folder.md"))
+        assert nowhere.exit_code == 2
+        assert "cannot be written" in nowhere.output
