@@ -1,14 +1,15 @@
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from tests.projects import ENTRANTS, recorded_responses, write_json_lines
 from tournament_assets.adapters.tables import decode_parquet, table_rows
-from tournament_assets.assets.auditing import pair_readings
 from tournament_assets.cli import main
 from tournament_assets.launching import RunSummary
 from tournament_assets.loopback.running import LoopbackServer
@@ -45,43 +46,32 @@ def metadata_of(paid: PaidProject, name: str) -> dict[str, Any]:
     return dict(event.asset_materialization.metadata)
 
 
-def judge_without(paid: PaidProject, absent: str, sound: Path) -> None:
+def judge_without(paid: PaidProject, absent: str, folder: Path) -> None:
     """Let a sound judge settle all pairs but those of one entrant."""
-    everyone = json.loads(json.dumps(paid_entrants(paid)))
+    config = yaml.safe_load(paid.project.config_path.read_text())
+    everyone = config["entrants"]
     paid.project.edit_config(entrants=[each for each in everyone if each["entrant_id"] != absent])
-    with LoopbackServer(sound, processing_seconds=0) as server:
+    with LoopbackServer(folder, processing_seconds=0) as server:
         environment = {**paid.environment, "ANTHROPIC_BASE_URL": server.url}
         paid.project.run(environment=environment)
     paid.project.edit_config(entrants=everyone)
 
 
-def paid_entrants(paid: PaidProject) -> list[dict[str, Any]]:
-    import yaml
-
-    config = yaml.safe_load(paid.project.config_path.read_text())
-    entrants: list[dict[str, Any]] = config["entrants"]
-    return entrants
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PaidProject, RunSummary]]:
+    with paid_project(tmp_path_factory.mktemp("sound")) as paid:
+        yield paid, paid.run()
 
 
-@pytest.mark.parametrize(
-    ("fault", "column", "infra"),
-    [("stop_refusal:always", "replies_refused", 0), ("text_empty:always", "replies_unreadable", 1)],
-)
-def test_a_judge_that_is_dead_for_one_entrant_is_red_everywhere(
-    tmp_path: Path, fault: str, column: str, infra: int
-) -> None:
-    with paid_project(tmp_path, fault) as paid:
+def test_a_judge_that_is_dead_for_one_entrant_is_red_everywhere(tmp_path: Path) -> None:
+    with paid_project(tmp_path, "text_empty:always") as paid:
         judge_without(paid, "sloppy", tmp_path / "sound")
         summary = paid.run()
         rows = audit_of(paid)
         missing = {name: row["pairs_planned"] - row["pairs_judged"] for name, row in rows.items()}
         assert missing == {"careful": 4, "sloppy": 8, "mixed": 4}
-        assert [rows[name][column] for name in ENTRANTS] == [8, 16, 8]
-        assert [rows[name]["infra_remaining"] for name in ENTRANTS] == [
-            8 * infra,
-            16 * infra,
-            8 * infra,
-        ]
+        for column in ("replies_unreadable", "infra_remaining"):
+            assert [rows[name][column] for name in ENTRANTS] == [8, 16, 8]
         assert rows["sloppy"]["score_present"] is None
         assert rows["sloppy"]["score_normalised"] == 0
         (red,) = [each for each in summary.warnings if each.startswith("even_missingness")]
@@ -148,78 +138,74 @@ def test_a_file_of_blank_responses_is_judged_and_said_first(tmp_path: Path) -> N
         assert [rows[name]["pairs_clean"] for name in ENTRANTS][1] == 0
 
 
-def test_a_run_without_losses_says_nothing_and_the_audit_ends_well(tmp_path: Path) -> None:
-    with paid_project(tmp_path) as paid:
-        summary = paid.run()
-        assert summary.outages == ()
-        assert manifest_of(summary)["outages"] == []
-        assert "outages" not in metadata_of(paid, "leaderboard")
-        rows = audit_of(paid).values()
-        assert {row["coverage"] for row in rows} == {1}
-        assert all(row["score_present"] == row["score_normalised"] for row in rows)
-        # Everybody's scores add up to the pairs there are.
-        assert sum(row["score_present"] * row["pairs_judged"] for row in rows) == 12
-        result = invoke(paid)
-        assert result.exit_code == 0
-        assert result.stdout.startswith("Audit")
+def test_a_run_without_losses_says_nothing_and_the_audit_ends_well(
+    sound: tuple[PaidProject, RunSummary],
+) -> None:
+    paid, summary = sound
+    assert summary.outages == ()
+    assert manifest_of(summary)["outages"] == []
+    assert "outages" not in metadata_of(paid, "leaderboard")
+    rows = audit_of(paid).values()
+    assert {row["coverage"] for row in rows} == {1}
+    assert all(row["score_present"] == row["score_normalised"] for row in rows)
+    # Everybody's scores add up to the pairs there are.
+    assert sum(row["score_present"] * row["pairs_judged"] for row in rows) == 12
+    result = invoke(paid)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Audit")
 
 
-def test_what_infrastructure_failed_and_a_direct_question_mended_is_counted_as_rejudged(
+def test_what_infrastructure_failed_and_was_asked_again_is_told_from_a_refusal(
     tmp_path: Path,
 ) -> None:
-    with paid_project(tmp_path, "row_expired:2") as paid:
+    with paid_project(tmp_path, "row_expired:2", "stop_refusal:1", "text_empty:1") as paid:
         paid.configure_judge(max_rounds=1)
-        paid.run()
-        rows = audit_of(paid).values()
-        assert sum(row["infra_rejudged"] for row in rows) == 4
-        assert sum(row["infra_remaining"] for row in rows) == 0
-
-
-def test_a_refusal_that_was_asked_again_is_no_failure_of_infrastructure(tmp_path: Path) -> None:
-    with paid_project(tmp_path, "stop_refusal:1", "text_empty:1") as paid:
         paid.run()
         words = ["rejudge", "--config", str(paid.project.config_path), "--mode", "pilot"]
         done = CliRunner().invoke(main, words, env=paid.environment, catch_exceptions=False)
         assert done.exit_code == 0, done.output
         assert all(row["outcome"] != "unjudged" for row in paid.rows("judge_verdicts"))
-        # The empty reply was asked for again at once; the refusal by the command.
-        assert sum(row["infra_rejudged"] for row in audit_of(paid).values()) == 2
-        readings = pair_readings(
-            paid.rows("judge_verdicts"), paid.rows("judge_replies"), reply_format="line"
-        )
-        assert sum(reply.was_rejudged for pair in readings for reply in pair.replies) == 1
+        # Both that expired and the empty one; all three are presentations of two entrants.
+        rows = audit_of(paid).values()
+        assert sum(row["infra_rejudged"] for row in rows) == 6
+        assert sum(row["infra_remaining"] for row in rows) == 0
+        asked = [row for row in paid.rows("judge_replies") if row["rejudged_at"]]
+        assert len(asked) == 3  # the expired and the refused, which is not infrastructure's
 
 
-def test_the_audit_of_prompts_knows_every_prompt_and_shows_the_worst_first(tmp_path: Path) -> None:
-    with paid_project(tmp_path) as paid:
-        paid.run()
-        rows = stored(paid, "prompt_audit")
-        measured = [row["prompt_id"] for row in rows if row["kind"] == "signal_to_noise"]
-        assert len(measured) == len(set(measured)) == 4
-        worst = metadata_of(paid, "prompt_audit")["worst_first"].value
-        assert worst.splitlines()[0].startswith("- factuality: ")
-        assert rows[0]["is_finding"]
+def test_the_audit_of_prompts_knows_every_prompt_and_shows_the_worst_first(
+    sound: tuple[PaidProject, RunSummary],
+) -> None:
+    paid, _ = sound
+    rows = stored(paid, "prompt_audit")
+    measured = [row["prompt_id"] for row in rows if row["kind"] == "signal_to_noise"]
+    assert len(measured) == len(set(measured)) == 4
+    worst = metadata_of(paid, "prompt_audit")["worst_first"].value
+    assert worst.splitlines()[0].startswith("- factuality: ")
+    assert rows[0]["is_finding"]
 
 
-def test_before_any_run_the_command_says_what_to_run(tmp_path: Path) -> None:
-    with paid_project(tmp_path) as paid:
-        result = invoke(paid)
-        assert result.exit_code == 2
-        assert "there is no table 'audit' of small, pilot" in result.output
-        assert "tournament run --config configs/small.yaml --mode pilot" in result.output
+def test_before_any_run_the_command_says_what_to_run(
+    sound: tuple[PaidProject, RunSummary],
+) -> None:
+    result = invoke(sound[0], "--mode", "headline")
+    assert result.exit_code == 2
+    assert "there is no table 'audit' of small, headline" in result.output
+    assert "tournament run --config configs/small.yaml --mode headline" in result.output
 
 
-def test_the_audits_are_written_as_markdown_and_as_json(tmp_path: Path) -> None:
-    with paid_project(tmp_path) as paid:
-        paid.run()
-        out = tmp_path / "audit.md"
-        result = invoke(paid, "--json", "--markdown", str(out), "--limit", "1")
-        values = json.loads(result.stdout)
-        assert len(values["audit"]) == len(ENTRANTS)
-        assert len(values["prompt_audit"]) == len(stored(paid, "prompt_audit"))
-        page = out.read_text()
-        assert page.startswith("# small, pilot: audit")
-        assert "## Strata and the prompts that decide" in page
-        nowhere = invoke(paid, "--markdown", str(tmp_path / "no" / "folder.md"))
-        assert nowhere.exit_code == 2
-        assert "cannot be written" in nowhere.output
+def test_the_audits_are_written_as_markdown_and_as_json(
+    tmp_path: Path, sound: tuple[PaidProject, RunSummary]
+) -> None:
+    paid, _ = sound
+    out = tmp_path / "audit.md"
+    result = invoke(paid, "--json", "--markdown", str(out), "--limit", "1")
+    values = json.loads(result.stdout)
+    assert len(values["audit"]) == len(ENTRANTS)
+    assert len(values["prompt_audit"]) == len(stored(paid, "prompt_audit"))
+    page = out.read_text()
+    assert page.startswith("# small, pilot: audit")
+    assert "## Strata and the prompts that decide" in page
+    nowhere = invoke(paid, "--markdown", str(out / "inside.md"))
+    assert nowhere.exit_code == 2
+    assert "cannot be written" in nowhere.output

@@ -19,6 +19,8 @@ from tournament_assets.ratings.pair_cells import PairCells
 
 _DECIMALS = 6
 """Decimals of Elo points that the fit is good to."""
+_TABLES_AT_ONCE = 4096
+"""Fitted together; a fit takes several times the memory of its tables."""
 _LEAST_GAP = 10**-_DECIMALS
 """Elo points below which two ratings are the same."""
 
@@ -64,8 +66,10 @@ def leave_one_prompt_out(cells: PairCells) -> list[PromptInfluence]:
     without = everything - by_prompt
     connected = are_strongly_connected(without)
     ratings = np.full((len(cells.prompts), len(names)), np.nan)
-    if connected.any():
-        ratings[connected] = log_strengths(without[connected]) * ELO_PER_NAT
+    tables = np.flatnonzero(connected)
+    for start in range(0, tables.size, _TABLES_AT_ONCE):
+        some = tables[start : start + _TABLES_AT_ONCE]
+        ratings[some] = log_strengths(without[some]) * ELO_PER_NAT
     full = log_strengths(everything) * ELO_PER_NAT
     order = np.argsort(-full, kind="stable")
     return [
