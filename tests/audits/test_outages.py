@@ -1,5 +1,7 @@
 from typing import Any
 
+import pytest
+
 from tests.reports.builders import audit_row
 from tournament_assets.audits.outages import check_missingness, find_outages, outage_sentences
 
@@ -82,6 +84,16 @@ def test_pairs_that_nobody_was_asked_about_are_no_failure_of_the_judge() -> None
     ]
     outages = find_outages(rows, max_unjudged_rate=0.02, max_missing_spread=0.02)
     assert [(each.kind, each.entrants) for each in outages] == [("answers", ("bob",))]
+
+
+def test_pairs_that_nobody_was_asked_about_do_not_dilute_what_is_missing() -> None:
+    rows = [
+        audit_row(name, pairs=1000, pairs_unanswered=900, pairs_judged=judged)
+        for name, judged in (("ada", 80), ("bob", 90), ("cyd", 90))
+    ]
+    check = check_missingness(rows, max_spread=0.02)
+    assert not check.passed
+    assert check.largest_spread == pytest.approx(0.1)
 
 
 def test_a_dimension_without_any_pair_to_ask_about_says_why() -> None:
