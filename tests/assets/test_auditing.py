@@ -8,9 +8,12 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from tests.projects import ENTRANTS, recorded_responses, write_json_lines
+from tests.projects import ENTRANTS, make_project, recorded_responses, write_json_lines
+from tournament_assets.adapters.config_files import load_config
 from tournament_assets.adapters.tables import decode_parquet, table_rows
+from tournament_assets.assets.settings_versions import settings_version
 from tournament_assets.cli import main
+from tournament_assets.definitions import build_plan
 from tournament_assets.launching import RunSummary
 from tournament_assets.loopback.running import LoopbackServer
 
@@ -209,3 +212,17 @@ def test_the_audits_are_written_as_markdown_and_as_json(
     nowhere = invoke(paid, "--markdown", str(out / "inside.md"))
     assert nowhere.exit_code == 2
     assert "cannot be written" in nowhere.output
+
+
+def test_other_thresholds_make_what_is_said_first_out_of_date(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+
+    def versions() -> dict[str, str | None]:
+        plan = build_plan(load_config(project.config_path), {})
+        names = ("audit", "leaderboard", "report", "prompt_audit", "elo_ratings")
+        return {name: settings_version(plan, name) for name in names}
+
+    before = versions()
+    project.edit_config(checks={"max_missing_spread": 0.1})
+    changed = {name for name, version in versions().items() if version != before[name]}
+    assert changed == {"audit", "leaderboard", "report"}
