@@ -70,7 +70,7 @@ def test_an_unknown_mode_ends_with_exit_code_2(project: SmallProject) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["run"], ["bank"], ["bank", "validate"], ["bank", "build"], ["judge-server"], []],
+    [["run"], ["audit"], ["bank"], ["bank", "validate"], ["bank", "build"], ["judge-server"], []],
     ids=" ".join,
 )
 def test_every_command_explains_itself(command: list[str]) -> None:

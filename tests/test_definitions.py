@@ -69,6 +69,7 @@ def test_every_config_has_every_asset_of_the_graph(definitions: dg.Definitions) 
         "win_rates",
         "battles",
         "audit",
+        "prompt_audit",
         "leaderboard",
         "report",
         "run_artifacts",

@@ -28,6 +28,7 @@ import dagster as dg
 
 from tournament_assets.adapters.config_files import ConfigFile, load_config
 from tournament_assets.adapters.project_files import Project
+from tournament_assets.assets.auditing import build_audit_assets
 from tournament_assets.assets.comparing import build_comparing_assets
 from tournament_assets.assets.continuing import build_continuing_sensor
 from tournament_assets.assets.editing import build_edit_sensor
@@ -144,6 +145,7 @@ def build_definitions(
                 build_rating_assets,
                 build_comparing_assets,
                 build_human_assets,
+                build_audit_assets,
                 build_report_assets,
                 build_publishing_assets,
                 build_run_comparison_assets,

@@ -17,9 +17,11 @@ from tournament_assets.adapters.config_files import load_config
 from tournament_assets.adapters.dagster_home import prepare_dagster_home
 from tournament_assets.adapters.processes import has_died, own_identity
 from tournament_assets.adapters.project_files import load_rubrics
+from tournament_assets.adapters.tables import table_rows
 from tournament_assets.assets.jobs import Stage, build_stages
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.assets.preflight import refuse_bad_input
+from tournament_assets.assets.reports import outages_of
 from tournament_assets.definitions import build_definitions, build_plan, default_ledger_url
 from tournament_assets.judging.estimating import JudgingEstimate
 from tournament_assets.resources.generator import release_models
@@ -71,6 +73,7 @@ class RunSummary:
         responses_generated: Responses generated.
         confidence: Coverage of the intervals.
         warnings: What the asset checks found, a sentence each.
+        outages: What must be said before the leaderboard, a sentence each.
     """
 
     leaderboard: pd.DataFrame
@@ -79,6 +82,7 @@ class RunSummary:
     responses_generated: int
     confidence: float
     warnings: tuple[str, ...]
+    outages: tuple[str, ...] = ()
 
 
 _PROCESS_TAG = "tournament/process"
@@ -124,6 +128,7 @@ def run_tournament(
     metadata: dict[str, list[Mapping[str, Any]]] = {}
     warnings: list[str] = []
     leaderboard = pd.DataFrame()
+    outages: list[str] = []
     tags = {
         "tournament": plan.tournament_id,
         "mode": options.mode,
@@ -152,6 +157,9 @@ def run_tournament(
                 )
             if "leaderboard" in stage.assets:
                 leaderboard = result.asset_value(plan.key("leaderboard"))
+                outages = outages_of(
+                    plan, table_rows("audit", result.asset_value(plan.key("audit")))
+                )
             warnings.extend(_failed_checks(result))
             on_done(stage, label)
             if "entrant_responses" not in stage.assets:
@@ -164,6 +172,7 @@ def run_tournament(
         responses_generated=_total(metadata["entrant_responses"], "generated_now"),
         confidence=plan.config.ratings.confidence,
         warnings=tuple(warnings),
+        outages=tuple(outages),
     )
 
 

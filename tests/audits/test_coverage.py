@@ -1,35 +1,40 @@
 import pytest
 
-from tournament_assets.audits.coverage import EntrantCoverage, PairReading, measure_coverage
+from tournament_assets.audits.coverage import (
+    EntrantCoverage,
+    PairReading,
+    ReplyReading,
+    measure_coverage,
+)
+from tournament_assets.judging.infrastructure import FailureClass
 from tournament_assets.tournament.responses import GeneratedResponse
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
-CLEAR = (Verdict.A, Verdict.B)
+from .readings import missing, pair, said
 
 
-def pair(
-    entrant_a: str,
-    entrant_b: str,
-    outcome: Outcome,
-    verdicts: tuple[Verdict, Verdict] = CLEAR,
-) -> PairReading:
-    return PairReading(entrant_a, entrant_b, outcome, verdicts)
+def response(text: str, finish_reason: str = "stop", prompt_id: str = "p1") -> GeneratedResponse:
+    return GeneratedResponse(prompt_id, text, finish_reason)
 
 
-def response(text: str, finish_reason: str = "stop") -> GeneratedResponse:
-    return GeneratedResponse("p1", text, finish_reason)
-
-
-def measure(*pairs: PairReading, **responses: list[GeneratedResponse]) -> list[EntrantCoverage]:
+def measure(
+    *pairs: PairReading, prompts_unanswered: int = 0, **responses: list[GeneratedResponse]
+) -> list[EntrantCoverage]:
     return measure_coverage(
-        entrants=("cyd", "ada", "bob"), prompts_selected=3, responses=responses, pairs=pairs
+        entrants=("cyd", "ada", "bob"),
+        prompts_selected=3,
+        responses=responses,
+        pairs=pairs,
+        prompts_unanswered=prompts_unanswered,
     )
 
 
 def test_entrants_keep_the_order_of_the_tables_even_with_nothing_to_count() -> None:
     coverage = measure()
     assert [row.entrant_id for row in coverage] == ["cyd", "ada", "bob"]
-    assert coverage[0] == EntrantCoverage("cyd", 3, 0, 0, 0, 0, 0, 0, {})
+    assert (coverage[0].prompts_selected, coverage[0].pairs_planned) == (3, 0)
+    assert coverage[0].coverage is None
+    assert coverage[0].score_present is coverage[0].score_normalised is None
 
 
 def test_a_pair_counts_for_both_its_entrants_and_for_nobody_else() -> None:
@@ -45,8 +50,8 @@ def test_a_pair_counts_for_both_its_entrants_and_for_nobody_else() -> None:
 
 def test_an_unjudged_pair_stays_planned_and_its_missing_replies_have_reasons() -> None:
     _, ada, bob = measure(
-        pair("ada", "bob", Outcome.UNJUDGED, (Verdict.A, Verdict.REFUSED)),
-        pair("bob", "ada", Outcome.UNJUDGED, (Verdict.PENDING, Verdict.PENDING)),
+        pair("ada", "bob", replies=(said(Verdict.A), missing(FailureClass.REFUSED))),
+        pair("bob", "ada", replies=(missing(None), missing(None))),
         pair("ada", "bob", Outcome.B_WINS),
     )
     for row in (ada, bob):
@@ -56,8 +61,9 @@ def test_an_unjudged_pair_stays_planned_and_its_missing_replies_have_reasons() -
 
 @pytest.mark.parametrize("outcome", [Outcome.A_WINS, Outcome.B_WINS, Outcome.TIE])
 def test_a_readable_reply_is_not_missing(outcome: Outcome) -> None:
-    _, ada, _ = measure(pair("ada", "bob", outcome, (Verdict.TIE, Verdict.TIE)))
+    _, ada, _ = measure(pair("ada", "bob", outcome))
     assert ada.missing_replies == {}
+    assert ada.infra_remaining == 0
 
 
 def test_empty_and_truncated_responses_are_answers_that_are_counted() -> None:
@@ -68,3 +74,49 @@ def test_empty_and_truncated_responses_are_answers_that_are_counted() -> None:
     assert (ada.responses, ada.empty_responses, ada.truncated_responses) == (3, 2, 1)
     assert (bob.responses, bob.empty_responses, bob.truncated_responses) == (2, 1, 1)
     assert ada.prompts_selected == bob.prompts_selected == 3
+
+
+def test_the_three_scores_differ_by_what_they_divide_by() -> None:
+    # ada: a win, a tie, an inconsistent pair, one unjudged pair, and a prompt nobody was asked of.
+    _, ada, _ = measure(
+        pair("ada", "bob", Outcome.A_WINS, "p1"),
+        pair("ada", "bob", Outcome.TIE, "p2"),
+        pair("ada", "bob", Outcome.INCONSISTENT, "p3"),
+        pair("ada", "cyd", prompt_id="p3", replies=(missing(None), said(Verdict.A))),
+        prompts_unanswered=1,
+    )
+    assert (ada.pairs_planned, ada.pairs_unanswered) == (6, 2)
+    assert (ada.pairs_judged, ada.pairs_clean) == (3, 2)
+    assert ada.score_present == (1 + 0.5 + 0.5) / 3
+    assert ada.score_clean == (1 + 0.5) / 2
+    assert ada.score_normalised == (1 + 0.5 + 0.5) / 6
+    assert ada.coverage == 3 / 6
+
+
+def test_a_pair_with_an_empty_or_cut_off_response_is_not_clean() -> None:
+    cyd, ada, bob = measure(
+        pair("ada", "bob", Outcome.A_WINS, "p1"),
+        pair("ada", "cyd", Outcome.A_WINS, "p1"),
+        pair("bob", "cyd", Outcome.A_WINS, "p2"),
+        bob=[response("", prompt_id="p1"), response("Yes.", prompt_id="p2")],
+        cyd=[response("Yes, bec", "length", prompt_id="p2")],
+    )
+    assert [row.pairs_judged for row in (ada, bob, cyd)] == [2, 2, 2]
+    assert [row.pairs_clean for row in (ada, bob, cyd)] == [1, 0, 1]
+    assert (ada.score_clean, bob.score_clean, cyd.score_clean) == (1.0, None, 0.0)
+
+
+def test_failures_of_infrastructure_are_told_from_the_judges_own() -> None:
+    own = (FailureClass.REFUSED, FailureClass.UNREADABLE, FailureClass.CUT_OFF)
+    _, ada, _ = measure(
+        *(pair("ada", "bob", replies=(missing(failure), said(Verdict.A))) for failure in own),
+        *(
+            pair("ada", "bob", replies=(missing(failure), said(Verdict.A)))
+            for failure in FailureClass
+            if failure not in own
+        ),
+        pair("ada", "bob", replies=(ReplyReading(Verdict.A, was_rejudged=True), said(Verdict.B))),
+    )
+    assert ada.pairs_judged == 1
+    assert ada.infra_remaining == len(FailureClass) - 3
+    assert ada.infra_rejudged == 1

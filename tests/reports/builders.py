@@ -192,12 +192,16 @@ def audit_row(
         "empty_responses": 0,
         "truncated_responses": 0,
         "pairs_planned": pairs,
+        "pairs_unanswered": 0,
         "pairs_judged": pairs,
         "pairs_inconsistent": 0,
+        "pairs_clean": pairs,
         "replies_refused": 0,
         "replies_unreadable": 0,
         "replies_permanent": 0,
         "replies_pending": 0,
+        "infra_remaining": 0,
+        "infra_rejudged": 0,
     }
     return row | counts
 

@@ -80,7 +80,15 @@ def build_stages(plan: TournamentPlan) -> list[Stage]:
         Stage(
             f"{prefix}_7_report",
             "leaderboard and report",
-            ("battles", "audit", "leaderboard", "report", "run_artifacts", "run_comparison"),
+            (
+                "battles",
+                "audit",
+                "prompt_audit",
+                "leaderboard",
+                "report",
+                "run_artifacts",
+                "run_comparison",
+            ),
             "mode",
         ),
     ]

@@ -110,8 +110,8 @@ def table_result(
         value=frame,
         data_version=dg.DataVersion(version),
         metadata={
-            "dagster/row_count": len(frame),
             **metadata,
+            "dagster/row_count": len(frame),
             "content_hash": short(version),
         },
         check_results=list(checks),

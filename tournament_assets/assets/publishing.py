@@ -30,7 +30,7 @@ from tournament_assets.assets.provenance import (
     provenance_lines,
     rerun_command,
 )
-from tournament_assets.assets.reports import Frames, judge_models, rows_by_dimension
+from tournament_assets.assets.reports import Frames, judge_models, outages_of, rows_by_dimension
 from tournament_assets.ratings.traces import EloTraces
 from tournament_assets.resources.ledger import LedgerResource
 from tournament_assets.tournament.fingerprints import combine, fingerprint_bytes, short
@@ -105,6 +105,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             command=rerun_command(plan, mode),
             confidence=tournament.ratings.confidence,
             further_warnings=[
+                *outages_of(plan, table_rows("audit", audit)),
                 *partial_warnings(pending_presentations(reply_rows)),
                 *limit_warnings(
                     pairs_left_out(plan, selected=selected, responses=responses, replies=reply_rows)
@@ -126,6 +127,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         ins={
             "report": dg.AssetIn(key=plan.key("report")),
             "battles": dg.AssetIn(key=plan.key("battles")),
+            "audit": dg.AssetIn(key=plan.key("audit")),
             "bank": dg.AssetIn(key=plan.key("prompt_bank")),
             "selected": dg.AssetIn(key=plan.key("selected_prompts")),
             "responses": all_of_mode("entrant_responses"),
@@ -145,6 +147,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         config: RunArtifactsConfig,
         report: pd.DataFrame,
         battles: pd.DataFrame,
+        audit: pd.DataFrame,
         bank: pd.DataFrame,
         selected: pd.DataFrame,
         responses: Frames,
@@ -189,6 +192,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             ),
             "replies_pending": sum(pending.values()),
             "is_partial": any(pending.values()),
+            "outages": outages_of(plan, table_rows("audit", audit)),
             "n_perms": next(iter(traces_by_dimension.values())).ratings.shape[0],
             "shuffle_seed": tournament.ratings.shuffle_seed,
             "pilot_seed": tournament.pilot.pilot_seed,

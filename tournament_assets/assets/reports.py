@@ -1,6 +1,6 @@
-"""From ratings to the tables people read: battles, audit and leaderboard."""
+"""From ratings to the tables people read: battles and leaderboard."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -28,10 +28,9 @@ from tournament_assets.assets.partitions import (
     same_mode,
 )
 from tournament_assets.assets.verdicts import judgments_of
-from tournament_assets.audits.coverage import PairReading, measure_coverage
+from tournament_assets.audits.outages import outage_sentences
+from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.tournament.battles import battles_from_judgments
-from tournament_assets.tournament.responses import GeneratedResponse
-from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 Frames = dict[str, pd.DataFrame]
 
@@ -52,8 +51,34 @@ def judge_models(verdicts: Mapping[str, list[dict[str, Any]]]) -> str:
     return ", ".join(sorted(models))
 
 
+def outages_of(plan: TournamentPlan, audit: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the sentences that must stand first on anything published.
+
+    Args:
+        plan: The tournament.
+        audit: Rows of table "audit".
+    """
+    return outage_sentences(
+        audit,
+        max_unjudged_rate=plan.config.checks.max_unjudged_rate,
+        max_missing_spread=plan.config.checks.max_missing_spread,
+    )
+
+
+def outage_metadata(outages: Sequence[str]) -> dict[str, Any]:
+    """Return what a materialisation says first, if there is anything to say."""
+    if not outages:
+        return {}
+    return {"outages": sentence_list(outages)}
+
+
+def sentence_list(sentences: Iterable[str]) -> dg.MarkdownMetadataValue:
+    """Show sentences where a reader of the UI sees them at once; they are escaped."""
+    return dg.MetadataValue.md("\n".join(f"- {escape_markdown(each)}" for each in sentences))
+
+
 def build_report_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
-    """Build `battles`, `audit` and `leaderboard` for one tournament."""
+    """Build `battles` and `leaderboard` for one tournament."""
     config = plan.config
 
     def every_dimension(name: str) -> dg.AssetIn:
@@ -92,85 +117,6 @@ def build_report_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
 
     @table_asset(
         plan,
-        "audit",
-        stage="5_report",
-        ins={
-            "selected": dg.AssetIn(key=plan.key("selected_prompts")),
-            "responses": partitions_of(plan.key("entrant_responses"), same_mode()),
-            "verdicts": every_dimension("judge_verdicts"),
-        },
-        partitions_def=plan.by_mode,
-    )
-    def audit(selected: pd.DataFrame, responses: Frames, verdicts: Frames) -> Table:
-        """What each entrant was planned for on each dimension, and what became of it.
-
-        Missing is counted by its reason and never as a tie or a zero.
-        """
-        answers = {
-            entrant: [
-                GeneratedResponse(row["prompt_id"], row["response"], row["finish_reason"])
-                for row in table_rows("entrant_responses", frame)
-            ]
-            for entrant, frame in by_partition(responses, config.entrant_ids).items()
-        }
-        rows: list[dict[str, Any]] = []
-        for dimension, settled in rows_by_dimension(plan, "judge_verdicts", verdicts).items():
-            coverage = measure_coverage(
-                entrants=config.entrant_ids,
-                prompts_selected=len(selected),
-                responses=answers,
-                pairs=[
-                    PairReading(
-                        row["entrant_a"],
-                        row["entrant_b"],
-                        Outcome(row["outcome"]),
-                        (Verdict(row["verdict_ab"]), Verdict(row["verdict_ba"])),
-                    )
-                    for row in settled
-                ],
-            )
-            rows.extend(
-                {
-                    "dimension": dimension,
-                    "entrant_id": entrant.entrant_id,
-                    "prompts_selected": entrant.prompts_selected,
-                    "responses": entrant.responses,
-                    "empty_responses": entrant.empty_responses,
-                    "truncated_responses": entrant.truncated_responses,
-                    "pairs_planned": entrant.pairs_planned,
-                    "pairs_judged": entrant.pairs_judged,
-                    "pairs_inconsistent": entrant.pairs_inconsistent,
-                    "replies_refused": entrant.missing_replies.get(Verdict.REFUSED, 0),
-                    "replies_unreadable": entrant.missing_replies.get(Verdict.UNREADABLE, 0),
-                    "replies_permanent": entrant.missing_replies.get(Verdict.PERMANENT, 0),
-                    "replies_pending": entrant.missing_replies.get(Verdict.PENDING, 0),
-                }
-                for entrant in coverage
-            )
-        return table_result(
-            "audit",
-            rows,
-            metadata={
-                "pairs_not_judged": sum(row["pairs_planned"] - row["pairs_judged"] for row in rows)
-                // 2,
-                "coverage": markdown_table(
-                    rows,
-                    (
-                        "dimension",
-                        "entrant_id",
-                        "prompts_selected",
-                        "responses",
-                        "pairs_planned",
-                        "pairs_judged",
-                        "pairs_inconsistent",
-                    ),
-                    limit=20,
-                ),
-            },
-        )
-
-    @table_asset(
-        plan,
         "leaderboard",
         stage="5_report",
         ins={
@@ -178,6 +124,7 @@ def build_report_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             "bradley_terry": every_dimension("bradley_terry_ratings"),
             "win_rates": every_dimension("win_rates"),
             "verdicts": every_dimension("judge_verdicts"),
+            "audit": dg.AssetIn(key=plan.key("audit")),
         },
         partitions_def=plan.by_mode,
         checks={LEADERBOARD_CHECK: LEADERBOARD_DESCRIPTION},
@@ -188,8 +135,12 @@ def build_report_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         bradley_terry: Frames,
         win_rates: Frames,
         verdicts: Frames,
+        audit: pd.DataFrame,
     ) -> Table:
-        """Who is better on which quality: ranks, ratings and both intervals, by dimension."""
+        """Who is better on which quality: ranks, ratings and both intervals, by dimension.
+
+        What was lost on the way stands first, where a reader must know of it.
+        """
         from tournament_assets.reports.figures import ladder_figure, png_markdown
         from tournament_assets.reports.leaderboard import build_leaderboard, leaderboard_cells
         from tournament_assets.reports.separation import verdict_sentence
@@ -224,6 +175,7 @@ def build_report_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             "leaderboard",
             rows,
             metadata={
+                **outage_metadata(outages_of(plan, table_rows("audit", audit))),
                 **findings,
                 "judge": config.judge_label,
                 "judge_model": judge_model,
@@ -237,4 +189,4 @@ def build_report_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             ],
         )
 
-    return [battles, audit, leaderboard]
+    return [battles, leaderboard]

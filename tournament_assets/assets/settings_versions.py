@@ -69,6 +69,11 @@ def _rating(plan: TournamentPlan) -> Any:
     return plan.config.ratings.model_dump(mode="json")
 
 
+def _noticing(plan: TournamentPlan) -> Any:
+    # What is said first of a run depends on where its checks turn red.
+    return plan.config.checks.model_dump(mode="json")
+
+
 _SETTINGS: Mapping[str, Callable[[TournamentPlan], Any]] = {
     "selected_prompts": _draw,
     "match_list": _pairing,
@@ -79,4 +84,7 @@ _SETTINGS: Mapping[str, Callable[[TournamentPlan], Any]] = {
     "bradley_terry_ratings": _rating,
     "model_comparison": _rating,
     "style_control": _rating,
+    "audit": _noticing,
+    "leaderboard": _noticing,
+    "report": _noticing,
 }

@@ -1,11 +1,44 @@
-"""Coverage: what each entrant was planned for, and what became of it."""
+"""Coverage: what each entrant was planned for, what became of it, and how it scored there.
+
+A score is a win share, as in the win rates: a win counts 1, a tie and an inconsistent pair 1/2. A
+pair that is missing counts nothing, neither for nor against; only the coverage-normalised score
+divides by what was planned, so that there it costs what a loss costs.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tournament_assets.judging.infrastructure import FailureClass
 from tournament_assets.tournament.responses import GeneratedResponse
 from tournament_assets.tournament.verdicts import Outcome, Verdict
+
+INFRASTRUCTURE = frozenset(
+    {
+        FailureClass.ERRORED,
+        FailureClass.EXPIRED,
+        FailureClass.CANCELED,
+        FailureClass.EMPTY,
+        FailureClass.INFRASTRUCTURE,
+        FailureClass.ARCHIVED,
+    }
+)
+"""Failures of what lies between the judge and us; the others are the judge's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyReading:
+    """What became of one presentation.
+
+    Attributes:
+        verdict: What the reply that counts says.
+        failure: Why there is no verdict; None if there is one, or no reply yet.
+        was_rejudged: Whether it has a verdict although infrastructure failed it before.
+    """
+
+    verdict: Verdict
+    failure: FailureClass | None = None
+    was_rejudged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,16 +46,34 @@ class PairReading:
     """A settled pair with what each of its replies said.
 
     Attributes:
+        prompt_id: The prompt both entrants answered.
+        stratum: The prompt's source.
         entrant_a: The pair's first entrant.
         entrant_b: The pair's second entrant.
         outcome: How the pair was settled.
-        verdicts: What the replies to its two presentations say.
+        replies: What became of its two presentations, `ab` and `ba`.
     """
 
+    prompt_id: str
+    stratum: str
     entrant_a: str
     entrant_b: str
     outcome: Outcome
-    verdicts: tuple[Verdict, Verdict]
+    replies: tuple[ReplyReading, ReplyReading]
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether both replies hold a verdict."""
+        return self.outcome is not Outcome.UNJUDGED
+
+    def points(self, entrant_id: str) -> float | None:
+        """Return what the pair is worth to one of its entrants; None if it is not judged."""
+        if not self.is_judged:
+            return None
+        if not self.outcome.is_decisive:
+            return 0.5
+        winner = self.entrant_a if self.outcome is Outcome.A_WINS else self.entrant_b
+        return float(winner == entrant_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +86,18 @@ class EntrantCoverage:
         responses: Prompts it answered.
         empty_responses: Answers without any text.
         truncated_responses: Answers that the token cap ended.
-        pairs_planned: Pairs it takes part in.
-        pairs_judged: Those with two readable replies.
+        pairs_planned: Pairs it should take part in.
+        pairs_unanswered: Those that nobody could be asked about: somebody did not answer.
+        pairs_judged: Those that are present: with two readable replies.
         pairs_inconsistent: Judged pairs whose replies disagree.
+        pairs_clean: Judged pairs whose replies agree, about two responses that are neither empty
+            nor cut off.
+        points: What its judged pairs are worth to it.
+        points_clean: What its clean pairs are worth to it.
         missing_replies: Presentations without a verdict, by reason.
+        infra_remaining: Presentations that failed for reasons of infrastructure; each is among
+            the missing replies too.
+        infra_rejudged: Presentations that failed so and have a verdict from a later asking.
     """
 
     entrant_id: str
@@ -47,9 +106,35 @@ class EntrantCoverage:
     empty_responses: int
     truncated_responses: int
     pairs_planned: int
+    pairs_unanswered: int
     pairs_judged: int
     pairs_inconsistent: int
+    pairs_clean: int
+    points: float
+    points_clean: float
     missing_replies: Mapping[Verdict, int]
+    infra_remaining: int
+    infra_rejudged: int
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of the planned pairs that are judged; None where none was planned."""
+        return _ratio(self.pairs_judged, self.pairs_planned)
+
+    @property
+    def score_present(self) -> float | None:
+        """Win share over all judged pairs; None without one."""
+        return _ratio(self.points, self.pairs_judged)
+
+    @property
+    def score_clean(self) -> float | None:
+        """Win share over the clean pairs; None without one."""
+        return _ratio(self.points_clean, self.pairs_clean)
+
+    @property
+    def score_normalised(self) -> float | None:
+        """Points over planned pairs, so that what is missing earns nothing."""
+        return _ratio(self.points, self.pairs_planned)
 
 
 def measure_coverage(
@@ -58,6 +143,7 @@ def measure_coverage(
     prompts_selected: int,
     responses: Mapping[str, Sequence[GeneratedResponse]],
     pairs: Iterable[PairReading],
+    prompts_unanswered: int = 0,
 ) -> list[EntrantCoverage]:
     """Count, for every entrant, what was planned and what became of it.
 
@@ -65,33 +151,66 @@ def measure_coverage(
         entrants: In the order of the tables.
         prompts_selected: Prompts of the mode.
         responses: Each entrant's responses.
-        pairs: Every planned pair of one dimension.
+        pairs: Every pair of one dimension that was put to the judge.
+        prompts_unanswered: Prompts that this dimension could judge and that were paired for
+            nobody, since somebody did not answer them.
     """
-    planned: Counter[str] = Counter()
-    judged: Counter[str] = Counter()
-    inconsistent: Counter[str] = Counter()
-    missing: dict[str, Counter[Verdict]] = {entrant: Counter() for entrant in entrants}
-    for pair in pairs:
-        for entrant in (pair.entrant_a, pair.entrant_b):
-            planned[entrant] += 1
-            judged[entrant] += pair.outcome is not Outcome.UNJUDGED
-            inconsistent[entrant] += pair.outcome is Outcome.INCONSISTENT
-            missing[entrant].update(verdict for verdict in pair.verdicts if not verdict.is_decided)
-    return [
-        EntrantCoverage(
-            entrant_id=entrant,
-            prompts_selected=prompts_selected,
-            responses=len(responses.get(entrant, ())),
-            empty_responses=sum(
-                not response.text.strip() for response in responses.get(entrant, ())
-            ),
-            truncated_responses=sum(
-                response.finish_reason == "length" for response in responses.get(entrant, ())
-            ),
-            pairs_planned=planned[entrant],
-            pairs_judged=judged[entrant],
-            pairs_inconsistent=inconsistent[entrant],
-            missing_replies=dict(missing[entrant]),
+    pairs = list(pairs)
+    spoiled = {
+        (entrant, response.prompt_id)
+        for entrant, given in responses.items()
+        for response in given
+        if _is_empty(response) or _is_cut_off(response)
+    }
+    unanswered = prompts_unanswered * (len(entrants) - 1)
+    coverage: list[EntrantCoverage] = []
+    for entrant in entrants:
+        given = responses.get(entrant, ())
+        own = [pair for pair in pairs if entrant in (pair.entrant_a, pair.entrant_b)]
+        judged = [pair for pair in own if pair.is_judged]
+        clean = [
+            pair
+            for pair in judged
+            if pair.outcome is not Outcome.INCONSISTENT
+            and (pair.entrant_a, pair.prompt_id) not in spoiled
+            and (pair.entrant_b, pair.prompt_id) not in spoiled
+        ]
+        replies = [reply for pair in own for reply in pair.replies]
+        coverage.append(
+            EntrantCoverage(
+                entrant_id=entrant,
+                prompts_selected=prompts_selected,
+                responses=len(given),
+                empty_responses=sum(map(_is_empty, given)),
+                truncated_responses=sum(map(_is_cut_off, given)),
+                pairs_planned=len(own) + unanswered,
+                pairs_unanswered=unanswered,
+                pairs_judged=len(judged),
+                pairs_inconsistent=sum(pair.outcome is Outcome.INCONSISTENT for pair in judged),
+                pairs_clean=len(clean),
+                points=_sum_points(judged, entrant),
+                points_clean=_sum_points(clean, entrant),
+                missing_replies=dict(
+                    Counter(reply.verdict for reply in replies if not reply.verdict.is_decided)
+                ),
+                infra_remaining=sum(reply.failure in INFRASTRUCTURE for reply in replies),
+                infra_rejudged=sum(reply.was_rejudged for reply in replies),
+            )
         )
-        for entrant in entrants
-    ]
+    return coverage
+
+
+def _sum_points(pairs: Iterable[PairReading], entrant: str) -> float:
+    return sum(pair.points(entrant) or 0.0 for pair in pairs)
+
+
+def _is_empty(response: GeneratedResponse) -> bool:
+    return not response.text.strip()
+
+
+def _is_cut_off(response: GeneratedResponse) -> bool:
+    return response.finish_reason == "length"
+
+
+def _ratio(part: float, whole: int) -> float | None:
+    return part / whole if whole else None

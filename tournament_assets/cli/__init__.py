@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 
 from tournament_assets.cli.archives import archive_group
+from tournament_assets.cli.auditing import audit_command
 from tournament_assets.cli.bank import bank_group
 from tournament_assets.cli.battles import battles_group
 from tournament_assets.cli.comparing import compare_command
@@ -64,6 +65,7 @@ for command in (
     run_command,
     estimate_command,
     rejudge_command,
+    audit_command,
     compare_command,
     ledger_group,
     bank_group,

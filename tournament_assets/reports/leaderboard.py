@@ -179,13 +179,20 @@ def leaderboard_markdown(rows: Sequence[Row], *, confidence: float = 0.95) -> st
     )
 
 
-def print_leaderboard(frame: pd.DataFrame, console: "Console", *, confidence: float = 0.95) -> None:
+def print_leaderboard(
+    frame: pd.DataFrame,
+    console: "Console",
+    *,
+    confidence: float = 0.95,
+    first_lines: Sequence[str] = (),
+) -> None:
     """Print one table per dimension, its verdict, and what the intervals cover.
 
     Args:
         frame: Table "leaderboard".
         console: Where to print.
         confidence: Coverage of the intervals.
+        first_lines: What a reader must know before the first table, such as a judge outage.
     """
     # Imported here, so that loading the definitions does not pay for it.
     from rich.box import SIMPLE_HEAD
@@ -193,6 +200,9 @@ def print_leaderboard(frame: pd.DataFrame, console: "Console", *, confidence: fl
     from rich.text import Text
 
     rows = table_rows("leaderboard", frame)
+    for line in first_lines:
+        console.print(Text(line, style="bold red"))
+        console.print()
     for dimension, members in by_dimension(rows).items():
         cells = leaderboard_cells(members)
         table = Table(

@@ -13,8 +13,11 @@ class CheckThresholds(Frozen):
         max_inconsistency_rate: Share of judged pairs whose two presentations disagree.
         max_drift_rate: Share of anchor pairs that are settled otherwise than in the tournament; the
             check turns red when the whole interval of the share lies above it.
+        max_missing_spread: Difference between the shares of verdicts, or of answers, that two
+            entrants miss; a larger one that chance does not explain is red.
     """
 
     max_unjudged_rate: float = Field(default=0.02, ge=0, le=1)
     max_inconsistency_rate: float = Field(default=0.35, ge=0, le=1)
     max_drift_rate: float = Field(default=0.10, ge=0, le=1)
+    max_missing_spread: float = Field(default=0.02, ge=0, le=1)

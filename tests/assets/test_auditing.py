@@ -1,0 +1,228 @@
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from tests.projects import ENTRANTS, make_project, recorded_responses, write_json_lines
+from tournament_assets.adapters.config_files import load_config
+from tournament_assets.adapters.tables import decode_parquet, table_rows
+from tournament_assets.assets.settings_versions import settings_version
+from tournament_assets.cli import main
+from tournament_assets.definitions import build_plan
+from tournament_assets.launching import RunSummary
+from tournament_assets.loopback.running import LoopbackServer
+
+from .paid_projects import PaidProject, paid_project
+
+
+def stored(paid: PaidProject, name: str) -> list[dict[str, Any]]:
+    path = paid.project.folder / "storage" / "small" / name / "pilot.parquet"
+    return table_rows(name, decode_parquet(name, path.read_bytes()))
+
+
+def audit_of(paid: PaidProject, dimension: str = "factuality") -> dict[str, dict[str, Any]]:
+    return {
+        row["entrant_id"]: row for row in stored(paid, "audit") if row["dimension"] == dimension
+    }
+
+
+def invoke(paid: PaidProject, *arguments: str) -> Result:
+    words = ["audit", "--config", str(paid.project.config_path), "--mode", "pilot", *arguments]
+    return CliRunner().invoke(main, words, env=paid.environment, catch_exceptions=False)
+
+
+def manifest_of(summary: RunSummary) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((summary.directory / "manifest.json").read_text())
+    return found
+
+
+def metadata_of(paid: PaidProject, name: str) -> dict[str, Any]:
+    with dg.DagsterInstance.from_config(paid.project.environment["DAGSTER_HOME"]) as instance:
+        event = instance.get_latest_materialization_event(dg.AssetKey(["small", name]))
+    assert event is not None
+    assert event.asset_materialization is not None
+    return dict(event.asset_materialization.metadata)
+
+
+def judge_without(paid: PaidProject, absent: str, folder: Path) -> None:
+    """Let a sound judge settle all pairs but those of one entrant."""
+    config = yaml.safe_load(paid.project.config_path.read_text())
+    everyone = config["entrants"]
+    paid.project.edit_config(entrants=[each for each in everyone if each["entrant_id"] != absent])
+    with LoopbackServer(folder, processing_seconds=0) as server:
+        environment = {**paid.environment, "ANTHROPIC_BASE_URL": server.url}
+        paid.project.run(environment=environment)
+    paid.project.edit_config(entrants=everyone)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PaidProject, RunSummary]]:
+    with paid_project(tmp_path_factory.mktemp("sound")) as paid:
+        yield paid, paid.run()
+
+
+def test_a_judge_that_is_dead_for_one_entrant_is_red_everywhere(tmp_path: Path) -> None:
+    with paid_project(tmp_path, "text_empty:always") as paid:
+        judge_without(paid, "sloppy", tmp_path / "sound")
+        summary = paid.run()
+        rows = audit_of(paid)
+        missing = {name: row["pairs_planned"] - row["pairs_judged"] for name, row in rows.items()}
+        assert missing == {"careful": 4, "sloppy": 8, "mixed": 4}
+        for column in ("replies_unreadable", "infra_remaining"):
+            assert [rows[name][column] for name in ENTRANTS] == [8, 16, 8]
+        assert rows["sloppy"]["score_present"] is None
+        assert rows["sloppy"]["score_normalised"] == 0
+        (red,) = [each for each in summary.warnings if each.startswith("even_missingness")]
+        assert "sloppy 8 of 8 (100.0%), careful 4 of 8 (50.0%), mixed 4 of 8 (50.0%)" in red
+        assert summary.outages[0].startswith("Judge outage on factuality: 8 of 12 pairs")
+        assert summary.outages[1].startswith("Unevenly missing, pairs without two readable")
+        assert manifest_of(summary)["outages"] == list(summary.outages)
+        first = (summary.directory / "report.md").read_text().splitlines()[0]
+        assert "Judge outage on factuality" in first
+        assert next(iter(metadata_of(paid, "leaderboard"))) == "outages"
+        result = invoke(paid)
+        assert result.exit_code == 1
+        assert result.stdout.startswith("Judge outage on factuality")
+
+
+def test_a_dimension_whose_judge_is_dead_is_named_on_the_first_line_and_the_other_is_not(
+    tmp_path: Path,
+) -> None:
+    with paid_project(
+        tmp_path, "stop_refusal:24", dimensions=("factuality", "calibration")
+    ) as paid:
+        result = CliRunner().invoke(
+            main,
+            ["run", "--config", str(paid.project.config_path), "--mode", "pilot"],
+            env=paid.environment,
+            catch_exceptions=False,
+        )
+        assert result.exit_code == 0, result.output
+        printed = [line for line in result.stdout.splitlines() if line.strip()]
+        assert printed[0].startswith("Judge outage on factuality: 12 of 12 pairs (100.0%)")
+        assert "calibration" not in printed[0]
+        # Missing for everybody alike: an outage, and even.
+        assert "even_missingness" not in result.stdout
+        values = json.loads(invoke(paid, "--json").stdout)
+        assert values["even_missingness"]["passed"] is True
+        assert [each["dimension"] for each in values["outages"]] == ["factuality"]
+        assert values["passed"] is False
+
+
+def test_an_empty_file_of_responses_leaves_nothing_to_judge_and_says_whose_it_is(
+    tmp_path: Path,
+) -> None:
+    with paid_project(tmp_path) as paid:
+        write_json_lines(paid.project.folder / "responses_sloppy.jsonl", [])
+        summary = paid.run()
+        rows = audit_of(paid)
+        assert [rows[name]["responses"] for name in ENTRANTS] == [6, 0, 6]
+        assert {row["pairs_unanswered"] for row in rows.values()} == {8}
+        assert {row["score_normalised"] for row in rows.values()} == {0}
+        assert summary.outages[0].startswith("Nothing was judged on factuality")
+        assert "sloppy 6 of 6 (100.0%), careful 0 of 6" in summary.outages[1]
+        assert any(each.startswith("even_missingness") for each in summary.warnings)
+        assert invoke(paid).exit_code == 1
+
+
+def test_a_file_of_blank_responses_is_judged_and_said_first(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid:
+        blank = [{**row, "response": " "} for row in recorded_responses("sloppy")]
+        write_json_lines(paid.project.folder / "responses_sloppy.jsonl", blank)
+        (outage,) = paid.run().outages
+        assert "answers missing or empty: sloppy 6 of 6" in outage
+        rows = audit_of(paid)
+        assert [rows[name]["pairs_judged"] for name in ENTRANTS] == [8, 8, 8]
+        assert [rows[name]["pairs_clean"] for name in ENTRANTS][1] == 0
+
+
+def test_a_run_without_losses_says_nothing_and_the_audit_ends_well(
+    sound: tuple[PaidProject, RunSummary],
+) -> None:
+    paid, summary = sound
+    assert summary.outages == ()
+    assert manifest_of(summary)["outages"] == []
+    assert "outages" not in metadata_of(paid, "leaderboard")
+    rows = audit_of(paid).values()
+    assert {row["coverage"] for row in rows} == {1}
+    assert all(row["score_present"] == row["score_normalised"] for row in rows)
+    # Everybody's scores add up to the pairs there are.
+    assert sum(row["score_present"] * row["pairs_judged"] for row in rows) == 12
+    result = invoke(paid)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Audit")
+
+
+def test_what_infrastructure_failed_and_was_asked_again_is_told_from_a_refusal(
+    tmp_path: Path,
+) -> None:
+    with paid_project(tmp_path, "row_expired:2", "stop_refusal:1", "text_empty:1") as paid:
+        paid.configure_judge(max_rounds=1)
+        paid.run()
+        words = ["rejudge", "--config", str(paid.project.config_path), "--mode", "pilot"]
+        done = CliRunner().invoke(main, words, env=paid.environment, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        assert all(row["outcome"] != "unjudged" for row in paid.rows("judge_verdicts"))
+        # Both that expired and the empty one; all three are presentations of two entrants.
+        rows = audit_of(paid).values()
+        assert sum(row["infra_rejudged"] for row in rows) == 6
+        assert sum(row["infra_remaining"] for row in rows) == 0
+        asked = [row for row in paid.rows("judge_replies") if row["rejudged_at"]]
+        assert len(asked) == 3  # the expired and the refused, which is not infrastructure's
+
+
+def test_the_audit_of_prompts_knows_every_prompt_and_shows_the_worst_first(
+    sound: tuple[PaidProject, RunSummary],
+) -> None:
+    paid, _ = sound
+    rows = stored(paid, "prompt_audit")
+    measured = [row["prompt_id"] for row in rows if row["kind"] == "signal_to_noise"]
+    assert len(measured) == len(set(measured)) == 4
+    worst = metadata_of(paid, "prompt_audit")["worst_first"].value
+    assert worst.splitlines()[0].startswith("- factuality: ")
+    assert rows[0]["is_finding"]
+
+
+def test_before_any_run_the_command_says_what_to_run(
+    sound: tuple[PaidProject, RunSummary],
+) -> None:
+    result = invoke(sound[0], "--mode", "headline")
+    assert result.exit_code == 2
+    assert "there is no table 'audit' of small, headline" in result.output
+    assert "tournament run --config configs/small.yaml --mode headline" in result.output
+
+
+def test_the_audits_are_written_as_markdown_and_as_json(
+    tmp_path: Path, sound: tuple[PaidProject, RunSummary]
+) -> None:
+    paid, _ = sound
+    out = tmp_path / "audit.md"
+    result = invoke(paid, "--json", "--markdown", str(out), "--limit", "1")
+    values = json.loads(result.stdout)
+    assert len(values["audit"]) == len(ENTRANTS)
+    assert len(values["prompt_audit"]) == len(stored(paid, "prompt_audit"))
+    page = out.read_text()
+    assert page.startswith("# small, pilot: audit")
+    assert "## Strata and the prompts that decide" in page
+    nowhere = invoke(paid, "--markdown", str(out / "inside.md"))
+    assert nowhere.exit_code == 2
+    assert "cannot be written" in nowhere.output
+
+
+def test_other_thresholds_make_what_is_said_first_out_of_date(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+
+    def versions() -> dict[str, str | None]:
+        plan = build_plan(load_config(project.config_path), {})
+        names = ("audit", "leaderboard", "report", "prompt_audit", "elo_ratings")
+        return {name: settings_version(plan, name) for name in names}
+
+    before = versions()
+    project.edit_config(checks={"max_missing_spread": 0.1})
+    changed = {name for name, version in versions().items() if version != before[name]}
+    assert changed == {"audit", "leaderboard", "report"}

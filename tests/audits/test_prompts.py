@@ -1,0 +1,101 @@
+from itertools import combinations, pairwise
+
+from tournament_assets.audits.coverage import PairReading
+from tournament_assets.audits.prompts import audit_prompts
+from tournament_assets.audits.prompts_findings import FindingKind, PromptFinding
+from tournament_assets.judging.infrastructure import FailureClass
+from tournament_assets.tournament.verdicts import Outcome, Verdict
+
+from .readings import missing, pair, said
+
+ENTRANTS = ("ada", "bob", "cyd")
+LADDER = (Outcome.A_WINS, Outcome.A_WINS, Outcome.A_WINS)
+
+
+def prompt(prompt_id: str, *outcomes: Outcome, stratum: str = "recall") -> list[PairReading]:
+    """ada against bob, ada against cyd, bob against cyd."""
+    return [
+        pair(a, b, outcome, prompt_id, stratum=stratum)
+        for (a, b), outcome in zip(combinations(ENTRANTS, 2), outcomes, strict=True)
+    ]
+
+
+def findings(*pairs: PairReading, kind: FindingKind | None = None) -> list[PromptFinding]:
+    return [
+        each
+        for each in audit_prompts(pairs, dimension="factuality", entrants=ENTRANTS)
+        if each.is_finding and kind in (None, each.kind)
+    ]
+
+
+def kinds_of(*outcomes: Outcome) -> set[FindingKind]:
+    return {each.kind for each in findings(*prompt("p1", *outcomes)) if each.prompt_id == "p1"}
+
+
+def test_each_broken_prompt_is_called_by_its_own_name() -> None:
+    inconsistent, tie = Outcome.INCONSISTENT, Outcome.TIE
+    assert FindingKind.ALL_INCONSISTENT in kinds_of(inconsistent, inconsistent, inconsistent)
+    assert FindingKind.NO_WINNER in kinds_of(tie, tie, tie)
+    assert FindingKind.NO_WINNER in kinds_of(tie, inconsistent, tie)
+    # ada beats bob, bob beats cyd, cyd beats ada.
+    assert FindingKind.LEVEL in kinds_of(Outcome.A_WINS, Outcome.B_WINS, Outcome.A_WINS)
+    broken = {FindingKind.ALL_INCONSISTENT, FindingKind.NO_WINNER, FindingKind.LEVEL}
+    assert not broken & kinds_of(*LADDER)
+    assert not broken & kinds_of(Outcome.A_WINS, tie, tie)
+    assert not broken & kinds_of(Outcome.UNJUDGED, Outcome.UNJUDGED, tie)
+
+
+def test_failures_that_gather_on_one_prompt_are_found_and_scattered_ones_are_not() -> None:
+    def failed(prompt_id: str) -> list[PairReading]:
+        return [
+            pair(a, b, prompt_id=prompt_id, replies=(missing(FailureClass.EMPTY), said(Verdict.A)))
+            for a, b in combinations(ENTRANTS, 2)
+        ]
+
+    sound = [each for n in range(20) for each in prompt(f"p{n}", *LADDER)]
+    (found,) = findings(*sound, *failed("dark"), kind=FindingKind.JUDGE_FAILURES)
+    assert (found.prompt_id, found.count, found.total) == ("dark", 3, 6)
+    assert "3 unreadable; 3 for reasons of infrastructure" in found.sentence
+    assert "0 of 120 on all other prompts" in found.sentence
+    everywhere = [each for n in range(20) for each in failed(f"p{n}")]
+    assert findings(*everywhere, kind=FindingKind.JUDGE_FAILURES) == []
+
+
+def test_a_prompt_that_alone_puts_one_before_another_decides_the_order() -> None:
+    even = [
+        prompt("p1", Outcome.A_WINS, Outcome.A_WINS, Outcome.A_WINS),
+        prompt("p2", Outcome.B_WINS, Outcome.A_WINS, Outcome.A_WINS),
+        prompt("p3", Outcome.TIE, Outcome.B_WINS, Outcome.A_WINS),
+        prompt("p4", Outcome.TIE, Outcome.A_WINS, Outcome.B_WINS),
+        prompt("tip", Outcome.A_WINS, Outcome.A_WINS, Outcome.A_WINS),
+    ]
+    found = findings(*(each for pairs in even for each in pairs), kind=FindingKind.DECIDES_ORDER)
+    # By points ada leads bob by 7 to 6; without any of these by nothing.
+    assert {each.prompt_id for each in found} == {"p1", "p4", "tip"}
+    assert all(each.entrants == ("ada", "bob") for each in found)
+
+
+def test_every_prompt_is_measured_and_findings_come_first_by_kind_and_badness() -> None:
+    pairs = [
+        *prompt("p1", *LADDER),
+        *prompt("p2", Outcome.B_WINS, Outcome.B_WINS, Outcome.B_WINS),
+        *prompt("p3", Outcome.INCONSISTENT, Outcome.A_WINS, Outcome.TIE),
+        *prompt("p4", Outcome.INCONSISTENT, Outcome.INCONSISTENT, Outcome.INCONSISTENT),
+    ]
+    rows = audit_prompts(pairs, dimension="factuality", entrants=ENTRANTS)
+    measured = [each for each in rows if each.kind is FindingKind.SIGNAL_TO_NOISE]
+    assert {each.prompt_id for each in measured} == {"p1", "p2", "p3", "p4"}
+    assert {each.prompt_id for each in measured if each.is_finding} == {"p3", "p4"}
+    flags = [each.is_finding for each in rows]
+    assert flags == sorted(flags, reverse=True)
+    order = list(FindingKind)
+    reds = [each for each in rows if each.is_finding]
+    for earlier, later in pairwise(reds):
+        assert order.index(earlier.kind) <= order.index(later.kind)
+    moves = [abs(each.value or 0) for each in rows if each.kind is FindingKind.MOVES_RATING]
+    assert moves == sorted(moves, reverse=True)
+    assert rows == audit_prompts(reversed(pairs), dimension="factuality", entrants=ENTRANTS)
+
+
+def test_without_pairs_there_is_nothing_to_say() -> None:
+    assert audit_prompts([], dimension="factuality", entrants=ENTRANTS) == []

@@ -1,0 +1,154 @@
+import io
+import json
+import math
+from typing import Any
+
+from rich.console import Console
+
+from tournament_assets.audits.outages import check_missingness, find_outages
+from tournament_assets.audits.prompts_findings import FindingKind
+from tournament_assets.reports.audit_report import (
+    AuditReport,
+    audit_markdown,
+    audit_values,
+    print_audit,
+)
+from tournament_assets.reports.audit_tables import (
+    KIND_TITLES,
+    audit_sections,
+    missing_section,
+    prompts_section,
+)
+
+from .builders import audit_row
+
+
+def prompt_row(kind: FindingKind, prompt_id: str | None, **changes: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "dimension": "factuality",
+        "kind": kind.value,
+        "is_finding": True,
+        "prompt_id": prompt_id,
+        "stratum": "recall",
+        "entrants": [],
+        "value": 1.0,
+        "count": 3,
+        "total": 3,
+        "sentence": f"Something about {prompt_id}.",
+    }
+    return row | changes
+
+
+AUDIT = [
+    audit_row(
+        "ada",
+        pairs_planned=110,
+        pairs_unanswered=10,
+        pairs_judged=80,
+        pairs_clean=70,
+        responses=45,
+        replies_refused=30,
+        infra_remaining=7,
+        infra_rejudged=4,
+    )
+    | {"coverage": 80 / 110, "score_present": 0.5, "score_clean": None, "score_normalised": 0.25},
+    audit_row("bob", pairs_planned=110, pairs_unanswered=10, pairs_judged=100)
+    | {"coverage": 100 / 110, "score_present": 0.6, "score_clean": 0.7, "score_normalised": 0.5},
+]
+PROMPTS = [
+    prompt_row(FindingKind.DECIDES_ORDER, "p1", entrants=["ada", "bob"], value=-12.5),
+    prompt_row(FindingKind.SIGNAL_TO_NOISE, "p2", value=0.2, count=1),
+    prompt_row(FindingKind.MOVES_RATING, "p1", entrants=["ada"], value=-12.5, is_finding=False),
+    prompt_row(FindingKind.MOVES_RATING, "p2", entrants=["bob"], value=20.0, is_finding=False),
+    prompt_row(FindingKind.SIGNAL_TO_NOISE, "p1", value=math.inf, count=0, is_finding=False),
+    prompt_row(FindingKind.STRATUM_FAILURE, None, value=0.2),
+]
+
+
+def report(audit: list[dict[str, Any]], prompts: list[dict[str, Any]]) -> AuditReport:
+    return AuditReport(
+        "demo",
+        "pilot",
+        audit,
+        prompts,
+        check_missingness(audit, max_spread=0.02),
+        find_outages(audit, max_unjudged_rate=0.02, max_missing_spread=0.02),
+    )
+
+
+def test_every_kind_of_finding_has_a_name_in_the_order_of_the_kinds() -> None:
+    assert list(KIND_TITLES) == [kind.value for kind in FindingKind]
+
+
+def test_what_is_missing_stands_by_entrant_with_what_it_is_out_of() -> None:
+    check = check_missingness(AUDIT, max_spread=0.02)
+    section = missing_section(AUDIT, check=check, outages=["Judge outage."])
+    assert section.title == "Audit"
+    assert section.sentences[0] == "Judge outage."
+    (_, present), (_, missing), (_, scores) = section.tables
+    assert present.rows[0] == (
+        "factuality",
+        "ada",
+        "45 / 50",
+        "0",
+        "0",
+        "80 / 110",
+        "10",
+        "72.7 %",
+    )
+    assert missing.rows[0] == ("factuality", "ada", "30", "0", "0", "0", "7", "4")
+    dash = "\N{EN DASH}"
+    assert scores.rows[0][2:] == ("110", "80", "70", "50.0 %", dash, "25.0 %")
+
+
+def test_prompts_are_shown_as_they_come_and_movers_by_how_far() -> None:
+    section = prompts_section(PROMPTS, limit=2)
+    assert section.sentences[0] == (
+        "3 findings on 2 prompts: fails one stratum only 1, decides the order 1, "
+        "noise outweighs signal 1."
+    )
+    assert "1 more" in section.sentences[1]
+    (_, findings), (_, movers), (_, noise) = section.tables
+    assert [row[2] for row in findings.rows] == ["p1", "p2"]
+    assert [row[1:] for row in movers.rows] == [
+        ("p2", "recall", "\N{EN DASH}", "bob", "+20.0"),
+        ("p1", "recall", "ada, bob", "ada", "-12.5"),
+    ]
+    assert noise.rows == (("factuality", "recall", "2", "1 of 2 (50.0 %)", "1 of 6 (16.7 %)"),)
+
+
+def test_nothing_to_say_is_said_without_empty_tables() -> None:
+    section = prompts_section([])
+    assert section.sentences == ("Nothing stands out among 0 prompts.",)
+    assert section.tables == ()
+
+
+def test_a_table_has_as_many_cells_in_each_row_as_headers() -> None:
+    check = check_missingness(AUDIT, max_spread=0.02)
+    for section in audit_sections(AUDIT, PROMPTS, check=check):
+        for _, table in section.tables:
+            assert {len(row) for row in table.rows} == {len(table.headers)}
+
+
+def test_what_is_red_is_printed_first_and_hostile_names_stay_text() -> None:
+    names = ("<script>", "[bold]x")
+    audit = [{**row, "entrant_id": name} for row, name in zip(AUDIT, names, strict=True)]
+    prompts = [{**row, "prompt_id": "<b>|p"} for row in PROMPTS]
+    found = report(audit, prompts)
+    out = io.StringIO()
+    print_audit(found, Console(file=out, width=120), limit=5)
+    assert out.getvalue().startswith("Judge outage on factuality")
+    assert "[bold]x" in out.getvalue()
+    page = audit_markdown(found, limit=5)
+    assert page.splitlines()[2].startswith("> **Warning:** Judge outage")
+    assert "<script>" not in page
+    assert "<b>" not in page
+    assert "\\|p" in page
+
+
+def test_json_holds_every_number_and_nothing_that_json_has_no_word_for() -> None:
+    values = audit_values(report(AUDIT, PROMPTS))
+    text = json.dumps(values, allow_nan=False)
+    assert json.loads(text)["prompt_audit"][4]["value"] == "inf"
+    assert values["passed"] is False
+    assert audit_values(report([audit_row("ada"), audit_row("bob")], []))["passed"] is True

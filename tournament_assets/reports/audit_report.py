@@ -1,0 +1,118 @@
+"""The audits on their own: printed, as a page in Markdown, and as values for JSON."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from tournament_assets.audits.outages import MissingnessCheck, Outage
+from tournament_assets.reports.audit_tables import audit_sections
+from tournament_assets.reports.rendering import ReportSection, render_template
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """Both audits of one mode of a tournament.
+
+    Attributes:
+        tournament_id: The tournament.
+        mode: Its mode.
+        audit: Rows of table "audit".
+        prompt_audit: Rows of table "prompt_audit".
+        check: What the check `even_missingness` says.
+        outages: What must be said first.
+    """
+
+    tournament_id: str
+    mode: str
+    audit: Sequence[Mapping[str, Any]]
+    prompt_audit: Sequence[Mapping[str, Any]]
+    check: MissingnessCheck
+    outages: Sequence[Outage]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is missing that a reader would have to be told of first."""
+        return self.check.passed and not self.outages
+
+
+def print_audit(report: AuditReport, console: "Console", *, limit: int) -> None:
+    """Print both audits, what is red first.
+
+    Args:
+        report: The audits.
+        console: Where to print.
+        limit: The most rows of each table about prompts.
+    """
+    # Imported here, so that loading the definitions does not pay for it.
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    for outage in report.outages:
+        console.print(Text(outage.sentence, style="bold red"))
+        console.print()
+    for section in _sections(report, limit):
+        console.print(Text(section.title, style="bold underline"))
+        for sentence in section.sentences:
+            console.print(Text(sentence))
+        for title, cells in section.tables:
+            table = Table(
+                title=Text(title, style="bold"),
+                title_justify="left",
+                box=SIMPLE_HEAD,
+                show_edge=False,
+                padding=(0, 1, 0, 0),
+            )
+            for index, header in enumerate(cells.headers):
+                is_label = index < cells.n_labels
+                table.add_column(header, justify="left" if is_label else "right", overflow="fold")
+            for texts in cells.rows:
+                table.add_row(*map(Text, texts))
+            console.print()
+            console.print(table)
+        console.print()
+
+
+def audit_markdown(report: AuditReport, *, limit: int) -> str:
+    """Return both audits as a page in Markdown.
+
+    Args:
+        report: The audits.
+        limit: The most rows of each table about prompts.
+    """
+    return render_template(
+        "audit.md.jinja",
+        title=f"{report.tournament_id}, {report.mode}: audit",
+        outages=[outage.sentence for outage in report.outages],
+        sections=_sections(report, limit),
+    )
+
+
+def audit_values(report: AuditReport) -> dict[str, Any]:
+    """Return every number of both audits, for JSON; a ratio without bound is the text "inf"."""
+    return {
+        "tournament": report.tournament_id,
+        "mode": report.mode,
+        "passed": report.passed,
+        "outages": [asdict(outage) for outage in report.outages],
+        "even_missingness": {
+            "passed": report.check.passed,
+            "max_spread": report.check.max_spread,
+            "largest_spread": report.check.largest_spread,
+            "answers": asdict(report.check.answers),
+            "verdicts": {name: asdict(each) for name, each in report.check.verdicts.items()},
+        },
+        "audit": [dict(row) for row in report.audit],
+        "prompt_audit": [
+            {**row, "value": "inf" if row["value"] in (math.inf, -math.inf) else row["value"]}
+            for row in report.prompt_audit
+        ],
+    }
+
+
+def _sections(report: AuditReport, limit: int) -> tuple[ReportSection, ...]:
+    return audit_sections(report.audit, report.prompt_audit, check=report.check, limit=limit)
