@@ -8,6 +8,11 @@ Environment variables:
     TOURNAMENT_STORAGE      where assets are kept: a folder or s3://…; storage/ in the project
     TOURNAMENT_LEDGER_URL   the ledger's database; ledger/ledger.sqlite in the project
     TOURNAMENT_DEVICE       the torch device of generation; CUDA if there is one, unless given
+    TOURNAMENT_EXECUTOR     what runs the steps of a run: in_process (unless given), multiprocess,
+                            celery or kubernetes
+    TOURNAMENT_EXECUTOR_CONFIG   a YAML file with settings of that executor
+    TOURNAMENT_CELERY_BROKER     the URL of Celery's broker
+    TOURNAMENT_CELERY_BACKEND    the URL of Celery's results; a Redis broker keeps them, unless given
     and whatever variables the configs name for weights, recorded files, servers and their keys
 """
 
@@ -42,6 +47,7 @@ from tournament_assets.assets.resuming import build_rejudge_job, build_resuming_
 from tournament_assets.assets.run_comparison import build_run_comparison_assets
 from tournament_assets.assets.verdicts import build_verdict_assets
 from tournament_assets.assets.watching import build_watching_sensor
+from tournament_assets.resources.executors import build_executor
 from tournament_assets.resources.generator import GeneratorResource
 from tournament_assets.resources.io_managers import NpzIOManager, ParquetIOManager
 from tournament_assets.resources.judge import JudgeResource
@@ -98,8 +104,11 @@ def build_definitions(
 ) -> dg.Definitions:
     """Wire the assets, jobs and resources of some tournaments.
 
-    Steps run one after another in the process of their run: none of them is worth a process of
-    its own, and a model stays loaded.
+    Unless the environment asks for another executor, steps run one after another in the process
+    of their run: none of them is worth a process of its own, and a model stays loaded.
+
+    Raises:
+        InputError: If the executor that the environment asks for cannot be had.
     """
     return dg.Definitions(
         assets=[
@@ -141,7 +150,7 @@ def build_definitions(
             for sensor in (build_resuming_sensor(plan), build_watching_sensor(plan))
         ],
         resources=build_resources(project, environment),
-        executor=dg.in_process_executor,
+        executor=build_executor(environment),
     )
 
 
