@@ -30,9 +30,8 @@ from tournament_assets.resources.executors import GPU_STEP_TAGS
 from tournament_assets.resources.generator import GeneratorResource
 from tournament_assets.resources.judge import JudgeResource
 from tournament_assets.resources.ledger import LedgerResource
-from tournament_assets.tournament.entrants import VanillaHfEntrant, get_entrant
+from tournament_assets.tournament.entrants import LocalEntrant, get_entrant
 from tournament_assets.tournament.fingerprints import short
-from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.responses import GeneratedResponse
 
@@ -132,8 +131,7 @@ def _jury_metadata(responses: list[GeneratedResponse]) -> dict[str, Any]:
 
 def _needs_weights(plan: TournamentPlan) -> bool:
     """Say whether any entrant is generated here; recorded and served ones need no GPU."""
-    local = (VanillaHfEntrant, CustomPoeEntrant)
-    return any(isinstance(entrant, local) for entrant in plan.config.entrants)
+    return any(isinstance(entrant, LocalEntrant) for entrant in plan.config.entrants)
 
 
 def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
