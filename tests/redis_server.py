@@ -19,7 +19,10 @@ _STOP_SECONDS = 30
 
 @contextmanager
 def running_redis(folder: Path, *, password: str) -> Iterator[int]:
-    """Run a server on a free port of 127.0.0.1 and yield the port; skip, unless in CI, without one."""
+    """Run a server on a free port of 127.0.0.1 and yield the port.
+
+    Where Redis is not installed, the test is skipped, or fails in CI.
+    """
     program = shutil.which("redis-server")
     if program is None:
         reason = "Redis is not installed: apt-get install redis-server"

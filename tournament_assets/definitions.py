@@ -12,7 +12,7 @@ Environment variables:
                             celery or kubernetes
     TOURNAMENT_EXECUTOR_CONFIG   a YAML file with settings of that executor
     TOURNAMENT_CELERY_BROKER     the URL of Celery's broker
-    TOURNAMENT_CELERY_BACKEND    the URL of Celery's results; a Redis broker keeps them, unless given
+    TOURNAMENT_CELERY_BACKEND    the URL of Celery's results; the broker, if that is Redis
     and whatever variables the configs name for weights, recorded files, servers and their keys
 """
 

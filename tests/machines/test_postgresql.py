@@ -13,6 +13,7 @@ from tests.projects import make_project
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_pilot_keeps_its_runs_and_its_ledger_in_postgresql(
     tmp_path: Path, postgresql: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -39,7 +40,7 @@ def test_a_pilot_keeps_its_runs_and_its_ledger_in_postgresql(
         assert select(
             dagster_url,
             "SELECT count(*) FROM event_logs WHERE dagster_event_type = 'ASSET_MATERIALIZATION' "
-            "AND asset_key = '[\"small\", \"leaderboard\"]'",
+            'AND asset_key = \'["small", "leaderboard"]\'',
         ) == [(2,)]
         password = dagster_database(dagster_url)["DAGSTER_POSTGRES_PASSWORD"]
     for folder in (home, project.folder):

@@ -31,6 +31,7 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_pilot_stores_the_same_files_in_s3_as_in_a_folder(tmp_path: Path, storage: str) -> None:
     local = make_project(tmp_path / "local", dimensions=["factuality"])
     local.run()

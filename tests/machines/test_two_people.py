@@ -52,6 +52,7 @@ def read_every_file(storage: Path) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_two_people_who_run_the_same_pilot_at_once_pay_once_and_tear_no_file(
     tmp_path: Path,
 ) -> None:
@@ -61,6 +62,7 @@ def test_two_people_who_run_the_same_pilot_at_once_pay_once_and_tear_no_file(
             tmp_path / "together", dimensions=DIMENSIONS, processing_seconds=1.0
         ) as together,
     ):
+        together.configure_judge(deadline_seconds=240)
         alone.run()
         runs = {person: start_run(together, person) for person in ("ada", "bob")}
         reads = 0
