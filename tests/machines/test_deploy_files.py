@@ -152,6 +152,7 @@ def test_a_step_with_weights_gets_a_large_pod_with_a_gpu_and_another_a_small_one
         "claims": None,
     }
     assert not small["tolerations"]
+    assert large["security_context"]["fs_group"] == small["security_context"]["fs_group"] == 1000
 
 
 def test_the_values_of_the_chart_lead_to_what_is_there() -> None:

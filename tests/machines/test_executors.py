@@ -1,13 +1,15 @@
 """One environment variable chooses what runs the steps of a run."""
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 
-from tests.machines.workers import ROOT
+from tests.machines.workers import DEPLOY, ROOT
 from tests.projects import make_project
 from tournament_assets.definitions import load_project
 from tournament_assets.resources import executors
@@ -71,6 +73,38 @@ def test_an_extra_that_is_not_installed_is_named(
 def test_celery_without_a_broker_asks_for_one() -> None:
     with pytest.raises(InputError, match="TOURNAMENT_CELERY_BROKER is not set"):
         build_executor({"TOURNAMENT_EXECUTOR": "celery"})
+
+
+def celery_settings(monkeypatch: pytest.MonkeyPatch, **environment: str) -> dict[str, Any]:
+    """Resolve what a run with Celery would be given."""
+    for name, value in {**BROKER, **environment}.items():
+        monkeypatch.setenv(name, value)
+    executor = build_executor({"TOURNAMENT_EXECUTOR": "celery", **BROKER, **environment})
+    applied = executor.apply_config_mapping({"config": {}})
+    assert applied.success, applied.errors
+    settings: dict[str, Any] = (applied.value or {})["config"]
+    return settings
+
+
+def test_celery_keeps_results_where_its_broker_is_unless_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = BROKER["TOURNAMENT_CELERY_BROKER"]
+    settings = celery_settings(monkeypatch)
+    assert (settings["broker"], settings["backend"]) == (broker, broker)
+    elsewhere = celery_settings(monkeypatch, TOURNAMENT_CELERY_BACKEND="redis://other/1")
+    assert (elsewhere["broker"], elsewhere["backend"]) == (broker, "redis://other/1")
+
+
+def test_runs_and_workers_agree_on_when_a_step_is_given_to_another_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = celery_settings(monkeypatch)["config_source"]["broker_transport_options"]
+    workers = runpy.run_path(str(DEPLOY / "celery" / "dagster_celery_config.py"))
+    assert workers["broker_transport_options"] == options
+    longest_wait_seconds = 3 * 24 * 3600
+    assert options["visibility_timeout"] > longest_wait_seconds
+    assert workers["result_backend"] == workers["broker_url"] == BROKER["TOURNAMENT_CELERY_BROKER"]
 
 
 @pytest.mark.parametrize(
