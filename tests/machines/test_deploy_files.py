@@ -107,6 +107,10 @@ def test_the_services_of_compose_belong_together() -> None:
     assert (DEPLOY / "celery" / "dagster_celery_config.py").is_file()
 
 
+def raw_settings(settings: Mapping[str, Any]) -> UserDefinedDagsterK8sConfig:
+    return UserDefinedDagsterK8sConfig.from_dict(settings)  # type: ignore[no-untyped-call]
+
+
 def step_pod(asset: str) -> Mapping[str, Any]:
     """Merge what the launcher, the executor and the step say, in the executor's order."""
     environment = {
@@ -117,12 +121,10 @@ def step_pod(asset: str) -> Mapping[str, Any]:
     config = read("kubernetes/executor.yaml")
     name = f"tournament1__{asset}"
     tags = definitions.resolve_assets_def(dg.AssetKey(["tournament1", asset])).op.tags
-    context = K8sContainerContext(
-        run_k8s_config=UserDefinedDagsterK8sConfig.from_dict(config["step_k8s_config"])
-    )
+    context = K8sContainerContext(run_k8s_config=raw_settings(config["step_k8s_config"]))
     for layer in (
         get_user_defined_k8s_config(tags),
-        UserDefinedDagsterK8sConfig.from_dict(config["per_step_k8s_config"].get(name, {})),
+        raw_settings(config["per_step_k8s_config"].get(name, {})),
     ):
         context = context.merge(K8sContainerContext(run_k8s_config=layer))
     job = construct_dagster_k8s_job(
@@ -172,7 +174,7 @@ def test_the_values_of_the_chart_lead_to_what_is_there() -> None:
     environment["TOURNAMENT_EXECUTOR_CONFIG"] = str(ROOT / settings)
     assert build_executor(environment).name == "k8s"
     launcher = process_config(
-        resolve_to_config_type(K8sRunLauncher.config_type()),
+        resolve_to_config_type(K8sRunLauncher.config_type()),  # type: ignore[no-untyped-call]
         {
             "service_account_name": "dagster",
             "job_image": f"{deployment['image']['repository']}:{deployment['image']['tag']}",
