@@ -108,7 +108,10 @@ def test_the_services_of_compose_belong_together() -> None:
 
 
 def raw_settings(settings: Mapping[str, Any]) -> UserDefinedDagsterK8sConfig:
-    return UserDefinedDagsterK8sConfig.from_dict(settings)  # type: ignore[no-untyped-call]
+    made: UserDefinedDagsterK8sConfig = UserDefinedDagsterK8sConfig.from_dict(  # type: ignore[no-untyped-call]
+        settings
+    )
+    return made
 
 
 def step_pod(asset: str) -> Mapping[str, Any]:
