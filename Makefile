@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help pilot headline ui test check format bench coverage browser postgresql torture clean
+.PHONY: help pilot headline ui test check format bench coverage browser postgresql redis torture clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -31,7 +31,7 @@ headline: $(VENV)/.runtime  ## run the demo's headline
 ui: $(VENV)/.runtime  ## serve the Dagster UI on http://127.0.0.1:3000
 	@DAGSTER_HOME="$$($(BIN)/tournament dagster-home)" $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port $${PORT:-3000}
 
-test: $(VENV)/.dev browser postgresql  ## run the tests, a real browser and a real PostgreSQL among them
+test: $(VENV)/.dev browser postgresql redis  ## run the tests, a real browser, PostgreSQL and Redis among them
 	@$(BIN)/python -m pytest
 
 browser:
@@ -55,6 +55,16 @@ postgresql:
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null; \
 	  else \
 	    echo "PostgreSQL is not installed: the tests that need it will be skipped; install Debian's postgresql package to run them"; \
+	  fi; }
+
+# Debian's package starts a server where systemd runs; the tests start one of their own.
+redis:
+	@command -v redis-server >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "installing redis-server for the tests of Celery"; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server >/dev/null; \
+	  else \
+	    echo "Redis is not installed: the tests that need it will be skipped; install Debian's redis-server package to run them"; \
 	  fi; }
 
 check: $(VENV)/.dev  ## formatting, linting, types, import contracts, definitions

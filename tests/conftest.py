@@ -28,7 +28,12 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         "ANTHROPIC_API_KEY",
         "ANTHROPIC_BASE_URL",
         "DAGSTER_HOME",
+        "TOURNAMENT_CELERY_BACKEND",
+        "TOURNAMENT_CELERY_BROKER",
+        "TOURNAMENT_EXECUTOR",
+        "TOURNAMENT_EXECUTOR_CONFIG",
         "TOURNAMENT_LEDGER_URL",
         "TOURNAMENT_PROJECT",
+        "TOURNAMENT_STORAGE",
     ):
         monkeypatch.delenv(name, raising=False)

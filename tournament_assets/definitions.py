@@ -15,6 +15,11 @@ Environment variables:
                             TOURNAMENT_SMTP_PORT, 465 unless given, and TOURNAMENT_SMTP_USER, the
                             sender unless given
     TOURNAMENT_UI_URL       the address of the UI, for links in these messages
+    TOURNAMENT_EXECUTOR     what runs the steps of a run: in_process (unless given), multiprocess,
+                            celery or kubernetes
+    TOURNAMENT_EXECUTOR_CONFIG   a YAML file with settings of that executor
+    TOURNAMENT_CELERY_BROKER     the URL of Celery's broker
+    TOURNAMENT_CELERY_BACKEND    the URL of Celery's results; the broker, if that is Redis
     and whatever variables the configs name for weights, recorded files, servers and their keys
 """
 
@@ -54,6 +59,7 @@ from tournament_assets.assets.run_comparison import build_run_comparison_assets
 from tournament_assets.assets.scheduling import build_headline_schedules, schedule_problem
 from tournament_assets.assets.verdicts import build_verdict_assets
 from tournament_assets.assets.watching import build_watching_sensor
+from tournament_assets.resources.executors import build_executor
 from tournament_assets.resources.generator import GeneratorResource
 from tournament_assets.resources.io_managers import NpzIOManager, ParquetIOManager
 from tournament_assets.resources.judge import JudgeResource
@@ -117,11 +123,12 @@ def build_definitions(
 ) -> dg.Definitions:
     """Wire the assets, jobs and resources of some tournaments.
 
-    Steps run one after another in the process of their run: none of them is worth a process of
-    its own, and a model stays loaded.
+    Unless the environment asks for another executor, steps run one after another in the process
+    of their run: none of them is worth a process of its own, and a model stays loaded.
 
     Raises:
-        InputError: If the environment names only a part of what tells people of failures.
+        InputError: If the executor that the environment asks for cannot be had, or it names only a
+            part of what tells people of failures.
     """
     stage_jobs = {
         plan.tournament_id: [*build_jobs(plan, build_stages(plan)), build_drift_job(plan)]
@@ -174,7 +181,7 @@ def build_definitions(
             *build_failure_sensors(environment),
         ],
         resources=build_resources(project, environment),
-        executor=dg.in_process_executor,
+        executor=build_executor(environment),
     )
 
 

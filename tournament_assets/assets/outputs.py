@@ -41,6 +41,7 @@ def table_asset(
     deps: Sequence[dg.AssetDep] = (),
     kinds: AbstractSet[str] = _PARQUET,
     pool: str | None = None,
+    op_tags: Mapping[str, Any] | None = None,
     checks: Mapping[str, str] | None = None,
     blocking_checks: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., Table]], dg.AssetsDefinition]:
@@ -55,6 +56,7 @@ def table_asset(
         deps: Assets it depends on without loading them.
         kinds: What the UI marks it with.
         pool: The concurrency pool it runs in.
+        op_tags: What its step asks of the machine it runs on.
         checks: Descriptions of the checks it reports, by name.
         blocking_checks: Descriptions of those among its checks that stop what comes next: one that
             fails with the severity ERROR fails the step.
@@ -69,6 +71,7 @@ def table_asset(
         kinds=set(kinds),
         pool=pool,
         code_version=settings_version(plan, name),
+        op_tags=op_tags,
         io_manager_key="parquet_io_manager",
         dagster_type=_TABLE_TYPE,
         metadata=_column_schema(name),

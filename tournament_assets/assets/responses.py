@@ -26,10 +26,11 @@ from tournament_assets.assets.partitions import (
 )
 from tournament_assets.assets.prompt_rows import prompts_of
 from tournament_assets.audits.jury import count_heads, mean_p_correct, summarise_juries
+from tournament_assets.resources.executors import GPU_STEP_TAGS
 from tournament_assets.resources.generator import GeneratorResource
 from tournament_assets.resources.judge import JudgeResource
 from tournament_assets.resources.ledger import LedgerResource
-from tournament_assets.tournament.entrants import get_entrant
+from tournament_assets.tournament.entrants import LocalEntrant, get_entrant
 from tournament_assets.tournament.fingerprints import short
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.responses import GeneratedResponse
@@ -128,6 +129,11 @@ def _jury_metadata(responses: list[GeneratedResponse]) -> dict[str, Any]:
     }
 
 
+def _needs_weights(plan: TournamentPlan) -> bool:
+    """Say whether any entrant is generated here; recorded and served ones need no GPU."""
+    return any(isinstance(entrant, LocalEntrant) for entrant in plan.config.entrants)
+
+
 def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     """Build `entrant_responses` for one tournament."""
     tournament = plan.config
@@ -144,6 +150,7 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         partitions_def=plan.by_mode_and_entrant,
         kinds={"parquet", "pytorch"},
         pool="gpu",
+        op_tags=GPU_STEP_TAGS if _needs_weights(plan) else None,
         checks={
             "response_coverage": "Every selected prompt is answered.",
             "no_empty_response": "Every response says something.",
