@@ -72,13 +72,22 @@ def build_stages(plan: TournamentPlan) -> list[Stage]:
                 "style_control",
                 "win_rates",
                 *human_assets(plan),
+                "trust_panel",
             ),
             "dimension",
         ),
         Stage(
             f"{prefix}_7_report",
             "leaderboard and report",
-            ("battles", "audit", "leaderboard", "report", "run_artifacts", "run_comparison"),
+            (
+                "battles",
+                "audit",
+                "fair_comparison",
+                "leaderboard",
+                "report",
+                "run_artifacts",
+                "run_comparison",
+            ),
             "mode",
         ),
     ]
