@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tournament_assets.audits.agreement import Agreement
     from tournament_assets.audits.judge_trust import SettledControl
     from tournament_assets.audits.retest import JudgedTwice
-    from tournament_assets.audits.trust import Estimate
+    from tournament_assets.audits.trust_estimates import Estimate
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -119,7 +119,7 @@ def judges_of(
 
 def people_of(frame: pd.DataFrame | None) -> "Estimate | str | None":
     """Return the agreement with people over all verdicts; None where none are configured."""
-    from tournament_assets.audits.trust import Estimate
+    from tournament_assets.audits.trust_estimates import Estimate
 
     if frame is None:
         return None
@@ -143,7 +143,7 @@ def length_of(frame: pd.DataFrame, *, n_judged: int) -> "Estimate | str":
         frame: The table `style_control`.
         n_judged: Pairs it was fitted to.
     """
-    from tournament_assets.audits.trust import Estimate
+    from tournament_assets.audits.trust_estimates import Estimate
 
     row = next(
         row

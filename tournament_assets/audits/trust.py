@@ -3,28 +3,33 @@
 A light that was not measured is neither green nor red.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tournament_assets.audits.agreement import Agreement, Proportion, measure_proportion
-from tournament_assets.audits.judge_trust import (
-    SettledControl,
-    measure_controls,
-    measure_injection,
+from tournament_assets.audits.agreement import Agreement
+from tournament_assets.audits.judge_trust import SettledControl
+from tournament_assets.audits.position_bias import measure_position_bias
+from tournament_assets.audits.retest import JudgedTwice
+from tournament_assets.audits.transitivity import measure_transitivity
+from tournament_assets.audits.trust_estimates import (
+    Estimate,
+    estimate_consistency,
+    estimate_controls,
+    estimate_cycles,
+    estimate_first_slot,
+    estimate_flips,
+    estimate_majorities,
+    estimate_retest,
+    estimate_unjudged,
+    kappa_estimate,
+    not_measured_or,
 )
-from tournament_assets.audits.position_bias import PositionBias, measure_position_bias
-from tournament_assets.audits.retest import JudgedTwice, measure_retest
-from tournament_assets.audits.transitivity import CycleCount, Transitivity, measure_transitivity
 from tournament_assets.audits.trust_measures import (
-    CORRUPTED,
     CYCLES,
     FIRST_SLOT,
     FLIPS,
     HUMANS,
-    IDENTICAL,
-    INJECTION,
     JUDGES,
     LENGTH,
     MAJORITIES,
@@ -34,10 +39,9 @@ from tournament_assets.audits.trust_measures import (
     is_red,
     threshold_of,
 )
-from tournament_assets.judging.controls import ControlKind
 from tournament_assets.ratings.matches import code_decisive
 from tournament_assets.tournament.config import CheckThresholds
-from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
+from tournament_assets.tournament.verdicts import Judgment, Verdict
 
 
 class TrustState(StrEnum):
@@ -48,25 +52,6 @@ class TrustState(StrEnum):
     NOT_MEASURED = "not measured"
     NO_THRESHOLD = "no threshold"
     """Measured, and the config does not say from where on it is bad."""
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A number with its interval.
-
-    Attributes:
-        value: The number; None if there is none, as is each end that is not known.
-        low: Lower end of the interval.
-        high: Upper end.
-        n: What it was counted over.
-        detail: What else there is to say.
-    """
-
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,26 +131,34 @@ def trust_lines(
         RatingError: If the odds behind the cycles could not be fitted.
     """
     bias = measure_position_bias((pair.verdicts for pair in evidence.pairs), confidence=confidence)
-    cycles = measure_transitivity(
-        code_decisive((pair.judgment for pair in evidence.pairs), entrants=entrants), seed=seed
-    )
+    judgments = [pair.judgment for pair in evidence.pairs]
+    cycles = measure_transitivity(code_decisive(judgments, entrants=entrants), seed=seed)
     estimates: list[tuple[str, str | None, Estimate]] = [
-        (FIRST_SLOT, None, _first_slot(bias)),
-        (FLIPS, None, _flips(bias)),
-        (SWAP, None, _swap(bias)),
+        (FIRST_SLOT, None, estimate_first_slot(bias)),
+        (FLIPS, None, estimate_flips(bias)),
+        (SWAP, None, estimate_consistency(bias)),
         (
             RETEST,
             None,
-            _retest(evidence.retest, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence),
+            estimate_retest(
+                evidence.retest, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence
+            ),
         ),
         *((JUDGES, name, each) for name, each in _judges(evidence.judges)),
-        *([(HUMANS, None, _or_absent(evidence.people))] if evidence.people is not None else []),
-        (LENGTH, None, _or_absent(evidence.length)),
-        *((name, None, each) for name, each in _controls(evidence.controls, confidence)),
-        (CYCLES, None, _cycles(cycles.within_prompts, "judgments on one prompt", cycles)),
-        (MAJORITIES, None, _majorities(cycles)),
         *(
-            (UNJUDGED, entrant, _unjudged(evidence.pairs, entrant, confidence))
+            [(HUMANS, None, not_measured_or(evidence.people))]
+            if evidence.people is not None
+            else []
+        ),
+        (LENGTH, None, not_measured_or(evidence.length)),
+        *(
+            (name, None, each)
+            for name, each in estimate_controls(evidence.controls, confidence=confidence)
+        ),
+        (CYCLES, None, estimate_cycles(cycles.within_prompts, "judgments on one prompt", cycles)),
+        (MAJORITIES, None, estimate_majorities(cycles)),
+        *(
+            (UNJUDGED, entrant, estimate_unjudged(judgments, entrant, confidence=confidence))
             for entrant in entrants
         ),
     ]
@@ -188,147 +181,7 @@ def _light(
     return TrustLine(measure, subject, estimate, threshold, state)
 
 
-def _or_absent(estimate: Estimate | str) -> Estimate:
-    return Estimate(None, None, None, 0, estimate) if isinstance(estimate, str) else estimate
-
-
-def _share(share: Proportion, detail: str) -> Estimate:
-    return Estimate(share.rate, share.low, share.high, share.n, detail)
-
-
-def _first_slot(bias: PositionBias) -> Estimate:
-    if not bias.first_slot.n:
-        return _or_absent("no reply prefers a response")
-    count, n = bias.first_slot.count, bias.first_slot.n
-    return _share(
-        bias.first_slot, f"{count} replies prefer the first slot and {n - count} the other"
-    )
-
-
-def _flips(bias: PositionBias) -> Estimate:
-    flips = bias.flips_to_first
-    more = f"; {bias.half_flips} more pairs were a tie in one order only" if bias.half_flips else ""
-    if not flips.n:
-        return _or_absent(f"no pair flipped between the responses{more}")
-    return _share(
-        flips, f"{flips.count} of {flips.n} flipped pairs went to the first slot both times{more}"
-    )
-
-
-def _swap(bias: PositionBias) -> Estimate:
-    found = bias.consistent
-    if not found.n:
-        return _or_absent("no pair has two readable replies")
-    return _share(found, f"{found.count} of {found.n} judged pairs came out the same")
-
-
-def _retest(
-    pairs: Sequence[JudgedTwice] | str, *, n_bootstraps: int, seed: int, confidence: float
-) -> Estimate:
-    if isinstance(pairs, str):
-        return _or_absent(pairs)
-    found = measure_retest(pairs, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence)
-    agreement = found.pairs
-    return Estimate(
-        agreement.agreement,
-        agreement.agreement_low,
-        agreement.agreement_high,
-        agreement.n,
-        found.meaning
-        if agreement.n == 0
-        else f"{_kappa_words(agreement)}; "
-        f"{found.reversed.count} of {found.reversed.n} wins were reversed",
-    )
-
-
-def _kappa_words(agreement: Agreement) -> str:
-    if agreement.kappa is None:
-        return f"no kappa: {agreement.note}"
-    words = f"kappa {agreement.kappa:.2f}"
-    if agreement.kappa_low is None or agreement.kappa_high is None:
-        return f"{words}, without an interval: {agreement.note}"
-    return f"{words} ({agreement.kappa_low:.2f} to {agreement.kappa_high:.2f})"
-
-
-def kappa_estimate(agreement: Agreement) -> Estimate:
-    """Return a kappa as the panel shows it, with the raw agreement beside it."""
-    if agreement.kappa is None:
-        return Estimate(None, None, None, agreement.n, str(agreement.note))
-    note = f"; {agreement.note}" if agreement.note else ""
-    return Estimate(
-        agreement.kappa,
-        agreement.kappa_low,
-        agreement.kappa_high,
-        agreement.n,
-        f"the same in {agreement.agreement:.1%} of {agreement.n} pairs{note}",
-    )
-
-
 def _judges(judges: Mapping[str, Agreement] | str) -> list[tuple[str | None, Estimate]]:
     if isinstance(judges, str):
-        return [(None, _or_absent(judges))]
+        return [(None, not_measured_or(judges))]
     return [(name, kappa_estimate(agreement)) for name, agreement in sorted(judges.items())]
-
-
-def _controls(
-    controls: Sequence[SettledControl] | str, confidence: float
-) -> list[tuple[str, Estimate]]:
-    if isinstance(controls, str):
-        return [(name, _or_absent(controls)) for name in (IDENTICAL, CORRUPTED, INJECTION)]
-    by_kind = {each.kind: each for each in measure_controls(controls, confidence=confidence)}
-    injection = measure_injection(controls, confidence=confidence)
-    estimates = []
-    for name, kind in ((IDENTICAL, ControlKind.IDENTICAL), (CORRUPTED, ControlKind.CORRUPTED)):
-        found = by_kind[kind]
-        detail = (
-            f"{found.as_expected} of {found.judged} judged controls came out right; "
-            f"{found.unjudged} of {found.asked} are not judged"
-            if found.judged
-            else found.meaning
-        )
-        estimates.append(
-            (name, Estimate(found.rate, found.rate_low, found.rate_high, found.judged, detail))
-        )
-    away = injection.away
-    detail = (
-        f"{injection.towards.count} of {injection.towards.n} pairs moved towards the text, "
-        f"{away.count} of {away.n} away from it; {injection.silenced} were left without a verdict"
-        if injection.towards.n
-        else injection.meaning
-    )
-    return [*estimates, (INJECTION, _share(injection.towards, detail))]
-
-
-def _cycles(found: CycleCount, of: str, everything: Transitivity) -> Estimate:
-    if found.p_value is None:
-        return _or_absent(f"no three {of} are all decided")
-    return Estimate(
-        found.p_value,
-        None,
-        None,
-        found.triples,
-        f"{found.cycles} of {found.triples} triples of {of} are cycles; chance gives "
-        f"{found.expected:.1f} on average over {everything.n_simulations} simulations",
-    )
-
-
-def _majorities(cycles: Transitivity) -> Estimate:
-    estimate = _cycles(cycles.of_majorities, "majorities", cycles)
-    if not cycles.majority_cycles:
-        return estimate
-    first = " over ".join((*cycles.majority_cycles[0], cycles.majority_cycles[0][0]))
-    return Estimate(
-        estimate.value, None, None, estimate.n, f"{estimate.detail}; the first is {first}"
-    )
-
-
-def _unjudged(pairs: Sequence[JudgedPair], entrant: str, confidence: float) -> Estimate:
-    outcomes = Counter(
-        pair.judgment.outcome
-        for pair in pairs
-        if entrant in (pair.judgment.entrant_a, pair.judgment.entrant_b)
-    )
-    share = measure_proportion(outcomes[Outcome.UNJUDGED], outcomes.total(), confidence=confidence)
-    if not share.n:
-        return _or_absent("it takes part in no pair")
-    return _share(share, f"{share.count} of its {share.n} pairs are not judged")
