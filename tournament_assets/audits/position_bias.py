@@ -19,7 +19,8 @@ class PositionBias:
     """How a judge treats the two slots.
 
     Attributes:
-        first_slot: Replies that name the response shown first, of those that name one. Its Wilson
+        first_slot: Replies that name the response shown first, of those that name one, where both
+            replies to the pair are readable: otherwise one order would count alone. Its Wilson
             interval takes replies as independent; the two of a pair that is settled alike name one
             slot each, so for a judge that mostly does so the interval is too wide.
         flips_to_first: Pairs whose replies both name the first slot, of those whose replies both
@@ -50,8 +51,8 @@ def measure_position_bias(
         InputError: If `confidence` is not between 0 and 1.
     """
     given = list(pairs)
-    named = [reply for pair in given for reply in pair if reply in (Verdict.A, Verdict.B)]
     readable = [pair for pair in given if all(reply.is_decided for reply in pair)]
+    named = [reply for pair in readable for reply in pair if reply is not Verdict.TIE]
     same_slot = [first for first, second in readable if first is second is not Verdict.TIE]
     half_flips = sum(
         (first is Verdict.TIE) != (second is Verdict.TIE) for first, second in readable
