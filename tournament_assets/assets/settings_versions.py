@@ -69,6 +69,22 @@ def _rating(plan: TournamentPlan) -> Any:
     return plan.config.ratings.model_dump(mode="json")
 
 
+def _trusting(plan: TournamentPlan) -> Any:
+    return [_rating(plan), plan.config.checks.model_dump(mode="json")]
+
+
+def _comparing(plan: TournamentPlan) -> Any:
+    return {
+        "ratings": _rating(plan),
+        "pairing": _pairing(plan),
+        "families": plan.config.families,
+        "entrants": [
+            each.model_dump(mode="json", include={"entrant_id", "weights", "model"})
+            for each in plan.config.entrants
+        ],
+    }
+
+
 _SETTINGS: Mapping[str, Callable[[TournamentPlan], Any]] = {
     "selected_prompts": _draw,
     "match_list": _pairing,
@@ -79,4 +95,7 @@ _SETTINGS: Mapping[str, Callable[[TournamentPlan], Any]] = {
     "bradley_terry_ratings": _rating,
     "model_comparison": _rating,
     "style_control": _rating,
+    "judge_agreement": _rating,
+    "trust_panel": _trusting,
+    "fair_comparison": _comparing,
 }

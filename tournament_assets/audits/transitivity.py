@@ -147,7 +147,7 @@ class _Outcomes:
         draws = np.arange(n_draws)[:, None]
         beats[draws, self._prompt, self._low, self._high] = first_wins
         beats[draws, self._prompt, self._high, self._low] = ~first_wins
-        within = _count_cycles(beats).sum(axis=1)
+        within: NDArray[np.int64] = _count_cycles(beats).sum(axis=1)
         majority = _count_cycles((self.net_wins(first_wins) > 0).astype(np.float32))
         return within, majority
 
@@ -155,7 +155,7 @@ class _Outcomes:
 def _count_cycles(beats: NDArray[np.float32]) -> NDArray[np.int64]:
     # A walk of three steps back to its start runs round a cycle, once from each of its members.
     walks = (np.matmul(beats, beats) * np.swapaxes(beats, -1, -2)).sum(axis=(-2, -1))
-    return np.rint(walks / 3).astype(np.int64)
+    return np.asarray(np.rint(walks / 3), dtype=np.int64)
 
 
 def _count_triples(met: NDArray[np.bool_]) -> NDArray[np.int64]:

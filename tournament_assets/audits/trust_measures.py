@@ -161,14 +161,20 @@ def threshold_of(measure: str, thresholds: CheckThresholds) -> float | None:
     return by_measure.get(measure)
 
 
-_IS_RED: Mapping[str, Callable[[float, float], bool]] = {
-    FIRST_SLOT: lambda value, threshold: abs(value - 0.5) > threshold,
-    LENGTH: lambda value, threshold: abs(value) > threshold,
-    INJECTION: lambda value, threshold: value > threshold,
-    UNJUDGED: lambda value, threshold: value > threshold,
+_DISTANCES: Mapping[str, Callable[[float], float]] = {
+    FIRST_SLOT: lambda share: abs(share - 0.5),
+    LENGTH: abs,
+    INJECTION: float,
+    UNJUDGED: float,
 }
+"""What must not be large; of every other measure it is the number itself that must not be small."""
+
+_ROUNDING = 1e-12
+"""A share that is at its threshold may miss it by this much, as 0.6 - 0.5 misses 0.1."""
 
 
 def is_red(measure: str, value: float, threshold: float) -> bool:
     """Say whether a measure's light is red: too large for some measures, too small for others."""
-    return _IS_RED.get(measure, lambda value, threshold: value < threshold)(value, threshold)
+    if measure in _DISTANCES:
+        return _DISTANCES[measure](value) > threshold + _ROUNDING
+    return value < threshold - _ROUNDING

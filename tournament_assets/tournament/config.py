@@ -328,4 +328,25 @@ def config_problems(values: Mapping[str, Any]) -> list[tuple[tuple[str | int, ..
                 f"the number of entrants is {len(entrants)}; expected at least two to compare",
             )
         )
-    return [*problems, *name_problems(values, seen)]
+    return [*problems, *_family_problems(values, seen), *name_problems(values, seen)]
+
+
+def _family_problems(
+    values: Mapping[str, Any], entrant_ids: list[Any]
+) -> list[tuple[tuple[str | int, ...], str]]:
+    judges = [
+        mode.get("judge_model")
+        for mode in (values.get(name) for name in MODES)
+        if isinstance(mode, Mapping)
+    ]
+    families = values.get("families")
+    known = [name for name in (*entrant_ids, *judges) if name is not None]
+    return [
+        (
+            ("families", str(name)),
+            f"{name!r} is given a family and is nobody here; "
+            f"expected an entrant or a judge model: {', '.join(map(str, known))}",
+        )
+        for name in (families if isinstance(families, Mapping) else ())
+        if name not in known
+    ]
