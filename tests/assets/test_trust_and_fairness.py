@@ -52,6 +52,7 @@ def invoke(project: SmallProject, *arguments: str | Path) -> Result:
     )
 
 
+@pytest.mark.slow
 def test_lights_come_on_once_the_judge_is_tested_and_go_out_with_the_rubric(
     tmp_path: Path,
 ) -> None:
@@ -96,6 +97,7 @@ def test_lights_come_on_once_the_judge_is_tested_and_go_out_with_the_rubric(
             assert f"run the job {JOB} again" in outdated[measure, None]["detail"]
 
 
+@pytest.mark.slow
 def test_the_judges_of_two_modes_are_compared_on_what_both_were_shown(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid:
         paid.configure_judge(retest_pairs=0, control_pairs=0)

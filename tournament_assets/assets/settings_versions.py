@@ -74,14 +74,11 @@ def _trusting(plan: TournamentPlan) -> Any:
 
 
 def _comparing(plan: TournamentPlan) -> Any:
+    # Who takes part shows in the verdicts.
     return {
         "ratings": _rating(plan),
-        "pairing": _pairing(plan),
+        "needs_gold_answer": _pairing(plan)["needs_gold_answer"],
         "families": plan.config.families,
-        "entrants": [
-            each.model_dump(mode="json", include={"entrant_id", "weights", "model"})
-            for each in plan.config.entrants
-        ],
     }
 
 
