@@ -118,7 +118,10 @@ def test_a_judge_with_every_fault_is_red_everywhere() -> None:
         )
     ]
     apart = measure_agreement(
-        [LabelPair(f"p{n}", word, other) for n, (word, other) in enumerate(["ab", "ba"] * 3)],
+        [
+            LabelPair(f"p{n}", word, other)
+            for n, (word, other) in enumerate([("a", "b"), ("b", "a")] * 3)
+        ],
         n_bootstraps=50,
     )
     found = panel(

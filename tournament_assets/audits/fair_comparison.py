@@ -144,7 +144,7 @@ def _columns(place: FairPlace) -> dict[str, Any]:
 def _strata(prompts: Sequence[PlannedPrompt]) -> list[tuple[str, str, set[str]]]:
     """Return the whole, then every stratum that is not the whole, with its prompts."""
     whole = {prompt.prompt_id for prompt in prompts}
-    labels = {
+    labels: dict[str, list[tuple[str | None, PlannedPrompt]]] = {
         "source": [(prompt.source, prompt) for prompt in prompts],
         "category": [(prompt.category, prompt) for prompt in prompts],
         "tag": [(tag, prompt) for prompt in prompts for tag in prompt.tags],
