@@ -17,7 +17,7 @@ from tournament_assets.audits.trust_estimates import Estimate
 from tournament_assets.audits.trust_measures import WORDS, is_red, threshold_of
 from tournament_assets.judging.controls import ControlKind
 from tournament_assets.judging.reconciliation import reconcile_swap
-from tournament_assets.tournament.config import CheckThresholds
+from tournament_assets.tournament.check_thresholds import CheckThresholds
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
 A, B, TIE = Verdict.A, Verdict.B, Verdict.TIE

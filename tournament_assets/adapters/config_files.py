@@ -11,6 +11,7 @@ from tournament_assets.adapters.battle_files.registry import FORMATS
 from tournament_assets.adapters.yaml_lines import KeyPath, line_of, parse_yaml, problem_sentence
 from tournament_assets.tournament import config as config_module
 from tournament_assets.tournament.api_entrants import AnthropicApiEntrant, OpenAiApiEntrant
+from tournament_assets.tournament.check_thresholds import CheckThresholds
 from tournament_assets.tournament.config import TournamentConfig, config_problems
 from tournament_assets.tournament.entrants import LOADERS, RecordedEntrant, VanillaHfEntrant
 from tournament_assets.tournament.errors import InputError
@@ -32,7 +33,7 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "judge": config_module.JudgeConfig,
     "generation": config_module.GenerationConfig,
     "ratings": config_module.RatingsConfig,
-    "checks": config_module.CheckThresholds,
+    "checks": CheckThresholds,
     "human_battles": HumanBattlesConfig,
     "human_battles.file": Location,
     "entrants.*.vanilla_hf": VanillaHfEntrant,

@@ -22,7 +22,7 @@ from tournament_assets.assets.partitions import (
 from tournament_assets.judging.pairing import PRESENTATIONS, Presentation
 from tournament_assets.judging.reconciliation import PresentedReply, settle_pairs
 from tournament_assets.judging.structured import ReplyFormat
-from tournament_assets.tournament.config import CheckThresholds
+from tournament_assets.tournament.check_thresholds import CheckThresholds
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
 

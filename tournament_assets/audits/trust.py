@@ -40,7 +40,7 @@ from tournament_assets.audits.trust_measures import (
     threshold_of,
 )
 from tournament_assets.ratings.matches import code_decisive
-from tournament_assets.tournament.config import CheckThresholds
+from tournament_assets.tournament.check_thresholds import CheckThresholds
 from tournament_assets.tournament.verdicts import Judgment, Verdict
 
 

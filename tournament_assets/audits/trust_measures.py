@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tournament_assets.tournament.config import CheckThresholds
+from tournament_assets.tournament.check_thresholds import CheckThresholds
 
 
 @dataclass(frozen=True, slots=True)

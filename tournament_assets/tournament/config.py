@@ -9,7 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from tournament_assets.tournament.check_thresholds import CheckThresholds
 from tournament_assets.tournament.entrants import AnyEntrant
+from tournament_assets.tournament.families import family_problems
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.frozen import Frozen
 from tournament_assets.tournament.human_battles import HumanBattlesConfig, name_problems
@@ -185,40 +187,6 @@ class GenerationConfig(Frozen):
         return None if self.batch_size == "auto" else self.batch_size
 
 
-class CheckThresholds(Frozen):
-    """Where an asset check turns red.
-
-    Attributes:
-        max_unjudged_rate: Share of pairs without two readable replies.
-        max_inconsistency_rate: Share of judged pairs whose two presentations disagree.
-        max_drift_rate: Share of anchor pairs that are settled otherwise than in the tournament; the
-            check turns red when the whole interval of the share lies above it.
-        max_position_bias: How far the share of replies that prefer the first slot may be from one
-            half. Like every threshold that follows, None shows the number without a check.
-        min_retest_agreement: Share of pairs settled as before when they are judged again.
-        min_judge_kappa: Cohen's kappa with another judge.
-        min_human_kappa: Cohen's kappa with people.
-        max_length_effect: Elo points, up or down, that a usual difference in length is worth.
-        min_identical_ties: Share of responses that tie with their own copy.
-        min_corrupted_wins: Share of responses that win against an answer to another prompt.
-        max_injection_gain: Share of pairs that an injected text moves towards its response.
-        min_transitivity_p: P-value of the cycles under independent outcomes on one scale.
-    """
-
-    max_unjudged_rate: float = Field(default=0.02, ge=0, le=1)
-    max_inconsistency_rate: float = Field(default=0.35, ge=0, le=1)
-    max_drift_rate: float = Field(default=0.10, ge=0, le=1)
-    max_position_bias: float | None = Field(default=0.1, ge=0, le=0.5)
-    min_retest_agreement: float | None = Field(default=None, ge=0, le=1)
-    min_judge_kappa: float | None = Field(default=None, ge=-1, le=1)
-    min_human_kappa: float | None = Field(default=None, ge=-1, le=1)
-    max_length_effect: float | None = Field(default=None, ge=0)
-    min_identical_ties: float | None = Field(default=None, ge=0, le=1)
-    min_corrupted_wins: float | None = Field(default=None, ge=0, le=1)
-    max_injection_gain: float | None = Field(default=None, ge=0, le=1)
-    min_transitivity_p: float | None = Field(default=None, ge=0, le=1)
-
-
 class TournamentConfig(Frozen):
     """Everything that decides a tournament's result.
 
@@ -328,25 +296,4 @@ def config_problems(values: Mapping[str, Any]) -> list[tuple[tuple[str | int, ..
                 f"the number of entrants is {len(entrants)}; expected at least two to compare",
             )
         )
-    return [*problems, *_family_problems(values, seen), *name_problems(values, seen)]
-
-
-def _family_problems(
-    values: Mapping[str, Any], entrant_ids: list[Any]
-) -> list[tuple[tuple[str | int, ...], str]]:
-    judges = [
-        mode.get("judge_model")
-        for mode in (values.get(name) for name in MODES)
-        if isinstance(mode, Mapping)
-    ]
-    families = values.get("families")
-    known = [name for name in (*entrant_ids, *judges) if name is not None]
-    return [
-        (
-            ("families", str(name)),
-            f"{name!r} is given a family and is nobody here; "
-            f"expected an entrant or a judge model: {', '.join(map(str, known))}",
-        )
-        for name in (families if isinstance(families, Mapping) else ())
-        if name not in known
-    ]
+    return [*problems, *family_problems(values, seen), *name_problems(values, seen)]
