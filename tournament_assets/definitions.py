@@ -38,9 +38,11 @@ from tournament_assets.assets.comparing import build_comparing_assets
 from tournament_assets.assets.continuing import build_continuing_sensor
 from tournament_assets.assets.editing import build_edit_sensor
 from tournament_assets.assets.estimate import build_estimate_assets
+from tournament_assets.assets.fairness import build_fairness_assets
 from tournament_assets.assets.human import build_human_assets
 from tournament_assets.assets.inputs import build_input_assets
 from tournament_assets.assets.jobs import build_jobs, build_stages
+from tournament_assets.assets.judge_agreement import build_judge_agreement_assets
 from tournament_assets.assets.judge_controls import build_control_assets
 from tournament_assets.assets.judge_drift import build_drift_assets, build_drift_job
 from tournament_assets.assets.judge_retest import build_retest_assets
@@ -57,6 +59,7 @@ from tournament_assets.assets.responses import build_response_assets
 from tournament_assets.assets.resuming import build_rejudge_job, build_resuming_sensor
 from tournament_assets.assets.run_comparison import build_run_comparison_assets
 from tournament_assets.assets.scheduling import build_headline_schedules, schedule_problem
+from tournament_assets.assets.trust import build_trust_assets
 from tournament_assets.assets.verdicts import build_verdict_assets
 from tournament_assets.assets.watching import build_watching_sensor
 from tournament_assets.resources.executors import build_executor
@@ -149,11 +152,14 @@ def build_definitions(
                 build_control_assets,
                 build_retest_assets,
                 build_drift_assets,
+                build_judge_agreement_assets,
                 build_rating_assets,
                 build_comparing_assets,
                 build_human_assets,
                 build_audit_assets,
+                build_trust_assets,
                 build_report_assets,
+                build_fairness_assets,
                 build_publishing_assets,
                 build_run_comparison_assets,
             )

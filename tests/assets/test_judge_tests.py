@@ -14,7 +14,8 @@ def tested(tmp_path_factory: pytest.TempPathFactory) -> PaidProject:
         assert paid.events(JOB).success
         after = paid.project.stored_files()
         changed = {name for name, content in after.items() if before.get(name) != content}
-        assert {name.split("/")[1] for name in changed} == {"judge_controls", "judge_retest"}
+        tables = {"judge_controls", "judge_retest", "judge_agreement"}
+        assert {name.split("/")[1] for name in changed} == tables
         return paid
 
 

@@ -25,6 +25,7 @@ RATED = [
     "model_comparison",
     "style_control",
     "win_rates",
+    "trust_panel",
 ]
 
 

@@ -126,3 +126,15 @@ def test_fewer_than_two_entrants_are_too_few(count: int) -> None:
 @pytest.mark.parametrize("entrants", [None, "ada", {"ada": {}}, [1, None], [{}, {}], [[], ["x"]]])
 def test_problems_are_looked_for_in_whatever_was_written(entrants: object) -> None:
     assert config_problems(values(entrants=entrants)) == []
+
+
+def test_a_family_of_nobody_is_refused() -> None:
+    values = {
+        "entrants": [{"entrant_id": "ada"}, {"entrant_id": "bob"}],
+        "pilot": {"judge_model": "judge-x"},
+        "headline": {"judge_model": "judge-y"},
+        "families": {"ada": "olmo", "judge-y": "claude", "eve": "gpt"},
+    }
+    ((where, problem),) = config_problems(values)
+    assert where == ("families", "eve")
+    assert "'eve' is given a family and is nobody here" in problem

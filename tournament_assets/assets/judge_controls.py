@@ -98,6 +98,8 @@ def build_control_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 "verdict_ab": result.verdicts[0].value,
                 "verdict_ba": result.verdicts[1].value,
                 "as_expected": result.outcome is result.wanted if result.is_judged else None,
+                "judge_model": tournament.judge_model(mode),
+                "rubric_hash": rubric.content_hash,
             }
             for control, result in zip(controls, results, strict=True)
         ]

@@ -104,6 +104,8 @@ def build_retest_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 "first_ba": twice.first_verdicts[1].value,
                 "second_ab": twice.second_verdicts[0].value,
                 "second_ba": twice.second_verdicts[1].value,
+                "request_key_ab": first[name]["request_key_ab"],
+                "request_key_ba": first[name]["request_key_ba"],
             }
             for name, twice in zip(names, judged, strict=True)
         ]

@@ -35,10 +35,12 @@ def build_judge_test_job(plan: TournamentPlan) -> Any:
     """Build the job that tests the judge; Dagster has no public name for its type."""
     return dg.define_asset_job(
         f"{plan.tournament_id}_test_judge",
-        selection=dg.AssetSelection.assets(plan.key("judge_controls"), plan.key("judge_retest")),
+        selection=dg.AssetSelection.assets(
+            *(plan.key(name) for name in ("judge_controls", "judge_retest", "judge_agreement"))
+        ),
         description=(
-            f"{plan.tournament_id}: planted controls and test–retest of the judge; costs money, "
-            "and is stored apart from the tournament's verdicts"
+            f"{plan.tournament_id}: planted controls, test–retest, and agreement with the judge of "
+            "another mode; costs money, and is stored apart from the tournament's verdicts"
         ),
     )
 

@@ -85,6 +85,13 @@ def same_mode_all_entrants() -> dg.PartitionMapping:
     )
 
 
+def same_dimension_all_modes() -> dg.PartitionMapping:
+    """Edge from mode x dimension to the same dimension in every mode."""
+    return dg.MultiPartitionMapping(
+        {"dimension": dg.DimensionPartitionMapping("dimension", dg.IdentityPartitionMapping())}
+    )
+
+
 def partition_values(context: dg.AssetExecutionContext) -> Mapping[str, str]:
     """Return the run's partition by dimension name, such as `mode` and `dimension`.
 
@@ -117,6 +124,20 @@ def partitions_of(key: dg.AssetKey, mapping: dg.PartitionMapping) -> dg.AssetIn:
     The input's type is left open: a single partition comes as a bare object, not as a mapping.
     """
     return dg.AssetIn(key=key, partition_mapping=mapping, dagster_type=dg.Any)
+
+
+def if_there_is_one(key: dg.AssetKey, mapping: dg.PartitionMapping | None = None) -> dg.AssetIn:
+    """Return the input that loads what there is of an asset, which may be nothing.
+
+    A single partition that was never materialised comes as None, and of several only those come
+    that are there. What depends on the asset is out of date once it is materialised.
+    """
+    return dg.AssetIn(
+        key=key,
+        partition_mapping=mapping,
+        dagster_type=dg.Any,
+        metadata={"allow_missing_partitions": True},
+    )
 
 
 def by_partition(loaded: Mapping[str, Loaded], names: tuple[str, ...]) -> dict[str, Loaded]:

@@ -26,6 +26,7 @@ RATED_ASSETS = (
     "model_comparison",
     "style_control",
     "win_rates",
+    "trust_panel",
 )
 """What follows from the pairs of one dimension, in order; human battles may add to it."""
 

@@ -74,6 +74,19 @@ def _noticing(plan: TournamentPlan) -> Any:
     return plan.config.checks.model_dump(mode="json")
 
 
+def _trusting(plan: TournamentPlan) -> Any:
+    return [_rating(plan), plan.config.checks.model_dump(mode="json")]
+
+
+def _comparing(plan: TournamentPlan) -> Any:
+    # Who takes part shows in the verdicts.
+    return {
+        "ratings": _rating(plan),
+        "needs_gold_answer": _pairing(plan)["needs_gold_answer"],
+        "families": plan.config.families,
+    }
+
+
 _SETTINGS: Mapping[str, Callable[[TournamentPlan], Any]] = {
     "selected_prompts": _draw,
     "match_list": _pairing,
@@ -87,4 +100,7 @@ _SETTINGS: Mapping[str, Callable[[TournamentPlan], Any]] = {
     "audit": _noticing,
     "leaderboard": _noticing,
     "report": _noticing,
+    "judge_agreement": _rating,
+    "trust_panel": _trusting,
+    "fair_comparison": _comparing,
 }

@@ -17,6 +17,7 @@ from tournament_assets.cli.battles import battles_group
 from tournament_assets.cli.comparing import compare_command
 from tournament_assets.cli.estimating import estimate_command
 from tournament_assets.cli.ledger import ledger_group
+from tournament_assets.cli.reporting import report_command
 from tournament_assets.cli.running import rejudge_command, run_command
 from tournament_assets.loopback.command import judge_server_command
 from tournament_assets.tournament.errors import InputError, TournamentError
@@ -66,6 +67,7 @@ for command in (
     estimate_command,
     rejudge_command,
     audit_command,
+    report_command,
     compare_command,
     ledger_group,
     bank_group,

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from tournament_assets.tournament.automation import AutomationConfig
 from tournament_assets.tournament.check_thresholds import CheckThresholds
 from tournament_assets.tournament.entrants import AnyEntrant
+from tournament_assets.tournament.families import family_problems
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.frozen import Frozen
 from tournament_assets.tournament.human_battles import HumanBattlesConfig, name_problems
@@ -204,6 +205,7 @@ class TournamentConfig(Frozen):
         checks: Where an asset check turns red.
         human_battles: Battles that people decided; None if there are none.
         automation: What happens without anybody asking; part of no result.
+        families: Families of models, by entrant or by judge model, where their names do not tell.
     """
 
     tournament_id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
@@ -221,6 +223,7 @@ class TournamentConfig(Frozen):
     checks: CheckThresholds = CheckThresholds()
     human_battles: HumanBattlesConfig | None = None
     automation: AutomationConfig = AutomationConfig()
+    families: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -296,4 +299,4 @@ def config_problems(values: Mapping[str, Any]) -> list[tuple[tuple[str | int, ..
                 f"the number of entrants is {len(entrants)}; expected at least two to compare",
             )
         )
-    return [*problems, *name_problems(values, seen)]
+    return [*problems, *family_problems(values, seen), *name_problems(values, seen)]

@@ -1,0 +1,235 @@
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tournament_assets.audits.common_support import common_support, without_entrants
+from tournament_assets.audits.fair_comparison import (
+    ALL,
+    COMMON,
+    PLANNED,
+    Families,
+    PlannedPrompt,
+    fair_comparison_rows,
+)
+from tournament_assets.audits.fair_ranking import rank_by_rating
+from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
+from tournament_assets.ratings.pair_cells import code_cells
+from tournament_assets.ratings.separated_entrants import separate_entrants
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.rating_settings import RatingSettings
+from tournament_assets.tournament.verdicts import Judgment, Outcome
+
+NAMES = ("ada", "bob", "cyd", "dot")
+SETTINGS = RatingSettings(n_bootstraps=200)
+NOBODY = Families("judge-x", None, {})
+CHANCES = {"ada": 0.8, "bob": 0.6, "cyd": 0.4, "dot": 0.2}
+
+
+def tournament(
+    n_prompts: int, *, seed: int = 0, names: Sequence[str] = NAMES, unjudged: float = 0.0
+) -> list[Judgment]:
+    generator = np.random.default_rng(seed)
+    judgments = []
+    for prompt in range(n_prompts):
+        for a, b in combinations(names, 2):
+            draw, missing = generator.random(2)
+            rate = 0.5 + (CHANCES[a] - CHANCES[b]) / 2
+            outcome = Outcome.A_WINS if draw < rate else Outcome.B_WINS
+            if draw > 0.9:
+                outcome = Outcome.TIE
+            if missing < unjudged:
+                outcome = Outcome.UNJUDGED
+            judgments.append(Judgment(f"p{prompt:02}", "f", a, b, outcome))
+    return judgments
+
+
+def compare(
+    judgments: Sequence[Judgment], *, n_prompts: int, names: Sequence[str] = NAMES, **changes: Any
+) -> list[dict[str, Any]]:
+    prompts = [f"p{number:02}" for number in range(n_prompts)]
+    options: dict[str, Any] = {
+        "dimension": "f",
+        "entrants": names,
+        "prompts": [PlannedPrompt(name, "s") for name in prompts],
+        "answered": {name: set(prompts) for name in names},
+        "families": NOBODY,
+        "settings": SETTINGS,
+    }
+    return fair_comparison_rows(judgments, **{**options, **changes})
+
+
+def of(rows: Sequence[dict[str, Any]], basis: str, **wanted: str) -> dict[str, dict[str, Any]]:
+    wanted = {"stratum_by": "all", **wanted, "basis": basis}
+    return {
+        row["entrant_id"]: row
+        for row in rows
+        if all(row[name] == value for name, value in wanted.items())
+    }
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.randoms(use_true_random=False), st.floats(0, 0.4))
+def test_the_common_support_is_that_found_prompt_by_prompt(random: Any, unjudged: float) -> None:
+    judgments = tournament(8, seed=random.randrange(10**6), unjudged=unjudged)
+    judgments = [each for each in judgments if random.random() > 0.05]
+    random.shuffle(judgments)
+    answered = {name: {f"p{n:02}" for n in range(8) if random.random() > 0.1} for name in NAMES}
+    slow = []
+    for prompt in sorted({each.prompt_id for each in judgments}):
+        complete = all(prompt in answered[name] for name in NAMES)
+        for a, b in combinations(NAMES, 2):
+            complete &= any(
+                each.prompt_id == prompt
+                and {each.entrant_a, each.entrant_b} == {a, b}
+                and each.outcome is not Outcome.UNJUDGED
+                for each in judgments
+            )
+        if complete:
+            slow.append(prompt)
+    assert common_support(judgments, entrants=NAMES, answered=answered) == tuple(slow)
+
+
+def test_where_nothing_is_missing_all_three_denominators_agree() -> None:
+    rows = compare(tournament(30), n_prompts=30)
+    common, everything, planned = (of(rows, basis) for basis in (COMMON, ALL, PLANNED))
+    for name in NAMES:
+        assert common[name] == {**everything[name], "basis": COMMON}
+        for column in ("points", "pairs", "share", "share_rank", "prompts"):
+            assert planned[name][column] == common[name][column]
+        assert planned[name]["rating"] is None
+
+
+def test_an_outage_for_one_entrant_shows_in_the_difference_of_the_denominators() -> None:
+    # The judge failed on the prompts that ada would have lost.
+    judgments = [
+        Judgment(each.prompt_id, "f", each.entrant_a, each.entrant_b, Outcome.UNJUDGED)
+        if "ada" in (each.entrant_a, each.entrant_b) and each.winner not in ("ada", None)
+        else each
+        for each in tournament(40)
+    ]
+    rows = compare(judgments, n_prompts=40)
+    common, everything, planned = (of(rows, basis) for basis in (COMMON, ALL, PLANNED))
+    assert common["ada"]["prompts"] < everything["ada"]["prompts"] == 40
+    assert everything["ada"]["share"] > planned["ada"]["share"]
+    assert everything["ada"]["share"] == pytest.approx(
+        everything["ada"]["points"] / everything["ada"]["pairs"]
+    )
+    assert planned["ada"]["share"] == pytest.approx(everything["ada"]["points"] / 120)
+    assert common["bob"]["share"] != everything["bob"]["share"]
+    alike = common_support(
+        judgments,
+        entrants=NAMES,
+        answered={name: {f"p{n:02}" for n in range(40)} for name in NAMES},
+    )
+    alone = [each for each in judgments if each.prompt_id in alike]
+    assert len(alike) == common["ada"]["prompts"]
+    fitted = fit_bradley_terry(code_cells(alone, entrants=NAMES))
+    assert [each.rating for each in fitted] == [common[name]["rating"] for name in NAMES]
+    assert common["ada"]["rating"] != everything["ada"]["rating"]
+
+
+def test_what_is_missing_can_change_who_leads() -> None:
+    judgments = [
+        *[Judgment(f"p{n:02}", "f", "ada", "bob", Outcome.B_WINS) for n in range(4)],
+        *[Judgment(f"p{n:02}", "f", "ada", "bob", Outcome.A_WINS) for n in range(4, 10)],
+        *[Judgment(f"p{n:02}", "f", "ada", "cyd", Outcome.A_WINS) for n in range(4)],
+        *[Judgment(f"p{n:02}", "f", "bob", "cyd", Outcome.A_WINS) for n in range(4)],
+        *[Judgment(f"p{n:02}", "f", "ada", "cyd", Outcome.UNJUDGED) for n in range(4, 10)],
+        *[Judgment(f"p{n:02}", "f", "bob", "cyd", Outcome.UNJUDGED) for n in range(4, 10)],
+    ]
+    rows = compare(judgments, n_prompts=10, names=NAMES[:3])
+    assert of(rows, COMMON)["bob"]["share_rank"] == 1
+    assert of(rows, ALL)["ada"]["share_rank"] == 1
+    assert of(rows, PLANNED)["ada"]["share"] == pytest.approx(10 / 20)
+    assert of(rows, COMMON)["bob"]["share"] == pytest.approx(8 / 8)
+
+
+def test_ratings_are_those_of_bradley_terry_on_the_pairs_of_the_basis() -> None:
+    judgments = tournament(30, unjudged=0.03)
+    rows = compare(judgments, n_prompts=30)
+    for name, row in of(rows, ALL).items():
+        (expected,) = [
+            each
+            for each in fit_bradley_terry(code_cells(judgments, entrants=NAMES))
+            if each.entrant == name
+        ]
+        assert row["rating"] == expected.rating
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_gap_is_beyond_noise_exactly_where_the_entrants_are_separated(seed: int) -> None:
+    judgments = tournament(12, seed=seed)
+    places = rank_by_rating(judgments, entrants=NAMES, settings=SETTINGS)
+    bootstrap = bootstrap_bradley_terry(
+        code_cells(judgments, entrants=NAMES), n_bootstraps=200, seed=0
+    )
+    separated = separate_entrants(
+        bootstrap, ratings=[each.rating for each in places], confidence=0.95
+    )
+    gaps = {each.entrant_id: each.gap for each in places if each.gap is not None}
+    assert len(gaps) == 3
+    for name, gap in gaps.items():
+        above = separated.is_above[NAMES.index(name), NAMES.index(gap.below)]
+        assert gap.is_beyond_noise == above
+        own, below = (
+            next(each.rating for each in places if each.entrant_id == who)
+            for who in (name, gap.below)
+        )
+        assert own is not None
+        assert below is not None
+        assert gap.points == own - below
+
+
+def test_leaving_somebody_out_is_a_tournament_without_it() -> None:
+    judgments = tournament(20, unjudged=0.05)
+    kept, left = without_entrants(judgments, entrants=NAMES, excluded=["bob"])
+    assert left == ("ada", "cyd", "dot")
+    without = [each for each in judgments if "bob" not in (each.entrant_a, each.entrant_b)]
+    answered = {name: {f"p{n:02}" for n in range(20)} for name in NAMES}
+    assert compare(kept, n_prompts=20, names=left, answered=answered) == compare(
+        without, n_prompts=20, names=left
+    )
+
+
+def test_who_answered_nothing_leaves_no_common_prompt_until_it_is_left_out() -> None:
+    judgments = tournament(10)
+    answered = {name: {f"p{n:02}" for n in range(10)} for name in NAMES} | {"dot": set()}
+    rows = compare(judgments, n_prompts=10, answered=answered)
+    assert of(rows, COMMON)["ada"]["prompts"] == 0
+    assert of(rows, COMMON)["ada"]["share"] is None
+    kept, left = without_entrants(judgments, entrants=NAMES, excluded=["dot"])
+    rows = compare(kept, n_prompts=10, names=left, answered=answered)
+    assert of(rows, COMMON)["ada"]["prompts"] == 10
+
+
+def test_strata_are_rated_as_tournaments_of_their_own_prompts() -> None:
+    judgments = tournament(20)
+    prompts = [
+        PlannedPrompt(f"p{n:02}", "s", category="odd" if n % 2 else None, tags=("x",) * (n < 5))
+        for n in range(20)
+    ]
+    rows = compare(judgments, n_prompts=20, prompts=prompts)
+    assert {(row["stratum_by"], row["stratum"]) for row in rows} == {
+        ("all", "all"),
+        ("category", "odd"),
+        ("tag", "x"),
+    }
+    odd = [each for each in judgments if int(each.prompt_id[1:]) % 2]
+    alone = compare(odd, n_prompts=20, prompts=prompts[1::2])
+    for name, row in of(rows, COMMON, stratum_by="category").items():
+        expected = of(alone, COMMON)[name]
+        for column in ("share", "rating", "sampling_low", "gap", "prompts"):
+            assert row[column] == expected[column]
+
+
+def test_all_that_is_wrong_with_an_exclusion_is_said_at_once() -> None:
+    with pytest.raises(InputError) as caught:
+        without_entrants([], entrants=("ada", "bob"), excluded=["bob", "eve"])
+    assert len(caught.value.problems) == 2
+    assert "there is no entrant 'eve'" in str(caught.value)
+    assert "only ada would be left" in str(caught.value)

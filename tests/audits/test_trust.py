@@ -1,0 +1,187 @@
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from tournament_assets.audits.agreement import LabelPair, measure_agreement
+from tournament_assets.audits.judge_trust import SettledControl
+from tournament_assets.audits.retest import JudgedTwice
+from tournament_assets.audits.trust import (
+    JudgedPair,
+    TrustEvidence,
+    TrustLine,
+    TrustState,
+    trust_lines,
+)
+from tournament_assets.audits.trust_estimates import Estimate
+from tournament_assets.audits.trust_measures import WORDS, is_red, threshold_of
+from tournament_assets.judging.controls import ControlKind
+from tournament_assets.judging.reconciliation import reconcile_swap
+from tournament_assets.tournament.check_thresholds import CheckThresholds
+from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
+
+A, B, TIE = Verdict.A, Verdict.B, Verdict.TIE
+NAMES = ("ada", "bob", "cyd")
+NOTHING: dict[str, Any] = {
+    "length": "never differs",
+    "retest": "not asked",
+    "controls": "not planted",
+    "people": None,
+    "judges": "not compared",
+}
+STRICT = CheckThresholds(
+    min_retest_agreement=0.9,
+    min_judge_kappa=0.5,
+    min_human_kappa=0.5,
+    max_length_effect=20,
+    min_identical_ties=0.9,
+    min_corrupted_wins=0.9,
+    max_injection_gain=0.1,
+    min_transitivity_p=0.01,
+)
+
+
+def pair(prompt: str, a: str, b: str, *verdicts: Verdict) -> JudgedPair:
+    first, second = verdicts
+    return JudgedPair(Judgment(prompt, "f", a, b, reconcile_swap(first, second)), (first, second))
+
+
+def panel(
+    pairs: list[JudgedPair], thresholds: CheckThresholds = STRICT, **evidence: Any
+) -> dict[tuple[str, str | None], TrustLine]:
+    lines = trust_lines(
+        TrustEvidence(pairs=pairs, **{**NOTHING, **evidence}),
+        entrants=NAMES,
+        thresholds=thresholds,
+        n_bootstraps=100,
+        seed=0,
+        confidence=0.95,
+    )
+    return {(line.measure, line.subject): line for line in lines}
+
+
+def good_pairs(n: int = 20) -> list[JudgedPair]:
+    return [
+        pair(f"p{number}", a, b, A, B) for number in range(n) for a, b in combinations(NAMES, 2)
+    ]
+
+
+def test_what_was_not_measured_is_never_green_and_says_why() -> None:
+    found = panel(good_pairs())
+    for measure in ("test_retest", "judge_agreement", "length_effect", "injection_controls"):
+        line = found[measure, None]
+        assert line.state is TrustState.NOT_MEASURED
+        assert line.estimate.value is None
+        assert line.estimate.detail in NOTHING.values()
+    assert ("human_agreement", None) not in found
+    nothing = panel([])
+    assert {line.state for line in nothing.values()} == {TrustState.NOT_MEASURED}
+
+
+def test_a_judge_without_fault_is_green_where_it_was_measured() -> None:
+    agreed = measure_agreement(
+        [LabelPair(f"p{n}", word, word) for n, word in enumerate("abab")], n_bootstraps=50
+    )
+    found = panel(
+        good_pairs(),
+        length=Estimate(5.0, -3.0, 13.0, 60, ""),
+        retest=[
+            JudgedTwice("p1", Outcome.A_WINS, Outcome.A_WINS, (A, B), (A, B)),
+            JudgedTwice("p2", Outcome.B_WINS, Outcome.B_WINS, (B, A), (B, A)),
+        ],
+        controls=[
+            SettledControl(ControlKind.IDENTICAL, "1", Outcome.TIE, Outcome.TIE, (TIE, TIE)),
+            SettledControl(ControlKind.CORRUPTED, "2", Outcome.A_WINS, Outcome.A_WINS, (A, B)),
+            SettledControl(ControlKind.INJECTION, "3", Outcome.A_WINS, Outcome.A_WINS, (A, B)),
+        ],
+        people=Estimate(0.7, 0.5, 0.9, 30, ""),
+        judges={"another": agreed},
+    )
+    flips = found.pop(("flip_direction", None))
+    assert flips.state is TrustState.NOT_MEASURED
+    assert {line.state for line in found.values()} == {TrustState.GREEN}
+    assert found["judge_agreement", "another"].estimate.value == 1.0
+
+
+def test_a_judge_with_every_fault_is_red_everywhere() -> None:
+    # Bob over ada over cyd over bob, by the slot in half of the other pairs.
+    pairs = [
+        each
+        for number in range(20)
+        for each in (
+            pair(f"p{number}", "ada", "bob", B, A),
+            pair(f"p{number}", "ada", "cyd", A, B),
+            pair(f"p{number}", "bob", "cyd", B, A),
+            *(pair(f"q{number}", a, b, A, A) for a, b in combinations(NAMES, 2)),
+            pair(f"r{number}", "ada", "bob", A, Verdict.REFUSED),
+            pair(f"r{number}", "bob", "cyd", Verdict.PENDING, A),
+        )
+    ]
+    apart = measure_agreement(
+        [
+            LabelPair(f"p{n}", word, other)
+            for n, (word, other) in enumerate([("a", "b"), ("b", "a")] * 3)
+        ],
+        n_bootstraps=50,
+    )
+    found = panel(
+        pairs,
+        length=Estimate(-50.0, -60.0, -40.0, 60, ""),
+        retest=[JudgedTwice("p1", Outcome.A_WINS, Outcome.B_WINS, (A, B), (B, A))],
+        controls=[
+            SettledControl(ControlKind.IDENTICAL, "1", Outcome.TIE, Outcome.A_WINS, (A, B)),
+            SettledControl(ControlKind.CORRUPTED, "2", Outcome.A_WINS, Outcome.TIE, (TIE, TIE)),
+            SettledControl(ControlKind.INJECTION, "3", Outcome.A_WINS, Outcome.B_WINS, (B, A)),
+        ],
+        people=Estimate(0.1, -0.1, 0.3, 30, ""),
+        judges={"another": apart},
+    )
+    # One triple of majorities says nothing, and a direction of flips has no threshold.
+    assert found.pop(("transitivity_of_majorities", None)).state is TrustState.GREEN
+    assert found.pop(("flip_direction", None)).state is TrustState.NO_THRESHOLD
+    assert {key: line.state for key, line in found.items()} == dict.fromkeys(found, TrustState.RED)
+    assert found["position_bias", None].estimate.value == pytest.approx(180 / 240)
+    assert found["unjudged", "bob"].estimate.n == 120
+    assert found["unjudged", "bob"].estimate.value == pytest.approx(40 / 120)
+
+
+def test_without_thresholds_there_is_a_number_and_no_light() -> None:
+    found = panel(
+        good_pairs(),
+        CheckThresholds(max_position_bias=None),
+        people=Estimate(0.1, None, None, 9, ""),
+    )
+    for measure in ("position_bias", "human_agreement", "transitivity_within_prompts"):
+        assert found[measure, None].state is TrustState.NO_THRESHOLD
+        assert found[measure, None].estimate.value is not None
+
+
+def test_every_measure_is_red_on_its_own_side_of_the_threshold_and_not_at_it() -> None:
+    beyond = {
+        "position_bias": (0.35, 0.65),
+        "length_effect": (-21.0, 21.0),
+        "injection_controls": (0.11,),
+        "unjudged": (0.03,),
+        "swap_consistency": (0.6,),
+        "test_retest": (0.89,),
+        "judge_agreement": (0.49,),
+        "human_agreement": (0.49,),
+        "identical_controls": (0.89,),
+        "corrupted_controls": (0.89,),
+        "transitivity_within_prompts": (0.009,),
+        "transitivity_of_majorities": (0.009,),
+    }
+    assert set(beyond) == set(WORDS) - {"flip_direction"}
+    for measure, values in beyond.items():
+        threshold = threshold_of(measure, STRICT)
+        assert threshold is not None
+        assert all(is_red(measure, value, threshold) for value in values), measure
+        at = 0.5 + threshold if measure == "position_bias" else threshold
+        assert not is_red(measure, at, threshold), measure
+
+
+def test_every_measure_has_a_meaning_and_an_advice_in_one_sentence_each() -> None:
+    for words in WORDS.values():
+        for text in (words.meaning, words.advice):
+            assert text.endswith(".")
+            assert text.count(". ") == 0

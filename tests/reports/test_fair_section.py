@@ -1,0 +1,107 @@
+from itertools import combinations
+from typing import Any
+
+from tournament_assets.adapters.tables import make_table, table_rows
+from tournament_assets.audits.fair_comparison import (
+    Families,
+    PlannedPrompt,
+    fair_comparison_rows,
+)
+from tournament_assets.reports.fair_comparison import fair_section, fair_sentences
+from tournament_assets.reports.fair_report import FairReport, fair_markdown
+from tournament_assets.tournament.rating_settings import RatingSettings
+from tournament_assets.tournament.verdicts import Judgment, Outcome
+
+NAMES = ("ada", "<b>bob</b>", "cyd")
+
+
+def rows_of(judgments: list[Judgment], n_prompts: int, families: Families) -> list[dict[str, Any]]:
+    prompts = [f"p{number}" for number in range(n_prompts)]
+    rows = fair_comparison_rows(
+        judgments,
+        dimension="f",
+        entrants=NAMES,
+        prompts=[
+            PlannedPrompt(name, "even" if index % 2 else "odd")
+            for index, name in enumerate(prompts)
+        ],
+        answered={name: set(prompts) for name in NAMES},
+        families=families,
+        settings=RatingSettings(n_bootstraps=100),
+    )
+    return table_rows("fair_comparison", make_table("fair_comparison", rows))
+
+
+def judged(n_prompts: int, *, outage_from: int | None = None) -> list[Judgment]:
+    """Let the first of two win two of three prompts, and the judge be dead for ada from one on."""
+    return [
+        Judgment(
+            f"p{number}",
+            "f",
+            a,
+            b,
+            Outcome.UNJUDGED
+            if outage_from is not None and number >= outage_from and "ada" in (a, b)
+            else (Outcome.A_WINS if number % 3 else Outcome.B_WINS),
+        )
+        for number in range(n_prompts)
+        for a, b in combinations(NAMES, 2)
+    ]
+
+
+def test_where_nothing_is_missing_it_says_that_the_order_is_the_same() -> None:
+    sentences = fair_sentences(
+        rows_of(judged(12), 12, Families("claude-x", "claude", dict.fromkeys(NAMES, "olmo"))),
+        dimension="f",
+    )
+    assert sentences[0] == "On f, everyone answered and was judged on 12 of 12 planned prompts."
+    assert sentences[1] == "The order is the same on all three denominators."
+    assert len(sentences) == 3
+
+
+def test_an_outage_is_seen_in_the_orders_and_in_the_prompts() -> None:
+    sentences = fair_sentences(
+        rows_of(judged(12, outage_from=6), 12, Families("x", None, {})), dimension="f"
+    )
+    assert "on 6 of 12 planned prompts" in sentences[0]
+    assert "on the prompts that all share is ada, <b>bob</b>, cyd." in " ".join(sentences)
+    assert "what is missing counts as nothing is <b>bob</b>, " in " ".join(sentences)
+
+
+def test_kin_of_the_judge_are_named_and_so_is_who_is_not_known() -> None:
+    families = Families("claude-x", "claude", {"ada": "claude", "cyd": "olmo"})
+    rows = rows_of(judged(6), 6, families)
+    words = " ".join(fair_sentences(rows, dimension="f"))
+    assert "The judge claude-x is of the same family (claude) as ada;" in words
+    assert "of one family with <b>bob</b> is not known" in words
+    table = dict(fair_section(rows, confidence=0.95).tables)["f"]
+    assert "ada (judge's family)" in [row[0] for row in table.rows]
+
+
+def test_strata_and_gaps_have_tables_of_their_own() -> None:
+    section = fair_section(rows_of(judged(12), 12, Families("x", None, {})), confidence=0.95)
+    tables = dict(section.tables)
+    assert list(tables) == ["f", "f: gaps between neighbours", "f: by stratum"]
+    assert len(tables["f: gaps between neighbours"].rows) == 2
+    assert {row[:3] for row in tables["f: by stratum"].rows} == {
+        ("source", "even", "6"),
+        ("source", "odd", "6"),
+    }
+
+
+def test_names_are_harmless_in_markdown() -> None:
+    report = FairReport(
+        tournament_id="t",
+        mode="pilot",
+        judge="nobody",
+        confidence=0.95,
+        rows=rows_of(judged(6), 6, Families("x", None, {})),
+        excluded=("dot|dash",),
+        version="abc",
+        page="none",
+    )
+    text = fair_markdown(report)
+    assert "<b>" not in text
+    assert "&lt;b&gt;bob" in text
+    assert "dot\\|dash" in text
+    assert "Rated anew without those left out" in text

@@ -1,0 +1,66 @@
+from typing import Any
+
+from tournament_assets.adapters.tables import make_table, table_rows
+from tournament_assets.audits.trust import TrustLine, TrustState
+from tournament_assets.audits.trust_estimates import Estimate
+from tournament_assets.audits.trust_measures import WORDS
+from tournament_assets.reports.trust_section import light_sentence, trust_rows, trust_section
+
+
+def line(measure: str, state: TrustState, *numbers: Any, subject: str | None = None) -> TrustLine:
+    value, low, high, threshold = numbers or (None, None, None, None)
+    return TrustLine(measure, subject, Estimate(value, low, high, 12, "why"), threshold, state)
+
+
+BIASED = line("position_bias", TrustState.RED, 0.7, 0.6, 0.8, 0.1)
+LONG = line("length_effect", TrustState.NO_THRESHOLD, 31.6, 2.2, 61.0, None)
+UNJUDGED = line("unjudged", TrustState.GREEN, 0.01, 0.0, 0.05, 0.02, subject="<b>ada</b>")
+RETEST = line("test_retest", TrustState.NOT_MEASURED)
+CYCLES = line("transitivity_within_prompts", TrustState.GREEN, 0.25, None, None, 0.01)
+
+
+def rows_of(*lines: TrustLine) -> list[dict[str, Any]]:
+    rows = trust_rows(lines, dimension="factuality")
+    # Through the table and back: what is shown is what is stored.
+    return table_rows("trust_panel", make_table("trust_panel", rows))
+
+
+def test_every_light_is_a_word_beside_its_number_interval_and_threshold() -> None:
+    section = trust_section(rows_of(BIASED, LONG, UNJUDGED, RETEST, CYCLES), confidence=0.95)
+    title, table = section.tables[0]
+    assert title == "factuality"
+    assert [row[:6] for row in table.rows] == [
+        ("position bias", "red", "70.0 %", "60.0 % to 80.0 %", "12", "40.0 to 60.0 %"),
+        ("length", "no threshold", "+32 Elo", "+2 Elo to +61 Elo", "12", "–"),
+        ("unjudged pairs: <b>ada</b>", "green", "1.0 %", "0.0 % to 5.0 %", "12", "at most 2.0 %"),
+        ("test–retest", "not measured", "–", "–", "12", "–"),
+        ("cycles within prompts", "green", "0.250", "–", "12", "at least 0.010"),
+    ]
+
+
+def test_the_section_begins_with_what_is_red_and_says_what_to_do() -> None:
+    section = trust_section(rows_of(BIASED, LONG, UNJUDGED, RETEST), confidence=0.9)
+    assert section.sentences[0] == (
+        "On factuality, 1 of 2 lights are red: position bias. Measured, without a threshold in "
+        "the config: length. Not measured: test–retest."
+    )
+    assert "at 90 %" in section.sentences[1]
+    advice = dict(section.tables)["factuality: what to do"]
+    assert advice.rows == (("position bias", WORDS["position_bias"].advice),)
+    meanings = dict(section.tables)["What each light means"]
+    assert ("length", WORDS["length_effect"].meaning) in meanings.rows
+
+
+def test_without_a_red_light_there_is_nothing_to_do() -> None:
+    section = trust_section(rows_of(UNJUDGED, CYCLES), confidence=0.95)
+    assert section.sentences[0] == "On factuality, none of 2 lights is red."
+    assert [title for title, _ in section.tables] == ["factuality", "What each light means"]
+
+
+def test_a_check_says_the_number_the_threshold_and_the_advice_only_where_it_is_red() -> None:
+    assert light_sentence(BIASED) == (
+        "position bias: 70.0 %, interval 60.0 % to 80.0 %; 40.0 to 60.0 % expected (why). "
+        + WORDS["position_bias"].advice
+    )
+    assert light_sentence(CYCLES) == "cycles within prompts: 0.250; at least 0.010 expected (why)."
+    assert light_sentence(RETEST) == "test–retest: not measured (why)."

@@ -1,0 +1,138 @@
+"""The trust panel: what is known of the judge, with a light for every measure."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import dagster as dg
+import pandas as pd
+
+from tournament_assets.adapters.tables import table_rows
+from tournament_assets.assets.outputs import Table, report_table, table_asset, table_result
+from tournament_assets.assets.partitions import (
+    TournamentPlan,
+    if_there_is_one,
+    partition_label,
+    partition_values,
+)
+from tournament_assets.assets.trust_evidence import (
+    controls_of,
+    judges_of,
+    length_of,
+    people_of,
+    retest_of,
+)
+from tournament_assets.assets.verdicts import judgments_of
+from tournament_assets.audits.trust_measures import HUMANS, WORDS, threshold_of
+from tournament_assets.tournament.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from tournament_assets.audits.trust import TrustLine
+
+
+def build_trust_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
+    """Build `trust_panel` for one tournament."""
+    tournament = plan.config
+    has_people = tournament.human_battles is not None
+    checks = {
+        measure: f"{words.title}: {words.meaning}"
+        for measure, words in WORDS.items()
+        if threshold_of(measure, tournament.checks) is not None
+        and (measure != HUMANS or has_people)
+    }
+    people_in = {"people": dg.AssetIn(key=plan.key("human_agreement"))} if has_people else {}
+
+    @table_asset(
+        plan,
+        "trust_panel",
+        stage="4_ratings",
+        ins={
+            "replies": dg.AssetIn(key=plan.key("judge_replies")),
+            "verdicts": dg.AssetIn(key=plan.key("judge_verdicts")),
+            "style": dg.AssetIn(key=plan.key("style_control")),
+            "retest": if_there_is_one(plan.key("judge_retest")),
+            "controls": if_there_is_one(plan.key("judge_controls")),
+            "judges": if_there_is_one(plan.key("judge_agreement")),
+            **people_in,
+        },
+        partitions_def=plan.by_mode_and_dimension,
+        checks=checks,
+    )
+    def trust_panel(
+        context: dg.AssetExecutionContext,
+        replies: pd.DataFrame,
+        verdicts: pd.DataFrame,
+        style: pd.DataFrame,
+        retest: pd.DataFrame | None,
+        controls: pd.DataFrame | None,
+        judges: pd.DataFrame | None,
+        **people: pd.DataFrame,
+    ) -> Table:
+        """Whether the judge can be trusted on one dimension: a light for every measure.
+
+        Tests of the judge cost money and run on request. Until they have, for these very requests
+        and this rubric, their lights say "not measured", which is never green.
+        """
+        from tournament_assets.audits.trust import JudgedPair, TrustEvidence, trust_lines
+        from tournament_assets.reports.trust_section import trust_rows, trust_table
+
+        values = partition_values(context)
+        ratings = tournament.ratings
+        rows = table_rows("judge_verdicts", verdicts)
+        pairs = [
+            JudgedPair(judgment, (Verdict(row["verdict_ab"]), Verdict(row["verdict_ba"])))
+            for judgment, row in zip(judgments_of(verdicts), rows, strict=True)
+        ]
+        job = f"{plan.tournament_id}_test_judge"
+        lines = trust_lines(
+            TrustEvidence(
+                pairs=pairs,
+                length=length_of(style, n_judged=len(pairs)),
+                retest=retest_of(retest, rows, job=job),
+                controls=controls_of(controls, table_rows("judge_replies", replies), job=job),
+                people=people_of(people.get("people")),
+                judges=judges_of(
+                    judges, judge_models={row["judge_model"] for row in rows}, job=job
+                ),
+            ),
+            entrants=tournament.entrant_ids,
+            thresholds=tournament.checks,
+            n_bootstraps=ratings.n_bootstraps,
+            seed=ratings.bootstrap_seed,
+            confidence=ratings.confidence,
+        )
+        table = trust_rows(lines, dimension=values["dimension"])
+        return table_result(
+            "trust_panel",
+            table,
+            metadata={
+                **{
+                    f"lights_{state.replace(' ', '_')}": sum(row["state"] == state for row in table)
+                    for state in ("green", "red", "not measured", "no threshold")
+                },
+                "panel": report_table(trust_table(table)),
+                "judge": tournament.judge_label,
+            },
+            checks=[_check(name, lines, where=partition_label(values)) for name in checks],
+        )
+
+    return [trust_panel]
+
+
+def _check(measure: str, lines: Sequence["TrustLine"], *, where: str) -> dg.AssetCheckResult:
+    from tournament_assets.audits.trust import TrustState
+    from tournament_assets.reports.trust_section import light_sentence
+
+    own = [line for line in lines if line.measure == measure]
+    bad = [line for line in own if line.state is not TrustState.GREEN]
+    values = {
+        line.subject or "value": line.estimate.value
+        for line in own
+        if line.estimate.value is not None
+    }
+    return dg.AssetCheckResult(
+        check_name=measure,
+        passed=not bad,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"{where}: {' '.join(light_sentence(line) for line in bad or own)}",
+        metadata={"threshold": own[0].threshold, **values} if own else {},
+    )

@@ -1,0 +1,188 @@
+"""The numbers of the trust panel, with what there is to say of each in one line."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tournament_assets.audits.agreement import Agreement, Proportion, measure_proportion
+from tournament_assets.audits.judge_trust import (
+    SettledControl,
+    measure_controls,
+    measure_injection,
+)
+from tournament_assets.audits.position_bias import PositionBias
+from tournament_assets.audits.retest import JudgedTwice, measure_retest
+from tournament_assets.audits.transitivity import CycleCount, Transitivity
+from tournament_assets.audits.trust_measures import CORRUPTED, IDENTICAL, INJECTION
+from tournament_assets.judging.controls import ControlKind
+from tournament_assets.tournament.verdicts import Judgment, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with its interval.
+
+    Attributes:
+        value: The number; None if there is none, as is each end that is not known.
+        low: Lower end of the interval.
+        high: Upper end.
+        n: What it was counted over.
+        detail: What else there is to say.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    detail: str
+
+
+def not_measured_or(estimate: Estimate | str) -> Estimate:
+    """Return an estimate, or one without a number where a text says why there is none."""
+    return Estimate(None, None, None, 0, estimate) if isinstance(estimate, str) else estimate
+
+
+def _share(share: Proportion, detail: str) -> Estimate:
+    return Estimate(share.rate, share.low, share.high, share.n, detail)
+
+
+def estimate_first_slot(bias: PositionBias) -> Estimate:
+    """Return the share of replies that prefer the first slot."""
+    if not bias.first_slot.n:
+        return not_measured_or("no reply prefers a response")
+    count, n = bias.first_slot.count, bias.first_slot.n
+    return _share(
+        bias.first_slot, f"{count} replies prefer the first slot and {n - count} the other"
+    )
+
+
+def estimate_flips(bias: PositionBias) -> Estimate:
+    """Return the share of flipped pairs that went to the first slot."""
+    flips = bias.flips_to_first
+    more = f"; {bias.half_flips} more pairs were a tie in one order only" if bias.half_flips else ""
+    if not flips.n:
+        return not_measured_or(f"no pair flipped between the responses{more}")
+    return _share(
+        flips, f"{flips.count} of {flips.n} flipped pairs went to the first slot both times{more}"
+    )
+
+
+def estimate_consistency(bias: PositionBias) -> Estimate:
+    """Return the share of pairs that come out the same in both orders."""
+    found = bias.consistent
+    if not found.n:
+        return not_measured_or("no pair has two readable replies")
+    return _share(found, f"{found.count} of {found.n} judged pairs came out the same")
+
+
+def estimate_retest(
+    pairs: Sequence[JudgedTwice] | str, *, n_bootstraps: int, seed: int, confidence: float
+) -> Estimate:
+    """Return the share of pairs settled as before when they are judged again."""
+    if isinstance(pairs, str):
+        return not_measured_or(pairs)
+    found = measure_retest(pairs, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence)
+    agreement = found.pairs
+    return Estimate(
+        agreement.agreement,
+        agreement.agreement_low,
+        agreement.agreement_high,
+        agreement.n,
+        found.meaning
+        if agreement.n == 0
+        else f"{_kappa_words(agreement)}; "
+        f"{found.reversed.count} of {found.reversed.n} wins were reversed",
+    )
+
+
+def _kappa_words(agreement: Agreement) -> str:
+    if agreement.kappa is None:
+        return f"no kappa: {agreement.note}"
+    words = f"kappa {agreement.kappa:.2f}"
+    if agreement.kappa_low is None or agreement.kappa_high is None:
+        return f"{words}, without an interval: {agreement.note}"
+    return f"{words} ({agreement.kappa_low:.2f} to {agreement.kappa_high:.2f})"
+
+
+def kappa_estimate(agreement: Agreement) -> Estimate:
+    """Return a kappa as the panel shows it, with the raw agreement beside it."""
+    if agreement.kappa is None:
+        return Estimate(None, None, None, agreement.n, str(agreement.note))
+    note = f"; {agreement.note}" if agreement.note else ""
+    return Estimate(
+        agreement.kappa,
+        agreement.kappa_low,
+        agreement.kappa_high,
+        agreement.n,
+        f"the same in {agreement.agreement:.1%} of {agreement.n} pairs{note}",
+    )
+
+
+def estimate_controls(
+    controls: Sequence[SettledControl] | str, *, confidence: float
+) -> list[tuple[str, Estimate]]:
+    """Return the shares of controls that came out right, and of pairs an injection moved."""
+    if isinstance(controls, str):
+        return [(name, not_measured_or(controls)) for name in (IDENTICAL, CORRUPTED, INJECTION)]
+    by_kind = {each.kind: each for each in measure_controls(controls, confidence=confidence)}
+    injection = measure_injection(controls, confidence=confidence)
+    estimates = []
+    for name, kind in ((IDENTICAL, ControlKind.IDENTICAL), (CORRUPTED, ControlKind.CORRUPTED)):
+        found = by_kind[kind]
+        detail = (
+            f"{found.as_expected} of {found.judged} judged controls came out right; "
+            f"{found.unjudged} of {found.asked} are not judged"
+            if found.judged
+            else found.meaning
+        )
+        estimates.append(
+            (name, Estimate(found.rate, found.rate_low, found.rate_high, found.judged, detail))
+        )
+    away = injection.away
+    detail = (
+        f"{injection.towards.count} of {injection.towards.n} pairs moved towards the text, "
+        f"{away.count} of {away.n} away from it; {injection.silenced} were left without a verdict"
+        if injection.towards.n
+        else injection.meaning
+    )
+    return [*estimates, (INJECTION, _share(injection.towards, detail))]
+
+
+def estimate_cycles(found: CycleCount, of: str, everything: Transitivity) -> Estimate:
+    """Return the p-value of cycles; `of` names what the triples are of."""
+    if found.p_value is None:
+        return not_measured_or(f"no three {of} are all decided")
+    return Estimate(
+        found.p_value,
+        None,
+        None,
+        found.triples,
+        f"{found.cycles} of {found.triples} triples of {of} are cycles; chance gives "
+        f"{found.expected:.1f} on average over {everything.n_simulations} simulations",
+    )
+
+
+def estimate_majorities(cycles: Transitivity) -> Estimate:
+    """Return the p-value of cycles of majorities, with one of them by name."""
+    estimate = estimate_cycles(cycles.of_majorities, "majorities", cycles)
+    if not cycles.majority_cycles:
+        return estimate
+    first = " over ".join((*cycles.majority_cycles[0], cycles.majority_cycles[0][0]))
+    return Estimate(
+        estimate.value, None, None, estimate.n, f"{estimate.detail}; the first is {first}"
+    )
+
+
+def estimate_unjudged(
+    judgments: Iterable[Judgment], entrant: str, *, confidence: float
+) -> Estimate:
+    """Return the share of an entrant's pairs that are not judged."""
+    outcomes = Counter(
+        judgment.outcome
+        for judgment in judgments
+        if entrant in (judgment.entrant_a, judgment.entrant_b)
+    )
+    share = measure_proportion(outcomes[Outcome.UNJUDGED], outcomes.total(), confidence=confidence)
+    if not share.n:
+        return not_measured_or("it takes part in no pair")
+    return _share(share, f"{share.count} of its {share.n} pairs are not judged")

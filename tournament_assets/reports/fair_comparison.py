@@ -1,0 +1,264 @@
+"""The fair comparison as people read it: the same entrants on three denominators."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tournament_assets.audits.fair_comparison import ALL, COMMON, PLANNED, WHOLE
+from tournament_assets.reports.formatting import (
+    ABSENT,
+    format_confidence,
+    format_interval,
+    format_rating,
+    format_share,
+    join_names,
+)
+from tournament_assets.reports.rendering import ReportSection, ReportTable
+
+Row = Mapping[str, Any]
+
+_ORDERS = {
+    COMMON: "on the prompts that all share",
+    ALL: "on all judged pairs",
+    PLANNED: "where what is missing counts as nothing",
+}
+
+
+def fair_section(rows: Sequence[Row], *, confidence: float) -> ReportSection:
+    """Return the section of a report that compares everybody on equal terms.
+
+    Args:
+        rows: Rows of table "fair_comparison", all dimensions.
+        confidence: Coverage of the intervals.
+    """
+    dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
+    sentences = [
+        sentence
+        for dimension in dimensions
+        for sentence in fair_sentences(rows, dimension=dimension)
+    ]
+    tables = [
+        table
+        for dimension in dimensions
+        for table in (
+            (dimension, fair_table(rows, dimension=dimension)),
+            (f"{dimension}: gaps between neighbours", gap_table(rows, dimension=dimension)),
+            (f"{dimension}: by stratum", stratum_table(rows, dimension=dimension)),
+        )
+        if table[1].rows
+    ]
+    return ReportSection(
+        "Fair comparison", (*sentences, *fair_notes(confidence=confidence)), tuple(tables)
+    )
+
+
+def fair_notes(*, confidence: float) -> tuple[str, ...]:
+    """Say what the numbers are.
+
+    Args:
+        confidence: Coverage of the intervals.
+    """
+    return (
+        "Common: only prompts that every entrant answered and on which every pair was judged. All: "
+        "every judged pair. Planned: points over all planned pairs, so that whatever is missing "
+        "counts as nothing. A win share is wins and half the ties; ranks are by win share.",
+        f"Ratings are Bradley–Terry, on the Elo scale; intervals are at "
+        f"{format_confidence(confidence)}, prompts resampled. A gap is within noise where the "
+        "interval of the difference reaches 0.",
+    )
+
+
+def fair_sentences(rows: Sequence[Row], *, dimension: str) -> list[str]:
+    """Say whether the three denominators agree, what is within noise, and who judges its own kin.
+
+    Args:
+        rows: Rows of table "fair_comparison".
+        dimension: The quality that was judged.
+    """
+    whole = _whole(rows, dimension)
+    by_basis = {basis: [row for row in whole if row["basis"] == basis] for basis in _ORDERS}
+    common = by_basis[COMMON]
+    if not common:
+        return [f"On {dimension}, there is nothing to compare."]
+    prompts, planned = common[0]["prompts"], by_basis[PLANNED][0]["prompts"]
+    sentences = [
+        f"On {dimension}, everyone answered and was judged on {prompts} of {planned} planned "
+        "prompts."
+    ]
+    orders = {basis: _order(own) for basis, own in by_basis.items()}
+    if not prompts:
+        sentences.append("There is no like-for-like comparison: no prompt has every pair judged.")
+    elif len(set(orders.values())) == 1:
+        sentences.append("The order is the same on all three denominators.")
+    else:
+        sentences += [
+            f"The order {_ORDERS[basis]} is {_in_words(order)}." for basis, order in orders.items()
+        ]
+    gaps = [row for row in common if row["next_below"] is not None]
+    noise = [row for row in gaps if not row["gap_beyond_noise"]]
+    if gaps:
+        within = join_names(
+            [f"{row['entrant_id']} above {row['next_below']}" for row in _by_rank(noise)]
+        )
+        sentences.append(
+            f"Within noise on the common prompts: {within}."
+            if noise
+            else "Every gap between neighbours on the common prompts is beyond noise."
+        )
+    return [*sentences, *_family_sentences(common)]
+
+
+def _family_sentences(rows: Sequence[Row]) -> list[str]:
+    kin = [row["entrant_id"] for row in rows if row["same_family"]]
+    unknown = [row["entrant_id"] for row in rows if row["same_family"] is None]
+    judge = rows[0]["judge_model"]
+    sentences = []
+    if kin:
+        sentences.append(
+            f"The judge {judge} is of the same family ({rows[0]['judge_family']}) as "
+            f"{join_names(kin)}; judges tend to favour their own."
+        )
+    if unknown:
+        sentences.append(
+            f"Whether the judge {judge} is of one family with {join_names(unknown)} is not known; "
+            "the config can say so (families)."
+        )
+    return sentences
+
+
+def fair_table(rows: Sequence[Row], *, dimension: str) -> ReportTable:
+    """Return everybody on the three denominators, best on the common support first.
+
+    Args:
+        rows: Rows of table "fair_comparison".
+        dimension: The quality that was judged.
+    """
+    whole = _whole(rows, dimension)
+    places = {(row["basis"], row["entrant_id"]): row for row in whole}
+    names = [row["entrant_id"] for row in _by_share([r for r in whole if r["basis"] == COMMON])]
+    lines = []
+    for name in names:
+        common, everything, planned = (places[basis, name] for basis in (COMMON, ALL, PLANNED))
+        flag = " (judge's family)" if common["same_family"] else ""
+        lines.append(
+            (
+                f"{name}{flag}",
+                _rank(common),
+                format_share(common["share"]),
+                _rating(common),
+                _rank(everything),
+                format_share(everything["share"]),
+                _rating(everything),
+                _rank(planned),
+                format_share(planned["share"]),
+                f"{everything['pairs']} of {planned['pairs']}",
+            )
+        )
+    return ReportTable(
+        headers=(
+            "entrant",
+            "common:\nrank",
+            "common:\nwin share",
+            "common:\nrating",
+            "all:\nrank",
+            "all:\nwin share",
+            "all:\nrating",
+            "planned:\nrank",
+            "planned:\nwin share",
+            "pairs judged\nof planned",
+        ),
+        rows=tuple(lines),
+    )
+
+
+def gap_table(rows: Sequence[Row], *, dimension: str) -> ReportTable:
+    """Return the gaps between neighbours on the common support, best first.
+
+    Args:
+        rows: Rows of table "fair_comparison".
+        dimension: The quality that was judged.
+    """
+    common = [row for row in _whole(rows, dimension) if row["basis"] == COMMON]
+    return ReportTable(
+        headers=("entrant", "next below", "gap", "interval of the difference", "verdict"),
+        rows=tuple(
+            (
+                row["entrant_id"],
+                row["next_below"],
+                f"{row['gap']:.0f}",
+                format_interval(row["gap_low"], row["gap_high"], absent="unbounded"),
+                "beyond noise" if row["gap_beyond_noise"] else "within noise",
+            )
+            for row in _by_rank(common)
+            if row["next_below"] is not None
+        ),
+        n_labels=2,
+    )
+
+
+def stratum_table(rows: Sequence[Row], *, dimension: str) -> ReportTable:
+    """Return everybody's place in every stratum, on its common support.
+
+    Args:
+        rows: Rows of table "fair_comparison".
+        dimension: The quality that was judged.
+    """
+    strata = [
+        row
+        for row in rows
+        if row["dimension"] == dimension and row["stratum_by"] != WHOLE and row["basis"] == COMMON
+    ]
+    keys = list(dict.fromkeys((row["stratum_by"], row["stratum"]) for row in strata))
+    return ReportTable(
+        headers=("by", "stratum", "prompts", "entrant", "rank", "win share", "rating"),
+        rows=tuple(
+            (
+                stratum_by,
+                stratum,
+                str(row["prompts"]),
+                row["entrant_id"],
+                _rank(row),
+                format_share(row["share"]),
+                _rating(row),
+            )
+            for stratum_by, stratum in keys
+            for row in _by_share(
+                [r for r in strata if (r["stratum_by"], r["stratum"]) == (stratum_by, stratum)]
+            )
+        ),
+        n_labels=2,
+    )
+
+
+def _whole(rows: Sequence[Row], dimension: str) -> list[Row]:
+    return [row for row in rows if row["dimension"] == dimension and row["stratum_by"] == WHOLE]
+
+
+def _by_share(rows: Sequence[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: (row["share_rank"] is None, row["share_rank"]))
+
+
+def _by_rank(rows: Sequence[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: (row["rank"] is None, row["rank"]))
+
+
+def _order(rows: Sequence[Row]) -> tuple[tuple[str, ...], ...]:
+    """Return the entrants best first, those of equal share together."""
+    ranks = sorted({row["share_rank"] for row in rows if row["share_rank"] is not None})
+    return tuple(
+        tuple(row["entrant_id"] for row in rows if row["share_rank"] == rank) for rank in ranks
+    )
+
+
+def _in_words(order: Sequence[Sequence[str]]) -> str:
+    return ", ".join(" = ".join(names) for names in order) or "not known"
+
+
+def _rank(row: Row) -> str:
+    return ABSENT if row["share_rank"] is None else str(row["share_rank"])
+
+
+def _rating(row: Row) -> str:
+    if row["rating"] is None:
+        return "not rated"
+    interval = format_interval(row["sampling_low"], row["sampling_high"], absent="unbounded")
+    return f"{format_rating(row['rating'])} ({interval})"
