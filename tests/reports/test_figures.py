@@ -10,12 +10,12 @@ from tournament_assets.adapters.tables import table_rows
 from tournament_assets.reports.figures import (
     k_sensitivity_figure,
     ladder_figure,
-    ladder_span,
     png_markdown,
-    spread,
-    win_rate_matrix,
     win_rate_matrix_figure,
 )
+from tournament_assets.reports.k_drawing import spread
+from tournament_assets.reports.ladder_drawing import ladder_span
+from tournament_assets.reports.win_grid_drawing import win_rate_matrix
 
 from .builders import elo_table, leader_row, pair_row
 
