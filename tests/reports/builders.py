@@ -277,6 +277,7 @@ def battle_tables(
     prompts: Sequence[str] = ("p-1",),
     text: str = "It is the lens.",
     diagnostics: Mapping[str, Any] | None = None,
+    alike: Sequence[str] = (),
 ) -> BattleTables:
     """Build what the battle browser shows.
 
@@ -286,7 +287,12 @@ def battle_tables(
         prompts: Ids of the prompts.
         text: What an entrant answers, after its own name.
         diagnostics: What the decoder noted of every response.
+        alike: Entrants that answer without their name, so that their answers are the same.
     """
+
+    def answer(name: str) -> str:
+        return text if name in alike else f"{name}: {text}"
+
     matches: dict[str, pd.DataFrame] = {}
     verdicts: dict[str, pd.DataFrame] = {}
     replies: dict[str, pd.DataFrame] = {}
@@ -312,8 +318,8 @@ def battle_tables(
                 pair
                 | {
                     "prompt_text": f"What is {pair['prompt_id']}?",
-                    "response_a": f"{pair['entrant_a']}: {text}",
-                    "response_b": f"{pair['entrant_b']}: {text}",
+                    "response_a": answer(pair["entrant_a"]),
+                    "response_b": answer(pair["entrant_b"]),
                     "gold_answer": "lens",
                     "expected_behavior": None,
                 }
@@ -357,7 +363,7 @@ def battle_tables(
                 {
                     "entrant_id": name,
                     "prompt_id": prompt,
-                    "response": f"{name}: {text}",
+                    "response": answer(name),
                     "finish_reason": "stop",
                     "prompt_tokens": 5,
                     "response_tokens": 7,

@@ -291,6 +291,7 @@
     });
     addEventListener("hashchange", follow);
     document.getElementById("browser").hidden = false;
+    document.getElementById("unscripted").hidden = true;
     search();
     follow();
   };
