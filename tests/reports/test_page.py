@@ -1,3 +1,6 @@
+import base64
+import hashlib
+import html
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -5,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from tournament_assets.reports.page import render_html, render_markdown
-from tournament_assets.reports.rendering import ReportSection
+from tournament_assets.reports.rendering import ReportSection, ReportTable
 from tournament_assets.reports.report_contents import SLOTS, ReportContents
 from tournament_assets.reports.report_warnings import warning_lines
 
@@ -193,3 +196,77 @@ def test_an_order_that_depends_on_k_is_said() -> None:
 def test_the_command_is_escaped_in_the_page() -> None:
     page = render_html(contents(STANDINGS, command="tournament run '<script>'"))
     assert "<pre><code>tournament run &#39;&lt;script&gt;&#39;</code></pre>" in page
+
+
+TRUST = ReportSection(
+    "Can it be trusted?",
+    ("Most of it.", "<b>|x"),
+    (
+        ("", ReportTable(("test", "light", "number"), (("Swap <i>", "Amber", "1|2"),))),
+        ("More", ReportTable(("test", "said"), (("a", "green grass"),))),
+    ),
+)
+
+
+@pytest.mark.parametrize("render", RENDERERS)
+def test_a_section_from_elsewhere_is_shown_whole_and_escaped(render: Renderer) -> None:
+    page = render(contents(STANDINGS, sections={"trust": TRUST}))
+    assert re.search(r"(<h2>|## )Can it be trusted\?", page)
+    for words in ("Most of it.", "Swap &lt;i&gt;", "green grass", "More"):
+        assert words in page
+    assert "<i>" not in page
+    assert "<b>" not in page
+
+
+def test_a_light_is_marked_by_a_sign_beside_its_word() -> None:
+    page = render_html(contents(STANDINGS, sections={"trust": TRUST}))
+    assert '<td class="label"><span class="light fair">Amber</span></td>' in page
+    assert '<span class="light good">' not in page
+    assert '<li><a href="#trust">Can it be trusted?</a></li>' in page
+
+
+def test_a_section_without_a_place_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no place for the sections \['fun'\]; expected some of"):
+        contents(STANDINGS, sections={"fun": TRUST})
+
+
+@pytest.mark.parametrize("render", RENDERERS)
+def test_the_audit_given_from_elsewhere_stands_above_the_counts(render: Renderer) -> None:
+    page = render(contents(STANDINGS, sections={"audit": TRUST}))
+    assert not re.search(r"(<h2>|## )Audit", page)
+    assert page.index("Most of it.") < page.index("prompts answered")
+
+
+@pytest.mark.parametrize("render", RENDERERS)
+def test_each_verdict_says_what_it_cost(render: Renderer) -> None:
+    page = render(contents(STANDINGS, prices={"factuality": 0.0123, "calibration": None}))
+    said = re.sub(r"[\\]|<[^>]*>", "", page)
+    assert "Judging it cost $0.0123." in said
+    assert "Judging it cost an unknown amount." in said
+    assert "in all" not in said
+    whole = render(contents(STANDINGS, prices={"factuality": 1.0, "calibration": 2.5}))
+    assert "Judging cost $3.50 in all." in whole.replace("\\", "")
+
+
+@pytest.mark.parametrize("render", RENDERERS)
+def test_what_is_not_separated_is_listed_with_its_record(render: Renderer) -> None:
+    given = contents(STANDINGS)
+    level = given.leaderboard.assign(shown_above=[[] for _ in range(len(given.leaderboard))])
+    page = render(contents(STANDINGS, leaderboard=level))
+    cells = re.sub(r"</t[dh]>\s*<t[dh][^>]*>", " | ", page)
+    assert "3 of 3 pairs of entrants are not separated." in page
+    assert "ada | bob | 100.0 | 51 | 29 | 19" in cells
+
+
+def test_only_the_page_s_own_style_and_script_are_allowed() -> None:
+    page = render_html(contents(STANDINGS))
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    policy = html.unescape(policy)
+    assert policy.startswith("default-src 'none'; base-uri 'none'; form-action 'none'; ")
+    assert "unsafe" not in policy
+    for tag in ("style", "script"):
+        (text,) = re.findall(rf"(?s)<{tag}>(.*?)</{tag}>", page)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+    assert "style=" not in page.split("</style>")[1].split("<script>")[0]
+    assert ".innerHTML" not in page

@@ -116,7 +116,7 @@ def _price(contents: ReportContents, dimension: str) -> str:
     if dimension not in contents.prices:
         return ""
     price = contents.prices[dimension]
-    return "price not known" if price is None else format_usd(price)
+    return "an unknown amount" if price is None else format_usd(price)
 
 
 def _section(contents: ReportContents, dimension: str, rows: Rows) -> DimensionSection:
