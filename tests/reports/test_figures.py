@@ -1,7 +1,6 @@
 import io
 from collections.abc import Callable
 from itertools import pairwise
-from xml.dom.minidom import parseString
 
 import pytest
 from markdown_it import MarkdownIt
@@ -147,7 +146,8 @@ def test_the_pictures_of_a_paper_come_as_png_and_svg_and_are_the_same_each_time(
     assert files == _files()
     for name, content in files.items():
         if name.endswith(".svg"):
-            assert parseString(content).documentElement.tagName == "svg"
+            assert content.startswith(b"<?xml")
+            assert content.endswith(b"</svg>\n")
             for word in (b"<dc:date>", b"<dc:creator>", b"<script", b"<text"):
                 assert word not in content
         else:
