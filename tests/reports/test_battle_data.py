@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tournament_assets.reports.battle_data import (
@@ -22,6 +22,10 @@ _NOTED = st.lists(
     ),
     max_size=6,
 )
+
+
+def _at(position: int, start: int, end: int) -> dict[str, Any]:
+    return {"position": position, "draft": "y", "replacement": "x", "start": start, "end": end}
 
 
 def _data(tables: BattleTables) -> dict[str, Any]:
@@ -47,6 +51,8 @@ def test_places_are_characters_also_beyond_the_basic_plane() -> None:
 
 
 @given(st.text(max_size=10), _NOTED)
+@example("abcd", [_at(0, 0, 3), _at(1, 1, 4)])
+@example("abcd", [_at(0, 2, 3), _at(1, 0, 1)])
 def test_parts_join_to_the_text_and_every_replacement_is_kept(
     text: str, noted: list[dict[str, Any]]
 ) -> None:

@@ -2,6 +2,7 @@ import io
 from collections.abc import Callable
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 from PIL import Image
@@ -162,7 +163,7 @@ def test_dimensions_side_by_side_share_a_scale_and_the_order_of_the_first() -> N
     labels = [label.get_text() for label in first.get_yticklabels()]
     assert labels == ["ada", BAD_MATH, "cy", "idle"]
     (point,) = (line for line in other.lines if line.get_marker() == "o")
-    assert (point.get_xdata()[0], point.get_ydata()[0]) == (1500.0, 2)
+    assert np.asarray(point.get_xydata()).tolist() == [[1500.0, 2.0]]
     assert [text.get_text() for text in other.texts] == [
         *("not judged", "not judged", "1500", "not judged"),
     ]
@@ -171,7 +172,7 @@ def test_dimensions_side_by_side_share_a_scale_and_the_order_of_the_first() -> N
 def test_neighbouring_colours_differ_in_lightness_for_those_who_see_no_hue() -> None:
     def lightness(colour: str) -> float:
         red, green, blue = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
-        return 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
+        return float(0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2)
 
     for palette in (LIGHT, DARK):
         layers = (palette.ink, palette.order, palette.sampling, palette.paper)

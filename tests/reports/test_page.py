@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from tournament_assets.adapters.tables import make_table, table_rows
 from tournament_assets.reports.page import render_html, render_markdown
 from tournament_assets.reports.rendering import ReportSection, ReportTable
 from tournament_assets.reports.report_contents import SLOTS, ReportContents
@@ -251,8 +252,8 @@ def test_each_verdict_says_what_it_cost(render: Renderer) -> None:
 @pytest.mark.parametrize("render", RENDERERS)
 def test_what_is_not_separated_is_listed_with_its_record(render: Renderer) -> None:
     given = contents(STANDINGS)
-    level = given.leaderboard.assign(shown_above=[[] for _ in range(len(given.leaderboard))])
-    page = render(contents(STANDINGS, leaderboard=level))
+    level = [row | {"shown_above": []} for row in table_rows("leaderboard", given.leaderboard)]
+    page = render(contents(STANDINGS, leaderboard=make_table("leaderboard", level)))
     cells = re.sub(r"</t[dh]>\s*<t[dh][^>]*>", " | ", page)
     assert "3 of 3 pairs of entrants are not separated." in page
     assert "ada | bob | 100.0 | 51 | 29 | 19" in cells
