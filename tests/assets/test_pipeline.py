@@ -127,7 +127,9 @@ def test_every_artifact_says_that_the_loopback_judge_is_no_language_model(
     _, summary = finished
     words = "loopback (lexical, not a language model)"
     assert words in (summary.directory / "report.md").read_text().splitlines()[0]
-    assert words in (summary.directory / "report.html").read_text()
+    page = (summary.directory / "report.html").read_text()
+    assert words in page
+    assert 'id="battle-data"' in page
     assert words in (summary.directory / "manifest.json").read_text()
     assert set(summary.leaderboard["judge"]) == {words}
 

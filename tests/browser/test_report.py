@@ -308,6 +308,7 @@ def test_dark_colours_are_kept_and_bring_their_own_pictures(page: Page) -> None:
     page.emulate_media(media="print")
     expect(light).to_be_visible()
     expect(dark).to_be_hidden()
+    expect(page.locator("body")).to_have_css("background-color", "rgb(255, 255, 255)")
     expect(page.locator("#battles")).to_be_hidden()
     expect(page.locator("#provenance table")).to_be_visible()
     save(page, "report_print")
