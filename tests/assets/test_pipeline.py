@@ -55,6 +55,8 @@ def test_a_run_directory_holds_every_file_of_the_layout(
 ) -> None:
     _, summary = finished
     files = {str(path.relative_to(summary.directory)) for path in summary.directory.rglob("*.*")}
+    kinds = ("ladder", "win_rates", "k_sensitivity")
+    pictures = ["ladders", *(f"{kind}_{name}" for kind in kinds for name in PILOT_PAIRS)]
     assert files == {
         "manifest.json",
         "matches/matches.jsonl",
@@ -68,6 +70,8 @@ def test_a_run_directory_holds_every_file_of_the_layout(
         "battles.parquet",
         "report.md",
         "report.html",
+        "tables/leaderboard.tex",
+        *(f"figures/{name}.{kind}" for name in pictures for kind in ("png", "svg")),
     }
 
 
@@ -123,7 +127,9 @@ def test_every_artifact_says_that_the_loopback_judge_is_no_language_model(
     _, summary = finished
     words = "loopback (lexical, not a language model)"
     assert words in (summary.directory / "report.md").read_text().splitlines()[0]
-    assert words in (summary.directory / "report.html").read_text()
+    page = (summary.directory / "report.html").read_text()
+    assert words in page
+    assert 'id="battle-data"' in page
     assert words in (summary.directory / "manifest.json").read_text()
     assert set(summary.leaderboard["judge"]) == {words}
 

@@ -1,13 +1,15 @@
 """Small tables with numbers that can be checked by hand, for the tests of the reports."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from tournament_assets.adapters.tables import make_table
+from tournament_assets.reports.battle_data import BattleTables
 from tournament_assets.reports.leaderboard import build_leaderboard
-from tournament_assets.reports.page import ReportContents
+from tournament_assets.reports.report_contents import ReportContents
 
 LOOPBACK = "loopback (lexical, not a language model)"
 CLAUDE = "Claude through the Message Batches API"
@@ -270,3 +272,110 @@ def _pairs(means: Mapping[str, float], *, dimension: str) -> list[dict[str, Any]
                 )
             )
     return rows
+
+
+def battle_tables(
+    outcomes: Sequence[tuple[str, str, str]],
+    *,
+    dimensions: Sequence[str] = ("factuality",),
+    prompts: Sequence[str] = ("p-1",),
+    text: str = "It is the lens.",
+    diagnostics: Mapping[str, Any] | None = None,
+    alike: Sequence[str] = (),
+) -> BattleTables:
+    """Build what the battle browser shows.
+
+    Args:
+        outcomes: First entrant, second entrant and outcome of every pair, on every prompt.
+        dimensions: The qualities that were judged.
+        prompts: Ids of the prompts.
+        text: What an entrant answers, after its own name.
+        diagnostics: What the decoder noted of every response.
+        alike: Entrants that answer without their name, so that their answers are the same.
+    """
+
+    def answer(name: str) -> str:
+        return text if name in alike else f"{name}: {text}"
+
+    matches: dict[str, pd.DataFrame] = {}
+    verdicts: dict[str, pd.DataFrame] = {}
+    replies: dict[str, pd.DataFrame] = {}
+    said = {"a_wins": ("A", "B"), "b_wins": ("B", "A"), "tie": ("TIE", "TIE")}
+    said |= {"inconsistent": ("A", "A"), "unjudged": ("refused", "B")}
+    for dimension in dimensions:
+        pairs = [
+            {
+                "prompt_id": prompt,
+                "source": prompt.split("-")[0],
+                "dimension": dimension,
+                "entrant_a": one,
+                "entrant_b": other,
+            }
+            for prompt in prompts
+            for one, other, _ in outcomes
+        ]
+        outcome_of = {(one, other): outcome for one, other, outcome in outcomes}
+        keys = [f"{dimension}/{i}" for i in range(len(pairs))]
+        matches[dimension] = make_table(
+            "match_list",
+            [
+                pair
+                | {
+                    "prompt_text": f"What is {pair['prompt_id']}?",
+                    "response_a": answer(pair["entrant_a"]),
+                    "response_b": answer(pair["entrant_b"]),
+                    "gold_answer": "lens",
+                    "expected_behavior": None,
+                }
+                for pair in pairs
+            ],
+        )
+        verdict_rows, reply_rows = [], []
+        for pair, key in zip(pairs, keys, strict=True):
+            outcome = outcome_of[pair["entrant_a"], pair["entrant_b"]]
+            row: dict[str, Any] = {**pair, "outcome": outcome, "judge_model": "judge-1"}
+            row["winner"] = {"a_wins": pair["entrant_a"], "b_wins": pair["entrant_b"]}.get(outcome)
+            for side, verdict in zip(("ab", "ba"), said[outcome], strict=True):
+                is_said = verdict in ("A", "B", "TIE")
+                row |= {
+                    f"verdict_{side}": verdict,
+                    f"reason_{side}": None if is_said else "the judge declined",
+                    f"request_key_{side}": f"{key}/{side}",
+                    f"asking_{side}": 1,
+                }
+                reply_rows.append(
+                    {
+                        **pair,
+                        "presentation": side,
+                        "request_key": f"{key}/{side}",
+                        "asking": 1,
+                        "judge_model": "judge-1",
+                        "rubric_version": "1",
+                        "rubric_hash": "ab",
+                        "result_type": "succeeded",
+                        "reply": f"{text} VERDICT: {verdict}" if is_said else None,
+                    }
+                )
+            verdict_rows.append(row)
+        verdicts[dimension] = make_table("judge_verdicts", verdict_rows)
+        replies[dimension] = make_table("judge_replies", reply_rows)
+    names = sorted({name for one, other, _ in outcomes for name in (one, other)})
+    responses = {
+        name: make_table(
+            "entrant_responses",
+            [
+                {
+                    "entrant_id": name,
+                    "prompt_id": prompt,
+                    "response": answer(name),
+                    "finish_reason": "stop",
+                    "prompt_tokens": 5,
+                    "response_tokens": 7,
+                    "diagnostics": json.dumps(diagnostics or {}),
+                }
+                for prompt in prompts
+            ],
+        )
+        for name in names
+    }
+    return BattleTables(matches, verdicts, replies, responses)

@@ -2,20 +2,24 @@ import io
 from collections.abc import Callable
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 from PIL import Image
 
 from tournament_assets.adapters.tables import table_rows
+from tournament_assets.reports.canvas import DARK, LIGHT
 from tournament_assets.reports.figures import (
+    figure_files,
     k_sensitivity_figure,
     ladder_figure,
-    ladder_span,
+    ladders_figure,
     png_markdown,
-    spread,
-    win_rate_matrix,
     win_rate_matrix_figure,
 )
+from tournament_assets.reports.k_drawing import spread
+from tournament_assets.reports.ladder_drawing import draw_ladders, ladder_span
+from tournament_assets.reports.win_grid_drawing import win_rate_matrix
 
 from .builders import elo_table, leader_row, pair_row
 
@@ -39,6 +43,9 @@ ELO = table_rows("elo_ratings", elo_table({"ada": 1450.0, BAD_MATH: 1401.0, "cy"
 FIGURES: dict[str, Callable[[], bytes]] = {
     "ladder": lambda: ladder_figure(LADDER, "factuality"),
     "empty ladder": lambda: ladder_figure([], "factuality"),
+    "ladders": lambda: ladders_figure({"factuality": LADDER, "calibration": LADDER[1:]}),
+    "dark ladders": lambda: ladders_figure({"factuality": LADDER}, palette=DARK),
+    "empty ladders": lambda: ladders_figure({}),
     "win grid": lambda: win_rate_matrix_figure(PAIRS, ["ada", "bob", "cy", BAD_MATH]),
     "empty win grid": lambda: win_rate_matrix_figure([], []),
     "k": lambda: k_sensitivity_figure(ELO),
@@ -122,3 +129,53 @@ def test_a_picture_in_markdown_is_one_image_with_its_alternative_text() -> None:
     (image,) = inline.children or []
     assert (image.type, image.content) == ("image", "a ] b".replace("]", "\\]"))
     assert image.attrs["src"] == "data:image/png;base64,iVBORw=="
+
+
+def _files() -> dict[str, bytes]:
+    return figure_files(
+        leaderboard={"factuality": LADDER},
+        elo_ratings={"factuality": ELO},
+        win_rates={"factuality": PAIRS},
+        judge_label="judge-1",
+    )
+
+
+def test_the_pictures_of_a_paper_come_as_png_and_svg_and_are_the_same_each_time() -> None:
+    files = _files()
+    names = ("ladders", "ladder_factuality", "win_rates_factuality", "k_sensitivity_factuality")
+    assert set(files) == {f"{name}.{kind}" for name in names for kind in ("png", "svg")}
+    assert files == _files()
+    for name, content in files.items():
+        if name.endswith(".svg"):
+            assert content.startswith(b"<?xml")
+            assert content.endswith(b"</svg>\n")
+            for word in (b"<dc:date>", b"<dc:creator>", b"<script", b"<text"):
+                assert word not in content
+        else:
+            assert Image.open(io.BytesIO(content)).format == "PNG"
+
+
+def test_dimensions_side_by_side_share_a_scale_and_the_order_of_the_first() -> None:
+    second = [leader_row("cy", 1500.0, sampling=(1450.0, 1550.0), dimension="calibration")]
+    figure = draw_ladders({"factuality": LADDER, "calibration": second})
+    first, other = figure.axes
+    assert first.get_xlim() == other.get_xlim() == ladder_span([*LADDER, *second])
+    labels = [label.get_text() for label in first.get_yticklabels()]
+    assert labels == ["ada", BAD_MATH, "cy", "idle"]
+    (point,) = (line for line in other.lines if line.get_marker() == "o")
+    assert np.asarray(point.get_xydata()).tolist() == [[1500.0, 2.0]]
+    assert [text.get_text() for text in other.texts] == [
+        *("not judged", "not judged", "1500", "not judged"),
+    ]
+
+
+def test_neighbouring_colours_differ_in_lightness_for_those_who_see_no_hue() -> None:
+    def lightness(colour: str) -> float:
+        red, green, blue = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+        return float(0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2)
+
+    for palette in (LIGHT, DARK):
+        layers = (palette.ink, palette.order, palette.sampling, palette.paper)
+        for one, other in pairwise([lightness(colour) for colour in layers]):
+            low, high = sorted((one, other))
+            assert (high + 0.05) / (low + 0.05) > 1.5

@@ -1,17 +1,19 @@
+import base64
+import hashlib
+import html
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 
 import pytest
 
-from tournament_assets.reports.page import (
-    ReportContents,
-    render_html,
-    render_markdown,
-    warning_lines,
-)
+from tournament_assets.adapters.tables import make_table, table_rows
+from tournament_assets.reports.page import render_html, render_markdown
+from tournament_assets.reports.rendering import ReportSection, ReportTable
+from tournament_assets.reports.report_contents import SLOTS, ReportContents
+from tournament_assets.reports.report_warnings import warning_lines
 
-from .builders import LOOPBACK, audit_row, contents
+from .builders import LOOPBACK, audit_row, battle_tables, contents
 
 STANDINGS = {
     "factuality": {"ada": 1490.0, "bob": 1390.0, "cy": 1320.0},
@@ -77,20 +79,25 @@ def test_missing_responses_are_warned_of() -> None:
 
 @pytest.mark.parametrize("render", RENDERERS)
 def test_sections_come_in_the_order_of_what_matters(render: Renderer) -> None:
-    page = render(contents(STANDINGS, judge_is_language_model=False))
+    page = render(
+        contents(
+            STANDINGS,
+            judge_is_language_model=False,
+            sections={
+                slot: ReportSection(slot.replace("_", " ").capitalize()) for slot in reversed(SLOTS)
+            },
+            battles=battle_tables([("ada", "bob", "a_wins")]),
+        )
+    )
+    page = re.sub(r"(?s)<nav.*?</nav>", "", page)
     heads = [
-        *("Warning", "Verdict", "On factuality, ada leads", "Ladder", "Win grid", "K-factor"),
-        *(
-            "Models side by side",
-            "Audit",
-            "What the intervals mean",
-            "Cost",
-            "Method",
-            "Provenance",
-        ),
+        *("Warning", "Verdict", "On factuality, ada leads", "Ladder", "What was not separated"),
+        *("Win grid", "Trust", "Audit", "Fair comparison", "Strata", "K-factor"),
+        *("Models side by side", "Cost", "Battles", "What the intervals mean", "Method"),
+        "Provenance",
         "tournament run --config configs/demo.yaml --mode pilot",
     ]
-    found = [re.search(rf"(?:<h2>|## |\b){re.escape(head)}", page) for head in heads]
+    found = [re.search(rf"(?:<h2[^>]*>|## |\b){re.escape(head)}", page) for head in heads]
     places = [match.start() for match in found if match]
     assert len(places) == len(heads)
     assert places == sorted(places)
@@ -113,7 +120,7 @@ def test_everything_from_outside_is_escaped(render: Renderer) -> None:
             command="tournament report",
         )
     )
-    assert "<script" not in page
+    assert "<script>alert" not in page
     assert page.count("&lt;script&gt;") > 15
     if render is render_markdown:
         assert not re.search(r"(?<!\\)\|x", page)
@@ -155,14 +162,14 @@ def test_a_tournament_without_decisive_matches_is_reported(render: Renderer) -> 
     assert "1490" not in page
 
 
-def test_the_page_needs_no_script_and_no_other_file() -> None:
+def test_the_page_needs_no_other_file() -> None:
     tags = _Tags(render_html(contents(STANDINGS))).tags
     names = {tag for tag, _ in tags}
-    assert not names & {"script", "link", "iframe", "object", "embed"}
+    assert not names & {"link", "iframe", "object", "embed", "form", "base"}
     sources = [attrs["src"] or "" for _, attrs in tags if "src" in attrs]
-    assert len(sources) == 4
+    assert len(sources) == 6
     assert all(source.startswith("data:image/png;base64,") for source in sources)
-    assert not [attrs for _, attrs in tags if "href" in attrs]
+    assert all((attrs["href"] or "").startswith("#") for _, attrs in tags if "href" in attrs)
 
 
 def test_pictures_have_texts_and_headers_have_scopes() -> None:
@@ -190,3 +197,77 @@ def test_an_order_that_depends_on_k_is_said() -> None:
 def test_the_command_is_escaped_in_the_page() -> None:
     page = render_html(contents(STANDINGS, command="tournament run '<script>'"))
     assert "<pre><code>tournament run &#39;&lt;script&gt;&#39;</code></pre>" in page
+
+
+TRUST = ReportSection(
+    "Can it be trusted?",
+    ("Most of it.", "<b>|x"),
+    (
+        ("", ReportTable(("test", "light", "number"), (("Swap <i>", "Amber", "1|2"),))),
+        ("More", ReportTable(("test", "said"), (("a", "green grass"),))),
+    ),
+)
+
+
+@pytest.mark.parametrize("render", RENDERERS)
+def test_a_section_from_elsewhere_is_shown_whole_and_escaped(render: Renderer) -> None:
+    page = render(contents(STANDINGS, sections={"trust": TRUST}))
+    assert re.search(r"(<h2>|## )Can it be trusted\?", page)
+    for words in ("Most of it.", "Swap &lt;i&gt;", "green grass", "More"):
+        assert words in page
+    assert "<i>" not in page
+    assert "<b>" not in page
+
+
+def test_a_light_is_marked_by_a_sign_beside_its_word() -> None:
+    page = render_html(contents(STANDINGS, sections={"trust": TRUST}))
+    assert '<td class="label"><span class="light fair">Amber</span></td>' in page
+    assert '<span class="light good">' not in page
+    assert '<li><a href="#trust">Can it be trusted?</a></li>' in page
+
+
+def test_a_section_without_a_place_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no place for the sections \['fun'\]; expected some of"):
+        contents(STANDINGS, sections={"fun": TRUST})
+
+
+@pytest.mark.parametrize("render", RENDERERS)
+def test_the_audit_given_from_elsewhere_stands_above_the_counts(render: Renderer) -> None:
+    page = render(contents(STANDINGS, sections={"audit": TRUST}))
+    assert not re.search(r"(<h2>|## )Audit", page)
+    assert page.index("Most of it.") < page.index("prompts answered")
+
+
+@pytest.mark.parametrize("render", RENDERERS)
+def test_each_verdict_says_what_it_cost(render: Renderer) -> None:
+    page = render(contents(STANDINGS, prices={"factuality": 0.0123, "calibration": None}))
+    said = re.sub(r"[\\]|<[^>]*>", "", page)
+    assert "Judging it cost $0.0123." in said
+    assert "Judging it cost an unknown amount." in said
+    assert "in all" not in said
+    whole = render(contents(STANDINGS, prices={"factuality": 1.0, "calibration": 2.5}))
+    assert "Judging cost $3.50 in all." in whole.replace("\\", "")
+
+
+@pytest.mark.parametrize("render", RENDERERS)
+def test_what_is_not_separated_is_listed_with_its_record(render: Renderer) -> None:
+    given = contents(STANDINGS)
+    level = [row | {"shown_above": []} for row in table_rows("leaderboard", given.leaderboard)]
+    page = render(contents(STANDINGS, leaderboard=make_table("leaderboard", level)))
+    cells = re.sub(r"</t[dh]>\s*<t[dh][^>]*>", " | ", page)
+    assert "3 of 3 pairs of entrants are not separated." in page
+    assert "ada | bob | 100.0 | 51 | 29 | 19" in cells
+
+
+def test_only_the_page_s_own_style_and_script_are_allowed() -> None:
+    page = render_html(contents(STANDINGS))
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    policy = html.unescape(policy)
+    assert policy.startswith("default-src 'none'; base-uri 'none'; form-action 'none'; ")
+    assert "unsafe" not in policy
+    for tag in ("style", "script"):
+        (text,) = re.findall(rf"(?s)<{tag}>(.*?)</{tag}>", page)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+    assert "style=" not in page.split("</style>")[1].split("<script>")[0]
+    assert ".innerHTML" not in page

@@ -2,7 +2,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from tournament_assets.reports.rendering import escape_markdown, render_template
+from tournament_assets.reports.rendering import ReportTable, escape_markdown, render_template
 
 _SIGNS = st.text(alphabet="ab1 _*`[]()<>&|!#-+=~.:/\\{}$@\"'\n", max_size=30)
 
@@ -40,6 +40,8 @@ def test_code_is_not_altered_and_stays_code() -> None:
         "report.md.jinja",
         warnings=[],
         sections=[],
+        overview=ReportTable(("dimension",), ()),
+        total_price="",
         audits=[],
         confidence="95 %",
         contents={
@@ -50,6 +52,8 @@ def test_code_is_not_altered_and_stays_code() -> None:
             "judge_model": "y",
             "costs": [],
             "provenance": [],
+            "sections": {},
+            "battles": None,
             "command": "tournament run <b> ```\n# not a heading",
         },
     )

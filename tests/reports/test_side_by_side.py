@@ -130,7 +130,7 @@ def test_both_reports_show_the_table_and_every_sentence() -> None:
         {"factuality": {"ada": 1450.0, "bob": 1350.0}},
         model_comparison={"factuality": make_table("model_comparison", rows)},
     )
-    markdown = render_markdown(given).split("## Models side by side")[1].split("## Audit")[0]
+    markdown = render_markdown(given).split("## Models side by side")[1].split("## Cost")[0]
     assert f"- {sentence}\n" in markdown
     assert "| ada | 1400 (1) | 1400 (1) | 1400 (1) | 1400 (1) | \N{EN DASH} |" in markdown
     assert "two equals would tie in 33 % of their battles." in markdown

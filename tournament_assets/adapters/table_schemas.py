@@ -261,7 +261,7 @@ _FIELDS: Mapping[str, list[Field]] = {
         ("judge", pa.string(), False, "what kind of judge that is"),
     ],
     "report": [
-        ("format", pa.string(), False, "markdown or html"),
+        ("format", pa.string(), False, "markdown, html, or the name of a further page"),
         ("content", pa.string(), False, "the whole document"),
     ],
 }

@@ -63,7 +63,9 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             "audit": dg.AssetIn(key=plan.key("audit")),
             "selected": dg.AssetIn(key=plan.key("selected_prompts")),
             "responses": all_of_mode("entrant_responses"),
+            "matches": all_of_mode("match_list"),
             "replies": all_of_mode("judge_replies"),
+            "verdicts": all_of_mode("judge_verdicts"),
             "elo": all_of_mode("elo_ratings"),
             "models": all_of_mode("model_comparison"),
             "win_rates": all_of_mode("win_rates"),
@@ -77,17 +79,26 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         audit: pd.DataFrame,
         selected: pd.DataFrame,
         responses: Frames,
+        matches: Frames,
         replies: Frames,
+        verdicts: Frames,
         elo: Frames,
         models: Frames,
         win_rates: Frames,
     ) -> Table:
-        """The page people read, as Markdown and as one HTML file."""
-        from tournament_assets.reports.page import ReportContents, render_html, render_markdown
+        """The page people read, as Markdown and as one HTML file, with every battle in it.
+
+        Many battles get pages of their own, which stand beside it in the run directory.
+        """
+        from tournament_assets.reports.battle_data import BattleTables
+        from tournament_assets.reports.page import render_markdown, render_pages
+        from tournament_assets.reports.report_contents import ReportContents
 
         mode = mode_of(partition_values(context))
         reply_rows = rows_by_dimension(plan, "judge_replies", replies)
         inputs = input_hashes(plan, selected=selected, responses=responses, replies=reply_rows)
+        names = tournament.dimension_names
+        costs = judging_costs(plan, reply_rows)
         contents = ReportContents(
             tournament_id=tournament.tournament_id,
             description=tournament.description,
@@ -96,11 +107,11 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             judge_label=tournament.judge_label,
             judge_is_language_model=tournament.judge.service != "loopback",
             leaderboard=leaderboard,
-            elo_ratings=by_partition(elo, tournament.dimension_names),
-            model_comparison=by_partition(models, tournament.dimension_names),
-            win_rates=by_partition(win_rates, tournament.dimension_names),
+            elo_ratings=by_partition(elo, names),
+            model_comparison=by_partition(models, names),
+            win_rates=by_partition(win_rates, names),
             audit=audit,
-            costs=cost_lines(judging_costs(plan, reply_rows)),
+            costs=cost_lines(costs),
             provenance=provenance_lines(plan, inputs),
             command=rerun_command(plan, mode),
             confidence=tournament.ratings.confidence,
@@ -111,13 +122,22 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                     pairs_left_out(plan, selected=selected, responses=responses, replies=reply_rows)
                 ),
             ],
+            prices={dimension: cost["cost_usd"] for dimension, cost in costs.items()},
+            battles=BattleTables(
+                match_lists=by_partition(matches, names),
+                verdicts=by_partition(verdicts, names),
+                replies=by_partition(replies, names),
+                responses=by_partition(responses, tournament.entrant_ids),
+            ),
         )
+        pages = render_pages(contents)
         markdown = render_markdown(contents)
         return table_result(
             "report",
             [
-                {"format": "html", "content": render_html(contents)},
+                {"format": "html", "content": pages.pop("report.html")},
                 {"format": "markdown", "content": markdown},
+                *({"format": name, "content": page} for name, page in pages.items()),
             ],
             metadata={"report": dg.MetadataValue.md(markdown)},
         )
@@ -126,6 +146,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         key=plan.key("run_artifacts"),
         ins={
             "report": dg.AssetIn(key=plan.key("report")),
+            "leaderboard": dg.AssetIn(key=plan.key("leaderboard")),
             "battles": dg.AssetIn(key=plan.key("battles")),
             "audit": dg.AssetIn(key=plan.key("audit")),
             "bank": dg.AssetIn(key=plan.key("prompt_bank")),
@@ -146,6 +167,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         context: dg.AssetExecutionContext,
         config: RunArtifactsConfig,
         report: pd.DataFrame,
+        leaderboard: pd.DataFrame,
         battles: pd.DataFrame,
         audit: pd.DataFrame,
         bank: pd.DataFrame,
@@ -217,6 +239,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 elo_traces=traces_by_dimension,
                 win_rates=by_partition(win_rates, names),
                 battles=battles,
+                leaderboard=leaderboard,
                 report=report,
             ),
             manifest=manifest,

@@ -18,6 +18,17 @@ _MARKDOWN_SIGNS = re.compile(
     r"[\\`*\[\]|~$@#]|(?<![^\W_])_|_(?![^\W_])|^[-+=]|^\d+[.)](?!\S)|:(?=//)"
 )
 
+_LIGHTS = {
+    "green": "light good",
+    "amber": "light fair",
+    "yellow": "light fair",
+    "red": "light bad",
+    "grey": "light unknown",
+    "gray": "light unknown",
+}
+_LONGEST_NUMBER = 36
+"""Signs of the longest cell that is a number with what belongs to it."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
@@ -96,11 +107,29 @@ def _environment() -> "Environment":
     environment.filters["code"] = markdown_code
     environment.filters["zip"] = zip
     environment.filters["shade"] = _shade
+    environment.filters["light"] = _light
+    environment.filters["column_classes"] = _column_classes
     return environment
 
 
 def _shade(rate: float) -> str:
-    """Return the colour of a win rate: blue for winning, orange for losing, white for even."""
-    strength = abs(rate - 0.5) * 1.4
-    red, green, blue = (31, 120, 180) if rate >= 0.5 else (200, 98, 42)
-    return f"rgba({red},{green},{blue},{strength:.2f})"
+    """Return the class of a win rate's colour: blue for winning, orange for losing."""
+    return f"r{round(20 * rate)}"
+
+
+def _light(text: str) -> str:
+    """Return the class of a cell that says how a test turned out, or nothing."""
+    return _LIGHTS.get(text.strip().lower(), "")
+
+
+def _column_classes(grid: ReportTable) -> list[str]:
+    """Return how each column is set: as a label, as prose, or as numbers."""
+    classes = []
+    for index in range(len(grid.headers)):
+        cells = [row[index] for row in grid.rows]
+        if index < grid.n_labels or any(map(_light, cells)):
+            classes.append("label")
+        else:
+            is_prose = any(len(cell) > _LONGEST_NUMBER for cell in cells)
+            classes.append("label prose" if is_prose else "")
+    return classes

@@ -10,6 +10,9 @@ pairwise_winrates.csv          wins, losses and ties of every two entrants
 battles.parquet, battles.jsonl every settled pair and how it was rated: `tournament battles rate`
                                gives the same ratings from either file alone
 report.md, report.html         the pages people read
+report_battles_<dimension>.html  the battles of a run that has too many for report.html
+figures/                       the pictures, for a paper, as PNG and SVG
+tables/leaderboard.tex         the leaderboard as a LaTeX table
 """
 
 import csv
@@ -27,6 +30,9 @@ from tournament_assets.adapters.battle_files.columns import complete_battle_tabl
 from tournament_assets.adapters.battle_files.report_files import encode_elo_reports
 from tournament_assets.adapters.tables import table_rows, to_arrow
 from tournament_assets.ratings.traces import EloTraces
+from tournament_assets.reports.figures import figure_files
+from tournament_assets.reports.latex import leaderboard_latex
+from tournament_assets.reports.leaderboard import by_dimension
 from tournament_assets.tournament.battles import EloReport
 from tournament_assets.tournament.elo_reports import build_elo_report, elo_entries
 from tournament_assets.tournament.rating_settings import RatingSettings
@@ -44,6 +50,7 @@ class RunTables:
         elo_traces: Ratings after every ordering.
         win_rates: Table `win_rates`.
         battles: Table `battles`, all dimensions.
+        leaderboard: Table `leaderboard`, all dimensions.
         report: Table `report`.
     """
 
@@ -54,6 +61,7 @@ class RunTables:
     elo_traces: Mapping[str, EloTraces]
     win_rates: Mapping[str, pd.DataFrame]
     battles: pd.DataFrame
+    leaderboard: pd.DataFrame
     report: pd.DataFrame
 
 
@@ -83,9 +91,12 @@ def build_run_files(
         ),
         "battles.parquet": encode_battles(battles, kind="parquet", settings=settings),
         "battles.jsonl": encode_battles(battles, kind="jsonl", settings=settings),
-        "report.md": documents["markdown"].encode(),
-        "report.html": documents["html"].encode(),
+        "report.md": documents.pop("markdown").encode(),
+        "report.html": documents.pop("html").encode(),
+        **_papers(tables),
     }
+    # What is left are the pages beside the report.
+    files |= {name: content.encode() for name, content in documents.items()}
     for dimension, frame in tables.verdicts.items():
         files[f"verdicts/{dimension}.jsonl"] = _json_lines(
             _verdict_records(
@@ -94,6 +105,20 @@ def build_run_files(
             )
         )
     return files
+
+
+def _papers(tables: RunTables) -> dict[str, bytes]:
+    leaderboard = by_dimension(table_rows("leaderboard", tables.leaderboard))
+    figures = figure_files(
+        leaderboard=leaderboard,
+        elo_ratings={d: table_rows("elo_ratings", f) for d, f in tables.elo_ratings.items()},
+        win_rates={d: table_rows("win_rates", f) for d, f in tables.win_rates.items()},
+        judge_label="; ".join(sorted({r["judge"] for rows in leaderboard.values() for r in rows})),
+    )
+    return {
+        **{f"figures/{name}": content for name, content in figures.items()},
+        "tables/leaderboard.tex": leaderboard_latex(leaderboard).encode(),
+    }
 
 
 def _verdict_records(

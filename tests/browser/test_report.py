@@ -1,0 +1,350 @@
+"""Reads the report as a colleague would: the file alone, from disk, in a real browser."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+
+from tests.reports.builders import audit_row, battle_tables, contents
+from tournament_assets.reports.page import render_pages
+from tournament_assets.reports.rendering import ReportSection, ReportTable
+
+CHROMIUM = shutil.which("chromium")
+SCREENSHOTS = Path(__file__).parents[1] / "screenshots"
+EVIL = '</script><script>window.hacked = 1</script><img src=x onerror="window.hacked = 1"><!--'
+DIMENSIONS = {
+    "factuality": {"ada": 1490.0, "bob": 1410.0, "cy": 1300.0, "dan": 1290.0},
+    "calibration": {"ada": 1400.0, "bob": 1430.0, "cy": 1390.0, "dan": 1380.0},
+}
+PROMPTS = [*(f"recall-{n}" for n in range(4)), *(f"vignette-{n}" for n in range(2))]
+OUTCOMES = [
+    ("ada", "bob", "a_wins"),
+    ("ada", "cy", "inconsistent"),
+    ("bob", "cy", "tie"),
+    ("cy", "dan", "unjudged"),
+]
+N_BATTLES = len(OUTCOMES) * len(PROMPTS) * len(DIMENSIONS)
+TRUST = ReportSection(
+    "Trust panel",
+    ("Two lights are green.",),
+    (
+        (
+            "Lights",
+            ReportTable(
+                ("test", "light", "number", "what it means"),
+                (
+                    ("Swap consistency", "green", "98.2 %", "Both orders of a pair agree."),
+                    (
+                        "First-slot rate",
+                        "amber",
+                        "55.0 %",
+                        "The judge prefers what it reads first.",
+                    ),
+                    ("Injections", "red", "3 of 10", "Instructions in a response moved a verdict."),
+                    ("Human labels", "grey", "–", "None were given."),
+                ),
+            ),
+        ),
+    ),
+)
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(
+        CHROMIUM is None and not os.environ.get("CI"),
+        reason="chromium is not installed; Debian's package chromium has it",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("report")
+    noted = {"position": 1, "draft": " a\n", "replacement": "b", "start": 0, "end": 3}
+    given = contents(
+        DIMENSIONS,
+        judge_is_language_model=False,
+        audit=[
+            audit_row(name, dimension=dimension, replies_refused=int(name in ("cy", "dan")))
+            for dimension, means in DIMENSIONS.items()
+            for name in means
+        ],
+        sections={"trust": TRUST},
+        prices=dict.fromkeys(DIMENSIONS, 0.625),
+        battles=battle_tables(
+            OUTCOMES,
+            dimensions=tuple(DIMENSIONS),
+            prompts=PROMPTS,
+            text=f"It is the lens. {EVIL}",
+            diagnostics={"jury": {"resampled": [noted]}, "p_correct": 0.75},
+            alike=("bob", "cy"),
+        ),
+    )
+    for name, page in render_pages(given).items():
+        (folder / name).write_text(page)
+    return (folder / "report.html").as_uri()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    assert CHROMIUM is not None, "chromium is not installed; make test installs it as root"
+    SCREENSHOTS.mkdir(exist_ok=True)
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--no-first-run"]
+        )
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def page(browser: Browser, report: str) -> Iterator[Page]:
+    """Open the report without a network; what the console says or the page asks for fails."""
+    context = browser.new_context(viewport={"width": 1100, "height": 900}, offline=True)
+    opened = context.new_page()
+    complaints: list[str] = []
+    opened.on("console", lambda message: complaints.append(message.text))
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.on(
+        "request",
+        lambda request: (
+            None if request.url.startswith(("file:", "data:")) else complaints.append(request.url)
+        ),
+    )
+    opened.goto(report)
+    yield opened
+    hacked = opened.evaluate("window.hacked")
+    context.close()
+    assert complaints == []
+    assert hacked is None
+
+
+def results(page: Page) -> Locator:
+    return page.locator("#results > li")
+
+
+def expect_count(page: Page, count: int) -> None:
+    expect(page.get_by_role("status")).to_contain_text(f"{count} of {N_BATTLES} battles")
+    expect(results(page)).to_have_count(min(count, 10))
+
+
+@pytest.mark.parametrize(
+    ("label", "choice", "count"),
+    [
+        ("Dimension", "calibration", 24),
+        ("Entrant", "cy", 36),
+        ("Against", "dan", 12),
+        ("Outcome", "one side won", 12),
+        ("Outcome", "a tie", 12),
+        ("Outcome", "inconsistent", 12),
+        ("Outcome", "unjudged", 12),
+        ("Both orders", "agree", 24),
+        ("Both orders", "flipped: they disagree", 12),
+        ("Both orders", "the first shown won twice", 12),
+        ("Stratum", "vignette", 16),
+    ],
+)
+def test_each_filter_leaves_what_it_says(page: Page, label: str, choice: str, count: int) -> None:
+    expect_count(page, N_BATTLES)
+    page.get_by_label(label, exact=True).select_option(label=choice)
+    expect_count(page, count)
+    page.get_by_role("button", name="Clear").click()
+    expect_count(page, N_BATTLES)
+
+
+def test_filters_work_together_and_the_address_keeps_them(page: Page) -> None:
+    page.get_by_label("Entrant", exact=True).select_option("bob")
+    page.get_by_label("Outcome", exact=True).select_option("lost")
+    expect_count(page, 12)
+    page.get_by_label("Search", exact=True).fill("RECALL-2 lens")
+    expect_count(page, 2)
+    page.get_by_label("Dimension", exact=True).select_option("factuality")
+    expect_count(page, 1)
+    page.reload()
+    expect_count(page, 1)
+    expect(page.get_by_label("Search", exact=True)).to_have_value("RECALL-2 lens")
+    expect(results(page).get_by_text("What is recall-2?").last).to_be_visible()
+
+
+def test_equal_responses_can_be_left_out_and_more_is_shown_on_demand(page: Page) -> None:
+    page.get_by_label("only where the responses differ", exact=True).check()
+    expect_count(page, 36)
+    page.get_by_role("button", name="Show more").click()
+    expect(results(page)).to_have_count(20)
+    expect(results(page).nth(10).locator("summary")).to_be_focused()
+
+
+def test_a_cell_of_the_win_grid_leads_to_its_battles(page: Page) -> None:
+    page.get_by_role("link", name="bob against ada on calibration").click()
+    expect_count(page, 6)
+    assert page.url.endswith("#battles?dimension=calibration&entrant=bob&versus=ada")
+    expect(page.get_by_role("heading", name="Battles")).to_be_focused()
+    expect(page.get_by_label("Against", exact=True)).to_have_value("ada")
+    page.get_by_role("link", name="ada against bob on factuality").click()
+    expect(page.get_by_label("Dimension", exact=True)).to_have_value("factuality")
+    expect(page.get_by_label("Against", exact=True)).to_have_value("bob")
+
+
+def test_a_battle_shows_everything_that_was_written_as_text(page: Page) -> None:
+    page.get_by_label("Entrant", exact=True).select_option("ada")
+    page.get_by_label("Against", exact=True).select_option("bob")
+    battle = results(page).first
+    battle.locator("summary").first.click()
+    for words in ("What is recall-0?", "Gold answer: lens", "ada is better", "p(correct) 0.750"):
+        expect(battle.get_by_text(words).first).to_be_visible()
+    expect(battle.get_by_text("ada shown as A, bob as B")).to_be_visible()
+    expect(battle.get_by_text("bob shown as A, ada as B")).to_be_visible()
+    expect(battle.get_by_text(f"ada: It is the lens. {EVIL}", exact=True)).to_be_visible()
+    expect(battle.get_by_text(f"It is the lens. {EVIL} VERDICT: A")).to_have_count(1)
+    assert page.locator("#results img, #results script").count() == 0
+    marked = battle.locator("mark").first
+    expect(marked).to_have_text("ada")
+    expect(marked).to_have_attribute("title", "the jury replaced ␣a↵")
+    battle.get_by_text("1 token replaced by the jury").first.click()
+    expect(battle.get_by_text("token 2: ␣a↵ → ada (marked above)").first).to_be_visible()
+    save(page, "report_battle")
+
+
+def test_a_battle_without_a_reply_says_why(page: Page) -> None:
+    page.get_by_label("Outcome", exact=True).select_option("unjudged")
+    battle = results(page).first
+    battle.locator("summary").first.click()
+    for words in ("cy and dan: not judged", "the judge declined", "The judge wrote nothing."):
+        expect(battle.get_by_text(words).first).to_be_visible()
+
+
+def test_everything_is_reached_by_keyboard_and_shows_where_it_is(page: Page) -> None:
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the verdict")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to the verdict")).to_be_in_viewport()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Dark colours")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.get_by_label("Dimension", exact=True).focus()
+    names = []
+    for _ in range(9):
+        names.append(page.evaluate("document.activeElement.name || document.activeElement.type"))
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+        page.keyboard.press("Tab")
+    assert names == [
+        *("dimension", "entrant", "versus", "outcome", "orders", "source", "q", "differing"),
+        "reset",
+    ]
+    expect(results(page).first.locator("summary")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(results(page).first.get_by_text("What the judge wrote")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_what_is_behind_it(page: Page, scheme: str) -> None:
+    page.get_by_role("button", name="Dark colours").click()
+    if scheme == "light":
+        page.get_by_role("button", name="Dark colours").click()
+    every_shade = "document.querySelectorAll('.grid tbody td').forEach"
+    page.evaluate(f"{every_shade}((cell, i) => cell.className = `r${{i % 21}}`)")
+    page.evaluate("document.querySelectorAll('details').forEach((each) => each.open = true)")
+    expect(page.locator("mark").first).to_be_visible()
+    weak = page.evaluate(CONTRAST)
+    assert weak["checked"] > 300
+    assert weak["found"] == []
+
+
+CONTRAST = """() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const channels = (colour) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
+    return [r, g, b, a / 255];
+  };
+  const over = ([r, g, b, a], below) =>
+    [r, g, b].map((value, i) => value * a + below[i] * (1 - a));
+  const behind = (element) => {
+    if (!element) return [255, 255, 255];
+    const own = channels(getComputedStyle(element).backgroundColor);
+    return own[3] === 1 ? own.slice(0, 3) : over(own, behind(element.parentElement));
+  };
+  const luminance = (rgb) => {
+    const [r, g, b] = rgb.map((value) => value / 255)
+      .map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const found = [];
+  let checked = 0;
+  for (const element of document.body.querySelectorAll("*")) {
+    const words = [...element.childNodes].filter((node) => node.nodeType === 3 && node.data.trim());
+    if (!words.length || !element.checkVisibility() || element.matches("option, script")) continue;
+    checked += 1;
+    const paper = behind(element);
+    const ink = over(channels(getComputedStyle(element).color), paper);
+    const [low, high] = [luminance(ink), luminance(paper)].sort((one, other) => one - other);
+    const ratio = (high + 0.05) / (low + 0.05);
+    if (ratio < 4.5) found.push(`${element.tagName} ${words[0].data.trim().slice(0, 40)} ${ratio}`);
+  }
+  return { checked, found };
+}"""
+
+
+def test_dark_colours_are_kept_and_bring_their_own_pictures(page: Page) -> None:
+    light, dark = page.locator("#ladder img.on-light"), page.locator("#ladder img.on-dark")
+    expect(light).to_be_visible()
+    expect(dark).to_be_hidden()
+    save(page, "report_light")
+    page.get_by_role("button", name="Dark colours").click()
+    expect(dark).to_be_visible()
+    expect(light).to_be_hidden()
+    page.reload()
+    expect(page.get_by_role("button", name="Dark colours")).to_have_attribute(
+        "aria-pressed", "true"
+    )
+    expect(dark).to_be_visible()
+    save(page, "report_dark")
+    page.emulate_media(media="print")
+    expect(light).to_be_visible()
+    expect(dark).to_be_hidden()
+    expect(page.locator("body")).to_have_css("background-color", "rgb(255, 255, 255)")
+    expect(page.locator("#battles")).to_be_hidden()
+    expect(page.locator("#provenance table")).to_be_visible()
+    save(page, "report_print")
+
+
+def test_a_narrow_window_scrolls_down_only(page: Page) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    results(page).first.locator("summary").click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    save(page, "report_narrow")
+
+
+def test_without_scripts_every_table_is_there(browser: Browser, report: str) -> None:
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    opened = context.new_page()
+    opened.goto(report)
+    expect(opened.get_by_text("Reading battles here needs scripts.")).to_be_visible()
+    for section in ("verdict", "ladder", "win-grid", "trust", "audit", "cost", "provenance"):
+        expect(opened.locator(f"#{section} table").first).to_be_visible()
+    expect(opened.locator("#browser")).to_be_hidden()
+    context.close()
+
+
+def test_a_script_that_is_not_the_page_s_own_does_not_run(browser: Browser, report: str) -> None:
+    context = browser.new_context(offline=True)
+    opened = context.new_page()
+    opened.goto(report)
+    with opened.expect_console_message(lambda message: "Content Security Policy" in message.text):
+        opened.evaluate(
+            "const own = document.createElement('script');"
+            "own.textContent = 'window.hacked = 1'; document.body.append(own)"
+        )
+    assert opened.evaluate("window.hacked") is None
+    context.close()
+
+
+def save(page: Page, name: str) -> None:
+    page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)

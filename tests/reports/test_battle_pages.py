@@ -1,0 +1,125 @@
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tournament_assets.reports import page as report_page
+from tournament_assets.reports.battle_pages import BattlePages, lay_out_battles, script_json
+from tournament_assets.reports.page import render_pages
+
+from .builders import battle_tables, contents
+
+STANDINGS = {d: {"ada": 1450.0, "bob": 1350.0} for d in ("factuality", "calibration")}
+PROMPTS = [f"recall-{number:02d}" for number in range(12)]
+TABLES = battle_tables(
+    [("ada", "bob", "a_wins")], dimensions=("factuality", "calibration"), prompts=PROMPTS
+)
+ONE_PROMPT = 900
+"""Bytes that hold one of the prompts and not two."""
+EVIL = "</script><script>alert(1)</script><!--<script>\u2028\u2029&amp;]]>"
+
+
+def _battles_of(text: str) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(text)
+    return data
+
+
+@given(st.recursive(st.text(), lambda inner: st.lists(inner, max_size=3), max_leaves=5))
+def test_json_for_a_script_element_means_the_same_and_holds_no_sign_of_markup(value: Any) -> None:
+    text = script_json(value)
+    assert json.loads(text) == value
+    assert not re.search("[<>&\u2028\u2029]", text)
+
+
+def test_half_a_character_can_be_written_to_a_file() -> None:
+    assert json.loads(script_json("a\ud800b").encode()) == "a\ud800b"
+
+
+def test_few_battles_stand_in_the_report_itself() -> None:
+    laid_out = lay_out_battles(TABLES)
+    assert laid_out.inline is not None
+    assert laid_out.inline.n_battles == 24
+    assert (laid_out.pages, laid_out.left_out) == ({}, {})
+    assert laid_out.page_of("factuality") == ""
+
+
+def test_many_battles_get_a_page_for_each_dimension() -> None:
+    laid_out = lay_out_battles(TABLES, inline_bytes=100)
+    names = {dimension: [page.name for page in own] for dimension, own in laid_out.pages.items()}
+    assert names == {
+        "factuality": ["report_battles_factuality.html"],
+        "calibration": ["report_battles_calibration.html"],
+    }
+    (page,) = laid_out.pages["calibration"]
+    assert _battles_of(page.json)["dimensions"] == ["calibration"]
+    assert (page.first, page.last, page.n_battles) == ("recall-00", "recall-11", 12)
+    assert laid_out.page_of("calibration") == "report_battles_calibration.html"
+
+
+def test_a_page_is_divided_between_prompts_and_nothing_is_lost() -> None:
+    laid_out = lay_out_battles(TABLES, inline_bytes=100, page_bytes=4 * ONE_PROMPT)
+    pages = laid_out.pages["factuality"]
+    assert 1 < len(pages) < 12
+    assert [page.name for page in pages][:2] == [
+        "report_battles_factuality_1.html",
+        "report_battles_factuality_2.html",
+    ]
+    prompts = [prompt["id"] for page in pages for prompt in _battles_of(page.json)["prompts"]]
+    assert prompts == PROMPTS
+    assert laid_out.left_out == {}
+
+
+def test_what_is_on_no_page_is_counted() -> None:
+    laid_out = lay_out_battles(
+        TABLES, inline_bytes=100, page_bytes=ONE_PROMPT, pages_per_dimension=3
+    )
+    shown = sum(page.n_battles for page in laid_out.pages["factuality"])
+    assert len(laid_out.pages["factuality"]) == 3
+    assert laid_out.left_out["factuality"] == 12 - shown > 0
+
+
+def _divided(monkeypatch: pytest.MonkeyPatch, **limits: int) -> dict[str, str]:
+    def lay_out(tables: Any) -> BattlePages:
+        return lay_out_battles(tables, inline_bytes=100, **limits)
+
+    monkeypatch.setattr(report_page, "lay_out_battles", lay_out)
+    return render_pages(contents(STANDINGS, battles=TABLES))
+
+
+def test_the_report_of_a_large_run_links_its_pages_and_cells(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pages = _divided(monkeypatch, page_bytes=ONE_PROMPT, pages_per_dimension=3)
+    assert len(pages) == 7
+    report = pages["report.html"]
+    assert 'id="battle-data"' not in report
+    for name in pages:
+        assert name == "report.html" or f'<a href="{name}">' in report
+    assert "more battles are in <code>verdicts/calibration.jsonl</code> alone" in report
+    cell = "report_battles_calibration_1.html#battles?dimension=calibration&amp;entrant=ada"
+    assert cell in report
+    second = pages["report_battles_calibration_2.html"]
+    assert '<a href="report.html">' in second
+    assert '<a href="report_battles_calibration_3.html">' in second
+    assert 'id="battle-data"' in second
+
+
+def test_what_a_model_wrote_cannot_leave_its_script_element() -> None:
+    tables = battle_tables([("ada", "bob", "a_wins")], dimensions=tuple(STANDINGS), text=EVIL)
+    (page,) = render_pages(contents(STANDINGS, battles=tables)).values()
+    assert page.count("</script>") == 2
+    assert page.count("<script") == 2
+    assert "<!--" not in page
+    assert "\u2028" not in page
+    text = page.split('id="battle-data">')[1].split("</script>")[0]
+    assert _battles_of(text)["responses"][0]["parts"] == [f"ada: {EVIL}"]
+
+
+def test_a_report_without_battles_has_no_browser_and_no_links_to_it() -> None:
+    (page,) = render_pages(contents(STANDINGS)).values()
+    body = page.split("<main>")[1].split("</main>")[0]
+    assert "#battles" not in body
+    assert "battle-data" not in body

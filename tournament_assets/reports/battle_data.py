@@ -1,0 +1,234 @@
+"""The battles of a run as the report's browser reads them: every text once, no markup.
+
+A response is a list of parts: plain text, or a token that the jury put in the place of a draft. The
+texts themselves are never changed, so joined parts are the response.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from tournament_assets.adapters.tables import table_rows
+
+_BATTLE_COLUMNS = (
+    "dimension",
+    "prompt",
+    "a",
+    "b",
+    "outcome",
+    "response_a",
+    "response_b",
+    "verdict_ab",
+    "verdict_ba",
+    "reply_ab",
+    "reply_ba",
+    "reason_ab",
+    "reason_ba",
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BattleTables:
+    """The tables that the browser shows.
+
+    Attributes:
+        match_lists: Table "match_list" by dimension.
+        verdicts: Table "judge_verdicts" by dimension.
+        replies: Table "judge_replies" by dimension.
+        responses: Table "entrant_responses" by entrant.
+    """
+
+    match_lists: Mapping[str, pd.DataFrame]
+    verdicts: Mapping[str, pd.DataFrame]
+    replies: Mapping[str, pd.DataFrame]
+    responses: Mapping[str, pd.DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class Battle:
+    """One pair on one dimension, with everything that was written about it.
+
+    Attributes:
+        pair: Its row of table "match_list".
+        verdict: Its row of table "judge_verdicts".
+        replies: What the judge wrote to both presentations, None where it wrote nothing.
+    """
+
+    pair: Mapping[str, Any]
+    verdict: Mapping[str, Any]
+    replies: tuple[str | None, str | None]
+
+
+@dataclass(slots=True)
+class _Texts:
+    """Values in the order in which they first came, each once."""
+
+    values: list[Any] = field(default_factory=list)
+    places: dict[Any, int] = field(default_factory=dict)
+
+    def place(self, key: Any, value: Any = None) -> int:
+        if key not in self.places:
+            self.places[key] = len(self.values)
+            self.values.append(key if value is None else value)
+        return self.places[key]
+
+    def place_of_text(self, text: str | None) -> int | None:
+        return None if text is None else self.place(text)
+
+
+def read_battles(tables: BattleTables) -> list[Battle]:
+    """Return every judged pair with its replies, dimension by dimension, in the bank's order."""
+    battles = []
+    for dimension, frame in tables.match_lists.items():
+        verdicts = {
+            _pair_key(row): row for row in table_rows("judge_verdicts", tables.verdicts[dimension])
+        }
+        replies = {
+            (row["request_key"], row["asking"]): row["reply"]
+            for row in table_rows("judge_replies", tables.replies[dimension])
+        }
+        for pair in table_rows("match_list", frame):
+            verdict = verdicts.get(_pair_key(pair))
+            # A run with a limit judges only the first pairs.
+            if verdict is not None:
+                battles.append(
+                    Battle(
+                        pair,
+                        verdict,
+                        (
+                            replies.get((verdict["request_key_ab"], verdict["asking_ab"])),
+                            replies.get((verdict["request_key_ba"], verdict["asking_ba"])),
+                        ),
+                    )
+                )
+    return battles
+
+
+def _pair_key(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    return row["prompt_id"], row["entrant_a"], row["entrant_b"]
+
+
+def describe_responses(
+    responses: Mapping[str, pd.DataFrame],
+) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """Return the rows of table "entrant_responses" by entrant and prompt."""
+    return {
+        (row["entrant_id"], row["prompt_id"]): row
+        for frame in responses.values()
+        for row in table_rows("entrant_responses", frame)
+    }
+
+
+def battle_data(
+    battles: Iterable[Battle], responses: Mapping[tuple[str, str], Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return what the browser's script reads.
+
+    Args:
+        battles: Which battles, in the order of the list.
+        responses: Rows of table "entrant_responses" by entrant and prompt; a response that is not
+            the text that was judged lends it no diagnostics.
+
+    Returns:
+        Lists of `dimensions`, `entrants`, `prompts`, `responses`, `replies` and `words` (outcomes,
+        verdicts and reasons), and `battles`: a column for each of a battle's parts, which are
+        numbers of places in those lists, or None.
+    """
+    dimensions, entrants, prompts = _Texts(), _Texts(), _Texts()
+    answers, replies, words = _Texts(), _Texts(), _Texts()
+    columns: dict[str, list[int | None]] = {name: [] for name in _BATTLE_COLUMNS}
+    for battle in battles:
+        pair, verdict = battle.pair, battle.verdict
+        prompt = {
+            "id": pair["prompt_id"],
+            "source": pair["source"],
+            "text": pair["prompt_text"],
+            "gold": pair["gold_answer"],
+            "expected": pair["expected_behavior"],
+        }
+        answer_places = [
+            answers.place(
+                (pair[f"entrant_{side}"], pair["prompt_id"], pair[f"response_{side}"]),
+                _described(
+                    pair[f"response_{side}"],
+                    responses.get((pair[f"entrant_{side}"], pair["prompt_id"])),
+                ),
+            )
+            for side in ("a", "b")
+        ]
+        row = (
+            dimensions.place(pair["dimension"]),
+            prompts.place(tuple(prompt.values()), prompt),
+            entrants.place(pair["entrant_a"]),
+            entrants.place(pair["entrant_b"]),
+            words.place(verdict["outcome"]),
+            *answer_places,
+            words.place(verdict["verdict_ab"]),
+            words.place(verdict["verdict_ba"]),
+            replies.place_of_text(battle.replies[0]),
+            replies.place_of_text(battle.replies[1]),
+            words.place_of_text(verdict["reason_ab"]),
+            words.place_of_text(verdict["reason_ba"]),
+        )
+        for name, value in zip(_BATTLE_COLUMNS, row, strict=True):
+            columns[name].append(value)
+    return {
+        "dimensions": dimensions.values,
+        "entrants": entrants.values,
+        "prompts": prompts.values,
+        "responses": answers.values,
+        "replies": replies.values,
+        "words": words.values,
+        "battles": columns,
+    }
+
+
+def _described(text: str, row: Mapping[str, Any] | None) -> dict[str, Any]:
+    if row is None or row["response"] != text:
+        return {"parts": [text], "unplaced": [], "p_correct": None, "finish": None, "tokens": None}
+    diagnostics = json.loads(row["diagnostics"])
+    jury = diagnostics.get("jury") or {}
+    parts, unplaced = mark_replacements(text, jury.get("resampled") or [])
+    return {
+        "parts": parts,
+        "unplaced": unplaced,
+        "p_correct": diagnostics.get("p_correct"),
+        "finish": row["finish_reason"],
+        "tokens": row["response_tokens"],
+    }
+
+
+def mark_replacements(
+    text: str, resampled: Sequence[Mapping[str, Any]]
+) -> tuple[list[str | dict[str, Any]], list[dict[str, Any]]]:
+    """Cut a response where the jury replaced a draft.
+
+    Args:
+        text: The response.
+        resampled: What the decoder noted of every replacement: the token's `position`, `draft` and
+            `replacement`, and its `start` and `end` in the text's characters.
+
+    Returns:
+        The parts, which joined are the text: plain text, or `text`, `draft` and `position` of a
+        replacement; and the replacements that stand nowhere in the text, because it is not known
+        where, or because they are white space at its end.
+    """
+    parts: list[str | dict[str, Any]] = []
+    unplaced: list[dict[str, Any]] = []
+    done = 0
+    for each in sorted(resampled, key=lambda each: each.get("position") or 0):
+        start, end = each.get("start"), each.get("end")
+        noted = {"draft": each.get("draft", ""), "position": each.get("position")}
+        if isinstance(start, int) and isinstance(end, int) and done <= start < end <= len(text):
+            if done < start:
+                parts.append(text[done:start])
+            parts.append({"text": text[start:end], **noted})
+            done = end
+        else:
+            unplaced.append({"replacement": each.get("replacement", ""), **noted})
+    if done < len(text) or not parts:
+        parts.append(text[done:])
+    return parts, unplaced

@@ -1,0 +1,134 @@
+"""What all pictures share: colours for light and dark paper, fonts, and files of equal bytes.
+
+matplotlib is imported inside the functions, and without pyplot: loading the definitions does not
+pay for it, and no global state decides how a picture looks.
+"""
+
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """Colours of a picture; each pair that lies side by side differs in lightness too.
+
+    Attributes:
+        paper: Behind everything.
+        ink: Text and points.
+        quiet: Labels of axes.
+        grid: Lines behind the data.
+        accent: Open ends of intervals.
+        sampling: The sampling interval.
+        order: The order interval.
+        band: The leader's sampling interval, behind the others.
+        lines: One colour a line, for as long as they last.
+    """
+
+    paper: str
+    ink: str
+    quiet: str
+    grid: str
+    accent: str
+    sampling: str
+    order: str
+    band: str
+    lines: tuple[str, ...]
+
+
+# Okabe and Ito's colours without yellow, which is lost on white: https://jfly.uni-koeln.de/color/
+_LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+LIGHT = Palette(
+    paper="#ffffff",
+    ink="#22303a",
+    quiet="#5a6872",
+    grid="#dde3e7",
+    accent="#0b5c8a",
+    sampling="#a8cbe0",
+    order="#3f8fbd",
+    band="#eef5f9",
+    lines=_LINES,
+)
+DARK = Palette(
+    paper="#12181d",
+    ink="#e4ebf0",
+    quiet="#a3b1bb",
+    grid="#2c373f",
+    accent="#7cc0e8",
+    sampling="#2f5d78",
+    order="#6fb4dc",
+    band="#1a252d",
+    lines=("#56A8E0", *_LINES[1:-2], "#9AD4F2", "#ffffff"),
+)
+
+_WIDTH = 7.2
+_MAX_LABEL = 32
+_HASH_SALT = "tournament_assets"
+"""matplotlib names the parts of an SVG by a salted hash; without a salt it draws one each time."""
+
+
+def new_figure(
+    *, height: float, width: float = _WIDTH, palette: Palette = LIGHT
+) -> "tuple[Figure, Axes]":
+    """Return an empty figure with one pair of axes; sizes in inches."""
+    figure = new_canvas(height=height, width=width, palette=palette)
+    axes = figure.add_subplot()
+    clear_axes(axes, palette=palette)
+    return figure, axes
+
+
+def new_canvas(*, height: float, width: float, palette: Palette = LIGHT) -> "Figure":
+    """Return an empty figure without axes; sizes in inches."""
+    from matplotlib.figure import Figure
+
+    # Large pictures in coarser dots: they are kept in the event log of every run.
+    dpi = 130 if height < 7 else 90
+    return Figure(figsize=(width, height), dpi=dpi, layout="constrained", facecolor=palette.paper)
+
+
+def clear_axes(axes: "Axes", *, palette: Palette) -> None:
+    """Leave of the axes what the data needs."""
+    axes.set_facecolor(palette.paper)
+    for side in axes.spines.values():
+        side.set_visible(False)
+    axes.tick_params(length=0, labelsize=9, colors=palette.ink)
+
+
+def label_axis(axes: "Axes", text: str, judge_label: str, *, palette: Palette = LIGHT) -> None:
+    """Say what the axis measures, and what kind of judge judged."""
+    judge = f"    judge: {judge_label}" if judge_label else ""
+    axes.set_xlabel(text + judge, color=palette.quiet, fontsize=8, parse_math=False)
+
+
+def short_label(name: str) -> str:
+    """Return a name that fits beside an axis."""
+    half = _MAX_LABEL // 2
+    return name if len(name) <= _MAX_LABEL else f"{name[: half - 1]}…{name[-half:]}"
+
+
+def to_png(figure: "Figure") -> bytes:
+    """Return the figure as a PNG file with nothing in it but pixels."""
+    from PIL import Image  # comes with matplotlib, which writes its own PNG with it
+
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi="figure")
+    packed = io.BytesIO()
+    # A palette makes the file a quarter of the size, for these pictures have few colours. Nothing
+    # but pixels is taken over, so that equal pictures are equal bytes whatever drew them.
+    Image.open(drawn).convert("RGB").quantize(64).save(packed, format="PNG", optimize=True)
+    return packed.getvalue()
+
+
+def to_svg(figure: "Figure") -> bytes:
+    """Return the figure as an SVG file; letters are outlines, so that no font has to be there."""
+    import matplotlib
+
+    drawn = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": _HASH_SALT, "svg.fonttype": "path"}):
+        figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
+    return drawn.getvalue()

@@ -1,0 +1,303 @@
+"use strict";
+
+/* Works on what is in the page alone. Whatever a model wrote becomes text, never markup. */
+(() => {
+  const root = document.documentElement;
+
+  const remember = (theme) => {
+    try {
+      localStorage.setItem("tournament-theme", theme);
+    } catch {
+      /* A browser that keeps nothing still shows the page. */
+    }
+  };
+  const remembered = () => {
+    try {
+      return localStorage.getItem("tournament-theme");
+    } catch {
+      return null;
+    }
+  };
+
+  const startTheme = () => {
+    const button = document.getElementById("theme");
+    const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+    const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : prefersDark.matches);
+    const show = () => {
+      const dark = isDark();
+      root.classList.toggle("dark", dark);
+      button.setAttribute("aria-pressed", String(dark));
+    };
+    const known = remembered();
+    if (known === "dark" || known === "light") root.dataset.theme = known;
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      root.dataset.theme = isDark() ? "light" : "dark";
+      remember(root.dataset.theme);
+      show();
+    });
+    prefersDark.addEventListener("change", show);
+    show();
+  };
+
+  const unfoldForPrint = () => {
+    addEventListener("beforeprint", () => {
+      for (const folded of document.querySelectorAll("main details:not(.battle)")) folded.open = true;
+    });
+  };
+
+  const make = (tag, attributes, ...children) => {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {})) element.setAttribute(name, value);
+    element.append(...children.filter((child) => child !== null));
+    return element;
+  };
+
+  const visible = (token) =>
+    token === "" ? "nothing" : token.replace(/\n/g, "↵").replace(/\t/g, "⇥").replace(/ /g, "␣");
+
+  const startBrowser = (data) => {
+    const STEP = 10;
+    const form = document.getElementById("filters");
+    const list = document.getElementById("results");
+    const count = document.getElementById("count");
+    const more = document.getElementById("more");
+    const columns = data.battles;
+    const names = ["dimension", "entrant", "versus", "outcome", "orders", "source", "q"];
+    const searchable = new Map();
+    let found = [];
+    let shown = 0;
+
+    const battleAt = (index) => {
+      const at = (column, values) => (columns[column][index] === null ? null : values[columns[column][index]]);
+      return {
+        dimension: at("dimension", data.dimensions),
+        prompt: at("prompt", data.prompts),
+        a: at("a", data.entrants),
+        b: at("b", data.entrants),
+        outcome: at("outcome", data.words),
+        responses: [at("response_a", data.responses), at("response_b", data.responses)],
+        verdicts: [at("verdict_ab", data.words), at("verdict_ba", data.words)],
+        replies: [at("reply_ab", data.replies), at("reply_ba", data.replies)],
+        reasons: [at("reason_ab", data.words), at("reason_ba", data.words)],
+        isSame: columns.response_a[index] === columns.response_b[index],
+      };
+    };
+    const textOf = (response) => response.parts.map((part) => part.text ?? part).join("");
+    const winnerOf = (battle) =>
+      battle.outcome === "a_wins" ? battle.a : battle.outcome === "b_wins" ? battle.b : null;
+    const isSame = (battle) => textOf(battle.responses[0]) === textOf(battle.responses[1]);
+
+    const OUTCOMES = {
+      decided: (battle) => winnerOf(battle) !== null,
+      won: (battle, state) => winnerOf(battle) === state.entrant,
+      lost: (battle, state) => winnerOf(battle) !== null && winnerOf(battle) !== state.entrant,
+      tie: (battle) => battle.outcome === "tie",
+      inconsistent: (battle) => battle.outcome === "inconsistent",
+      unjudged: (battle) => battle.outcome === "unjudged",
+    };
+    const ORDERS = {
+      agree: (battle) => !["inconsistent", "unjudged"].includes(battle.outcome),
+      flipped: (battle) => battle.outcome === "inconsistent",
+      first: (battle) => battle.verdicts.every((verdict) => verdict === "A"),
+      second: (battle) => battle.verdicts.every((verdict) => verdict === "B"),
+    };
+
+    const wordsOf = (index, battle) => {
+      if (!searchable.has(index)) {
+        const texts = [battle.prompt.id, battle.prompt.text, battle.prompt.gold, battle.a, battle.b,
+          ...battle.responses.map(textOf), ...battle.replies];
+        searchable.set(index, texts.filter(Boolean).join("\n").toLowerCase());
+      }
+      return searchable.get(index);
+    };
+
+    const matches = (index, state, terms) => {
+      const battle = battleAt(index);
+      const sides = [battle.a, battle.b];
+      if (state.dimension && battle.dimension !== state.dimension) return false;
+      if (state.entrant && !sides.includes(state.entrant)) return false;
+      if (state.versus && (state.versus === state.entrant || !sides.includes(state.versus))) return false;
+      if (state.source && battle.prompt.source !== state.source) return false;
+      if (OUTCOMES[state.outcome] && !OUTCOMES[state.outcome](battle, state)) return false;
+      if (ORDERS[state.orders] && !ORDERS[state.orders](battle)) return false;
+      if (state.differing && isSame(battle)) return false;
+      return terms.every((term) => wordsOf(index, battle).includes(term));
+    };
+
+    const readForm = () => {
+      const state = { differing: form.elements.differing.checked };
+      for (const name of names) state[name] = form.elements[name].value.trim();
+      return state;
+    };
+    const writeHash = (state) => {
+      const parameters = new URLSearchParams();
+      for (const name of names) if (state[name]) parameters.set(name, state[name]);
+      if (state.differing) parameters.set("differing", "1");
+      const text = parameters.toString();
+      return text ? `#battles?${text}` : "#battles";
+    };
+    const readHash = () => {
+      if (!location.hash.startsWith("#battles?")) return false;
+      const parameters = new URLSearchParams(location.hash.slice("#battles?".length));
+      for (const name of names) form.elements[name].value = parameters.get(name) || "";
+      form.elements.differing.checked = parameters.get("differing") === "1";
+      return true;
+    };
+
+    const showResponse = (response) => {
+      const box = make("div", { class: "text", dir: "auto", tabindex: "0" });
+      if (!textOf(response)) box.append(make("em", {}, "empty"));
+      for (const part of response.parts) {
+        box.append(
+          typeof part === "string"
+            ? part
+            : make("mark", { title: `the jury replaced ${visible(part.draft)}` }, part.text),
+        );
+      }
+      return box;
+    };
+    const showReplacements = (response) => {
+      const placed = response.parts.filter((part) => typeof part !== "string");
+      const all = [
+        ...placed.map((part) => ({ ...part, replacement: part.text, where: "marked above" })),
+        ...response.unplaced.map((each) => ({ ...each, where: "not found in the text" })),
+      ].sort((one, other) => one.position - other.position);
+      if (!all.length) return null;
+      const items = all.map((each) =>
+        make("li", {}, `token ${each.position + 1}: `, make("code", {}, visible(each.draft)), " → ",
+          make("code", {}, visible(each.replacement)), ` (${each.where})`));
+      return make("details", {},
+        make("summary", {}, `${all.length} ${all.length === 1 ? "token" : "tokens"} replaced by the jury`),
+        make("ul", {}, ...items));
+    };
+    const factsOf = (response) =>
+      [
+        response.p_correct === null ? null : `p(correct) ${response.p_correct.toFixed(3)}`,
+        response.tokens === null ? null : `${response.tokens} tokens`,
+        response.finish === "length" ? "cut off by the token cap" : null,
+      ].filter(Boolean).join(" · ");
+
+    const nameOf = (verdict, first, second) =>
+      ({ A: `${first} is better`, B: `${second} is better`, TIE: "a tie" })[verdict] ||
+      `no verdict (${verdict})`;
+    const showReply = (battle, number) => {
+      const [first, second] = number ? [battle.b, battle.a] : [battle.a, battle.b];
+      const reply = battle.replies[number];
+      return make("section", {},
+        make("h5", {}, `${first} shown as A, ${second} as B`),
+        make("p", {}, make("strong", {}, nameOf(battle.verdicts[number], first, second))),
+        battle.reasons[number] ? make("p", { class: "note" }, battle.reasons[number]) : null,
+        reply === null
+          ? make("p", { class: "note" }, "The judge wrote nothing.")
+          : make("div", { class: "text", dir: "auto", tabindex: "0" }, reply));
+    };
+    const showSide = (name, response) =>
+      make("section", {}, make("h5", {}, name), showResponse(response),
+        make("p", { class: "note" }, factsOf(response)), showReplacements(response));
+
+    const sentenceOf = (battle) => {
+      const winner = winnerOf(battle);
+      if (winner) return `${winner} beats ${winner === battle.a ? battle.b : battle.a}`;
+      if (battle.outcome === "tie") return `${battle.a} ties with ${battle.b}`;
+      if (battle.outcome === "unjudged") return `${battle.a} and ${battle.b}: not judged`;
+      return `${battle.a} and ${battle.b}: the two orders disagree`;
+    };
+    const fill = (body, battle) => {
+      const { prompt } = battle;
+      const link = writeHash({ dimension: battle.dimension, entrant: battle.a, versus: battle.b, q: prompt.id });
+      body.append(
+        make("h4", {}, "Prompt"), make("div", { class: "text", dir: "auto" }, prompt.text),
+        make("p", { class: "note" },
+          [prompt.gold && `Gold answer: ${prompt.gold}`,
+            prompt.expected && `Expected behaviour: ${prompt.expected}`].filter(Boolean).join(" · ") || "No gold answer"),
+        make("h4", {}, "Responses"),
+        make("div", { class: "pair" }, showSide(battle.a, battle.responses[0]), showSide(battle.b, battle.responses[1])),
+        make("h4", {}, "What the judge wrote"),
+        make("div", { class: "pair" }, showReply(battle, 0), showReply(battle, 1)),
+        make("p", { class: "note" }, make("a", { href: link }, "Link to this battle")));
+    };
+    const showBattle = (index) => {
+      const battle = battleAt(index);
+      const body = make("div", { class: "body" });
+      const details = make("details", { class: "battle" },
+        make("summary", {},
+          make("span", { class: "outcome" }, sentenceOf(battle)), " ",
+          make("span", { class: "tag" }, battle.dimension), " ",
+          make("span", { class: "tag" }, `${battle.prompt.id} · ${battle.prompt.source}`),
+          battle.outcome === "inconsistent" ? make("span", { class: "tag flipped" }, "flipped") : null,
+          make("span", { class: "opening" }, battle.prompt.text.slice(0, 160))),
+        body);
+      details.addEventListener("toggle", () => {
+        if (details.open && !body.hasChildNodes()) fill(body, battle);
+      });
+      return make("li", {}, details);
+    };
+
+    const showMore = () => {
+      const next = found.slice(shown, shown + STEP);
+      list.append(...next.map(showBattle));
+      shown += next.length;
+      more.hidden = shown >= found.length;
+      count.textContent = found.length
+        ? `${found.length} of ${columns.prompt.length} battles; showing ${shown}.`
+        : "No battle is like that. Take a filter back.";
+    };
+    const search = () => {
+      const state = readForm();
+      for (const option of form.elements.outcome.options) {
+        if (["won", "lost"].includes(option.value)) option.disabled = !state.entrant;
+      }
+      if (!state.entrant && ["won", "lost"].includes(state.outcome)) {
+        form.elements.outcome.value = state.outcome = "";
+      }
+      const terms = state.q.toLowerCase().split(/\s+/).filter(Boolean);
+      found = columns.prompt.map((_, index) => index).filter((index) => matches(index, state, terms));
+      shown = 0;
+      list.replaceChildren();
+      showMore();
+      if (found.length === 1) list.querySelector("details").open = true;
+      return state;
+    };
+    const searchAndKeep = () => history.replaceState(null, "", writeHash(search()));
+
+    const offer = (name, values) => {
+      for (const value of [...new Set(values)]) form.elements[name].append(make("option", { value }, value));
+    };
+    offer("dimension", data.dimensions);
+    offer("entrant", data.entrants);
+    offer("versus", data.entrants);
+    offer("source", data.prompts.map((prompt) => prompt.source));
+
+    const follow = () => {
+      if (!readHash()) return;
+      search();
+      const heading = document.getElementById("battles-heading");
+      heading.scrollIntoView();
+      heading.focus({ preventScroll: true });
+    };
+    let waiting = 0;
+    form.addEventListener("input", (event) => {
+      clearTimeout(waiting);
+      if (event.target.name === "q") waiting = setTimeout(searchAndKeep, 150);
+      else searchAndKeep();
+    });
+    form.addEventListener("submit", (event) => event.preventDefault());
+    form.addEventListener("reset", () => setTimeout(searchAndKeep));
+    more.addEventListener("click", () => {
+      const first = shown;
+      showMore();
+      list.children[first].querySelector("summary").focus();
+    });
+    addEventListener("hashchange", follow);
+    document.getElementById("browser").hidden = false;
+    document.getElementById("unscripted").hidden = true;
+    search();
+    follow();
+  };
+
+  startTheme();
+  unfoldForPrint();
+  const store = document.getElementById("battle-data");
+  if (store) startBrowser(JSON.parse(store.textContent));
+})();

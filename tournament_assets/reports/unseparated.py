@@ -1,0 +1,86 @@
+"""The pairs of entrants between which the judgments do not decide."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MOST_PAIRS = 12
+"""The most pairs that are listed; of many entrants, the closest."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnseparatedPair:
+    """Two entrants whose difference could be none.
+
+    Attributes:
+        upper: The one with the higher mean.
+        lower: The other.
+        gap: Elo points between their means.
+        wins: Judged pairs that the upper one won against the lower.
+        losses: Judged pairs that the lower one won.
+        ties: Ties, inconsistent pairs among them.
+    """
+
+    upper: str
+    lower: str
+    gap: float
+    wins: int
+    losses: int
+    ties: int
+
+    @property
+    def judged(self) -> int:
+        """Pairs with two readable replies."""
+        return self.wins + self.losses + self.ties
+
+
+def unseparated_pairs(
+    rows: Sequence[Mapping[str, Any]], win_rates: Sequence[Mapping[str, Any]]
+) -> list[UnseparatedPair]:
+    """Return the pairs that are not separated, closest first.
+
+    Two entrants are separated when one of them is shown to be above the other; see
+    `ratings.separated_entrants`.
+
+    Args:
+        rows: Rows of table "leaderboard" of one dimension.
+        win_rates: Rows of table "win_rates" of the same dimension.
+    """
+    records = {}
+    for row in win_rates:
+        ties = row["ties"] + row["inconsistent"]
+        records[row["entrant_a"], row["entrant_b"]] = (row["wins_a"], row["wins_b"], ties)
+        records[row["entrant_b"], row["entrant_a"]] = (row["wins_b"], row["wins_a"], ties)
+    rated = sorted(
+        (row for row in rows if row["n_entrant_matches"]),
+        key=lambda row: (-row["mean"], row["entrant_id"]),
+    )
+    pairs = [
+        UnseparatedPair(
+            upper["entrant_id"],
+            lower["entrant_id"],
+            upper["mean"] - lower["mean"],
+            *records.get((upper["entrant_id"], lower["entrant_id"]), (0, 0, 0)),
+        )
+        for index, upper in enumerate(rated)
+        for lower in rated[index + 1 :]
+        if lower["entrant_id"] not in upper["shown_above"]
+        and upper["entrant_id"] not in lower["shown_above"]
+    ]
+    return sorted(pairs, key=lambda pair: (pair.gap, pair.upper, pair.lower))
+
+
+def unseparated_sentence(n_unseparated: int, n_rated: int) -> str:
+    """Say how many pairs of entrants are not separated."""
+    n_pairs = n_rated * (n_rated - 1) // 2
+    if not n_pairs:
+        return "Fewer than two entrants are rated, so there is nothing to separate."
+    if not n_unseparated:
+        return (
+            f"Every two entrants are separated, all {n_pairs} pairs."
+            if n_pairs > 1
+            else ("The two entrants are separated.")
+        )
+    verb = "is" if n_unseparated == 1 else "are"
+    more = f" The {MOST_PAIRS} closest are listed." if n_unseparated > MOST_PAIRS else ""
+    return f"{n_unseparated} of {n_pairs} pairs of entrants {verb} not separated.{more}"
