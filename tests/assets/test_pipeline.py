@@ -280,15 +280,15 @@ def test_an_input_that_breaks_while_the_run_goes_on_is_failed_work_not_unspent_i
 ) -> None:
     project = make_project(tmp_path / "project")
 
-    def lose_the_rubric(stage: Stage, label: str) -> None:
-        if stage.title == "judging and ratings":
-            (project.folder / "rubrics" / "factuality.txt").unlink()
+    def lose_the_responses(stage: Stage, label: str) -> None:
+        if stage.title == "responses" and label.startswith("careful"):
+            (project.folder / "responses_careful.jsonl").unlink()
 
-    with pytest.raises(WorkError, match="the rubric of factuality cannot be read"):
+    with pytest.raises(WorkError, match=r"failed: .*responses_careful\.jsonl"):
         run_tournament(
             RunOptions(config_path=project.config_path, mode="pilot"),
             environment=project.environment,
-            on_start=lose_the_rubric,
+            on_start=lose_the_responses,
             on_done=lambda stage, label: None,
         )
 

@@ -30,6 +30,7 @@ from tournament_assets.assets.provenance import (
     provenance_lines,
     rerun_command,
 )
+from tournament_assets.assets.report_sections import report_sections
 from tournament_assets.assets.reports import Frames, judge_models, outages_of, rows_by_dimension
 from tournament_assets.ratings.traces import EloTraces
 from tournament_assets.resources.ledger import LedgerResource
@@ -61,6 +62,9 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         ins={
             "leaderboard": dg.AssetIn(key=plan.key("leaderboard")),
             "audit": dg.AssetIn(key=plan.key("audit")),
+            "prompt_audit": dg.AssetIn(key=plan.key("prompt_audit")),
+            "fair": dg.AssetIn(key=plan.key("fair_comparison")),
+            "trust": all_of_mode("trust_panel"),
             "selected": dg.AssetIn(key=plan.key("selected_prompts")),
             "responses": all_of_mode("entrant_responses"),
             "matches": all_of_mode("match_list"),
@@ -77,6 +81,9 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         context: dg.AssetExecutionContext,
         leaderboard: pd.DataFrame,
         audit: pd.DataFrame,
+        prompt_audit: pd.DataFrame,
+        fair: pd.DataFrame,
+        trust: Frames,
         selected: pd.DataFrame,
         responses: Frames,
         matches: Frames,
@@ -128,6 +135,17 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 verdicts=by_partition(verdicts, names),
                 replies=by_partition(replies, names),
                 responses=by_partition(responses, tournament.entrant_ids),
+            ),
+            sections=report_sections(
+                plan,
+                trust=[
+                    row
+                    for rows in rows_by_dimension(plan, "trust_panel", trust).values()
+                    for row in rows
+                ],
+                audit=table_rows("audit", audit),
+                prompt_audit=table_rows("prompt_audit", prompt_audit),
+                fair=table_rows("fair_comparison", fair),
             ),
         )
         pages = render_pages(contents)

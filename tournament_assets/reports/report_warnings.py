@@ -17,16 +17,15 @@ MISSING_REPLIES = {
 
 def warning_lines(contents: ReportContents) -> list[str]:
     """Return what a reader must know before any number, most important first."""
-    lines = []
+    lines = list(contents.further_warnings)
     if not contents.judge_is_language_model:
         lines.append(f"judge: {contents.judge_label}. These results say nothing about quality.")
-    lines.extend(contents.further_warnings)
     rows = table_rows("audit", contents.audit)
     missing = {row["entrant_id"]: 0 for row in rows}
     shown = dict(missing)
     for row in rows:
         missing[row["entrant_id"]] += sum(row[name] for name in MISSING_REPLIES)
-        shown[row["entrant_id"]] += 2 * row["pairs_planned"]
+        shown[row["entrant_id"]] += 2 * (row["pairs_planned"] - row["pairs_unanswered"])
     if any(missing.values()):
         # Every presentation shows two entrants, so it stands in two rows.
         total = format_count_of(math.ceil(sum(missing.values()) / 2), sum(shown.values()) // 2)
