@@ -32,7 +32,7 @@ ui: $(VENV)/.runtime  ## serve the Dagster UI on http://127.0.0.1:3000
 	@DAGSTER_HOME="$$($(BIN)/tournament dagster-home)" $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port $${PORT:-3000}
 
 test: $(VENV)/.dev browser postgresql redis  ## run the tests, a real browser, PostgreSQL and Redis among them
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses $${TEST_PROCESSES:-2} --dist loadfile
 
 browser:
 	@command -v chromium >/dev/null || { \
@@ -73,7 +73,7 @@ check: $(VENV)/.dev  ## formatting, linting, types, import contracts, definition
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/tournament bank validate tournament_assets/data/prompt_bank.jsonl
-	@DAGSTER_HOME="$$($(BIN)/tournament dagster-home)" $(BIN)/dagster definitions validate --workspace workspace.yaml
+	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" DAGSTER_HOME="$$($(BIN)/tournament dagster-home)" $(BIN)/dg check defs
 
 format: $(VENV)/.dev  ## format the code and fix what can be fixed
 	@$(BIN)/ruff format .

@@ -14,6 +14,8 @@ from tournament_assets.tournament.config import Mode
 N_WITH_GOLD = 8
 N_CURATED = 4
 GOLD_SOURCE = "recall"
+LOOKING_BACK = frozenset({"judging_estimate", "run_comparison"})
+"""Assets that depend on what was done before a run."""
 ENTRANTS = ("careful", "sloppy", "mixed")
 
 
@@ -45,11 +47,10 @@ class SmallProject:
         The estimate says what is left to ask, and the comparison looks back at the run before.
         """
         storage = self.folder / "storage"
-        history = {"judging_estimate", "run_comparison"}
         return {
             str(path.relative_to(storage)): path.read_bytes()
             for path in sorted(storage.rglob("*"))
-            if path.is_file() and history.isdisjoint(path.parts)
+            if path.is_file() and LOOKING_BACK.isdisjoint(path.parts)
         }
 
     def edit_config(self, **changes: Any) -> None:

@@ -23,10 +23,20 @@ AFTER_REPLIES = [
     "judge_verdicts",
     "model_comparison",
     "style_control",
+    "trust_panel",
     "win_rates",
 ]
 PAIRED = ["match_list", "judge_replies"]
-REPORTED = ["audit", "battles", "leaderboard", "report", "run_artifacts"]
+REPORTED = [
+    "audit",
+    "battles",
+    "fair_comparison",
+    "leaderboard",
+    "prompt_audit",
+    "report",
+    "run_artifacts",
+    "run_comparison",
+]
 ENTRANTS = ("base_olmo", "security_only", "security_plus_robustness", "full_poe")
 
 pytestmark = pytest.mark.timeout(600)
@@ -38,8 +48,7 @@ def demo(demo_run: DemoRun, tmp_path: Path) -> Iterator[EditDriver]:
     project = tmp_path / "project"
     shutil.copytree(demo_run.project, project)
     config_path = project / "configs" / "demo.yaml"
-    with config_path.open("a") as config:
-        config.write("automation:\n  rerun_after_edits: true\n")
+    edit(config_path, "automation:\n", "automation:\n  rerun_after_edits: true\n")
     environment = {"DAGSTER_HOME": str(project / ".dagster_home")}
     with edit_driver(config_path, environment) as driver:
         yield driver

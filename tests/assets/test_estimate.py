@@ -164,7 +164,7 @@ def test_nothing_that_was_paid_for_depends_on_the_estimate(project: SmallProject
     definitions = build_definitions([plan], project.folder, project.environment)
     node = definitions.resolve_asset_graph().get(plan.key("judging_estimate"))
     assert node.child_keys == set()
-    assert {key.path[-1] for key in node.parent_keys} == {"match_list", "rubrics"}
+    assert {key.path[-1] for key in node.parent_keys} == {"match_list", "price_list", "rubrics"}
 
 
 def test_a_budget_that_is_too_small_ends_the_run_before_the_first_request(

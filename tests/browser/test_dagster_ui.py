@@ -80,10 +80,14 @@ def test_the_graph_shows_every_asset_of_the_demo_with_its_state(page: Page, addr
     page.keyboard.press("Enter")
     page.keyboard.press("Escape")
     expect(page.get_by_text("tournament1_1_prompts")).to_have_count(0)
-    # Assets outside the view are not drawn.
-    for _ in range(5):
+    names = ("prompt_bank", "entrant_responses", "judge_replies", "elo_ratings", "run_artifacts")
+    # Assets outside the view are not drawn, nor are any from too far away.
+    for _ in range(6):
+        page.wait_for_timeout(1000)
+        if all(page.get_by_text(name, exact=True).count() for name in names):
+            break
         page.get_by_role("button", name="zoom_out").click()
-    for name in ("prompt_bank", "entrant_responses", "judge_replies", "elo_ratings", "leaderboard"):
+    for name in names:
         expect(page.get_by_text(name, exact=True).first).to_be_visible()
     save_screenshot(page, "asset_graph")
 
@@ -97,6 +101,8 @@ def test_the_pilot_of_one_dimension_is_materialised_from_the_page(
     runs_before = count_successful_runs(page, address)
     page.goto(f"{address}/locations/tournament_assets/jobs/demo_6_judge_and_rate")
     page.get_by_role("button", name=re.compile("Materialize all")).click()
+    # The trust panel takes in tests of the judge where there are any; Dagster says there are none.
+    page.get_by_role("button", name="Confirm").click()
     dialog = page.get_by_role("dialog")
     for value in ("factuality", "pilot"):
         dialog.get_by_text("Select a partition or create one").first.click()
@@ -133,3 +139,46 @@ def test_what_cost_money_says_what_it_cost(page: Page, address: str) -> None:
     for name in ("requests_submitted_now", "cost_usd", "cache_read_share", "rubric_version"):
         expect(page.get_by_text(name, exact=True).first).to_be_visible()
     save_screenshot(page, "judge_replies")
+
+
+def test_an_edited_rubric_is_seen_within_a_minute_where_people_look(
+    page: Page, address: str, demo_run: DemoRun
+) -> None:
+    rubric = demo_run.project / "rubrics" / "factuality.txt"
+    text = rubric.read_text()
+    checks = f"{address}/assets/demo/judge_replies?view=checks"
+    partition = f"{address}/assets/demo/judge_replies?view=partitions&partition="
+    unsynced = re.compile("Unsynced")
+    rubric.write_text(text.replace(text.splitlines()[0], "# version: 99"))
+    try:
+        page.goto(checks)
+        sentence = re.compile(r"factuality, pilot: judged with rubric v1 \(.*it is v99")
+        expect(page.get_by_text(sentence).first).to_be_visible(timeout=90_000)
+        save_screenshot(page, "rubric_edit_check")
+        page.goto(f"{partition}factuality%7Cpilot")
+        expect(page.get_by_text(unsynced).first).to_be_visible()
+        save_screenshot(page, "rubric_edit_partition")
+        page.goto(f"{partition}calibration%7Cpilot")
+        expect(page.get_by_text("requests_submitted_now").first).to_be_visible()
+        expect(page.get_by_text(unsynced)).to_have_count(0)
+        page.goto(f"{address}/assets/demo/leaderboard?view=checks")
+        expect(page.get_by_text("inputs_are_current").first).to_be_visible()
+        save_screenshot(page, "leaderboard_checks")
+    finally:
+        rubric.write_text(text)
+    page.goto(checks)
+    current = "Everything was judged with the rubric as it is now."
+    # Once it describes the check, and once it is what the check says.
+    expect(page.get_by_text(current)).to_have_count(2, timeout=90_000)
+
+
+def test_ratings_are_plotted_by_mode(page: Page, address: str) -> None:
+    page.goto(f"{address}/assets/demo/leaderboard?view=overview")
+    page.get_by_role("button", name="Plots").click()
+    plotted = page.get_by_text("elo_factuality_base_olmo").last
+    plotted.scroll_into_view_if_needed()
+    expect(plotted).to_be_visible()
+    save_screenshot(page, "leaderboard_plots")
+    page.goto(f"{address}/automation")
+    expect(page.get_by_text("demo_watch_inputs").first).to_be_visible()
+    save_screenshot(page, "automation")

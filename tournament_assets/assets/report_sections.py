@@ -33,6 +33,6 @@ def report_sections(
     return {
         "trust": trust_section(trust, confidence=confidence),
         "audit": missing,
-        "fair_comparison": fair_section(fair, confidence=confidence),
+        "fair_comparison": fair_section(fair, confidence=confidence, strata_by=("source",)),
         "strata": strata,
     }

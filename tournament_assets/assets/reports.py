@@ -34,6 +34,9 @@ from tournament_assets.tournament.battles import battles_from_judgments
 
 Frames = dict[str, pd.DataFrame]
 
+_PLOTTED_ENTRANTS = 12
+"""More lines than these are no plot."""
+
 
 def rows_by_dimension(
     plan: TournamentPlan, table: str, frames: Frames
@@ -75,6 +78,17 @@ def outage_metadata(outages: Sequence[str]) -> dict[str, Any]:
 def sentence_list(sentences: Iterable[str]) -> dg.MarkdownMetadataValue:
     """Show sentences where a reader of the UI sees them at once; they are escaped."""
     return dg.MetadataValue.md("\n".join(f"- {escape_markdown(each)}" for each in sentences))
+
+
+def _plotted_ratings(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return ratings under the same names in every mode, which the UI plots side by side."""
+    if len({row["entrant_id"] for row in rows}) > _PLOTTED_ENTRANTS:
+        return {}
+    return {
+        f"elo_{row['dimension']}_{row['entrant_id']}": round(row["mean"], 1)
+        for row in sorted(rows, key=lambda row: (row["dimension"], row["entrant_id"]))
+        if row["mean"] is not None
+    }
 
 
 def build_report_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
@@ -179,6 +193,7 @@ def build_report_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 **findings,
                 "judge": config.judge_label,
                 "judge_model": judge_model,
+                **_plotted_ratings(rows),
                 **pictures,
             },
             # Weights are not hashed for this; the sensor that watches the inputs sees them too.

@@ -1,6 +1,6 @@
 """The fair comparison as people read it: the same entrants on three denominators."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tournament_assets.audits.fair_comparison import ALL, COMMON, PLANNED, WHOLE
@@ -23,26 +23,28 @@ _ORDERS = {
 }
 
 
-def fair_section(rows: Sequence[Row], *, confidence: float) -> ReportSection:
+def fair_section(
+    rows: Sequence[Row], *, confidence: float, strata_by: Collection[str] | None = None
+) -> ReportSection:
     """Return the section of a report that compares everybody on equal terms.
 
     Args:
         rows: Rows of table "fair_comparison", all dimensions.
         confidence: Coverage of the intervals.
+        strata_by: Only strata by these, such as `source`; by all of them unless given.
     """
     dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
-    sentences = [
-        sentence
-        for dimension in dimensions
-        for sentence in fair_sentences(rows, dimension=dimension)
-    ]
+    sentences = [" ".join(fair_sentences(rows, dimension=name)) for name in dimensions]
     tables = [
         table
         for dimension in dimensions
         for table in (
             (dimension, fair_table(rows, dimension=dimension)),
             (f"{dimension}: gaps between neighbours", gap_table(rows, dimension=dimension)),
-            (f"{dimension}: by stratum", stratum_table(rows, dimension=dimension)),
+            (
+                f"{dimension}: by stratum",
+                stratum_table(rows, dimension=dimension, strata_by=strata_by),
+            ),
         )
         if table[1].rows
     ]
@@ -185,7 +187,7 @@ def gap_table(rows: Sequence[Row], *, dimension: str) -> ReportTable:
                 row["entrant_id"],
                 row["next_below"],
                 f"{row['gap']:.0f}",
-                format_interval(row["gap_low"], row["gap_high"], absent="unbounded"),
+                _gap_interval(row["gap_low"], row["gap_high"]),
                 "beyond noise" if row["gap_beyond_noise"] else "within noise",
             )
             for row in _by_rank(common)
@@ -195,27 +197,40 @@ def gap_table(rows: Sequence[Row], *, dimension: str) -> ReportTable:
     )
 
 
-def stratum_table(rows: Sequence[Row], *, dimension: str) -> ReportTable:
+def _gap_interval(low: float | None, high: float | None) -> str:
+    """Return the ends with a decimal where whole points would hide on which side of 0 they are."""
+    if low is None or high is None or min(abs(low), abs(high)) >= 1:
+        return format_interval(low, high, absent="unbounded")
+    return f"{low + 0.0:.1f} to {high + 0.0:.1f}"
+
+
+def stratum_table(
+    rows: Sequence[Row], *, dimension: str, strata_by: Collection[str] | None = None
+) -> ReportTable:
     """Return everybody's place in every stratum, on its common support.
 
     Args:
         rows: Rows of table "fair_comparison".
         dimension: The quality that was judged.
+        strata_by: Only strata by these; by all of them unless given.
     """
     strata = [
         row
         for row in rows
-        if row["dimension"] == dimension and row["stratum_by"] != WHOLE and row["basis"] == COMMON
+        if row["dimension"] == dimension
+        and row["stratum_by"] != WHOLE
+        and row["basis"] == COMMON
+        and (strata_by is None or row["stratum_by"] in strata_by)
     ]
     keys = list(dict.fromkeys((row["stratum_by"], row["stratum"]) for row in strata))
     return ReportTable(
-        headers=("by", "stratum", "prompts", "entrant", "rank", "win share", "rating"),
+        headers=("by", "stratum", "entrant", "prompts", "rank", "win share", "rating"),
         rows=tuple(
             (
                 stratum_by,
                 stratum,
-                str(row["prompts"]),
                 row["entrant_id"],
+                str(row["prompts"]),
                 _rank(row),
                 format_share(row["share"]),
                 _rating(row),
@@ -225,7 +240,7 @@ def stratum_table(rows: Sequence[Row], *, dimension: str) -> ReportTable:
                 [r for r in strata if (r["stratum_by"], r["stratum"]) == (stratum_by, stratum)]
             )
         ),
-        n_labels=2,
+        n_labels=3,
     )
 
 

@@ -25,6 +25,8 @@ _LIGHTS = {
     "red": "light bad",
     "grey": "light unknown",
     "gray": "light unknown",
+    "not measured": "light unknown",
+    "no threshold": "light unknown",
 }
 _LONGEST_NUMBER = 36
 """Signs of the longest cell that is a number with what belongs to it."""

@@ -47,20 +47,18 @@ def trust_table(rows: Sequence[Row]) -> ReportTable:
         rows: Rows of table "trust_panel" of one dimension.
     """
     return ReportTable(
-        headers=("measure", "light", "value", "interval", "n", "threshold", "behind it"),
+        headers=("measure", "light", "value (interval)", "n", "threshold", "behind it"),
         rows=tuple(
             (
                 _title(row["measure"], row["subject"]),
                 row["state"],
-                _number(row["value"], row["unit"]),
-                _interval(row),
+                _with_interval(row),
                 str(row["n"]),
                 _threshold(row["measure"], row["threshold"], row["unit"]),
                 row["detail"],
             )
             for row in rows
         ),
-        n_labels=2,
     )
 
 
@@ -166,10 +164,12 @@ def _number(value: float | None, unit: str) -> str:
     return f"{value:.3f}" if unit == "p" else f"{value:.2f}"
 
 
-def _interval(row: Row) -> str:
+def _with_interval(row: Row) -> str:
+    value = _number(row["value"], row["unit"])
     if row["low"] is None or row["high"] is None:
-        return ABSENT
-    return f"{_number(row['low'], row['unit'])} to {_number(row['high'], row['unit'])}"
+        return value
+    low, high = (_number(row[end], row["unit"]).removesuffix(" Elo") for end in ("low", "high"))
+    return f"{value} ({low.removesuffix(' %')} to {high})"
 
 
 def _threshold(measure: str, threshold: float | None, unit: str) -> str:
