@@ -11,8 +11,9 @@ import dagster as dg
 from tournament_assets.assets.inputs import read_inputs
 from tournament_assets.assets.out_of_date import asset_graph
 from tournament_assets.assets.partitions import TournamentPlan
-from tournament_assets.assets.rerun_states import find_reruns
+from tournament_assets.assets.rerun_states import RerunState, find_reruns
 from tournament_assets.assets.reruns import begin_rerun
+from tournament_assets.assets.settings_versions import settings_versions
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.fingerprints import fingerprint
 
@@ -47,7 +48,7 @@ def build_edit_sensor(plan: TournamentPlan, jobs: Sequence[Any]) -> dg.SensorDef
     def rerun_after_edits(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         seen = json.loads(context.cursor) if context.cursor else {"inputs": None, "begun": {}}
         inputs = read_inputs(plan)
-        now = fingerprint([asdict(each) for each in inputs])
+        now = fingerprint([[asdict(each) for each in inputs], settings_versions(plan)])
         problems = [each.problem for each in inputs if each.problem]
         requests: list[dg.RunRequest] = []
         reasons: list[str] = []
@@ -57,12 +58,12 @@ def build_edit_sensor(plan: TournamentPlan, jobs: Sequence[Any]) -> dg.SensorDef
             reasons = ["an input has changed; it has to stay as it is for one tick"]
         else:
             for mode in automation.rerun_modes:
-                begun = seen["begun"].get(mode)
-                work, reason = _begin(plan, mode, context, inputs=now, begun=begun)
+                begun_before = seen["begun"].get(mode) == now
+                work, reason = _begin(plan, mode, context, begun_before=begun_before)
                 requests.extend(work)
                 reasons.append(f"{mode}: {reason}")
                 if work:
-                    seen["begun"][mode] = _signature(plan, mode, context, inputs=now, work=work)
+                    seen["begun"][mode] = now
         return dg.SensorResult(
             run_requests=requests,
             skip_reason=None if requests else "; ".join(reasons),
@@ -77,16 +78,31 @@ def _begin(
     mode: Mode,
     context: dg.SensorEvaluationContext,
     *,
-    inputs: str,
-    begun: str | None,
+    begun_before: bool,
 ) -> tuple[list[dg.RunRequest], str]:
-    """Return the first runs of a rerun, or none and why."""
-    if _newest_leaderboard(plan, mode, context.instance) is None:
+    """Return the first runs of a rerun, or none and why.
+
+    Args:
+        plan: The tournament.
+        mode: The mode.
+        context: Of the tick.
+        begun_before: Whether the last one was begun for the very same inputs and settings: if that
+            has failed, so would the next, and one would be begun for ever.
+    """
+    latest = context.instance.fetch_materializations(
+        dg.AssetRecordsFilter(asset_key=plan.key("leaderboard"), asset_partitions=[mode]), limit=1
+    )
+    if not latest.records:
         return [], "it has never run; begin it by hand"
     reruns = find_reruns(context.instance, plan, mode=mode)
     for rerun in reruns:
         if rerun.is_unfinished:
             return [], rerun.describe()
+    if begun_before and reruns and reruns[-1].state is RerunState.FAILED:
+        return [], (
+            f"{reruns[-1].describe()}; the same is not begun twice: execute its failed run again, "
+            "or edit"
+        )
     work = begin_rerun(
         plan,
         mode,
@@ -95,38 +111,4 @@ def _begin(
         began_at=datetime.now(UTC),
         reason="edit",
     )
-    if not work:
-        return [], "nothing is out of date"
-    if _signature(plan, mode, context, inputs=inputs, work=work) == begun:
-        last = f"{reruns[-1].describe()}; " if reruns else ""
-        return [], f"{last}the same is not begun twice: execute its failed run again, or edit"
-    return work, ""
-
-
-def _signature(
-    plan: TournamentPlan,
-    mode: Mode,
-    context: dg.SensorEvaluationContext,
-    *,
-    inputs: str,
-    work: Sequence[dg.RunRequest],
-) -> str:
-    """Identify a rerun by what it is begun for, so that one that failed is not begun for ever."""
-    first = [
-        [
-            request.job_name,
-            request.partition_key,
-            [str(key) for key in request.asset_selection or ()],
-        ]
-        for request in work
-    ]
-    return fingerprint([inputs, first, _newest_leaderboard(plan, mode, context.instance)])
-
-
-def _newest_leaderboard(
-    plan: TournamentPlan, mode: Mode, instance: dg.DagsterInstance
-) -> str | None:
-    records = instance.fetch_materializations(
-        dg.AssetRecordsFilter(asset_key=plan.key("leaderboard"), asset_partitions=[mode]), limit=1
-    ).records
-    return records[0].run_id if records else None
+    return work, "nothing is out of date"

@@ -26,6 +26,11 @@ def settings_version(plan: TournamentPlan, asset: str) -> str | None:
     return None if settings is None else fingerprint(settings(plan))
 
 
+def settings_versions(plan: TournamentPlan) -> dict[str, str]:
+    """Return the version of every asset that has settings, by the asset's name."""
+    return {asset: fingerprint(settings(plan)) for asset, settings in _SETTINGS.items()}
+
+
 def reading_version() -> str:
     """Return the SHA-256 of the code that reads replies: a corrected parser reads them all again.
 
