@@ -193,7 +193,7 @@ def test_before_any_run_the_command_says_what_to_run(
 ) -> None:
     result = invoke(sound[0], "--mode", "headline")
     assert result.exit_code == 2
-    assert "there is no table 'audit' of small, headline" in result.output
+    assert "nothing is stored of audit, mode 'headline'" in result.output
     assert "tournament run --config configs/small.yaml --mode headline" in result.output
 
 

@@ -83,10 +83,27 @@ def test_strata_and_gaps_have_tables_of_their_own() -> None:
     tables = dict(section.tables)
     assert list(tables) == ["f", "f: gaps between neighbours", "f: by stratum"]
     assert len(tables["f: gaps between neighbours"].rows) == 2
-    assert {row[:3] for row in tables["f: by stratum"].rows} == {
+    strata = tables["f: by stratum"].rows
+    assert {(by, stratum, prompts) for by, stratum, _, prompts, *_ in strata} == {
         ("source", "even", "6"),
         ("source", "odd", "6"),
     }
+
+
+def test_a_page_shows_only_the_strata_that_it_asks_for() -> None:
+    rows = rows_of(judged(12), 12, Families("x", None, {}))
+    asked = fair_section(rows, confidence=0.95, strata_by=("source",))
+    assert "f: by stratum" in dict(asked.tables)
+    assert "f: by stratum" not in dict(fair_section(rows, confidence=0.95, strata_by=()).tables)
+
+
+def test_an_end_near_zero_is_told_with_a_decimal() -> None:
+    rows = rows_of(judged(12), 12, Families("x", None, {}))
+    gap = next(row for row in rows if row["next_below"] is not None and row["basis"] == "common")
+    gap.update(gap_low=-0.04, gap_high=83.2)
+    cells = dict(fair_section(rows, confidence=0.95).tables)["f: gaps between neighbours"].rows
+    assert "-0.0 to 83.2" not in str(cells)
+    assert "0.0 to 83.2" in str(cells)
 
 
 def test_names_are_harmless_in_markdown() -> None:

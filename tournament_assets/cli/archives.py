@@ -55,7 +55,7 @@ def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool)
         archive_audit_values,
         audit_archive,
     )
-    from tournament_assets.reports.archive_terminal import print_sections
+    from tournament_assets.reports.terminal import print_sections
 
     described = load_archive_config(archive)
     check_excluded(described.config, exclude)
@@ -89,7 +89,7 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
         print_rejudging,
         rule_warning,
     )
-    from tournament_assets.reports.archive_terminal import print_sections
+    from tournament_assets.reports.terminal import print_sections
     from tournament_assets.resources.archive_judging import (
         JudgeAddress,
         cost_sentence,
@@ -160,7 +160,7 @@ def archive_report_command(
         compare_archive,
         write_archive_report,
     )
-    from tournament_assets.reports.archive_terminal import print_sections
+    from tournament_assets.reports.terminal import print_sections
 
     described = load_archive_config(archive)
     check_excluded(described.config, exclude)

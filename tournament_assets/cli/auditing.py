@@ -1,13 +1,10 @@
 """`tournament audit`."""
 
 import json
-import logging
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import click
 from rich.console import Console
@@ -15,8 +12,6 @@ from rich.console import Console
 from tournament_assets.cli.options import config_option, mode_option
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from tournament_assets.reports.audit_report import AuditReport
     from tournament_assets.tournament.config import Mode
 
@@ -58,17 +53,12 @@ def audit_command(
 
     What is said of prompts never changes the exit code: it is for a person to look at.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    from tournament_assets.adapters.atomic_files import write_bytes_atomically
+    from tournament_assets.cli.written_pages import write_page
     from tournament_assets.reports.audit_report import audit_markdown, audit_values, print_audit
-    from tournament_assets.tournament.errors import InputError
 
     report = _read_report(config_path, cast("Mode", mode))
     if markdown_path is not None:
-        text = audit_markdown(report, limit=limit)
-        try:
-            write_bytes_atomically(markdown_path, text.encode("utf-8", errors="backslashreplace"))
-        except OSError as error:
-            raise InputError(f"{markdown_path}: cannot be written: {error}") from error
+        write_page(markdown_path, audit_markdown(report, limit=limit))
     if as_json:
         click.echo(json.dumps(audit_values(report), indent=2))
     else:
@@ -84,56 +74,28 @@ def _read_report(config_path: Path, mode: "Mode") -> "AuditReport":
     Raises:
         InputError: If the config cannot be used, or the audits were not materialised yet.
     """
-    import dagster as dg
-
     from tournament_assets.adapters.config_files import load_config
     from tournament_assets.adapters.tables import table_rows
-    from tournament_assets.assets.provenance import rerun_command
     from tournament_assets.audits.outages import check_missingness, find_outages
-    from tournament_assets.definitions import build_definitions, build_plan
+    from tournament_assets.cli.stored_tables import StoredTables
+    from tournament_assets.definitions import build_plan
     from tournament_assets.reports.audit_report import AuditReport
-    from tournament_assets.tournament.errors import InputError
 
-    config_file = load_config(config_path)
-    plan = build_plan(config_file, os.environ)
-    definitions = build_definitions([plan], config_file.project, os.environ)
-    command = rerun_command(plan, mode)
-    tables: dict[str, list[dict[str, Any]]] = {}
-    with dg.DagsterInstance.ephemeral() as instance, _without_debug_log():
-        for name in ("audit", "prompt_audit"):
-            try:
-                frame = definitions.load_asset_value(
-                    plan.key(name), partition_key=mode, instance=instance
-                )
-            except FileNotFoundError:
-                raise InputError(
-                    f"there is no table {name!r} of {plan.tournament_id}, {mode}; expected that of "
-                    f"a finished run; make one: {command}"
-                ) from None
-            except ValueError as error:
-                raise InputError(f"{error}: {command}") from None
-            tables[name] = table_rows(name, cast("pd.DataFrame", frame))
+    plan = build_plan(load_config(config_path), os.environ)
+    stored = StoredTables(plan, mode, environment=os.environ)
+    frames = {name: stored.of_mode(name) for name in ("audit", "prompt_audit")}
+    stored.raise_if_missing()
+    audit = table_rows("audit", frames["audit"])
     checks = plan.config.checks
     return AuditReport(
         tournament_id=plan.tournament_id,
         mode=mode,
-        audit=tables["audit"],
-        prompt_audit=tables["prompt_audit"],
-        check=check_missingness(tables["audit"], max_spread=checks.max_missing_spread),
+        audit=audit,
+        prompt_audit=table_rows("prompt_audit", frames["prompt_audit"]),
+        check=check_missingness(audit, max_spread=checks.max_missing_spread),
         outages=find_outages(
-            tables["audit"],
+            audit,
             max_unjudged_rate=checks.max_unjudged_rate,
             max_missing_spread=checks.max_missing_spread,
         ),
     )
-
-
-@contextmanager
-def _without_debug_log() -> Iterator[None]:
-    """Keep Dagster from telling of every file that it reads."""
-    before = logging.root.manager.disable
-    logging.disable(logging.DEBUG)
-    try:
-        yield
-    finally:
-        logging.disable(before)

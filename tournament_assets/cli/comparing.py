@@ -43,25 +43,18 @@ def compare_command(
 
     Only requests that are new since the first run are paid for in the second.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    from tournament_assets.adapters.atomic_files import write_bytes_atomically
     from tournament_assets.adapters.run_reading import read_finished_runs
+    from tournament_assets.cli.written_pages import write_page
     from tournament_assets.reports.run_comparison import (
         compare_runs,
         comparison_markdown,
         comparison_values,
         print_comparison,
     )
-    from tournament_assets.tournament.errors import InputError
 
     comparison = compare_runs(*read_finished_runs([run_a, run_b]))
     if markdown_path is not None:
-        markdown = comparison_markdown(comparison, limit=limit)
-        try:
-            write_bytes_atomically(
-                markdown_path, markdown.encode("utf-8", errors="backslashreplace")
-            )
-        except OSError as error:
-            raise InputError(f"{markdown_path}: cannot be written: {error}") from error
+        write_page(markdown_path, comparison_markdown(comparison, limit=limit))
     if as_json:
         click.echo(json.dumps(comparison_values(comparison), indent=2))
         return

@@ -51,27 +51,20 @@ def report_command(
     An entrant whose responses or judgments are missing makes the common prompts few; leave it out
     to see the others on all that they share.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    from tournament_assets.adapters.atomic_files import write_bytes_atomically
-    from tournament_assets.cli.stored_results import load_fair_report
+    from tournament_assets.cli.fair_reports import load_fair_report
+    from tournament_assets.cli.written_pages import write_page
     from tournament_assets.reports.fair_report import (
         fair_markdown,
         fair_values,
         print_fair_report,
     )
     from tournament_assets.tournament.config import Mode
-    from tournament_assets.tournament.errors import InputError
 
     report = load_fair_report(
         config_path, cast("Mode", mode), excluded=excluded, environment=os.environ
     )
     if markdown_path is not None:
-        markdown = fair_markdown(report)
-        try:
-            write_bytes_atomically(
-                markdown_path, markdown.encode("utf-8", errors="backslashreplace")
-            )
-        except OSError as error:
-            raise InputError(f"{markdown_path}: cannot be written: {error}") from error
+        write_page(markdown_path, fair_markdown(report))
     if as_json:
         click.echo(json.dumps(fair_values(report), indent=2))
         return

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from tournament_assets.adapters.archive_rejudging import FailedJudging, Rewritten
 from tournament_assets.audits.archive_scores import follows_rule, is_at_ceiling
 from tournament_assets.reports.archive_tables import LISTED
-from tournament_assets.reports.archive_terminal import shown
 from tournament_assets.reports.rendering import ReportSection, ReportTable
+from tournament_assets.reports.terminal import shown
 from tournament_assets.tournament.archived_runs import ArchiveContents
 from tournament_assets.tournament.archives import ArchiveConfig
 

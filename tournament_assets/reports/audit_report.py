@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tournament_assets.audits.outages import MissingnessCheck, Outage
 from tournament_assets.reports.audit_tables import audit_sections
 from tournament_assets.reports.rendering import ReportSection, render_template
+from tournament_assets.reports.terminal import print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,10 +48,7 @@ def print_audit(report: AuditReport, console: "Console", *, limit: int) -> None:
         console: Where to print.
         limit: The most rows of each table about prompts.
     """
-    # Imported here, so that loading the definitions does not pay for it.
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
+    from rich.text import Text  # loading the definitions does not pay for it
 
     for outage in report.outages:
         console.print(Text(outage.sentence, style="bold red"))
@@ -60,20 +58,7 @@ def print_audit(report: AuditReport, console: "Console", *, limit: int) -> None:
         for sentence in section.sentences:
             console.print(Text(sentence))
         for title, cells in section.tables:
-            table = Table(
-                title=Text(title, style="bold"),
-                title_justify="left",
-                box=SIMPLE_HEAD,
-                show_edge=False,
-                padding=(0, 1, 0, 0),
-            )
-            for index, header in enumerate(cells.headers):
-                is_label = index < cells.n_labels
-                table.add_column(header, justify="left" if is_label else "right", overflow="fold")
-            for texts in cells.rows:
-                table.add_row(*map(Text, texts))
-            console.print()
-            console.print(table)
+            print_table(title, cells, console)
         console.print()
 
 

@@ -201,7 +201,7 @@ def _gap_interval(low: float | None, high: float | None) -> str:
     """Return the ends with a decimal where whole points would hide on which side of 0 they are."""
     if low is None or high is None or min(abs(low), abs(high)) >= 1:
         return format_interval(low, high, absent="unbounded")
-    return f"{low + 0.0:.1f} to {high + 0.0:.1f}"
+    return f"{round(low, 1) + 0.0:.1f} to {round(high, 1) + 0.0:.1f}"
 
 
 def stratum_table(

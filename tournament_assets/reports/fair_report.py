@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tournament_assets.reports.fair_comparison import fair_section
 from tournament_assets.reports.formatting import join_names
 from tournament_assets.reports.rendering import ReportTable, render_template
+from tournament_assets.reports.terminal import print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -101,29 +102,13 @@ def print_fair_report(report: FairReport, console: "Console") -> None:
         report: The comparison.
         console: Where to print.
     """
-    # Imported here, so that loading the definitions does not pay for it.
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
+    from rich.text import Text  # loading the definitions does not pay for it
 
     section = fair_section(report.rows, confidence=report.confidence)
     for line in _facts(report):
         console.print(Text(line, style="dim"))
     for title, cells in section.tables:
-        table = Table(
-            title=Text(title, style="bold"),
-            title_justify="left",
-            box=SIMPLE_HEAD,
-            show_edge=False,
-            padding=(0, 1, 0, 0),
-        )
-        for index, header in enumerate(cells.headers):
-            is_label = index < cells.n_labels
-            table.add_column(header, justify="left" if is_label else "right", overflow="fold")
-        for texts in cells.rows:
-            table.add_row(*map(Text, texts))
-        console.print()
-        console.print(table)
+        print_table(title, cells, console)
     console.print()
     for sentence in section.sentences:
         console.print(Text(sentence))

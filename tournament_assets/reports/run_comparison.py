@@ -27,6 +27,7 @@ from tournament_assets.reports.run_comparison_words import (
     move_sentences,
     partial_sentences,
 )
+from tournament_assets.reports.terminal import print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -181,30 +182,14 @@ def print_comparison(comparison: RunComparison, console: "Console", *, limit: in
         console: Where to print.
         limit: The most changed judgments to list.
     """
-    # Imported here, so that loading the definitions does not pay for it.
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
+    from rich.text import Text  # loading the definitions does not pay for it
 
     console.print(Text(f"then: {comparison.then.folder}\nnow:  {comparison.now.folder}"))
     for paragraph in summary(comparison):
         console.print()
         console.print(Text(paragraph))
     for title, cells, remark in _sections(comparison, limit):
-        table = Table(
-            title=Text(title, style="bold"),
-            title_justify="left",
-            box=SIMPLE_HEAD,
-            show_edge=False,
-            padding=(0, 1, 0, 0),
-        )
-        for index, header in enumerate(cells.headers):
-            is_label = index < cells.n_labels
-            table.add_column(header, justify="left" if is_label else "right", overflow="fold")
-        for texts in cells.rows:
-            table.add_row(*map(Text, texts))
-        console.print()
-        console.print(table)
+        print_table(title, cells, console)
         if remark:
             console.print(Text(remark))
     console.print()
