@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,3 +68,9 @@ def run_demo(project: Path, *, mode: str = "pilot") -> str:
             raise
     assert process.returncode == 0, output + errors
     return output
+
+
+def count_responses(project: Path) -> int:
+    with closing(sqlite3.connect(project / "ledger" / "ledger.sqlite")) as connection:
+        (count,) = connection.execute("SELECT count(*) FROM responses").fetchone()
+    return int(count)

@@ -2,16 +2,14 @@
 
 import json
 import re
-import sqlite3
 import time
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.demo import DemoRun, run_demo, start_demo
+from tests.demo import DemoRun, count_responses, run_demo, start_demo
 
 ENTRANTS = ["base_olmo", "security_only", "security_plus_robustness", "full_poe"]
 PAIRS_PER_PROMPT = 6
@@ -104,12 +102,6 @@ def test_a_second_pilot_generates_nothing_and_asks_nothing(demo_run: DemoRun) ->
     for path in first.rglob("*.*"):
         if path.name != "manifest.json":
             assert (second / path.relative_to(first)).read_bytes() == path.read_bytes(), path
-
-
-def count_responses(project: Path) -> int:
-    with closing(sqlite3.connect(project / "ledger" / "ledger.sqlite")) as connection:
-        (count,) = connection.execute("SELECT count(*) FROM responses").fetchone()
-    return int(count)
 
 
 def test_a_headline_that_was_killed_goes_on_and_judges_all_143_prompts(demo_run: DemoRun) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.demo import ROOT, DemoRun
+from tests.demo import ROOT, DemoRun, count_responses
 from tests.edit_driver import EditDriver, edit, edit_driver
 from tests.projects import write_json_lines
 from tournament_assets.adapters.tables import decode_parquet, table_rows
@@ -96,35 +96,56 @@ def test_a_rubric_reruns_its_dimension_in_the_pilot_and_its_undoing_asks_nothing
     assert demo.settle() == {}
 
 
-def test_a_gold_answer_asks_only_for_the_pairs_of_its_prompt(demo: EditDriver) -> None:
+def own_bank(demo: EditDriver) -> Path:
+    """Let the demo read a copy of its bank, which is no edit."""
     bank = demo.project / "bank.jsonl"
     shutil.copy(ROOT / "tournament_assets" / "data" / "prompt_bank.jsonl", bank)
     edit(demo.config_path, "builtin: prompt_bank.jsonl", "path: bank.jsonl")
     assert demo.settle() == {}
-    row = asked_rows(demo, "factuality")[0]
+    return bank
+
+
+def edit_prompt(bank: Path, prompt_id: str, key: str, added: str) -> None:
     prompts = [json.loads(line) for line in bank.read_text().splitlines()]
     for prompt in prompts:
-        if prompt["prompt_id"] == row["prompt_id"]:
-            prompt["gold_answer"] += ", as every textbook says"
+        if prompt["prompt_id"] == prompt_id:
+            prompt[key] += added
     write_json_lines(bank, prompts)
+
+
+EVERYTHING_AFTER_THE_BANK = {
+    "None": ["prompt_bank"],
+    **{f"{entrant}|pilot": ["entrant_responses"] for entrant in ENTRANTS},
+    **{f"{name}|pilot": [*PAIRED, *AFTER_REPLIES] for name in DIMENSIONS},
+    "pilot": ["selected_prompts", "judging_estimate", *REPORTED],
+}
+
+
+def asked_about(demo: EditDriver, prompt_id: str, dimensions: Iterable[str]) -> int:
+    rows = (row for dimension in dimensions for row in asked_rows(demo, dimension))
+    return distinct(row for row in rows if row["prompt_id"] == prompt_id)
+
+
+def test_a_gold_answer_asks_only_for_the_pairs_of_its_prompt(demo: EditDriver) -> None:
+    bank = own_bank(demo)
+    prompt_id = asked_rows(demo, "factuality")[0]["prompt_id"]
     before = demo.requests_seen()
-    dimensions = {f"{name}|pilot": sorted([*PAIRED, *AFTER_REPLIES]) for name in DIMENSIONS}
-    assert in_order(demo.settle()) == in_order(
-        {
-            "None": ["prompt_bank"],
-            **{f"{entrant}|pilot": ["entrant_responses"] for entrant in ENTRANTS},
-            **dimensions,
-            "pilot": ["selected_prompts", "judging_estimate", *REPORTED],
-        }
-    )
+    edit_prompt(bank, prompt_id, "gold_answer", ", as every textbook says")
+    assert in_order(demo.settle()) == in_order(EVERYTHING_AFTER_THE_BANK)
     # Clinical utility is judged without the gold answer.
-    expected = distinct(
-        each
-        for dimension in ("factuality", "calibration")
-        for each in asked_rows(demo, dimension)
-        if each["prompt_id"] == row["prompt_id"]
-    )
+    expected = asked_about(demo, prompt_id, ("factuality", "calibration"))
     assert demo.requests_seen() - before == expected > 0
+    assert demo.settle() == {}
+
+
+def test_a_prompts_text_is_answered_and_judged_anew_and_no_other(demo: EditDriver) -> None:
+    bank = own_bank(demo)
+    prompt_id = asked_rows(demo, "factuality")[0]["prompt_id"]
+    before, answered = demo.requests_seen(), count_responses(demo.project)
+    edit_prompt(bank, prompt_id, "text", " Answer in one sentence.")
+    assert in_order(demo.settle()) == in_order(EVERYTHING_AFTER_THE_BANK)
+    assert count_responses(demo.project) - answered == len(ENTRANTS)
+    assert demo.requests_seen() - before == asked_about(demo, prompt_id, DIMENSIONS) > 0
     assert demo.settle() == {}
 
 

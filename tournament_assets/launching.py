@@ -22,11 +22,11 @@ from tournament_assets.assets.jobs import Stage, build_stages
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.assets.preflight import refuse_bad_input
 from tournament_assets.assets.reports import outages_of
+from tournament_assets.assets.run_failures import failed_checks, raise_failure
 from tournament_assets.definitions import build_definitions, build_plan, default_ledger_url
 from tournament_assets.judging.estimating import JudgingEstimate
 from tournament_assets.resources.generator import release_models
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.errors import WorkError
 from tournament_assets.tournament.rubrics import Rubric
 
 if TYPE_CHECKING:
@@ -86,8 +86,6 @@ class RunSummary:
 
 
 _PROCESS_TAG = "tournament/process"
-_INTERRUPTED = "DagsterExecutionInterruptedError"
-_CHECK_FAILED = "DagsterAssetCheckFailedError"
 
 StageListener = Callable[[Stage, str], None]
 
@@ -149,7 +147,7 @@ def run_tournament(
                 raise_on_error=False,
             )
             if not result.success:
-                _raise_failure(result, stage, label)
+                raise_failure(result, stage, label)
             for event in result.get_asset_materialization_events():
                 materialization = event.step_materialization_data.materialization
                 metadata.setdefault(materialization.asset_key.path[-1], []).append(
@@ -160,7 +158,7 @@ def run_tournament(
                 outages = outages_of(
                     plan, table_rows("audit", result.asset_value(plan.key("audit")))
                 )
-            warnings.extend(_failed_checks(result))
+            warnings.extend(failed_checks(result))
             on_done(stage, label)
             if "entrant_responses" not in stage.assets:
                 # The judge can take hours; nobody is to wait for the GPU meanwhile.
@@ -281,43 +279,6 @@ def _run_config(
         # Dagster's own log would bury the progress; it is all in the UI.
         "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
     }
-
-
-def _raise_failure(result: dg.ExecuteInProcessResult, stage: Stage, label: str) -> None:
-    for event in result.all_events:
-        data = event.event_specific_data
-        error = getattr(data, "error", None)
-        if not event.is_failure or error is None:
-            continue
-        cause = error
-        while cause.cause is not None:
-            cause = cause.cause
-        where = f"{stage.title} ({label})" if label else stage.title
-        message = _own_message(cause.message)
-        if message.endswith(_INTERRUPTED):
-            raise WorkError(
-                f"{where} was interrupted; what was generated and judged until then is in the "
-                "ledger: run the same command again to go on"
-            )
-        if _CHECK_FAILED in message:
-            message = "; ".join(_failed_checks(result, only_errors=True))
-        raise WorkError(f"{where} failed: {message}")
-    raise WorkError(f"{stage.title} failed; see the run in the UI")
-
-
-def _own_message(message: str) -> str:
-    """Drop the module path that a serialised exception's message begins with."""
-    head, separator, rest = message.strip().partition(": ")
-    return rest if separator and head.startswith("tournament_assets.") else message.strip()
-
-
-def _failed_checks(result: dg.ExecuteInProcessResult, *, only_errors: bool = False) -> list[str]:
-    return [
-        f"{evaluation.check_name}: {evaluation.description}"
-        for evaluation in result.get_asset_check_evaluations()
-        if not evaluation.passed
-        and not (only_errors and evaluation.severity is not dg.AssetCheckSeverity.ERROR)
-    ]
 
 
 def _total(materializations: list[Mapping[str, Any]], key: str) -> int:
