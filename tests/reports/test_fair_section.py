@@ -1,6 +1,8 @@
 from itertools import combinations
 from typing import Any
 
+import pytest
+
 from tournament_assets.adapters.tables import make_table, table_rows
 from tournament_assets.audits.fair_comparison import (
     Families,
@@ -97,13 +99,16 @@ def test_a_page_shows_only_the_strata_that_it_asks_for() -> None:
     assert "f: by stratum" not in dict(fair_section(rows, confidence=0.95, strata_by=()).tables)
 
 
-def test_an_end_near_zero_is_told_with_a_decimal() -> None:
+@pytest.mark.parametrize(
+    ("low", "said"),
+    [(-0.04, "below 0 to"), (0.04, "above 0 to"), (-0.3, "-0.3 to"), (0.0, "0.0 to")],
+)
+def test_an_end_near_zero_says_on_which_side_it_is(low: float, said: str) -> None:
     rows = rows_of(judged(12), 12, Families("x", None, {}))
     gap = next(row for row in rows if row["next_below"] is not None and row["basis"] == "common")
-    gap.update(gap_low=-0.04, gap_high=83.2)
+    gap.update(gap_low=low, gap_high=83.2)
     cells = dict(fair_section(rows, confidence=0.95).tables)["f: gaps between neighbours"].rows
-    assert "-0.0 to 83.2" not in str(cells)
-    assert "0.0 to 83.2" in str(cells)
+    assert f"{said} 83.2" in [cell for row in cells for cell in row]
 
 
 def test_names_are_harmless_in_markdown() -> None:

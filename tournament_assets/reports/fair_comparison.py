@@ -201,7 +201,13 @@ def _gap_interval(low: float | None, high: float | None) -> str:
     """Return the ends with a decimal where whole points would hide on which side of 0 they are."""
     if low is None or high is None or min(abs(low), abs(high)) >= 1:
         return format_interval(low, high, absent="unbounded")
-    return f"{round(low, 1) + 0.0:.1f} to {round(high, 1) + 0.0:.1f}"
+    return f"{_near_zero(low)} to {_near_zero(high)}"
+
+
+def _near_zero(points: float) -> str:
+    if points and abs(points) < 0.05:
+        return "above 0" if points > 0 else "below 0"
+    return f"{points:.1f}"
 
 
 def stratum_table(
