@@ -181,7 +181,7 @@ def test_within_a_tick_the_checks_say_what_was_made_from_an_older_rubric(
 ) -> None:
     watcher = Watcher(project)
     observed, checks = watcher.tick()
-    assert len(observed) == 1 + 3 + 2 + 1
+    assert observed == [], "the run has observed what it read"
     assert all(passed for passed, _ in checks.values())
     assert set(checks) == {
         "bank_is_current",
@@ -206,6 +206,16 @@ def test_within_a_tick_the_checks_say_what_was_made_from_an_older_rubric(
     observed, checks = watcher.tick()
     assert observed == ["rubrics/factuality"]
     assert all(passed for passed, _ in checks.values())
+
+
+def test_what_no_run_has_observed_is_observed_at_the_first_tick(tmp_path: Path) -> None:
+    made = make_project(tmp_path / "project")
+    Path(made.environment["DAGSTER_HOME"]).mkdir()
+    watcher = Watcher(made)
+    observed, checks = watcher.tick()
+    assert len(observed) == 1 + 3 + 2 + 1
+    assert checks == {}
+    assert watcher.tick() == ([], {})
 
 
 def test_an_edit_that_kept_its_version_line_is_asked_to_raise_it(project: SmallProject) -> None:

@@ -8,7 +8,12 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from tournament_assets.adapters.config_files import find_project
-from tournament_assets.adapters.yaml_lines import KeyPath, line_of, parse_yaml, problem_sentence
+from tournament_assets.adapters.yaml_lines import (
+    KeyPath,
+    line_of,
+    problem_sentence,
+    read_yaml_mapping,
+)
 from tournament_assets.tournament import archive_scoring, archives
 from tournament_assets.tournament.archives import ArchiveConfig
 from tournament_assets.tournament.errors import InputError
@@ -57,16 +62,7 @@ def load_archive_config(path: Path) -> ArchiveFile:
     Raises:
         InputError: With every problem of the file, each with its line.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{path}: the description of the archive cannot be read ({type(error).__name__}); "
-            "expected a UTF-8 YAML file; check the path"
-        ) from error
-    values, lines = parse_yaml(text, path)
-    if not isinstance(values, dict):
-        raise InputError(f"{path}:1: the file holds {type(values).__name__}; expected a mapping")
+    values, lines = read_yaml_mapping(path, what="the description of the archive")
     try:
         return ArchiveFile(ArchiveConfig.model_validate(values), path)
     except ValidationError as error:

@@ -8,7 +8,12 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from tournament_assets.adapters.battle_files.registry import FORMATS
-from tournament_assets.adapters.yaml_lines import KeyPath, line_of, parse_yaml, problem_sentence
+from tournament_assets.adapters.yaml_lines import (
+    KeyPath,
+    line_of,
+    problem_sentence,
+    read_yaml_mapping,
+)
 from tournament_assets.tournament import config as config_module
 from tournament_assets.tournament.api_entrants import AnthropicApiEntrant, OpenAiApiEntrant
 from tournament_assets.tournament.automation import AutomationConfig, HeadlineSchedule
@@ -87,16 +92,7 @@ def load_config(path: Path) -> ConfigFile:
     Raises:
         InputError: With every problem of the file, each with its line.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{path}: the config cannot be read ({type(error).__name__}); "
-            "expected a UTF-8 YAML file; check the path"
-        ) from error
-    values, lines = parse_yaml(text, path)
-    if not isinstance(values, dict):
-        raise InputError(f"{path}:1: the config holds {type(values).__name__}; expected a mapping")
+    values, lines = read_yaml_mapping(path, what="the config")
     found = [*config_problems(values), *_format_problems(values)]
     problems = [(line_of(lines, key_path), message) for key_path, message in found]
     try:

@@ -13,6 +13,29 @@ KeyPath = tuple[str | int, ...]
 """The keys and positions that lead to a value."""
 
 
+def read_yaml_mapping(path: Path, *, what: str) -> tuple[dict[str, Any], dict[KeyPath, int]]:
+    """Read a YAML file that holds a mapping, and the line of every key.
+
+    Args:
+        path: The file.
+        what: What it is, to begin messages with, such as `the config`.
+
+    Raises:
+        InputError: If it cannot be read, is no YAML or no mapping, or a key stands twice.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path}: {what} cannot be read ({type(error).__name__}); "
+            "expected a UTF-8 YAML file; check the path"
+        ) from error
+    values, lines = parse_yaml(text, path)
+    if not isinstance(values, dict):
+        raise InputError(f"{path}:1: {what} holds {type(values).__name__}; expected a mapping")
+    return values, lines
+
+
 def parse_yaml(text: str, path: Path) -> tuple[Any, dict[KeyPath, int]]:
     """Read a YAML text, and the line of every key.
 

@@ -114,6 +114,34 @@ def observations(
             )
 
 
+def not_yet_observed(
+    plan: TournamentPlan, inputs: Iterable[InputVersion], instance: dg.DagsterInstance
+) -> list[InputVersion]:
+    """Return the inputs whose newest observation, by whomever, is of another version.
+
+    What cannot be read now is not among them.
+    """
+    return [
+        each
+        for each in inputs
+        if each.version is not None and each.version != _observed_version(plan, each, instance)
+    ]
+
+
+def _observed_version(
+    plan: TournamentPlan, each: InputVersion, instance: dg.DagsterInstance
+) -> str | None:
+    newest = instance.fetch_observations(
+        dg.AssetRecordsFilter(
+            asset_key=plan.key(each.asset),
+            asset_partitions=None if each.partition is None else [each.partition],
+        ),
+        limit=1,
+    ).records
+    observation = newest[0].asset_observation if newest else None
+    return None if observation is None else (observation.tags or {}).get(_DATA_VERSION)
+
+
 def build_observing_job(plan: TournamentPlan, name: str) -> dg.JobDefinition:
     """Build the job that observes every input of one tournament, and fails if one is unusable."""
 

@@ -46,6 +46,22 @@ class Stage:
         return [dg.MultiPartitionKey({"mode": mode, self.partition_axis: name}) for name in names]
 
 
+def rated_assets(plan: TournamentPlan) -> tuple[str, ...]:
+    """Return what follows from the pairs of one dimension, in order."""
+    return (
+        "judge_replies",
+        "judge_verdicts",
+        "elo_traces",
+        "elo_ratings",
+        "bradley_terry_ratings",
+        "model_comparison",
+        "style_control",
+        "win_rates",
+        *human_assets(plan),
+        "trust_panel",
+    )
+
+
 def build_stages(plan: TournamentPlan) -> list[Stage]:
     """Return a tournament's stages, in the order they run.
 
@@ -64,18 +80,7 @@ def build_stages(plan: TournamentPlan) -> list[Stage]:
         Stage(
             f"{prefix}_6_judge_and_rate",
             "judging and ratings",
-            (
-                "judge_replies",
-                "judge_verdicts",
-                "elo_traces",
-                "elo_ratings",
-                "bradley_terry_ratings",
-                "model_comparison",
-                "style_control",
-                "win_rates",
-                *human_assets(plan),
-                "trust_panel",
-            ),
+            rated_assets(plan),
             "dimension",
         ),
         Stage(

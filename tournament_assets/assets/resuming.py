@@ -6,7 +6,7 @@ from typing import Any
 
 import dagster as dg
 
-from tournament_assets.assets.human import human_assets
+from tournament_assets.assets.jobs import rated_assets
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.assets.rerun_states import find_rerun_stopped_at
 from tournament_assets.assets.reruns import began_at_text
@@ -17,23 +17,10 @@ from tournament_assets.resources.ledger import LedgerResource
 from tournament_assets.tournament.errors import JudgeError
 
 _INTERVAL_SECONDS = 60
-RATED_ASSETS = (
-    "judge_replies",
-    "judge_verdicts",
-    "elo_traces",
-    "elo_ratings",
-    "bradley_terry_ratings",
-    "model_comparison",
-    "style_control",
-    "win_rates",
-    "trust_panel",
-)
-"""What follows from the pairs of one dimension, in order; human battles may add to it."""
 
 
 def _rated_assets(plan: TournamentPlan) -> dg.AssetSelection:
-    names = (*RATED_ASSETS, *human_assets(plan))
-    return dg.AssetSelection.assets(*(plan.key(name) for name in names))
+    return dg.AssetSelection.assets(*(plan.key(name) for name in rated_assets(plan)))
 
 
 def build_rejudge_job(plan: TournamentPlan) -> Any:

@@ -14,7 +14,12 @@ from tournament_assets.assets.currency import (
     find_outdated,
     leaderboard_result,
 )
-from tournament_assets.assets.inputs import InputVersion, observations, read_inputs
+from tournament_assets.assets.inputs import (
+    InputVersion,
+    not_yet_observed,
+    observations,
+    read_inputs,
+)
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.tournament.errors import InputError
 
@@ -35,9 +40,10 @@ def build_watching_sensor(plan: TournamentPlan) -> dg.SensorDefinition:
         ),
     )
     def watch_inputs(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        seen = json.loads(context.cursor) if context.cursor else {"versions": {}, "checks": {}}
+        said_before = json.loads(context.cursor) if context.cursor else {}
         inputs = read_inputs(plan)
-        changed = [each for each in inputs if each.version != seen["versions"].get(_name(each))]
+        # Runs of the command line observe too, with or without this sensor.
+        changed = not_yet_observed(plan, inputs, context.instance)
         evaluations = list(_evaluate_checks(plan, inputs, context.instance))
         said = {
             # A materialisation speaks for itself, and knows less: then it is said again.
@@ -50,14 +56,11 @@ def build_watching_sensor(plan: TournamentPlan) -> dg.SensorDefinition:
                 *(
                     each
                     for each in evaluations
-                    if said[each.check_name] != seen["checks"].get(each.check_name)
+                    if said[each.check_name] != said_before.get(each.check_name)
                 ),
             ],
             skip_reason=_describe(plan, inputs, changed),
-            cursor=json.dumps(
-                {"versions": {_name(each): each.version for each in inputs}, "checks": said},
-                sort_keys=True,
-            ),
+            cursor=json.dumps(said, sort_keys=True),
         )
 
     return watch_inputs
