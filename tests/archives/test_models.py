@@ -174,18 +174,21 @@ def test_logs_say_why_runs_are_missing(tmp_path: Path) -> None:
         "TIMEOUT task=t1-add run=run1",
         "TIMEOUT task=t1-sort run=3 tried again",
         "worker died of OOM",
+        "TIMEOUT task=t9-new run=1",
+        "TIMEOUT task=t1-add run=7",
     )
     described, contents = archive.read()
     assert contents.log_files == 1
     assert [failure.place for failure in contents.log_failures] == [
-        f"logs/cyd.log:{line}" for line in (2, 3, 4, 5)
+        f"logs/cyd.log:{line}" for line in range(2, 8)
     ]
     logs = {log.model_id: log for log in compare_with_logs(contents, described.config)}
     assert list(logs) == list(MODELS)
     cyd = logs["cyd"]
-    assert cyd.failures == {"timeout": 3, "out of memory": 1}
+    assert cyd.failures == {"timeout": 5, "out of memory": 1}
     assert (cyd.missing_explained, cyd.missing_unexplained) == (1, 1)
     assert (cyd.failed_and_archived, cyd.failed_and_zero) == (2, 1)
+    assert cyd.unplanned == 2
     assert logs["ada"].failures == {}
 
 
@@ -200,9 +203,25 @@ def test_one_log_of_all_models_names_them_in_its_lines(tmp_path: Path) -> None:
     archive.log("sweep", "LOST vendor_ada-2 t1-add", "LOST cyd t1-add", "LOST somebody t1-add")
     described, contents = archive.read("cyd")
     found = compare_with_logs(contents, described.config, exclude=frozenset({"cyd"}))
-    assert [(log.model_id, dict(log.failures)) for log in found] == [
-        ("ada", {"lost": 1}),
-        ("bob", {}),
-        ("", {"lost": 1}),
+    assert [(log.model_id, dict(log.failures), log.unplanned) for log in found] == [
+        ("ada", {"lost": 1}, 0),
+        ("bob", {}, 0),
+        ("", {"lost": 1}, 1),
     ]
     assert found[0].missing_explained == 3
+
+
+def test_logs_may_count_runs_from_another_number_than_the_files(tmp_path: Path) -> None:
+    patterns = [
+        {"name": "timeout", "pattern": r"TIMEOUT (?P<task>\S+) (?P<run>\d+)"},
+        {"name": "crash", "pattern": r"CRASH (?P<task>\S+) (?P<run>\d+)", "first_run": 0},
+    ]
+    logs = {"files": ["logs/{model}.log"], "patterns": patterns, "first_run": 1}
+    archive = make_archive(tmp_path, logs=logs, plan={"tasks": list(TASKS), "runs": ["0", "1"]})
+    archive.log("ada", "TIMEOUT t1-add 1", "TIMEOUT t1-add 3", "CRASH t1-sort 1")
+    _, contents = archive.read()
+    named = [(failure.task, failure.run) for failure in contents.log_failures]
+    assert named == [("t1-add", "0"), ("t1-add", "3"), ("t1-sort", "1")]
+    described, contents = archive.read()
+    (ada, *_) = compare_with_logs(contents, described.config)
+    assert (ada.missing_explained, ada.unplanned) == (2, 1)

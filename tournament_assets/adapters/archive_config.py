@@ -30,6 +30,7 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "logs": archives.SweepLogs,
     "logs.patterns.*": archives.LogPattern,
     "rejudging": archives.Rejudging,
+    "checks": archives.ArchiveChecks,
 }
 
 

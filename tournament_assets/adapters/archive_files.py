@@ -48,8 +48,11 @@ def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset())
         )
     models = list(config.iterate_models(exclude))
     found = {model.model_id: list(_run_files(archive, model)) for model in models}
+    log_files, log_failures = read_logs(archive, models)
     tasks = _planned_tasks(
-        archive, {path.parent.name for paths in found.values() for path in paths}
+        archive,
+        seen={path.parent.name for paths in found.values() for path in paths},
+        logged={each.task for each in log_failures if each.task and not each.names_stranger},
     )
     runs: list[ArchivedRun] = []
     broken: list[BrokenFile] = []
@@ -70,7 +73,6 @@ def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset())
                 runs.append(_parse_run(document, config, model, task=task, run=run, path=shown))
             except BrokenRunError as error:
                 broken.append(BrokenFile(model.model_id, task, run, shown, str(error)))
-    log_files, log_failures = read_logs(archive, models)
     return ArchiveContents(
         runs=tuple(sorted(runs, key=lambda each: (each.model_id, each.task, each.run))),
         broken=tuple(sorted(broken, key=lambda each: each.path)),
@@ -122,7 +124,7 @@ def _run_files(archive: ArchiveFile, model: ArchivedModel) -> Iterator[Path]:
             yield from sorted(path for path in task.glob(archive.config.run_files))
 
 
-def _planned_tasks(archive: ArchiveFile, seen: set[str]) -> frozenset[str]:
+def _planned_tasks(archive: ArchiveFile, *, seen: set[str], logged: set[str]) -> frozenset[str]:
     planned = archive.config.plan.tasks
     if not isinstance(planned, int):
         return frozenset(planned)
@@ -131,7 +133,8 @@ def _planned_tasks(archive: ArchiveFile, seen: set[str]) -> frozenset[str]:
             f"{archive.path}: plan.tasks is {planned}, and {archive.folder} holds {len(seen)} "
             "tasks; expected no more than were planned; name the planned ones in plan.tasks"
         )
-    return frozenset(seen)
+    # A task of which no file is left is still known by the log that says why.
+    return frozenset(seen | logged if len(seen | logged) <= planned else seen)
 
 
 def _parse_run(

@@ -1,7 +1,7 @@
 """Reads the logs of a sweep: which runs they say failed, and of what."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from glob import escape
 from pathlib import Path
 
@@ -25,7 +25,9 @@ def read_logs(
     logs = archive.config.logs
     if logs is None:
         return 0, ()
-    wanted = {model.model_id for model in models}
+    excluded = {model.model_id for model in archive.config.models} - {
+        model.model_id for model in models
+    }
     names = {
         name: model.model_id
         for model in archive.config.models
@@ -38,12 +40,17 @@ def read_logs(
     failures: list[LogFailure] = []
     for path in sorted(files):
         for number, line in enumerate(_lines(path), start=1):
-            failure = _read_line(line, patterns, owner=files[path], names=names)
-            if failure is not None and (failure.model_id is None or failure.model_id in wanted):
-                place = f"{_shown(path, archive.base)}:{number}"
-                failures.append(
-                    LogFailure(failure.model_id, failure.pattern, failure.task, failure.run, place)
-                )
+            failure = _read_line(
+                line,
+                patterns,
+                owner=files[path],
+                names=names,
+                run_names=archive.config.plan.run_names,
+                first_run=logs.first_run,
+                place=f"{_shown(path, archive.base)}:{number}",
+            )
+            if failure is not None and failure.model_id not in excluded:
+                failures.append(failure)
     return len(files), tuple(failures)
 
 
@@ -79,7 +86,10 @@ def _read_line(
     patterns: Sequence[tuple[LogPattern, re.Pattern[str]]],
     *,
     owner: str | None,
-    names: dict[str, str],
+    names: Mapping[str, str],
+    run_names: Sequence[str],
+    first_run: int | None,
+    place: str,
 ) -> LogFailure | None:
     for pattern, compiled in patterns:
         match = compiled.search(line)
@@ -87,12 +97,25 @@ def _read_line(
             continue
         groups = match.groupdict()
         named = groups.get("model")
-        model_id = owner if named is None else names.get(named, owner)
-        run = groups.get("run")
-        if run is not None and run.isdigit():
-            run = f"run{int(run)}"
-        return LogFailure(model_id, pattern.name, groups.get("task"), run, "")
+        first = first_run if pattern.first_run is None else pattern.first_run
+        return LogFailure(
+            model_id=owner if named is None else names.get(named),
+            pattern=pattern.name,
+            task=groups.get("task"),
+            run=_run_name(groups.get("run"), run_names, first),
+            place=place,
+            names_stranger=named is not None and named not in names,
+        )
     return None
+
+
+def _run_name(found: str | None, run_names: Sequence[str], first: int | None) -> str | None:
+    if found is None or not found.isdecimal():
+        return found
+    if first is not None:
+        place = int(found) - first
+        return run_names[place] if 0 <= place < len(run_names) else found
+    return found if found in run_names else f"run{int(found)}"
 
 
 def _shown(path: Path, base: Path) -> str:

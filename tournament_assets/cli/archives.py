@@ -47,7 +47,15 @@ def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool)
 
     Files that cannot be read are listed and count as missing. Nothing is asked and nothing is
     changed.
-    """
+
+    \b
+    Exit code 0: what is missing is missing for every model alike, and is little.
+              1: too many runs are missing or judging failed too often, or for some models more
+                 than for others (`checks` in the description).
+              2: bad usage or input.
+
+    What is said of tasks never changes the exit code: it is for a person to look at.
+    """  # noqa: D301 (\b tells click to keep the lines that follow)
     from tournament_assets.adapters.archive_config import check_excluded, load_archive_config
     from tournament_assets.adapters.archive_files import read_archive
     from tournament_assets.reports.archive_audit import (
@@ -63,8 +71,10 @@ def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool)
     audit = audit_archive(contents, described.config, exclude=exclude)
     if as_json:
         click.echo(json.dumps(archive_audit_values(audit), indent=2))
-        return
-    print_sections(described.config.shown_title, archive_audit_sections(audit), _console())
+    else:
+        print_sections(described.config.shown_title, archive_audit_sections(audit), _console())
+    if not audit.passed:
+        click.get_current_context().exit(1)
 
 
 @archive_group.command("rejudge", short_help="Ask the judge again where judging failed.")

@@ -86,7 +86,10 @@ def archive_report_sections(comparison: ArchiveComparison) -> list[ReportSection
     audit, config = comparison.audit, comparison.config
     ranked, models = comparison.ranked, audit.models
     labels = {model.model_id: model.label for model in models}
-    verdict = archive_words.verdict_sentences(ranked, comparison.gaps, config)
+    verdict = [
+        *audit.outages,
+        *archive_words.verdict_sentences(ranked, comparison.gaps, config),
+    ]
     if comparison.excluded:
         verdict.append(f"Left out on request: {', '.join(comparison.excluded)}.")
     tier_counts = Counter(config.tier_of(task) for task in audit.contents.tasks)
@@ -162,6 +165,7 @@ def archive_data_tables(comparison: ArchiveComparison) -> dict[str, DataTable]:
         "tiers": archive_rows.tier_table(audit.models),
         "conditions": archive_rows.condition_table(comparison.conditions),
         "tasks": archive_rows.task_table(audit.tasks),
+        "findings": archive_rows.finding_table(audit.tasks),
         "runs": archive_rows.run_table(audit.contents, audit.config),
     }
 
@@ -200,6 +204,7 @@ def archive_report_values(comparison: ArchiveComparison) -> dict[str, Any]:
     return {
         "archive_id": comparison.config.archive_id,
         "excluded": list(comparison.excluded),
+        "outages": list(comparison.audit.outages),
         "verdict": archive_words.verdict_sentences(
             comparison.ranked, comparison.gaps, comparison.config
         ),

@@ -1,5 +1,6 @@
 """The numbers behind an archive's audit and report, as rows: one table each, for CSV and JSON."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,7 @@ from tournament_assets.audits.archive_conditions import ConditionAudit
 from tournament_assets.audits.archive_models import LogComparison, ModelAudit
 from tournament_assets.audits.archive_ranking import CommonSupport, Gap
 from tournament_assets.audits.archive_scores import is_at_ceiling, is_clean, weighted_score
-from tournament_assets.audits.archive_tasks import TaskAudit, TierFailure
+from tournament_assets.audits.archive_tasks import TaskAudit, TierFailure, sort_findings
 from tournament_assets.tournament.archived_runs import ArchiveContents
 from tournament_assets.tournament.archives import ArchiveConfig
 
@@ -127,17 +128,39 @@ def log_table(logs: Iterable[LogComparison]) -> DataTable:
 
 def task_table(tasks: Iterable[TaskAudit]) -> DataTable:
     """Return one row for each task."""
-    counts = ("task", "tier", "planned", "archived", "zero", "at_ceiling", "judge_failed")
-    spread = ("between_models", "between_runs", "ratio")
+    counts = (
+        *("task", "tier", "planned", "archived", "zero", "at_ceiling", "judge_failed"),
+        "harness_failures",
+    )
+    spread = ("between_models", "between_runs", "signal_to_noise", "chance_level")
+    rows = []
+    for task in tasks:
+        signal = task.spread.signal
+        rows.append(
+            {
+                **{name: getattr(task, name) for name in counts},
+                "between_models": task.spread.between_models,
+                "between_runs": task.spread.between_runs,
+                "signal_to_noise": None if signal is None else signal.ratio,
+                "chance_level": None if signal is None else signal.chance_level,
+                "findings": "; ".join(finding.sentence for finding in task.findings),
+            }
+        )
+    return DataTable((*counts, *spread, "findings"), tuple(rows))
+
+
+def finding_table(tasks: Iterable[TaskAudit]) -> DataTable:
+    """Return one row for each finding, worst first."""
+    columns = ("kind", "task", "models", "count", "total", "sentence")
     rows = [
         {
-            **{name: getattr(task, name) for name in (*counts, "harness_failures")},
-            **{name: getattr(task.spread, name) for name in spread},
-            "findings": "; ".join(task.findings),
+            **{name: getattr(finding, name) for name in columns},
+            "kind": finding.kind.value,
+            "models": ", ".join(finding.models),
         }
-        for task in tasks
+        for finding in sort_findings(tasks)
     ]
-    return DataTable((*counts, "harness_failures", *spread, "findings"), tuple(rows))
+    return DataTable(columns, tuple(rows))
 
 
 def tier_failure_table(failures: Iterable[TierFailure]) -> DataTable:
@@ -193,5 +216,11 @@ def _fields(columns: tuple[str, ...], things: Iterable[object]) -> DataTable:
 
 
 def table_values(tables: Mapping[str, DataTable]) -> dict[str, Any]:
-    """Return tables for JSON: by name, each a list of rows."""
-    return {name: list(table.rows) for name, table in tables.items()}
+    """Return tables for JSON: by name, each a list of rows; what has no bound is "inf"."""
+    return {
+        name: [
+            {column: "inf" if value == math.inf else value for column, value in row.items()}
+            for row in table.rows
+        ]
+        for name, table in tables.items()
+    }

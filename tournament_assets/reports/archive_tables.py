@@ -1,9 +1,10 @@
 """The tables that people read of an archive: of its models, its files, its logs and its tasks."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 from tournament_assets.audits.archive_models import LogComparison, ModelAudit
-from tournament_assets.audits.archive_tasks import TaskAudit, TierFailure
+from tournament_assets.audits.archive_tasks import TaskAudit, TaskFinding, TierFailure
 from tournament_assets.reports.formatting import ABSENT, format_share
 from tournament_assets.reports.rendering import ReportTable
 from tournament_assets.tournament.archived_runs import ArchiveContents
@@ -81,16 +82,17 @@ def log_table(logs: Sequence[LogComparison], models: Sequence[ModelAudit]) -> Re
     kinds = sorted({name for log in logs for name in log.failures})
     headers = (
         *("model", *kinds, "missing, log says why", "missing, log is silent"),
-        *("failed in the log, archived", "of these zero score"),
+        *("failed in the log, archived", "of these zero score", "names nothing planned"),
     )
     rows = [
         (
-            labels[log.model_id].label if log.model_id else "(line names no model)",
+            labels[log.model_id].label if log.model_id else "(no planned model)",
             *(str(log.failures.get(kind, 0)) for kind in kinds),
             str(log.missing_explained) if log.model_id else ABSENT,
             str(log.missing_unexplained) if log.model_id else ABSENT,
             str(log.failed_and_archived) if log.model_id else ABSENT,
             str(log.failed_and_zero) if log.model_id else ABSENT,
+            str(log.unplanned),
         )
         for log in logs
     ]
@@ -103,17 +105,22 @@ def broken_table(contents: ArchiveContents) -> ReportTable:
     return ReportTable(("file", "why it counts as missing"), tuple(rows), n_labels=2)
 
 
-def finding_table(tasks: Sequence[TaskAudit]) -> ReportTable:
-    """What is odd about tasks, whichever model."""
-    rows = [(task.task, task.tier, finding) for task in tasks for finding in task.findings]
-    return ReportTable(("task", "tier", "finding"), tuple(rows[:LISTED]), n_labels=3)
+def finding_table(findings: Sequence[TaskFinding], tier_of: Mapping[str, str]) -> ReportTable:
+    """What is wrong with tasks, whichever model."""
+    rows = [
+        (finding.task, tier_of[finding.task], finding.sentence) for finding in findings[:LISTED]
+    ]
+    return ReportTable(("task", "tier", "finding"), tuple(rows), n_labels=3)
 
 
 def spread_table(tasks: Sequence[TaskAudit]) -> ReportTable:
     """How far models differ on each task, and how far runs of one model; clearest first."""
-    known = [task for task in tasks if task.spread.between_models is not None]
-    known.sort(key=lambda task: (-_clearness(task), task.task))
-    headers = ("task", "tier", "archived", "between models", "between runs", "ratio")
+    known = [(task, task.spread.signal) for task in tasks if task.spread.signal is not None]
+    known.sort(key=lambda each: (each[1].ratio is None, -(each[1].ratio or 0.0), each[0].task))
+    headers = (
+        *("task", "tier", "archived", "between models", "between runs"),
+        *("signal to noise", "by chance up to"),
+    )
     rows = [
         (
             task.task,
@@ -121,19 +128,16 @@ def spread_table(tasks: Sequence[TaskAudit]) -> ReportTable:
             f"{task.archived} of {task.planned}",
             format_score(task.spread.between_models),
             format_score(task.spread.between_runs),
-            format_score(task.spread.ratio, decimals=1),
+            _ratio(signal.ratio),
+            _ratio(signal.chance_level),
         )
-        for task in known[:LISTED]
+        for task, signal in known[:LISTED]
     ]
     return ReportTable(headers, tuple(rows), n_labels=2)
 
 
-def _clearness(task: TaskAudit) -> float:
-    """Order tasks by what they tell: runs that all agree where models differ tell the most."""
-    spread = task.spread
-    if spread.ratio is not None:
-        return spread.ratio
-    return float("inf") if spread.between_models else 0.0
+def _ratio(value: float | None) -> str:
+    return "no bound" if value == math.inf else format_score(value, decimals=1)
 
 
 def tier_failure_table(

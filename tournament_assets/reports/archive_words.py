@@ -26,21 +26,25 @@ def verdict_sentences(
         return [f"Only {first.label} has a run that scored anything."]
     labels = {model.model_id: model.label for model in ranked}
     behind = [gap for gap in gaps if gap.higher == first.model_id]
-    lead = behind[0]
-    how_sure = "is separated from" if lead.is_separated else "is not separated from"
     sentences = [
-        f"{first.label} has the highest clean mean, {format_score(first.clean_mean, decimals=4)}, "
-        f"and {how_sure} {labels[lead.lower]} ({interval_phrase(lead, config)}).",
+        f"{first.label} has the highest clean mean, {format_score(first.clean_mean, decimals=4)}."
     ]
-    others = [labels[gap.lower] for gap in behind[1:] if gap.is_separated]
-    if others:
-        also = "It is separated also from" if lead.is_separated else "It is separated from"
-        sentences.append(f"{also} {join_names(others)}.")
+    for what, members in (
+        ("It is not separated from", [gap for gap in behind if gap.is_within_noise]),
+        (
+            "The tasks cannot tell it from",
+            [gap for gap in behind if not (gap.is_separated or gap.is_within_noise)],
+        ),
+        ("It is separated from", [gap for gap in behind if gap.is_separated]),
+    ):
+        if members:
+            names = [f"{labels[gap.lower]} ({interval_phrase(gap, config)})" for gap in members]
+            sentences.append(f"{what} {join_names(names)}.")
     between = neighbours(gaps, ranked)
     for what, members in (
         ("Neighbours within noise", [gap for gap in between if gap.is_within_noise]),
         (
-            "Neighbours of whom too few tasks tell",
+            "Neighbours that the tasks cannot tell apart",
             [gap for gap in between if not (gap.is_separated or gap.is_within_noise)],
         ),
     ):

@@ -89,8 +89,10 @@ class LogFailure:
         model_id: Whose failure it is; None where the line does not say.
         pattern: The kind of failure.
         task: The task; None where the line does not say.
-        run: The run's name; None where the line does not say.
+        run: The run's name, or its number if no planned run has it; None where the line does not
+            say.
         place: `file:line`.
+        names_stranger: Whether the line names a model that the archive does not have.
     """
 
     model_id: str | None
@@ -98,6 +100,7 @@ class LogFailure:
     task: str | None
     run: str | None
     place: str
+    names_stranger: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,8 @@ class ArchiveContents:
         broken: Files of planned runs that cannot be used.
         unplanned: Files of runs that nobody planned, relative to the archive's folder; no number
             counts them.
-        tasks: The planned tasks: those that are named, or else those that any model has.
+        tasks: The planned tasks: those that are named, or else those that any model has or a log
+            names.
         absent_models: Models whose folder is not there.
         log_files: How many log files were read.
         log_failures: What they tell of.

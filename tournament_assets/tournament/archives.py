@@ -151,6 +151,7 @@ class LogPattern(Frozen):
 
     name: str = Field(min_length=1)
     pattern: str
+    first_run: int | None = Field(default=None, ge=0)
 
     @field_validator("pattern")
     @classmethod
@@ -166,10 +167,13 @@ class SweepLogs(Frozen):
             `{folder}` stand for a model's short name and folder; a pattern with neither is of all
             models, and its lines name the model by a group.
         patterns: What is looked for.
+        first_run: The number by which a line calls the first planned run: with 1, `run 3` is the
+            third one, whatever its name. By default number 3 means the run named run3.
     """
 
     files: Annotated[tuple[str, ...], FromList] = Field(min_length=1)
     patterns: Annotated[tuple[LogPattern, ...], FromList] = Field(min_length=1)
+    first_run: int | None = Field(default=None, ge=0)
 
     @field_validator("files")
     @classmethod
@@ -219,6 +223,21 @@ class Rejudging(Frozen):
         return self
 
 
+class ArchiveChecks(Frozen):
+    """What an archive may lack without `tournament archive audit` failing.
+
+    Attributes:
+        max_unjudged_rate: Share of the runs put to the judge whose judging failed.
+        max_missing_rate: Share of the planned runs that are missing.
+        max_missing_spread: Difference between the shares that two models miss, of runs or of the
+            judge's scores; a larger one that chance does not explain fails.
+    """
+
+    max_unjudged_rate: float = Field(default=0.02, ge=0, le=1)
+    max_missing_rate: float = Field(default=0.05, ge=0, le=1)
+    max_missing_spread: float = Field(default=0.02, ge=0, le=1)
+
+
 class ArchiveConfig(Frozen):
     """An archive of scored runs, and what is asked of it.
 
@@ -237,6 +256,7 @@ class ArchiveConfig(Frozen):
         conditions: What is to be the same for all models.
         logs: The logs of the sweep, if there are any.
         rejudging: How the judge is asked again; None where it never is.
+        checks: What may be missing.
         confidence: Coverage of the intervals.
         n_bootstraps: How often the tasks are resampled.
         bootstrap_seed: Seeds it.
@@ -255,6 +275,7 @@ class ArchiveConfig(Frozen):
     conditions: Annotated[tuple[Condition, ...], FromList] = ()
     logs: SweepLogs | None = None
     rejudging: Rejudging | None = None
+    checks: ArchiveChecks = ArchiveChecks()
     confidence: float = Field(default=0.95, gt=0, lt=1)
     n_bootstraps: int = Field(default=4000, ge=100)
     bootstrap_seed: int = Field(default=0, ge=0)
