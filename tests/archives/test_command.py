@@ -11,12 +11,14 @@ from tests.archives.builders import (
     RUNS,
     SmallArchive,
     description,
+    documented,
     failed_document,
     make_archive,
     run_document,
     zero_document,
 )
 from tournament_assets.cli import main
+from tournament_assets.loopback.running import LoopbackServer
 
 HOSTILE = "=cmd|'/C calc'!A0 <script>alert(1)</script> [x](http://evil) \x1b[31m| *b*"
 
@@ -190,6 +192,29 @@ def test_judging_again_with_the_loopback_judge_mends_the_archive(tmp_path: Path)
     assert (bob["judge_failed"], bob["rejudged"], bob["off_rule"]) == (0, 1, 0)
     assert "loopback-lexical" in run("report", archive.description_path).stdout
     assert "Nothing to judge again" in run("rejudge", archive.description_path).stdout
+
+
+def test_the_documented_example_can_be_judged_again_as_it_is_printed(tmp_path: Path) -> None:
+    for name, text in documented("archives.md").items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    path = tmp_path / "runs" / "vendor_ada-2" / "t1-sort-mail" / "run1.json"
+    before = path.read_text()
+    with LoopbackServer() as server:
+        result = CliRunner().invoke(
+            main,
+            ["archive", "rejudge", str(tmp_path / "archive.yaml")],
+            env={"ANTHROPIC_API_KEY": "sk-test", "ANTHROPIC_BASE_URL": server.url},
+            catch_exceptions=False,
+        )
+    assert result.exit_code == 0, result.output
+    assert "1 replies received; 1 files rewritten; 0 left." in result.output
+    after = json.loads(path.read_text())
+    judge = after["judge_result"]
+    assert judge["passed"] is (judge["score"] >= 0.7)
+    assert after["run_score"] == round(0.74 + 0.1 * judge["score"], 4)
+    assert after["judge_result_before"] == json.loads(before)["judge_result"]
+    assert path.read_text().startswith(before[: before.index('"judge_result"')])
 
 
 def test_only_some_are_judged_on_request(tmp_path: Path) -> None:

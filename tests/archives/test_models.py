@@ -1,3 +1,4 @@
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +24,7 @@ from tests.archives.builders import (
 )
 from tournament_assets.audits.archive_models import ModelAudit, audit_models, compare_with_logs
 from tournament_assets.audits.archive_scores import weighted_score
+from tournament_assets.tournament.archived_runs import ArchivedRun, JudgeState
 from tournament_assets.tournament.archives import ArchiveConfig
 
 PLANNED = len(TASKS) * len(RUNS)
@@ -115,6 +117,16 @@ def test_means_are_those_of_a_slow_reference(scores: list[Any]) -> None:
             assert tier.mean == pytest.approx(sum(members) / len(members))
 
 
+def scored_run(components: Mapping[str, float | None], *weightings: str) -> ArchivedRun:
+    return ArchivedRun(
+        *("ada", "t1-add", "run1", "tier 1", "ada/t1-add/run1.json"),
+        run_score=0.5,
+        components=components,
+        judge_state=JudgeState.SCORED,
+        weightings=weightings,
+    )
+
+
 @given(
     completion=st.sampled_from([0.0, 0.5, 0.999, 0.9999, 0.99995, 1.0]),
     trajectory=st.floats(0, 1),
@@ -125,13 +137,76 @@ def test_the_judge_counts_at_the_ceiling_only(
     completion: float, trajectory: float, behaviour: float, judge: float | None
 ) -> None:
     rules = ArchiveConfig.model_validate(description()).scores
-    components = dict(zip(WEIGHTS, (completion, trajectory, behaviour), strict=True))
-    score = weighted_score(components, judge, rules)
+    run = scored_run(dict(zip(WEIGHTS, (completion, trajectory, behaviour), strict=True)))
+    score = weighted_score(run, judge, rules)
     assert score == pytest.approx(by_rule(completion, trajectory, behaviour, judge))
     assert score is not None
     assert 0 <= score <= 1
     if completion < 0.9999:
-        assert score == weighted_score(components, None, rules)
+        assert score == weighted_score(run, None, rules)
+
+
+NO_VERIFIER = {
+    "name": "no verifier",
+    "when": {"key": "completion_result.total_assertions", "equals": [0, None]},
+    "weights": {"completion": 0.2, "trajectory": 0.2, "behaviour": 0.1, "judge": 0.5},
+}
+
+
+def test_tasks_without_a_verifier_have_weights_of_their_own() -> None:
+    scores = {**description()["scores"], "weightings": [NO_VERIFIER]}
+    rules = ArchiveConfig.model_validate(description(scores=scores)).scores
+    components = {"completion": 0.0, "trajectory": 0.5, "behaviour": 1.0}
+    assert weighted_score(scored_run(components), 0.8, rules) == pytest.approx(
+        by_rule(0.0, 0.5, 1.0, 0.8)
+    )
+    special = scored_run(components, "no verifier")
+    assert weighted_score(special, 0.8, rules) == pytest.approx(0.2 * 0.5 + 0.1 + 0.5 * 0.8)
+    # Without the judge's score there is nothing to give half of the weight to.
+    assert weighted_score(special, None, rules) == pytest.approx(by_rule(0.0, 0.5, 1.0, None))
+
+
+@pytest.mark.parametrize(
+    ("when", "special"),
+    [
+        ({"key": "checks.n", "equals": 0}, {"t1-add"}),
+        ({"key": "checks.n", "equals": [0, None]}, {"t1-add", "t1-sort", "t2-mail"}),
+        ({"key": "checks.n", "equals": None}, {"t1-sort", "t2-mail"}),
+        ({"key": "checks.n", "equals": False}, {"t2-plan"}),
+        ({"tasks": "^t1-"}, {"t1-add", "t1-sort"}),
+        ({"tasks": "^t1-", "key": "checks.n", "equals": 0}, {"t1-add"}),
+    ],
+)
+def test_when_says_which_runs_a_weighting_is_for(
+    tmp_path: Path, when: dict[str, Any], special: set[str]
+) -> None:
+    scores = {**description()["scores"], "weightings": [{**NO_VERIFIER, "when": when}]}
+    archive = make_archive(tmp_path, scores=scores)
+    for task, checks in (("t1-add", 0), ("t1-sort", None), ("t2-plan", False)):
+        archive.put("ada", task, "run1", run_document(checks={"n": checks}))
+    _, contents = archive.read()
+    found = {run.task for run in contents.runs if run.weightings and run.model_id == "ada"}
+    assert found & {"t1-add", "t1-sort", "t2-mail", "t2-plan"} >= special
+    first = {
+        run.task
+        for run in contents.runs
+        if run.weightings and (run.model_id, run.run) == ("ada", "run1")
+    }
+    assert first == special
+
+
+def test_a_weighting_of_their_own_is_what_such_runs_are_checked_by(tmp_path: Path) -> None:
+    archive = make_archive(tmp_path)
+    score = 0.2 * 0.5 + 0.2 * 0.5 + 0.1 * 0.5 + 0.5 * 0.8
+    document = run_document(completion=0.5, run_score=score)
+    document["completion_result"]["total_assertions"] = 0
+    for run in RUNS:
+        archive.put("ada", "t2-mail", run, document)
+    assert audits(archive)["ada"].off_rule == 3
+    when = {"key": "completion_result.total_assertions", "equals": 0}
+    scores = {**description()["scores"], "weightings": [{**NO_VERIFIER, "when": when}]}
+    archive.describe(scores=scores)
+    assert audits(archive)["ada"].off_rule == 0
 
 
 def test_weights_that_make_no_whole_are_taken_as_shares() -> None:
@@ -140,15 +215,15 @@ def test_weights_that_make_no_whole_are_taken_as_shares() -> None:
     config = ArchiveConfig.model_validate(
         description(scores={**scores, "components": doubled, "judge": {"weight": 2 * JUDGE_WEIGHT}})
     )
-    components = {"completion": 1.0, "trajectory": 0.25, "behaviour": 0.5}
+    run = scored_run({"completion": 1.0, "trajectory": 0.25, "behaviour": 0.5})
     expected = by_rule(1.0, 0.25, 0.5, 0.8)
-    assert weighted_score(components, 0.8, config.scores) == pytest.approx(expected)
+    assert weighted_score(run, 0.8, config.scores) == pytest.approx(expected)
 
 
 def test_a_missing_component_leaves_the_score_unknown() -> None:
     rules = ArchiveConfig.model_validate(description()).scores
-    components = {"completion": 1.0, "trajectory": None, "behaviour": 0.5}
-    assert weighted_score(components, 0.8, rules) is None
+    run = scored_run({"completion": 1.0, "trajectory": None, "behaviour": 0.5})
+    assert weighted_score(run, 0.8, rules) is None
 
 
 def test_recorded_weights_that_are_others_are_counted(tmp_path: Path) -> None:

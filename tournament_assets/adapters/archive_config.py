@@ -26,10 +26,14 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "scores": archive_scoring.ScoreRules,
     "scores.components.*": archive_scoring.ScoredComponent,
     "scores.judge": archive_scoring.JudgeFields,
+    "scores.weightings.*": archive_scoring.Weighting,
+    "scores.weightings.*.when": archive_scoring.When,
     "conditions.*": archives.Condition,
     "logs": archives.SweepLogs,
     "logs.patterns.*": archives.LogPattern,
     "rejudging": archives.Rejudging,
+    "rejudging.parts.*": archives.JudgeInput,
+    "rejudging.passing_threshold": archives.JudgeInput,
     "checks": archives.ArchiveChecks,
 }
 
@@ -83,7 +87,7 @@ def _explain(detail: Any, lines: Mapping[KeyPath, int]) -> tuple[int, str]:
     full: KeyPath = tuple(detail["loc"])
     name = ".".join(str(part) for part in full) or "the description"
     parents = ".".join("*" if isinstance(part, int) else str(part) for part in full[:-1])
-    model = _MODELS.get(parents)
+    model = _MODELS.get(parents) or _MODELS.get(f"{parents.rpartition('.')[0]}.*")
     known = sorted(model.model_fields) if model is not None else []
     return line_of(lines, full), problem_sentence(detail, name=name, known=known)
 

@@ -7,8 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from tournament_assets.adapters.archive_config import ArchiveFile
+from tournament_assets.adapters.archive_documents import (
+    BrokenRunError,
+    is_blank,
+    number_of,
+    read_document,
+    value_at,
+)
 from tournament_assets.adapters.archive_logs import read_logs
-from tournament_assets.adapters.archive_values import is_blank, number_of, value_at
 from tournament_assets.tournament.archive_scoring import JudgeFields
 from tournament_assets.tournament.archived_runs import (
     ArchiveContents,
@@ -22,10 +28,6 @@ from tournament_assets.tournament.errors import InputError
 _SHOWN = 80
 REJUDGED_BY = "rejudged_by"
 """Beside the judge's score: the model that was asked again."""
-
-
-class BrokenRunError(ValueError):
-    """A file that holds no run: what was found, and what was expected."""
 
 
 def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset()) -> ArchiveContents:
@@ -70,7 +72,9 @@ def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset())
             seen.add((task, run))
             try:
                 document = read_document(path)
-                runs.append(_parse_run(document, config, model, task=task, run=run, path=shown))
+                runs.append(
+                    parse_run(document, config, model.model_id, task=task, run=run, path=shown)
+                )
             except BrokenRunError as error:
                 broken.append(BrokenFile(model.model_id, task, run, shown, str(error)))
     return ArchiveContents(
@@ -84,37 +88,6 @@ def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset())
         log_files=log_files,
         log_failures=log_failures,
     )
-
-
-def read_document(path: Path) -> dict[str, Any]:
-    """Read a run's file as the JSON object it holds.
-
-    Raises:
-        BrokenRunError: If it cannot be read, or is none.
-    """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BrokenRunError(
-            f"the file cannot be read ({type(error).__name__}); expected JSON in UTF-8"
-        ) from None
-    if not text.strip():
-        raise BrokenRunError("the file is empty; expected a JSON object")
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
-        is_cut = not text[error.pos :].strip() or error.msg.startswith("Unterminated string")
-        state = "is cut off" if is_cut else "is no JSON"
-        raise BrokenRunError(
-            f"the file {state} in line {error.lineno} ({error.msg}); expected a JSON object"
-        ) from None
-    except (ValueError, RecursionError) as error:
-        raise BrokenRunError(
-            f"the file is no JSON ({type(error).__name__}); expected a JSON object"
-        ) from None
-    if not isinstance(document, dict):
-        raise BrokenRunError(f"the file holds {type(document).__name__}; expected a JSON object")
-    return document
 
 
 def _run_files(archive: ArchiveFile, model: ArchivedModel) -> Iterator[Path]:
@@ -137,15 +110,20 @@ def _planned_tasks(archive: ArchiveFile, *, seen: set[str], logged: set[str]) ->
     return frozenset(seen | logged if len(seen | logged) <= planned else seen)
 
 
-def _parse_run(
+def parse_run(
     document: Mapping[str, Any],
     config: ArchiveConfig,
-    model: ArchivedModel,
+    model_id: str,
     *,
     task: str,
     run: str,
     path: str,
 ) -> ArchivedRun:
+    """Take a run from the document that its file holds.
+
+    Raises:
+        BrokenRunError: If a score is missing or makes no sense.
+    """
     rules = config.scores
     components: dict[str, float | None] = {}
     weights: dict[str, float] = {}
@@ -159,11 +137,11 @@ def _parse_run(
     raw_score = value_at(document, rules.run_score)
     if raw_score is None:
         raise BrokenRunError(f"there is no {rules.run_score}; expected the run's score")
-    state, judge_score, reason = read_judge(document, rules.judge, config)
+    state, judge_score, reason = _read_judge(document, rules.judge, config)
     responses = [value_at(document, key) for key in config.responses]
     failure = value_at(document, config.failure) if config.failure is not None else None
     return ArchivedRun(
-        model_id=model.model_id,
+        model_id=model_id,
         task=task,
         run=run,
         tier=config.tier_of(task),
@@ -182,17 +160,19 @@ def _parse_run(
             if condition.key is not None
         },
         weights=weights,
+        weightings=tuple(
+            weighting.name
+            for weighting in rules.weightings
+            if weighting.when is not None
+            and weighting.when.holds(task, value_at(document, weighting.when.key or ""))
+        ),
     )
 
 
-def read_judge(
+def _read_judge(
     document: Mapping[str, Any], fields: JudgeFields, config: ArchiveConfig
 ) -> tuple[JudgeState, float | None, str]:
-    """Say what became of asking the judge about a run: the state, the score, the reason.
-
-    Raises:
-        BrokenRunError: If the judge's part makes no sense.
-    """
+    """Say what became of asking the judge about a run: the state, the score, the reason."""
     found = value_at(document, fields.key)
     if found is None:
         return JudgeState.OFF, None, ""

@@ -223,7 +223,7 @@ def _audit(model: ArchivedModel, contents: ArchiveContents, config: ArchiveConfi
         judge_failed=sum(run.judge_state is JudgeState.FAILED for run in runs),
         rejudged=sum(run.judge_state is JudgeState.REJUDGED for run in runs),
         rejudged_by=tuple(sorted({run.rejudged_by for run in runs if run.rejudged_by})),
-        at_ceiling=sum(is_at_ceiling(run.components, rules) for run in runs),
+        at_ceiling=sum(is_at_ceiling(run, rules) for run in runs),
         empty=sum(run.is_empty is True for run in runs) if tells else None,
         harness_failures=sum(bool(run.failure) for run in runs),
         off_rule=rule.count(False),

@@ -187,7 +187,7 @@ def _audit(
         planned=planned,
         archived=len(runs),
         zero=sum(not is_clean(run, rules) for run in runs),
-        at_ceiling=sum(is_at_ceiling(run.components, rules) for run in runs),
+        at_ceiling=sum(is_at_ceiling(run, rules) for run in runs),
         judge_failed=sum(run.judge_state is JudgeState.FAILED for run in runs),
         harness_failures=sum(bool(run.failure) for run in runs),
         means={model: fsum(values) / len(values) for model, values in sorted(scores.items())},
@@ -234,7 +234,7 @@ def _patterns(
                 "every run of every model scored nothing: check the task and its verifier",
             )
         )
-    if all(is_at_ceiling(run.components, rules) for run in runs):
+    if all(is_at_ceiling(run, rules) for run in runs):
         found.append(
             finding(
                 TaskFindingKind.ALL_AT_CEILING,

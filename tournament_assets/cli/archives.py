@@ -125,6 +125,7 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
     environment = os.environ
     result = rejudge_runs(
         described,
+        contents,
         chosen,
         address=JudgeAddress(
             ledger_url=(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tournament_assets.adapters.archive_rejudging import FailedJudging, Rewritten
-from tournament_assets.audits.archive_scores import follows_rule, is_at_ceiling
+from tournament_assets.audits.archive_scores import counts_judge, follows_rule
 from tournament_assets.reports.archive_tables import LISTED
 from tournament_assets.reports.rendering import ReportSection, ReportTable
 from tournament_assets.reports.terminal import shown
@@ -22,10 +22,10 @@ def failure_sections(failed: Sequence[FailedJudging], config: ArchiveConfig) -> 
     if not failed:
         return [ReportSection("Judging", ("Nothing to judge again: no judging failed.",))]
     asked = [each for each in failed if each.request is not None]
-    counting = sum(is_at_ceiling(each.run.components, config.scores) for each in asked)
+    counting = sum(counts_judge(each.run, config.scores) for each in asked)
     sentences = [
         f"Judging failed for {len(failed)} runs; {len(asked)} of them can be judged again. In "
-        f"{counting} of these the judge counts: {config.scores.deciding} is at the ceiling.",
+        f"{counting} of these the judge's score is part of the run's.",
     ]
     if len(failed) > LISTED:
         sentences.append(
@@ -51,8 +51,8 @@ def rule_warning(contents: ArchiveContents, config: ArchiveConfig) -> str:
         return ""
     return (
         f"warning: {off} of {len(follows) - follows.count(None)} recorded run scores are not what "
-        "the rule gives. Scores that are made anew follow the rule; expected scores.components and "
-        "scores.judge to be those of the harness."
+        "the rule gives, so scores does not describe how the harness scores every task; runs that "
+        "are scored likewise are left as they are."
     )
 
 

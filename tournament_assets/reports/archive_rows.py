@@ -8,7 +8,12 @@ from typing import Any
 from tournament_assets.audits.archive_conditions import ConditionAudit
 from tournament_assets.audits.archive_models import LogComparison, ModelAudit
 from tournament_assets.audits.archive_ranking import CommonSupport, Gap
-from tournament_assets.audits.archive_scores import is_at_ceiling, is_clean, weighted_score
+from tournament_assets.audits.archive_scores import (
+    is_at_ceiling,
+    is_clean,
+    weighted_score,
+    weighting_of,
+)
 from tournament_assets.audits.archive_tasks import TaskAudit, TierFailure, sort_findings
 from tournament_assets.tournament.archived_runs import ArchiveContents
 from tournament_assets.tournament.archives import ArchiveConfig
@@ -175,7 +180,15 @@ def run_table(contents: ArchiveContents, config: ArchiveConfig) -> DataTable:
     scores = [f"score_{name}" for name in names]
     columns = (
         *("model_id", "task", "tier", "run", "path", "run_score", "rule_score", *scores),
-        *("judge_score", "judge_state", "is_clean", "is_at_ceiling", "is_empty", "problem"),
+        *(
+            "weighting",
+            "judge_score",
+            "judge_state",
+            "is_clean",
+            "is_at_ceiling",
+            "is_empty",
+            "problem",
+        ),
     )
     rows: list[Row] = [
         {
@@ -185,12 +198,15 @@ def run_table(contents: ArchiveContents, config: ArchiveConfig) -> DataTable:
             "run": run.run,
             "path": run.path,
             "run_score": run.run_score,
-            "rule_score": weighted_score(run.components, run.judge_score, config.scores),
+            "rule_score": weighted_score(run, run.judge_score, config.scores),
             **{f"score_{name}": run.components[name] for name in names},
+            "weighting": weighting_of(
+                run, config.scores, has_judge=run.judge_score is not None
+            ).name,
             "judge_score": run.judge_score,
             "judge_state": run.judge_state.value,
             "is_clean": is_clean(run, config.scores),
-            "is_at_ceiling": is_at_ceiling(run.components, config.scores),
+            "is_at_ceiling": is_at_ceiling(run, config.scores),
             "is_empty": run.is_empty,
             "problem": run.failure or None,
         }

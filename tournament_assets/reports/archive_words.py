@@ -1,5 +1,6 @@
 """What the report on an archive says in words: the verdict, the rule, the glossary, the caveats."""
 
+import json
 from collections.abc import Mapping, Sequence
 from math import fsum
 
@@ -8,6 +9,7 @@ from tournament_assets.audits.archive_models import ModelAudit
 from tournament_assets.audits.archive_ranking import CommonSupport, Gap, neighbours
 from tournament_assets.reports.archive_tables import format_score
 from tournament_assets.reports.formatting import ABSENT, format_confidence, join_names
+from tournament_assets.tournament.archive_scoring import JUDGE, Weighting, When
 from tournament_assets.tournament.archived_runs import ArchiveContents
 from tournament_assets.tournament.archives import ArchiveConfig
 
@@ -92,20 +94,35 @@ def common_sentences(
 
 
 def rule_sentence(config: ArchiveConfig) -> str:
-    """Write the rule of a run's score as a formula."""
+    """Write the rule of a run's score as formulas, in the order in which they are tried."""
     rules = config.scores
-    terms = " + ".join(f"{each.weight:g} · {each.name}" for each in rules.components)
-    base = fsum(each.weight for each in rules.components)
-    whole = base + rules.judge.weight
-    threshold = rules.ceiling - rules.tolerance
-    with_judge = _shares(f"{terms} + {rules.judge.weight:g} · judge", whole)
-    return (
-        f"Where {rules.deciding} is at least {threshold:g}: {with_judge}. Elsewhere the judge does "
-        f"not count: {_shares(terms, base)}."
-    )
+    cases = [f"{_case(each, config)}: {_formula(each)}" for each in rules.all_weightings]
+    return f"{'; else '.join(cases)}."
 
 
-def _shares(terms: str, whole: float) -> str:
+def _case(weighting: Weighting, config: ArchiveConfig) -> str:
+    rules, conditions = config.scores, []
+    if weighting.when is not None:
+        conditions.append(f"{weighting.name} ({_condition(weighting.when)})")
+    if weighting.at_ceiling:
+        threshold = rules.ceiling - rules.tolerance
+        conditions.append(f"{rules.deciding} is at least {threshold:g}")
+    if weighting.has_judge:
+        conditions.append("the judge gave a score")
+    return f"Where {join_names(conditions)}" if conditions else "Everywhere"
+
+
+def _condition(when: When) -> str:
+    parts = [] if when.tasks is None else [f"tasks that match {when.tasks}"]
+    if when.key is not None:
+        values = " or ".join(json.dumps(value) for value in when.equals)
+        parts.append(f"{when.key} is {values}")
+    return ", ".join(parts)
+
+
+def _formula(weighting: Weighting) -> str:
+    terms = " + ".join(f"{weight:g} · {name}" for name, weight in weighting.weights.items())
+    whole = fsum(weighting.weights.values())
     return terms if whole == 1 else f"({terms}) / {whole:g}"
 
 
@@ -173,11 +190,11 @@ def caveats(
             f"Missing runs: {listed}. They are in no mean; in the normalised score they count "
             "nothing."
         )
-    shares = [model.coverage for model in models]
-    if shares and max(shares) - min(shares) > _UNEVEN:
+    coverages = [model.coverage for model in models]
+    if coverages and max(coverages) - min(coverages) > _UNEVEN:
         found.append(
-            f"Coverage is uneven, from {min(shares):.1%} to {max(shares):.1%}: who misses hard "
-            "tasks has a higher clean mean. Compare on common support as well."
+            f"Coverage is uneven, from {min(coverages):.1%} to {max(coverages):.1%}: missing hard "
+            "tasks raises a clean mean. Compare on common support as well."
         )
     zeros = [model for model in models if model.zero]
     if zeros:
@@ -221,10 +238,14 @@ def caveats(
     weights = sum(model.wrong_weights for model in models)
     if weights:
         found.append(f"{weights} runs record other weights than the configured ones.")
-    total = fsum(each.weight for each in config.scores.components) + config.scores.judge.weight
+    shares = [
+        f"{each.weights[JUDGE] / fsum(each.weights.values()):.0%} ({each.name})"
+        for each in config.scores.all_weightings
+        if each.has_judge
+    ]
     found.append(
         "Judge scores come from a judge that may favour models of its own family; it has "
-        f"{config.scores.judge.weight / total:.0%} of a run's score, and only at the ceiling."
+        f"{join_names(shares)} of a run's score."
     )
     if support.n_clean_cells < config.plan.n_cells:
         found.append(

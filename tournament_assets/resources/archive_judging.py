@@ -22,6 +22,7 @@ from tournament_assets.judging.service import Channel
 from tournament_assets.judging.sessions import Approval, WaitingPolicy
 from tournament_assets.judging.settlement import JudgingOptions
 from tournament_assets.resources.judge import JudgeResource, judge_problems
+from tournament_assets.tournament.archived_runs import ArchiveContents
 from tournament_assets.tournament.archives import Rejudging
 from tournament_assets.tournament.config import JudgeConfig
 from tournament_assets.tournament.errors import BudgetError, InputError, TournamentError
@@ -67,6 +68,7 @@ class RejudgeResult:
 
 def rejudge_runs(
     archive: ArchiveFile,
+    contents: ArchiveContents,
     failed: Sequence[FailedJudging],
     *,
     address: JudgeAddress,
@@ -122,7 +124,7 @@ def rejudge_runs(
         in_vain = ledger.failed_keys(keys)
     written: list[Rewritten] = []
     left: list[str] = []
-    for outcome in write_scores(archive, failed, held.scores):
+    for outcome in write_scores(archive, contents, failed, held.scores):
         if isinstance(outcome, Rewritten):
             written.append(outcome)
         else:

@@ -38,6 +38,7 @@ class ArchivedRun:
         failure: What the harness says went wrong; empty if nothing.
         conditions: What the file says of each condition, by name; None where it does not.
         weights: The weights that the file records, by component.
+        weightings: The configured weightings that are for this run, by name.
     """
 
     model_id: str
@@ -55,6 +56,7 @@ class ArchivedRun:
     failure: str = ""
     conditions: Mapping[str, str | None] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
+    weightings: tuple[str, ...] = ()
 
     @property
     def cell(self) -> tuple[str, str]:

@@ -6,12 +6,12 @@ of the configuration, or the one above it where that is `configs/`.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from tournament_assets.tournament.archive_scoring import FromList, ScoreRules
+from tournament_assets.tournament.archive_scoring import FromList, ScoreRules, pattern_with
 from tournament_assets.tournament.frozen import Frozen
 
 
@@ -103,7 +103,7 @@ class TierRules(Frozen):
     @field_validator("pattern")
     @classmethod
     def _has_the_group(cls, value: str) -> str:
-        return _pattern_with(value, required=("tier",))
+        return pattern_with(value, required=("tier",))
 
     @field_validator("label")
     @classmethod
@@ -156,7 +156,7 @@ class LogPattern(Frozen):
     @field_validator("pattern")
     @classmethod
     def _compiles(cls, value: str) -> str:
-        return _pattern_with(value)
+        return pattern_with(value)
 
 
 class SweepLogs(Frozen):
@@ -184,6 +184,38 @@ class SweepLogs(Frozen):
         return value
 
 
+class JudgeInput(Frozen):
+    """Where something stands that is about a run: in its file, or in a file beside it.
+
+    Attributes:
+        key: Where it stands; dots lead into objects. Without it the whole `file` is meant.
+        file: A pattern of file names relative to the project folder, which must match one file;
+            `{task}`, `{run}`, `{model}` and `{folder}` stand for the run's. None is the run's own.
+        max_chars: What is longer is cut in the middle.
+    """
+
+    key: str | None = Field(default=None, min_length=1)
+    file: str | None = Field(default=None, min_length=1)
+    max_chars: int | None = Field(default=None, ge=100)
+
+    @field_validator("file")
+    @classmethod
+    def _is_relative(cls, value: str | None) -> str | None:
+        if value is not None and (value.startswith("/") or ".." in value.split("/")):
+            raise ValueError(f"{value!r} is not relative to the project folder; expected that")
+        return value
+
+    @model_validator(mode="after")
+    def _stands_somewhere(self) -> "JudgeInput":
+        if self.key is None and self.file is None:
+            raise ValueError("neither key nor file is given; expected one of them, or both")
+        return self
+
+
+_FromKey = BeforeValidator(lambda value: {"key": value} if isinstance(value, str) else value)
+"""Lets a key stand for what is under it in the run's file."""
+
+
 class Rejudging(Frozen):
     """How the judge is asked again.
 
@@ -191,7 +223,9 @@ class Rejudging(Frozen):
         service: `loopback`, the lexical judge on 127.0.0.1, or `anthropic`.
         judge_model: The model that is asked.
         prompt: The file with what the judge is told to do, relative to the project folder.
-        parts: What it is shown, by name: where each part stands in the file.
+        parts: What it is shown, by name.
+        passing_threshold: The score from which on a run passes, where a file records whether it
+            does and not from where on: a number, or where one stands.
         max_tokens: The most tokens of one reply, thinking included.
         budget_usd: The most dollars that one call of the command may spend; None sets no limit.
     """
@@ -199,13 +233,14 @@ class Rejudging(Frozen):
     service: str = Field(pattern="^(loopback|anthropic)$")
     judge_model: str = Field(min_length=1)
     prompt: str = Field(min_length=1)
-    parts: dict[str, str] = Field(min_length=1)
+    parts: Mapping[str, Annotated[JudgeInput, _FromKey]] = Field(min_length=1)
+    passing_threshold: float | Annotated[JudgeInput, _FromKey] | None = None
     max_tokens: int = Field(default=8192, ge=64)
     budget_usd: float | None = Field(default=None, ge=0)
 
     @field_validator("parts")
     @classmethod
-    def _names_are_tags(cls, value: dict[str, str]) -> dict[str, str]:
+    def _names_are_tags(cls, value: Mapping[str, JudgeInput]) -> Mapping[str, JudgeInput]:
         bad = [name for name in value if not re.fullmatch(r"[a-z][a-z0-9_]*", name)]
         if bad:
             raise ValueError(
@@ -301,14 +336,3 @@ class ArchiveConfig(Frozen):
     def iterate_models(self, exclude: frozenset[str] = frozenset()) -> Iterator[ArchivedModel]:
         """Yield the models that are not left out, in the configuration's order."""
         return (model for model in self.models if model.model_id not in exclude)
-
-
-def _pattern_with(value: str, *, required: tuple[str, ...] = ()) -> str:
-    try:
-        groups = re.compile(value).groupindex
-    except re.error as error:
-        raise ValueError(f"{value!r} is no regular expression ({error})") from None
-    for name in required:
-        if name not in groups:
-            raise ValueError(f"{value!r} has no group named {name}; expected (?P<{name}>…) in it")
-    return value
