@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from tournament_assets.adapters.archive_config import ArchiveFile, load_archive_config
-from tournament_assets.adapters.archive_files import read_archive
-from tournament_assets.tournament.archived_runs import ArchiveContents
+from tournament_assets.archives.config import ArchiveFile, load_archive_config
+from tournament_assets.archives.reading import read_archive
+from tournament_assets.archives.runs import ArchiveContents
 
 MODELS = ("ada", "bob", "cyd")
 TASKS = ("t1-add", "t1-sort", "t2-mail", "t2-plan")

@@ -217,6 +217,17 @@ def test_the_documented_example_can_be_judged_again_as_it_is_printed(tmp_path: P
     assert path.read_text().startswith(before[: before.index('"judge_result"')])
 
 
+def test_the_key_is_asked_for_before_anything_else(tmp_path: Path) -> None:
+    archive = troubled_archive(tmp_path)
+    real = {"service": "anthropic", "judge_model": "claude-sonnet-5-5"}
+    archive.describe(rejudging={**description()["rejudging"], **real})
+    before = sorted(tmp_path.rglob("*"))
+    refused = run("rejudge", archive.description_path, code=2)
+    assert "rejudging.service is 'anthropic'" in refused.stderr
+    assert "ANTHROPIC_API_KEY" in refused.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_only_some_are_judged_on_request(tmp_path: Path) -> None:
     archive = troubled_archive(tmp_path)
     archive.put("ada", "t1-add", "run1", failed_document(transcript="Another one."))

@@ -22,10 +22,9 @@ from tests.archives.builders import (
     run_document,
     zero_document,
 )
-from tournament_assets.audits.archive_models import ModelAudit, audit_models, compare_with_logs
-from tournament_assets.audits.archive_scores import weighted_score
-from tournament_assets.tournament.archived_runs import ArchivedRun, JudgeState
-from tournament_assets.tournament.archives import ArchiveConfig
+from tournament_assets.archives.config import ArchiveConfig
+from tournament_assets.archives.models import ModelAudit, audit_models, compare_with_logs
+from tournament_assets.archives.runs import ArchivedRun, JudgeState, weighted_score
 
 PLANNED = len(TASKS) * len(RUNS)
 

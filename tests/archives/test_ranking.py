@@ -11,17 +11,17 @@ from tests.archives.builders import (
     run_document,
     zero_document,
 )
-from tournament_assets.audits.archive_models import audit_models
-from tournament_assets.audits.archive_ranking import (
+from tournament_assets.archives.models import audit_models
+from tournament_assets.archives.ranking import (
     Gap,
     find_common_support,
     measure_gaps,
     neighbours,
     rank_models,
 )
-from tournament_assets.audits.archive_scores import is_clean
+from tournament_assets.archives.report import verdict_sentences
+from tournament_assets.archives.runs import is_clean
 from tournament_assets.ratings.corrected_intervals import expanded_confidence
-from tournament_assets.reports.archive_words import verdict_sentences
 
 TASKS = tuple(f"t1-{number:02}" for number in range(12))
 

@@ -9,7 +9,7 @@ from tests.archives.builders import (
     run_document,
     zero_document,
 )
-from tournament_assets.tournament.archived_runs import JudgeState
+from tournament_assets.archives.runs import JudgeState
 
 CELL = ("ada", "t1-add", "run1")
 

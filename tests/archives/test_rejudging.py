@@ -2,6 +2,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +19,16 @@ from tests.archives.builders import (
     make_archive,
     run_document,
 )
-from tournament_assets.adapters.archive_rejudging import find_failed_judgings
-from tournament_assets.judging.sessions import WaitingPolicy
-from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.resources.archive_judging import (
-    JudgeAddress,
+from tournament_assets.adapters.anthropic import AnthropicBatches
+from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.archives.rejudging import (
+    FailedJudging,
     RejudgeResult,
+    find_failed_judgings,
     rejudge_runs,
 )
+from tournament_assets.judging.sessions import WaitingPolicy
+from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.tournament.errors import BudgetError, InputError, JudgeError
 
 KEY = "sk-test-9c1d44"
@@ -48,23 +52,34 @@ def broken_archive(folder: Path, **changes: Any) -> SmallArchive:
     return archive
 
 
+def ask_again(
+    archive: SmallArchive, failed: list[FailedJudging], server: LoopbackServer | None
+) -> RejudgeResult:
+    described, contents = archive.read()
+
+    @contextmanager
+    def connect() -> Iterator[AnthropicBatches]:
+        address = server.url if server is not None else "http://127.0.0.1:9"
+        with closing(AnthropicBatches(base_url=address, api_key=KEY)) as service:
+            yield service
+
+    with closing(Ledger(f"sqlite:///{archive.folder / 'ledger.sqlite'}")) as ledger:
+        return rejudge_runs(
+            described,
+            contents,
+            failed,
+            ledger=ledger,
+            connect=connect,
+            log=lambda message: None,
+            policy=QUICK,
+        )
+
+
 def rejudge(
     archive: SmallArchive, server: LoopbackServer | None = None, *, limit: int | None = None
 ) -> RejudgeResult:
-    described, contents = archive.read()
-    failed = list(find_failed_judgings(described, contents))
-    return rejudge_runs(
-        described,
-        contents,
-        [each for each in failed if each.request is not None][:limit],
-        address=JudgeAddress(
-            ledger_url=f"sqlite:///{archive.folder / 'ledger.sqlite'}",
-            api_key=KEY,
-            base_url=server.url if server is not None else "http://127.0.0.1:9",
-        ),
-        log=lambda message: None,
-        policy=QUICK,
-    )
+    failed = find_failed_judgings(*archive.read())
+    return ask_again(archive, [each for each in failed if each.request is not None][:limit], server)
 
 
 def files(archive: SmallArchive) -> dict[str, bytes]:
@@ -364,7 +379,7 @@ import os, signal, sys
 from pathlib import Path
 from tests.archives import test_rejudging as tests
 from tests.archives.builders import SmallArchive
-from tournament_assets.resources import archive_judging
+from tournament_assets.archives import rejudging
 
 class Server:
     url = sys.argv[2]
@@ -372,7 +387,7 @@ class Server:
 def die(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
 
-archive_judging.write_scores = die
+rejudging.write_scores = die
 tests.rejudge(SmallArchive(Path(sys.argv[1])), Server())
 """
 
@@ -499,14 +514,7 @@ def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
     judged_elsewhere = archive.put(*NOT_AT_CEILING, run_document())
     before = changed.read_bytes(), judged_elsewhere.read_bytes()
     with LoopbackServer() as server:
-        result = rejudge_runs(
-            described,
-            contents,
-            failed,
-            address=JudgeAddress(f"sqlite:///{tmp_path / 'l.sqlite'}", KEY, server.url),
-            log=lambda message: None,
-            policy=QUICK,
-        )
+        result = ask_again(archive, failed, server)
     assert result.written == ()
     assert ["has changed since" in problem for problem in result.left] == [True]
     assert (changed.read_bytes(), judged_elsewhere.read_bytes()) == before
@@ -518,20 +526,6 @@ def test_a_budget_is_kept_before_the_first_request(tmp_path: Path) -> None:
         with pytest.raises(BudgetError, match=r"expected at most .*budget_usd"):
             rejudge(archive, server)
         assert server.log.messages == 0
-
-
-def test_the_key_is_asked_for_before_anything_else(tmp_path: Path) -> None:
-    archive = broken_archive(tmp_path)
-    described, contents = archive.read()
-    with pytest.raises(InputError, match="ANTHROPIC_API_KEY"):
-        rejudge_runs(
-            described,
-            contents,
-            list(find_failed_judgings(described, contents)),
-            address=JudgeAddress(f"sqlite:///{tmp_path / 'l.sqlite'}", "", ""),
-            log=lambda message: None,
-        )
-    assert KEY not in repr(JudgeAddress("", KEY, ""))
 
 
 def test_a_prompt_that_is_not_there_is_refused(tmp_path: Path) -> None:

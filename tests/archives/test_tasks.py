@@ -12,8 +12,8 @@ from tests.archives.builders import (
     run_document,
     zero_document,
 )
-from tournament_assets.audits.archive_conditions import Sameness, audit_conditions
-from tournament_assets.audits.archive_tasks import (
+from tournament_assets.archives.models import Sameness, audit_conditions
+from tournament_assets.archives.tasks import (
     TaskFinding,
     TaskFindingKind,
     audit_tasks,

@@ -3,22 +3,21 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from math import fsum
 
-from tournament_assets.audits.archive_scores import (
+from tournament_assets.archives.config import ArchiveChecks, ArchiveConfig, ArchivedModel
+from tournament_assets.archives.runs import (
+    ArchiveContents,
+    ArchivedRun,
+    JudgeState,
+    LogFailure,
     follows_rule,
     is_at_ceiling,
     is_clean,
     wrong_weights,
 )
 from tournament_assets.audits.evenness import MissingCount, measure_evenness
-from tournament_assets.tournament.archived_runs import (
-    ArchiveContents,
-    ArchivedRun,
-    JudgeState,
-    LogFailure,
-)
-from tournament_assets.tournament.archives import ArchiveChecks, ArchiveConfig, ArchivedModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,3 +301,61 @@ def _compare(
         failed_and_zero=sum(not is_clean(run, config.scores) for run in archived),
         unplanned=sum(not _is_planned(each, contents, config) for each in failures),
     )
+
+
+class Sameness(StrEnum):
+    """What can be said of a condition."""
+
+    SAME = "identical"
+    """Every run says the same."""
+    DIFFERENT = "different"
+    """Runs say different things."""
+    INCOMPLETE = "not in every run"
+    """The runs that say anything say the same, and others say nothing."""
+    STATED = "stated, not checked"
+    """Only the configuration says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionAudit:
+    """What an archive says of one condition.
+
+    Attributes:
+        name: The condition.
+        sameness: What can be said of it.
+        values: What runs say, with how many of each model's say it.
+        silent: Runs that say nothing.
+        stated: What the configuration says.
+    """
+
+    name: str
+    sameness: Sameness
+    values: Mapping[str, Mapping[str, int]]
+    silent: int = 0
+    stated: str = ""
+
+
+def audit_conditions(contents: ArchiveContents, config: ArchiveConfig) -> list[ConditionAudit]:
+    """Compare every condition over all runs of all models."""
+    audits = []
+    for condition in config.conditions:
+        if condition.stated is not None:
+            audits.append(
+                ConditionAudit(condition.name, Sameness.STATED, {}, stated=condition.stated)
+            )
+            continue
+        counts: dict[str, Counter[str]] = {}
+        silent = 0
+        for run in contents.runs:
+            value = run.conditions.get(condition.name)
+            if value is None:
+                silent += 1
+            else:
+                counts.setdefault(value, Counter())[run.model_id] += 1
+        if len(counts) > 1:
+            sameness = Sameness.DIFFERENT
+        else:
+            sameness = Sameness.INCOMPLETE if silent or not counts else Sameness.SAME
+        values = {value: dict(sorted(models.items())) for value, models in sorted(counts.items())}
+        audits.append(ConditionAudit(condition.name, sameness, values, silent))
+    return audits

@@ -3,26 +3,26 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tournament_assets.audits.archive_models import (
+from tournament_assets.archives import tables
+from tournament_assets.archives.config import ArchiveConfig
+from tournament_assets.archives.models import (
     LogComparison,
     ModelAudit,
     audit_models,
     compare_with_logs,
     find_outages,
 )
-from tournament_assets.audits.archive_tasks import (
+from tournament_assets.archives.runs import ArchiveContents
+from tournament_assets.archives.tables import LISTED
+from tournament_assets.archives.tasks import (
     TaskAudit,
     TierFailure,
     audit_tasks,
     find_tier_failures,
     sort_findings,
 )
-from tournament_assets.reports import archive_rows, archive_tables
-from tournament_assets.reports.archive_tables import LISTED
 from tournament_assets.reports.formatting import join_names
 from tournament_assets.reports.rendering import ReportSection
-from tournament_assets.tournament.archived_runs import ArchiveContents
-from tournament_assets.tournament.archives import ArchiveConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def audit_archive(
 
 def archive_audit_sections(audit: ArchiveAudit) -> list[ReportSection]:
     """Return the audit for people."""
-    tables, models = archive_tables, audit.models
+    models = audit.models
     sections = [ReportSection("What must be known first", audit.outages)] if audit.outages else []
     sections += [
         ReportSection(
@@ -155,10 +155,9 @@ def _task_section(audit: ArchiveAudit) -> ReportSection:
         f"{len(findings)} findings on {len(audit.tasks)} tasks, worst first."
         + (f" The first {LISTED} are shown; --json lists all." if len(findings) > LISTED else ""),
     ]
-    tables = []
+    shown = []
     if findings:
-        tiers = {task.task: task.tier for task in audit.tasks}
-        tables.append(("", archive_tables.finding_table(findings, tiers)))
+        shown.append(("", tables.finding_table(findings, audit.config.tier_of)))
     if signals:
         above = sum(signal.is_above_chance for signal in signals)
         sentences += [
@@ -167,8 +166,8 @@ def _task_section(audit: ArchiveAudit) -> ReportSection:
             "between models by what differs between runs of one model; where models do not differ, "
             "1 task in 20 is above the chance level.",
         ]
-        tables.append(("Spread", archive_tables.spread_table(audit.tasks)))
-    return ReportSection("Tasks across models", tuple(sentences), tuple(tables))
+        shown.append(("Spread", tables.spread_table(audit.tasks)))
+    return ReportSection("Tasks across models", tuple(sentences), tuple(shown))
 
 
 def archive_audit_values(audit: ArchiveAudit) -> dict[str, Any]:
@@ -186,14 +185,14 @@ def archive_audit_values(audit: ArchiveAudit) -> dict[str, Any]:
         "log_files": contents.log_files,
         "log_failures": [asdict(failure) for failure in contents.log_failures],
         "logs": [asdict(log) for log in audit.logs],
-        **archive_rows.table_values(
+        **tables.table_values(
             {
-                "models": archive_rows.model_table(audit.models),
-                "tiers": archive_rows.tier_table(audit.models),
-                "tasks": archive_rows.task_table(audit.tasks),
-                "findings": archive_rows.finding_table(audit.tasks),
-                "tier_failures": archive_rows.tier_failure_table(audit.tier_failures),
-                "runs": archive_rows.run_table(contents, audit.config),
+                "models": tables.model_rows(audit.models),
+                "tiers": tables.tier_rows(audit.models),
+                "tasks": tables.task_rows(audit.tasks),
+                "findings": tables.finding_rows(audit.tasks),
+                "tier_failures": tables.tier_failure_rows(audit.tier_failures),
+                "runs": tables.run_rows(contents, audit.config),
             }
         ),
     }

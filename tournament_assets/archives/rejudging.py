@@ -2,49 +2,55 @@
 
 The order of the writes is what makes it safe: a reply is in the ledger before any file is
 touched, so that whatever is killed in between, the next call writes the score without paying again.
+A score is made anew only where the runs that are scored likewise show that the rule is the
+harness's.
 """
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from datetime import UTC
 from decimal import Decimal
-from glob import escape
-from pathlib import Path
 from typing import Any
 
-import yaml
-
-from tournament_assets.adapters.archive_config import ArchiveFile
-from tournament_assets.adapters.archive_documents import (
+from tournament_assets.adapters.atomic_files import write_bytes_atomically
+from tournament_assets.archives.config import ArchiveConfig, ArchiveFile
+from tournament_assets.archives.documents import (
     BrokenRunError,
     Edit,
     edit_document,
-    is_blank,
     number_of,
     read_document,
     value_at,
 )
-from tournament_assets.adapters.archive_files import REJUDGED_BY, parse_run
-from tournament_assets.adapters.atomic_files import write_bytes_atomically
-from tournament_assets.audits.archive_scores import (
+from tournament_assets.archives.questions import Questions, ask_judge
+from tournament_assets.archives.reading import REJUDGED_BY, parse_run
+from tournament_assets.archives.rules import ScoreRules
+from tournament_assets.archives.runs import (
+    ArchiveContents,
+    ArchivedRun,
+    JudgeState,
+    counts_judge,
     follows_rule,
     is_close,
     weighted_score,
     weighting_of,
     wrong_weights,
 )
+from tournament_assets.archives.tables import LISTED
+from tournament_assets.judging.records import JudgingLedger
 from tournament_assets.judging.requests import ModelRequest
-from tournament_assets.judging.score_requests import build_score_request
-from tournament_assets.judging.scoring import PaidScore
-from tournament_assets.tournament.archive_scoring import ScoreRules
-from tournament_assets.tournament.archived_runs import ArchiveContents, ArchivedRun, JudgeState
-from tournament_assets.tournament.archives import JudgeInput, Rejudging
-from tournament_assets.tournament.errors import InputError
+from tournament_assets.judging.scoring import PaidScore, held_scores
+from tournament_assets.judging.service import BatchService
+from tournament_assets.judging.sessions import WaitingPolicy
+from tournament_assets.reports.rendering import ReportSection, ReportTable
+from tournament_assets.tournament.errors import TournamentError
 
 _BEFORE = "_before"
 _DECIMALS = 4
 """Decimals of a score where no recorded score shows how many the harness keeps."""
+_SHOWN = 60
+_POLICY = WaitingPolicy(poll_initial_seconds=2.0, poll_max_seconds=60.0, deadline_seconds=600.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,36 +83,11 @@ class Rewritten:
     run_score: float
 
 
-def require_rejudging(archive: ArchiveFile) -> tuple[Rejudging, str]:
-    """Return how the judge is asked again, and what it is told to do.
-
-    Raises:
-        InputError: If the archive's description does not say.
-    """
-    rejudging = archive.config.rejudging
-    if rejudging is None:
-        raise InputError(
-            f"{archive.path}: there is no rejudging; expected who is asked, the file of the "
-            "prompt, and where the parts stand that the judge is shown; add it"
-        )
-    path = archive.base / rejudging.prompt
-    try:
-        instructions = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{archive.path}: rejudging.prompt is {rejudging.prompt!r}, which cannot be read "
-            f"({type(error).__name__}); expected a text file in UTF-8 beside the description"
-        ) from None
-    if not instructions.strip():
-        raise InputError(f"{path}: the file is empty; expected what the judge is told to do")
-    return rejudging, instructions.strip() + "\n"
-
-
 def find_failed_judgings(
     archive: ArchiveFile, contents: ArchiveContents
 ) -> Iterator[FailedJudging]:
     """Go through the runs whose judging failed, each with what the judge would be asked."""
-    questions, rules = _Questions(archive), archive.config.scores
+    questions, rules = Questions(archive), archive.config.scores
     evidence = _find_evidence(contents, rules)
     for run in contents.runs:
         if run.judge_state is not JudgeState.FAILED:
@@ -172,118 +153,6 @@ def _scoring_problem(
     return ""
 
 
-class _Questions:
-    """Composes what the judge is asked about runs, from their files and from files beside them."""
-
-    def __init__(self, archive: ArchiveFile) -> None:
-        self._rejudging, self._instructions = require_rejudging(archive)
-        self._archive = archive
-        self._folders = {model.model_id: model.folder_name for model in archive.config.models}
-        self._beside: dict[Path, Any] = {}
-
-    def ask(self, run: ArchivedRun, document: Mapping[str, Any]) -> ModelRequest:
-        """Compose the request about a run.
-
-        Raises:
-            BrokenRunError: If a part is not there.
-        """
-        parts = {
-            name: self._part(name, part, run, document)
-            for name, part in self._rejudging.parts.items()
-        }
-        return build_score_request(
-            self._instructions,
-            parts,
-            judge_model=self._rejudging.judge_model,
-            max_tokens=self._rejudging.max_tokens,
-        )
-
-    def threshold(self, run: ArchivedRun, document: Mapping[str, Any]) -> float | None:
-        """Return the score from which on a run passes; None where nobody says.
-
-        Raises:
-            BrokenRunError: If it should stand somewhere and does not.
-        """
-        fields = self._archive.config.scores.judge
-        recorded = number_of(value_at(document, f"{fields.key}.{fields.threshold}"))
-        configured = self._rejudging.passing_threshold
-        if recorded is not None:
-            return recorded
-        if not isinstance(configured, JudgeInput):
-            return configured
-        value = self._value(configured, run, document)
-        found = number_of(value)
-        if found is None:
-            raise BrokenRunError(
-                f"{_place(configured)} holds {value!r:.80}; expected the passing threshold"
-            )
-        return found
-
-    def _part(
-        self, name: str, part: JudgeInput, run: ArchivedRun, document: Mapping[str, Any]
-    ) -> str:
-        value = self._value(part, run, document)
-        if is_blank(value):
-            raise BrokenRunError(
-                f"{_place(part)} holds nothing; expected the {name} that is judged"
-            )
-        if not isinstance(value, str):
-            value = json.dumps(value, indent=1, ensure_ascii=False, default=str)
-        return _cut(value, part.max_chars)
-
-    def _value(self, source: JudgeInput, run: ArchivedRun, document: Mapping[str, Any]) -> Any:
-        found: Any = document if source.file is None else self._file(source.file, run)
-        if source.key is None:
-            return found
-        return value_at(found, source.key) if isinstance(found, Mapping) else None
-
-    def _file(self, pattern: str, run: ArchivedRun) -> Any:
-        for place, value in (
-            ("{task}", run.task),
-            ("{run}", run.run),
-            ("{model}", run.model_id),
-            ("{folder}", self._folders[run.model_id]),
-        ):
-            pattern = pattern.replace(place, escape(value))
-        found = [path for path in self._archive.base.glob(pattern) if path.is_file()]
-        if len(found) != 1:
-            raise BrokenRunError(f"{len(found)} files match {pattern!r}; expected one")
-        (path,) = found
-        if path not in self._beside:
-            self._beside[path] = _read_beside(path)
-        return self._beside[path]
-
-
-def _place(source: JudgeInput) -> str:
-    return " in ".join(each for each in (source.key, source.file) if each is not None)
-
-
-def _read_beside(path: Path) -> Any:
-    """Read a file: as a document if it is YAML or JSON, as text otherwise."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        match path.suffix.lower():
-            case ".yaml" | ".yml":
-                return yaml.safe_load(text)
-            case ".json":
-                return json.loads(text)
-        return text
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise BrokenRunError(
-            f"{path.name} cannot be read ({type(error).__name__}); expected YAML, JSON or text in "
-            "UTF-8"
-        ) from None
-
-
-def _cut(text: str, max_chars: int | None) -> str:
-    """Return a text without its middle if it is too long: how it begins and ends says most."""
-    if max_chars is None or len(text) <= max_chars:
-        return text
-    note = f"\n[… {len(text) - max_chars:,} characters left out …]\n"
-    head = max_chars // 2
-    return f"{text[:head]}{note}{text[len(text) - (max_chars - head) :]}"
-
-
 def write_scores(
     archive: ArchiveFile,
     contents: ArchiveContents,
@@ -297,7 +166,7 @@ def write_scores(
     Yields:
         What was written, or why a file was left as it is.
     """
-    questions, rules = _Questions(archive), archive.config.scores
+    questions, rules = Questions(archive), archive.config.scores
     decimals = _recorded_decimals(contents, rules)
     for each in failed:
         paid = scores.get(each.request.request_key) if each.request is not None else None
@@ -379,3 +248,129 @@ def _recorded_decimals(contents: ArchiveContents, rules: ScoreRules) -> int:
 def _decimals(score: float) -> int:
     exponent = Decimal(repr(score)).normalize().as_tuple().exponent
     return max(0, -exponent) if isinstance(exponent, int) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class RejudgeResult:
+    """What came of asking again.
+
+    Attributes:
+        n_replies: Replies that came now; the other scores had been paid for before.
+        written: Runs whose file has the new score.
+        left: Runs that have none, each with why.
+        refusal: Why the service was asked no further; empty if it was.
+    """
+
+    n_replies: int
+    written: tuple[Rewritten, ...]
+    left: tuple[str, ...]
+    refusal: str = ""
+
+
+def rejudge_runs(
+    archive: ArchiveFile,
+    contents: ArchiveContents,
+    failed: Sequence[FailedJudging],
+    *,
+    ledger: JudgingLedger,
+    connect: Callable[[], AbstractContextManager[BatchService]],
+    log: Callable[[str], None],
+    policy: WaitingPolicy = _POLICY,
+) -> RejudgeResult:
+    """Ask the judge about runs whose judging failed, and write the scores into their files.
+
+    Scores that the ledger holds already are written without asking. Should the service refuse, the
+    scores that came before are written all the same.
+
+    Args:
+        archive: The archive.
+        contents: The archive as it was read.
+        failed: The runs that are judged again.
+        ledger: Where paid work is written down.
+        connect: Connects to the judging service.
+        log: Takes lines of progress.
+        policy: How long to wait.
+
+    Raises:
+        JudgeError: If the service refuses.
+        BudgetError: If asking would cost more than may be spent; nothing was sent then.
+    """
+    ceiling = archive.config.scores.ceiling
+    requests = [each.request for each in failed if each.request is not None]
+    keys = [request.request_key for request in requests]
+    refused: TournamentError | None = None
+    held = before = held_scores(keys, ledger=ledger, ceiling=ceiling)
+    if len(held.scores) < len(set(keys)):
+        try:
+            ask_judge(requests, archive, ledger=ledger, connect=connect, policy=policy, log=log)
+        except TournamentError as error:
+            refused = error
+        held = held_scores(keys, ledger=ledger, ceiling=ceiling)
+    unanswered = ledger.failed_keys(keys)
+    written: list[Rewritten] = []
+    left: list[str] = []
+    for outcome in write_scores(archive, contents, failed, held.scores):
+        if isinstance(outcome, Rewritten):
+            written.append(outcome)
+        else:
+            left.append(outcome)
+    for each in failed:
+        key = each.request.request_key if each.request is not None else ""
+        if key and key not in held.scores:
+            why = (
+                held.problems.get(key)
+                or f"the service gave no reply ({unanswered.get(key, 'not asked')})"
+            )
+            left.append(f"{each.run.path}: {why}")
+    if refused is not None and not written:
+        raise refused
+    return RejudgeResult(
+        n_replies=sum(held.askings.values()) - sum(before.askings.values()),
+        written=tuple(written),
+        left=tuple(left),
+        refusal="" if refused is None else str(refused),
+    )
+
+
+def failure_sections(failed: Sequence[FailedJudging], config: ArchiveConfig) -> list[ReportSection]:
+    """Say about which runs judging failed, and which of them can be judged again."""
+    if not failed:
+        return [ReportSection("Judging", ("Nothing to judge again: no judging failed.",))]
+    asked = [each for each in failed if each.request is not None]
+    counting = sum(counts_judge(each.run, config.scores) for each in asked)
+    sentences = [
+        f"Judging failed for {len(failed)} runs; {len(asked)} of them can be judged again. In "
+        f"{counting} of these the judge's score is part of the run's.",
+    ]
+    if len(failed) > LISTED:
+        sentences.append(
+            f"The first {LISTED} are shown; `tournament archive audit --json` has all."
+        )
+    rows = [
+        (
+            each.run.path,
+            _shorten(each.run.judge_reason) or "no reason",
+            each.problem or "can be judged again",
+        )
+        for each in failed[:LISTED]
+    ]
+    table = ReportTable(("run", "what stands in the reason's place", "now"), tuple(rows), 3)
+    return [ReportSection("Judging that failed", tuple(sentences), (("", table),))]
+
+
+def rule_warning(contents: ArchiveContents, config: ArchiveConfig) -> str:
+    """Say if the configured rule is not the one that the archive was scored by."""
+    follows = [follows_rule(run, config.scores) for run in contents.runs]
+    off = follows.count(False)
+    if not off:
+        return ""
+    return (
+        f"warning: {off} of {len(follows) - follows.count(None)} recorded run scores are not what "
+        "the rule gives, so scores does not describe how the harness scores every task; runs that "
+        "are scored likewise are left as they are."
+    )
+
+
+def _shorten(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"

@@ -13,17 +13,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import fsum
 
-from tournament_assets.audits.archive_models import (
-    LoggedFailures,
-    find_logged_failures,
-    mean_of,
+from tournament_assets.archives.config import ArchiveConfig
+from tournament_assets.archives.models import LoggedFailures, find_logged_failures, mean_of
+from tournament_assets.archives.rules import ScoreRules
+from tournament_assets.archives.runs import (
+    ArchiveContents,
+    ArchivedRun,
+    JudgeState,
+    is_at_ceiling,
+    is_clean,
 )
-from tournament_assets.audits.archive_scores import is_at_ceiling, is_clean
 from tournament_assets.audits.evenness import CHANCE, tail_probability
 from tournament_assets.audits.signal_noise import SignalToNoise, measure_signal
-from tournament_assets.tournament.archive_scoring import ScoreRules
-from tournament_assets.tournament.archived_runs import ArchiveContents, ArchivedRun, JudgeState
-from tournament_assets.tournament.archives import ArchiveConfig
 
 _MOSTLY = 0.5
 """Up to this share of zero runs elsewhere, a model that never scores fails where others do not."""
