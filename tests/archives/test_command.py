@@ -112,7 +112,7 @@ def test_every_number_of_the_report_stands_in_a_table_beside_it(tmp_path: Path) 
         assert float(row["clean_mean"]) == pytest.approx(sum(clean) / len(clean)), label
         assert float(row["normalised"]) == pytest.approx(sum(clean) / 12)
     assert "Missing runs: cyd 2." in markdown
-    assert "Judging failed and was not mended: Bob 1." in markdown
+    assert "Judging failed and was not repeated: Bob 1." in markdown
 
 
 def test_the_same_archive_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_an_archive_of_one_model_and_an_empty_one_are_reported_on(tmp_path: Path
     assert "Only cyd has a run that scored anything." in shown
     empty = make_archive(tmp_path / "none", fill=False)
     assert "there is nothing to rank" in run("report", empty.description_path).stdout
-    assert "is not there" in run("audit", empty.description_path, code=1).stdout
+    assert "does not exist" in run("audit", empty.description_path, code=1).stdout
 
 
 def test_the_audit_ends_with_1_where_a_reader_must_be_warned_first(tmp_path: Path) -> None:

@@ -54,11 +54,11 @@ def test_every_problem_is_said_at_once_each_with_its_line(tmp_path: Path) -> Non
         ({"plan": {"tasks": ["a", "a"], "runs": 3}}, "a name stands twice"),
         (
             {"logs": {"files": ["/var/log/x"], "patterns": [{"name": "n", "pattern": "x"}]}},
-            "no relative pattern",
+            "not a relative pattern",
         ),
         (
             {"logs": {"files": ["x"], "patterns": [{"name": "n", "pattern": "("}]}},
-            "no regular expression",
+            "not a regular expression",
         ),
         (
             {"rejudging": {**description()["rejudging"], "judge_model": "claude-sonnet-4-6"}},
@@ -118,7 +118,7 @@ def test_the_description_in_the_documentation_is_one(tmp_path: Path) -> None:
     [
         ({"when": {"key": "a"}, "weights": {"completion": 1}}, "expected key and equals together"),
         ({"when": {"equals": 1}, "weights": {"completion": 1}}, "neither key nor tasks is given"),
-        ({"when": {"tasks": "("}, "weights": {"completion": 1}}, "no regular expression"),
+        ({"when": {"tasks": "("}, "weights": {"completion": 1}}, "not a regular expression"),
         (
             {"when": {"key": "a", "equals": {"b": 1}}, "weights": {"completion": 1}},
             "expected a value, or a list of values",

@@ -72,7 +72,7 @@ def audit_archive(
 def archive_audit_sections(audit: ArchiveAudit) -> list[ReportSection]:
     """Return the audit for people."""
     models = audit.models
-    sections = [ReportSection("What must be known first", audit.outages)] if audit.outages else []
+    sections = [ReportSection("Read this first", audit.outages)] if audit.outages else []
     sections += [
         ReportSection(
             "Coverage",
@@ -123,7 +123,7 @@ def coverage_sentences(audit: ArchiveAudit) -> list[str]:
     ]
     if contents.absent_models:
         names = join_names([labels[model_id] for model_id in contents.absent_models])
-        sentences.append(f"The folder of {names} is not there: every run counts as missing.")
+        sentences.append(f"The folder of {names} does not exist: every run counts as missing.")
     seen = {run.task for run in contents.runs} | {file.task for file in contents.broken}
     if len(seen) < plan.n_tasks:
         named = [task for task in contents.tasks if task not in seen]
@@ -143,8 +143,8 @@ def _score_sentences(audit: ArchiveAudit) -> tuple[str, ...]:
     rules = audit.config.scores
     return (
         f"Clean: a score of at least {rules.zero_below:g}. Normalised: the sum of the clean scores "
-        f"by the {audit.config.plan.n_cells} planned runs. At the ceiling: {rules.deciding} is "
-        f"{rules.ceiling:g}.",
+        f"divided by the {audit.config.plan.n_cells} planned runs. At the ceiling: "
+        f"{rules.deciding} is {rules.ceiling:g}.",
     )
 
 

@@ -205,7 +205,9 @@ class SweepLogs(Frozen):
     def _are_relative(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         bad = [name for name in value if not name.strip() or name.startswith("/")]
         if bad:
-            raise ValueError(f"{bad[0]!r} is no relative pattern; expected one such as logs/*.log")
+            raise ValueError(
+                f"{bad[0]!r} is not a relative pattern; expected one such as logs/*.log"
+            )
         return value
 
 
@@ -269,7 +271,7 @@ class Rejudging(Frozen):
         bad = [name for name in value if not re.fullmatch(r"[a-z][a-z0-9_]*", name)]
         if bad:
             raise ValueError(
-                f"{bad[0]!r} is no name of a part; expected small letters, such as task"
+                f"{bad[0]!r} is not a name for a part; expected lower-case letters, such as task"
             )
         return value
 

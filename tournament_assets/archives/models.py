@@ -60,7 +60,7 @@ class ModelAudit:
         normalised: The clean runs' scores by the planned runs: whatever is missing counts nothing.
         judge_mean: The judge's mean score.
         judged: Runs it is the mean of.
-        judge_failed: Runs whose judging failed and was not mended.
+        judge_failed: Runs whose judging failed and was not repeated.
         rejudged: Runs that were judged again.
         rejudged_by: The models that did it, as far as the files say.
         at_ceiling: Runs whose deciding component is at its ceiling.

@@ -45,7 +45,7 @@ def read_archive(archive: ArchiveFile, *, exclude: frozenset[str] = frozenset())
     config = archive.config
     if not archive.folder.is_dir():
         raise InputError(
-            f"{archive.path}: folder is {config.folder!r}, and {archive.folder} is no folder; "
+            f"{archive.path}: folder is {config.folder!r}, and {archive.folder} is not a folder; "
             "expected the folder with the models' folders; correct folder"
         )
     models = list(config.iterate_models(exclude))
@@ -278,7 +278,7 @@ def _log_files(archive: ArchiveFile, patterns: Sequence[str]) -> Iterator[tuple[
 
 def _lines(path: Path) -> Iterator[str]:
     try:
-        # A log is not ours: what is no UTF-8 in it stays visible and hides no line.
+        # A log is not ours: what is not UTF-8 in it stays visible and hides no line.
         with path.open(encoding="utf-8", errors="backslashreplace") as file:
             yield from file
     except OSError as error:

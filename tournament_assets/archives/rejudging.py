@@ -126,7 +126,7 @@ def _scoring_problem(
     weighting = weighting_of(run, rules, has_judge=True)
     missing = [name for name in weighting.weights if run.components.get(name, 0.0) is None]
     if missing:
-        return f"there is no score of {', '.join(missing)}, so the run's cannot be made anew"
+        return f"there is no score of {', '.join(missing)}, so the run cannot be scored again"
     wrong = wrong_weights(run, rules)
     if wrong:
         return (
@@ -138,9 +138,9 @@ def _scoring_problem(
     off = [other for other, follows in near if not follows]
     if off:
         return (
-            f"the rule does not give the recorded scores of {len(off)} of {len(near)} runs that it "
-            f"scores likewise ({off[0].path}, say), so the harness may have another rule; correct "
-            "scores, where weightings are for tasks with weights of their own"
+            f"{len(off)} of {len(near)} runs that are scored likewise do not follow the rule "
+            f"({off[0].path}, say), so the harness may have another one; correct scores, or add a "
+            "weighting for such tasks"
         )
     recorded = number_of(value_at(document, f"{rules.judge.key}.{rules.judge.score}"))
     guesses = [weighted_score(run, score, rules) for score in (None, recorded or 0.0)]

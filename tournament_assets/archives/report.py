@@ -105,7 +105,7 @@ def archive_report_sections(comparison: ArchiveComparison) -> list[ReportSection
         sections.append(
             ReportSection(
                 "Gaps and noise",
-                gap_sentences(config),
+                gap_sentences(comparison.gaps, config),
                 (
                     ("Neighbours", gap_table(neighbours(comparison.gaps, ranked), labels)),
                     (
@@ -274,7 +274,7 @@ def verdict_sentences(
         if listed:
             sentences.append(f"{what}: {listed}.")
     if all(gap.is_separated for gap in between):
-        sentences.append("Every two neighbours are separated.")
+        sentences.append("All neighbours are separated.")
     return sentences
 
 
@@ -288,12 +288,15 @@ def interval_phrase(gap: Gap, config: ArchiveConfig) -> str:
     return f"{gap.difference:+.4f}; {share} interval {low} to {high}"
 
 
-def gap_sentences(config: ArchiveConfig) -> tuple[str, ...]:
-    """Say how the intervals of the gaps are made."""
+def gap_sentences(gaps: Sequence[Gap], config: ArchiveConfig) -> tuple[str, ...]:
+    """Say how the intervals of the gaps are made, and what they do not promise."""
+    by_chance = (1 - config.confidence) * len(gaps)
     return (
         f"Difference of the clean means, with its {format_confidence(config.confidence)} interval: "
         f"whole tasks resampled {config.n_bootstraps} times (seed {config.bootstrap_seed}), all "
         "runs of a task together, both models on the same tasks.",
+        f"Each interval stands for its pair alone: of {len(gaps)} pairs without any difference "
+        f"about {by_chance:.1f} would be separated by chance.",
     )
 
 
@@ -317,7 +320,7 @@ def rule_sentence(config: ArchiveConfig) -> str:
     """Write the rule of a run's score as formulas, in the order in which they are tried."""
     rules = config.scores
     cases = [f"{_case(each, config)}: {_formula(each)}" for each in rules.all_weightings]
-    return f"{'; else '.join(cases)}."
+    return f"The first that fits: {'; '.join(cases)}."
 
 
 def _case(weighting: Weighting, config: ArchiveConfig) -> str:
@@ -329,7 +332,7 @@ def _case(weighting: Weighting, config: ArchiveConfig) -> str:
         conditions.append(f"{rules.deciding} is at least {threshold:g}")
     if weighting.has_judge:
         conditions.append("the judge gave a score")
-    return f"Where {join_names(conditions)}" if conditions else "Everywhere"
+    return f"where {join_names(conditions)}" if conditions else "all other runs"
 
 
 def _condition(when: When) -> str:
@@ -381,10 +384,10 @@ def glossary(config: ArchiveConfig) -> tuple[tuple[str, str], ...]:
         ("Mean of all", "Mean run score over every archived run, zeros included."),
         (
             "Normalised",
-            f"Sum of the clean scores by the {planned} planned runs: whatever is missing or zero "
-            "counts nothing.",
+            f"Sum of the clean scores divided by the {planned} planned runs: what is missing or "
+            "zero counts as 0.",
         ),
-        ("Coverage", f"Clean runs by the {planned} planned ones."),
+        ("Coverage", f"Clean runs as a share of the {planned} planned ones."),
         ("Judge-only", "Mean of the judge's scores, over the runs that have one."),
         (
             "At the ceiling",
@@ -407,8 +410,7 @@ def caveats(
     if missing:
         listed = join_names([f"{model.label} {model.missing}" for model in missing])
         found.append(
-            f"Missing runs: {listed}. They are in no mean; in the normalised score they count "
-            "nothing."
+            f"Missing runs: {listed}. They are in no mean; in the normalised score they count as 0."
         )
     coverages = [model.coverage for model in models]
     if coverages and max(coverages) - min(coverages) > _UNEVEN:
@@ -431,13 +433,13 @@ def caveats(
         )
         found.append(
             f"Runs that scored nothing are left out of the clean mean: {listed}. With a response "
-            "they may be real failures; the mean of all holds them."
+            "they may be real failures; the mean of all includes them."
         )
     left = [model for model in models if model.judge_failed]
     if left:
         listed = join_names([f"{model.label} {model.judge_failed}" for model in left])
         found.append(
-            f"Judging failed and was not mended: {listed}. Their recorded scores may count the "
+            f"Judging failed and was not repeated: {listed}. Their recorded scores may count the "
             "judge as 0; `tournament archive rejudge` asks again."
         )
     again = [model for model in models if model.rejudged]
@@ -469,8 +471,8 @@ def caveats(
     )
     if support.n_clean_cells < config.plan.n_cells:
         found.append(
-            "Common support leaves out what one model misses for all of them; its clean mean is "
-            "chosen by outcome."
+            "Common support leaves out for all models what one of them misses; its clean mean "
+            "leaves out runs by their outcome."
         )
     small = [tier for tier, count in tier_counts.items() if count < 6]
     if small:

@@ -244,7 +244,7 @@ def pattern_with(value: str, *, required: tuple[str, ...] = ()) -> str:
     try:
         groups = re.compile(value).groupindex
     except re.error as error:
-        raise ValueError(f"{value!r} is no regular expression ({error})") from None
+        raise ValueError(f"{value!r} is not a regular expression ({error})") from None
     for name in required:
         if name not in groups:
             raise ValueError(f"{value!r} has no group named {name}; expected (?P<{name}>…) in it")
