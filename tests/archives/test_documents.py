@@ -75,6 +75,11 @@ def test_what_was_kept_before_is_kept_on() -> None:
     assert edited(text, Edit("score", 3, "score_before")) == '{"score": 3, "score_before": 1}'
 
 
+def test_a_file_that_escapes_nothing_has_nothing_escaped() -> None:
+    assert edited('{"x": "é", "s": 0}', Edit("s", "ü", "t")) == '{"x": "é", "s": "ü", "t": 0}'
+    assert edited('{"x": "e", "s": 0}', Edit("s", "ü", "t")) == '{"x": "e", "s": "\\u00fc", "t": 0}'
+
+
 def test_an_indented_object_stays_indented() -> None:
     text = '{\n  "judge": {\n    "score": 0\n  },\n  "x": 1.50\n}\n'
     assert edited(text, Edit("judge", {"score": 1, "why": ["a"]}, "old")) == (
