@@ -105,7 +105,7 @@ def archive_report_sections(comparison: ArchiveComparison) -> list[ReportSection
         sections.append(
             ReportSection(
                 "Gaps and noise",
-                gap_sentences(comparison.gaps, config),
+                gap_sentences(config),
                 (
                     ("Neighbours", gap_table(neighbours(comparison.gaps, ranked), labels)),
                     (
@@ -288,15 +288,12 @@ def interval_phrase(gap: Gap, config: ArchiveConfig) -> str:
     return f"{gap.difference:+.4f}; {share} interval {low} to {high}"
 
 
-def gap_sentences(gaps: Sequence[Gap], config: ArchiveConfig) -> tuple[str, ...]:
-    """Say how the intervals of the gaps are made, and what they do not promise."""
-    by_chance = (1 - config.confidence) * len(gaps)
+def gap_sentences(config: ArchiveConfig) -> tuple[str, ...]:
+    """Say how the intervals of the gaps are made."""
     return (
         f"Difference of the clean means, with its {format_confidence(config.confidence)} interval: "
         f"whole tasks resampled {config.n_bootstraps} times (seed {config.bootstrap_seed}), all "
         "runs of a task together, both models on the same tasks.",
-        f"Each interval stands for its pair alone: of {len(gaps)} pairs without any difference "
-        f"about {by_chance:.1f} would be separated by chance.",
     )
 
 
