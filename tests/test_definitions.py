@@ -18,6 +18,7 @@ HEAVY = (
     "anthropic",
     "openai",
     "numba",
+    "scipy",
     "matplotlib",
     "jinja2",
     "starlette",

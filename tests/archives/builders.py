@@ -1,6 +1,7 @@
 """Builds small archives of scored runs, with whatever is wrong with real ones."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from tournament_assets.adapters.archive_config import ArchiveFile, load_archive_config
-from tournament_assets.adapters.archive_files import read_archive
-from tournament_assets.tournament.archived_runs import ArchiveContents
+from tournament_assets.archives.config import ArchiveFile, load_archive_config
+from tournament_assets.archives.reading import read_archive
+from tournament_assets.archives.runs import ArchiveContents
 
 MODELS = ("ada", "bob", "cyd")
 TASKS = ("t1-add", "t1-sort", "t2-mail", "t2-plan")
@@ -112,6 +113,12 @@ def zero_document(transcript: str = " ") -> dict[str, Any]:
     return run_document(
         completion=0.0, trajectory=0.0, behaviour=0.0, judge=None, transcript=transcript
     )
+
+
+def documented(page: str) -> dict[str, str]:
+    """The files that a page of the documentation prints, by the name that stands before each."""
+    text = (Path(__file__).parents[2] / "docs" / page).read_text()
+    return dict(re.findall(r"`([\w/.-]+)`:\n\n```\w+\n(.*?)```", text, flags=re.DOTALL))
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,18 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.archives.builders import (
+    MODELS,
     RUNS,
     SmallArchive,
     description,
+    documented,
     failed_document,
     make_archive,
     run_document,
     zero_document,
 )
 from tournament_assets.cli import main
+from tournament_assets.loopback.running import LoopbackServer
 
 HOSTILE = "=cmd|'/C calc'!A0 <script>alert(1)</script> [x](http://evil) \x1b[31m| *b*"
 
@@ -48,11 +51,11 @@ def tables(folder: Path) -> dict[str, list[dict[str, str]]]:
 
 def test_the_audit_shows_every_trouble_where_it_should(tmp_path: Path) -> None:
     archive = troubled_archive(tmp_path)
-    text = run("audit", archive.description_path).stdout
+    text = run("audit", archive.description_path, code=1).stdout
     assert "4 tasks × 3 runs = 12" in text
     assert "cyd/t1-add/run1.json" in text
     assert "is cut off" in text
-    values = json.loads(run("audit", archive.description_path, "--json").stdout)
+    values = json.loads(run("audit", archive.description_path, "--json", code=1).stdout)
     models = {row["model_id"]: row for row in values["models"]}
     assert models["bob"]["judge_failed"] == 1
     assert (models["cyd"]["broken"], models["cyd"]["absent"], models["cyd"]["zero"]) == (1, 1, 1)
@@ -109,7 +112,7 @@ def test_every_number_of_the_report_stands_in_a_table_beside_it(tmp_path: Path) 
         assert float(row["clean_mean"]) == pytest.approx(sum(clean) / len(clean)), label
         assert float(row["normalised"]) == pytest.approx(sum(clean) / 12)
     assert "Missing runs: cyd 2." in markdown
-    assert "Judging failed and was not mended: Bob 1." in markdown
+    assert "Judging failed and was not repeated: Bob 1." in markdown
 
 
 def test_the_same_archive_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -134,7 +137,7 @@ def test_what_others_wrote_is_harmless_everywhere(tmp_path: Path) -> None:
     archive.put("bob", "t1-sort", "run2", run_document(harness={"error": "=1+1"}))
     out = tmp_path / "fair.md"
     shown = run("report", archive.description_path, "--markdown", out).stdout
-    shown += run("audit", archive.description_path).stdout
+    shown += run("audit", archive.description_path, code=1).stdout
     shown += run("rejudge", archive.description_path, "--dry-run").stdout
     assert "\x1b[31m" not in shown
     markdown = out.read_text()
@@ -184,18 +187,52 @@ def test_judging_again_with_the_loopback_judge_mends_the_archive(tmp_path: Path)
     archive = troubled_archive(tmp_path)
     shown = run("rejudge", archive.description_path).stdout
     assert "1 replies received; 1 files rewritten; 0 left." in shown
-    values = json.loads(run("audit", archive.description_path, "--json").stdout)
+    values = json.loads(run("audit", archive.description_path, "--json", code=1).stdout)
     bob = next(row for row in values["models"] if row["model_id"] == "bob")
     assert (bob["judge_failed"], bob["rejudged"], bob["off_rule"]) == (0, 1, 0)
     assert "loopback-lexical" in run("report", archive.description_path).stdout
     assert "Nothing to judge again" in run("rejudge", archive.description_path).stdout
 
 
+def test_the_documented_example_can_be_judged_again_as_it_is_printed(tmp_path: Path) -> None:
+    for name, text in documented("archives.md").items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    path = tmp_path / "runs" / "vendor_ada-2" / "t1-sort-mail" / "run1.json"
+    before = path.read_text()
+    with LoopbackServer() as server:
+        result = CliRunner().invoke(
+            main,
+            ["archive", "rejudge", str(tmp_path / "archive.yaml")],
+            env={"ANTHROPIC_API_KEY": "sk-test", "ANTHROPIC_BASE_URL": server.url},
+            catch_exceptions=False,
+        )
+    assert result.exit_code == 0, result.output
+    assert "1 replies received; 1 files rewritten; 0 left." in result.output
+    after = json.loads(path.read_text())
+    judge = after["judge_result"]
+    assert judge["passed"] is (judge["score"] >= 0.7)
+    assert after["run_score"] == round(0.74 + 0.1 * judge["score"], 4)
+    assert after["judge_result_before"] == json.loads(before)["judge_result"]
+    assert path.read_text().startswith(before[: before.index('"judge_result"')])
+
+
+def test_the_key_is_asked_for_before_anything_else(tmp_path: Path) -> None:
+    archive = troubled_archive(tmp_path)
+    real = {"service": "anthropic", "judge_model": "claude-sonnet-5-5"}
+    archive.describe(rejudging={**description()["rejudging"], **real})
+    before = sorted(tmp_path.rglob("*"))
+    refused = run("rejudge", archive.description_path, code=2)
+    assert "rejudging.service is 'anthropic'" in refused.stderr
+    assert "ANTHROPIC_API_KEY" in refused.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_only_some_are_judged_on_request(tmp_path: Path) -> None:
     archive = troubled_archive(tmp_path)
     archive.put("ada", "t1-add", "run1", failed_document(transcript="Another one."))
     run("rejudge", archive.description_path, "--limit", "1")
-    values = json.loads(run("audit", archive.description_path, "--json").stdout)
+    values = json.loads(run("audit", archive.description_path, "--json", code=1).stdout)
     assert sum(row["judge_failed"] for row in values["models"]) == 1
 
 
@@ -212,7 +249,53 @@ def test_an_archive_of_one_model_and_an_empty_one_are_reported_on(tmp_path: Path
     assert "Only cyd has a run that scored anything." in shown
     empty = make_archive(tmp_path / "none", fill=False)
     assert "there is nothing to rank" in run("report", empty.description_path).stdout
-    assert "is not there" in run("audit", empty.description_path).stdout
+    assert "does not exist" in run("audit", empty.description_path, code=1).stdout
+
+
+def test_the_audit_ends_with_1_where_a_reader_must_be_warned_first(tmp_path: Path) -> None:
+    archive = make_archive(tmp_path)
+    run("audit", archive.description_path)
+    # Bob lost more than the others, and than chance explains.
+    for task in ("t1-add", "t1-sort"):
+        for turn in RUNS:
+            archive.run_path("bob", task, turn).unlink()
+    archive.describe(checks={"max_missing_rate": 0.5})
+    values = json.loads(run("audit", archive.description_path, "--json", code=1).stdout)
+    assert values["passed"] is False
+    (outage,) = values["outages"]
+    assert "Unevenly spread missing runs: Bob 6 of 12 (50.0%), Ada 2 0 of 12" in outage
+    assert outage in json.loads(run("report", archive.description_path, "--json").stdout)["outages"]
+    archive.describe(checks={"max_missing_rate": 0.5, "max_missing_spread": 0.5})
+    run("audit", archive.description_path)
+    archive.describe(checks={"max_missing_rate": 0.1, "max_missing_spread": 0.5})
+    shown = run("audit", archive.description_path, code=1).stdout
+    assert "Too many missing runs: 6 of 36" in shown
+
+
+def test_the_audit_ends_with_1_where_judging_failed_too_often(tmp_path: Path) -> None:
+    archive = make_archive(tmp_path, checks={"max_unjudged_rate": 0.06})
+    archive.put("ada", "t1-add", "run1", failed_document())
+    archive.put("bob", "t1-add", "run1", failed_document())
+    run("audit", archive.description_path)
+    archive.put("cyd", "t1-add", "run1", failed_document())
+    shown = run("audit", archive.description_path, code=1).stdout
+    assert "Too many runs whose judging failed: 3 of 36" in shown
+
+
+def test_a_ratio_without_bound_is_readable_json(tmp_path: Path) -> None:
+    archive = make_archive(tmp_path)
+    for turn in RUNS:
+        archive.put("ada", "t1-add", turn, {**run_document(), "run_score": 1.0})
+        archive.put("bob", "t1-add", turn, {**run_document(), "run_score": 0.0})
+        archive.put("cyd", "t1-add", turn, {**run_document(), "run_score": 1.0})
+        for model in MODELS:
+            archive.put(model, "t1-sort", turn, {**run_document(), "run_score": 0.77})
+    text = run("audit", archive.description_path, "--json").stdout
+    tasks = {row["task"]: row for row in json.loads(text, parse_constant=pytest.fail)["tasks"]}
+    assert tasks["t1-add"]["signal_to_noise"] == "inf"
+    assert tasks["t1-sort"]["signal_to_noise"] is None
+    assert tasks["t1-sort"]["chance_level"] == pytest.approx(5.143 - 1, abs=1e-3)
+    assert "no bound" in run("audit", archive.description_path).stdout
 
 
 def test_an_archive_that_cannot_be_described_ends_with_2(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tests.archives.builders import MODELS, description, make_archive
+from tests.archives.builders import MODELS, description, documented, make_archive
 from tournament_assets.tournament.errors import InputError
 
 
@@ -54,11 +54,11 @@ def test_every_problem_is_said_at_once_each_with_its_line(tmp_path: Path) -> Non
         ({"plan": {"tasks": ["a", "a"], "runs": 3}}, "a name stands twice"),
         (
             {"logs": {"files": ["/var/log/x"], "patterns": [{"name": "n", "pattern": "x"}]}},
-            "no relative pattern",
+            "not a relative pattern",
         ),
         (
             {"logs": {"files": ["x"], "patterns": [{"name": "n", "pattern": "("}]}},
-            "no regular expression",
+            "not a regular expression",
         ),
         (
             {"rejudging": {**description()["rejudging"], "judge_model": "claude-sonnet-4-6"}},
@@ -104,11 +104,53 @@ def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 
 def test_the_description_in_the_documentation_is_one(tmp_path: Path) -> None:
-    page = Path(__file__).parents[2] / "docs" / "archives.md"
-    (text,) = [block.split("```")[0] for block in page.read_text().split("```yaml\n")[1:]]
     archive = make_archive(tmp_path, fill=False)
-    archive.description_path.write_text(text)
+    archive.description_path.write_text(documented("archives.md")["archive.yaml"])
     config = archive.load().config
     assert config.plan.n_cells == 120
     assert config.tier_of("t3-sort") == "tier 3"
     assert config.rejudging is not None
+    assert [weighting.name for weighting in config.scores.weightings] == ["no verifier"]
+
+
+@pytest.mark.parametrize(
+    ("weighting", "said"),
+    [
+        ({"when": {"key": "a"}, "weights": {"completion": 1}}, "expected key and equals together"),
+        ({"when": {"equals": 1}, "weights": {"completion": 1}}, "neither key nor tasks is given"),
+        ({"when": {"tasks": "("}, "weights": {"completion": 1}}, "not a regular expression"),
+        (
+            {"when": {"key": "a", "equals": {"b": 1}}, "weights": {"completion": 1}},
+            "expected a value, or a list of values",
+        ),
+        ({"weights": {"beauty": 1}}, "weightings name 'beauty'; expected some of completion"),
+        ({"name": "at the ceiling", "weights": {"judge": 1}}, "have the same name"),
+        ({"when": {"task": "t1"}, "weights": {"judge": 1}}, "did you mean 'tasks'"),
+    ],
+)
+def test_a_weighting_that_makes_no_sense_is_refused(
+    tmp_path: Path, weighting: dict[str, Any], said: str
+) -> None:
+    scores = {**description()["scores"], "weightings": [{"name": "other", **weighting}]}
+    archive = make_archive(tmp_path, fill=False, scores=scores)
+    with pytest.raises(InputError, match=said):
+        archive.load()
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ({}, "neither key nor file is given"),
+        ({"file": "/etc/passwd"}, "not relative to the project folder"),
+        ({"file": "../secret"}, "not relative to the project folder"),
+        ({"key": "a", "max_chars": 3}, "max_chars"),
+        ({"path": "a"}, "unknown key 'rejudging.parts.rubric.path'; expected one of file, key"),
+    ],
+)
+def test_a_part_that_stands_nowhere_is_refused(
+    tmp_path: Path, part: dict[str, Any], said: str
+) -> None:
+    rejudging = {**description()["rejudging"], "parts": {"rubric": part}}
+    archive = make_archive(tmp_path, fill=False, rejudging=rejudging)
+    with pytest.raises(InputError, match=said):
+        archive.load()

@@ -1,3 +1,4 @@
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,9 +22,9 @@ from tests.archives.builders import (
     run_document,
     zero_document,
 )
-from tournament_assets.audits.archive_models import ModelAudit, audit_models, compare_with_logs
-from tournament_assets.audits.archive_scores import weighted_score
-from tournament_assets.tournament.archives import ArchiveConfig
+from tournament_assets.archives.config import ArchiveConfig
+from tournament_assets.archives.models import ModelAudit, audit_models, compare_with_logs
+from tournament_assets.archives.runs import ArchivedRun, JudgeState, weighted_score
 
 PLANNED = len(TASKS) * len(RUNS)
 
@@ -115,6 +116,16 @@ def test_means_are_those_of_a_slow_reference(scores: list[Any]) -> None:
             assert tier.mean == pytest.approx(sum(members) / len(members))
 
 
+def scored_run(components: Mapping[str, float | None], *weightings: str) -> ArchivedRun:
+    return ArchivedRun(
+        *("ada", "t1-add", "run1", "tier 1", "ada/t1-add/run1.json"),
+        run_score=0.5,
+        components=components,
+        judge_state=JudgeState.SCORED,
+        weightings=weightings,
+    )
+
+
 @given(
     completion=st.sampled_from([0.0, 0.5, 0.999, 0.9999, 0.99995, 1.0]),
     trajectory=st.floats(0, 1),
@@ -125,13 +136,76 @@ def test_the_judge_counts_at_the_ceiling_only(
     completion: float, trajectory: float, behaviour: float, judge: float | None
 ) -> None:
     rules = ArchiveConfig.model_validate(description()).scores
-    components = dict(zip(WEIGHTS, (completion, trajectory, behaviour), strict=True))
-    score = weighted_score(components, judge, rules)
+    run = scored_run(dict(zip(WEIGHTS, (completion, trajectory, behaviour), strict=True)))
+    score = weighted_score(run, judge, rules)
     assert score == pytest.approx(by_rule(completion, trajectory, behaviour, judge))
     assert score is not None
     assert 0 <= score <= 1
     if completion < 0.9999:
-        assert score == weighted_score(components, None, rules)
+        assert score == weighted_score(run, None, rules)
+
+
+NO_VERIFIER = {
+    "name": "no verifier",
+    "when": {"key": "completion_result.total_assertions", "equals": [0, None]},
+    "weights": {"completion": 0.2, "trajectory": 0.2, "behaviour": 0.1, "judge": 0.5},
+}
+
+
+def test_tasks_without_a_verifier_have_weights_of_their_own() -> None:
+    scores = {**description()["scores"], "weightings": [NO_VERIFIER]}
+    rules = ArchiveConfig.model_validate(description(scores=scores)).scores
+    components = {"completion": 0.0, "trajectory": 0.5, "behaviour": 1.0}
+    assert weighted_score(scored_run(components), 0.8, rules) == pytest.approx(
+        by_rule(0.0, 0.5, 1.0, 0.8)
+    )
+    special = scored_run(components, "no verifier")
+    assert weighted_score(special, 0.8, rules) == pytest.approx(0.2 * 0.5 + 0.1 + 0.5 * 0.8)
+    # Without the judge's score there is nothing to give half of the weight to.
+    assert weighted_score(special, None, rules) == pytest.approx(by_rule(0.0, 0.5, 1.0, None))
+
+
+@pytest.mark.parametrize(
+    ("when", "special"),
+    [
+        ({"key": "checks.n", "equals": 0}, {"t1-add"}),
+        ({"key": "checks.n", "equals": [0, None]}, {"t1-add", "t1-sort", "t2-mail"}),
+        ({"key": "checks.n", "equals": None}, {"t1-sort", "t2-mail"}),
+        ({"key": "checks.n", "equals": False}, {"t2-plan"}),
+        ({"tasks": "^t1-"}, {"t1-add", "t1-sort"}),
+        ({"tasks": "^t1-", "key": "checks.n", "equals": 0}, {"t1-add"}),
+    ],
+)
+def test_when_says_which_runs_a_weighting_is_for(
+    tmp_path: Path, when: dict[str, Any], special: set[str]
+) -> None:
+    scores = {**description()["scores"], "weightings": [{**NO_VERIFIER, "when": when}]}
+    archive = make_archive(tmp_path, scores=scores)
+    for task, checks in (("t1-add", 0), ("t1-sort", None), ("t2-plan", False)):
+        archive.put("ada", task, "run1", run_document(checks={"n": checks}))
+    _, contents = archive.read()
+    found = {run.task for run in contents.runs if run.weightings and run.model_id == "ada"}
+    assert found & {"t1-add", "t1-sort", "t2-mail", "t2-plan"} >= special
+    first = {
+        run.task
+        for run in contents.runs
+        if run.weightings and (run.model_id, run.run) == ("ada", "run1")
+    }
+    assert first == special
+
+
+def test_a_weighting_of_their_own_is_what_such_runs_are_checked_by(tmp_path: Path) -> None:
+    archive = make_archive(tmp_path)
+    score = 0.2 * 0.5 + 0.2 * 0.5 + 0.1 * 0.5 + 0.5 * 0.8
+    document = run_document(completion=0.5, run_score=score)
+    document["completion_result"]["total_assertions"] = 0
+    for run in RUNS:
+        archive.put("ada", "t2-mail", run, document)
+    assert audits(archive)["ada"].off_rule == 3
+    when = {"key": "completion_result.total_assertions", "equals": 0}
+    scores = {**description()["scores"], "weightings": [{**NO_VERIFIER, "when": when}]}
+    archive.describe(scores=scores)
+    assert audits(archive)["ada"].off_rule == 0
 
 
 def test_weights_that_make_no_whole_are_taken_as_shares() -> None:
@@ -140,15 +214,15 @@ def test_weights_that_make_no_whole_are_taken_as_shares() -> None:
     config = ArchiveConfig.model_validate(
         description(scores={**scores, "components": doubled, "judge": {"weight": 2 * JUDGE_WEIGHT}})
     )
-    components = {"completion": 1.0, "trajectory": 0.25, "behaviour": 0.5}
+    run = scored_run({"completion": 1.0, "trajectory": 0.25, "behaviour": 0.5})
     expected = by_rule(1.0, 0.25, 0.5, 0.8)
-    assert weighted_score(components, 0.8, config.scores) == pytest.approx(expected)
+    assert weighted_score(run, 0.8, config.scores) == pytest.approx(expected)
 
 
 def test_a_missing_component_leaves_the_score_unknown() -> None:
     rules = ArchiveConfig.model_validate(description()).scores
-    components = {"completion": 1.0, "trajectory": None, "behaviour": 0.5}
-    assert weighted_score(components, 0.8, rules) is None
+    run = scored_run({"completion": 1.0, "trajectory": None, "behaviour": 0.5})
+    assert weighted_score(run, 0.8, rules) is None
 
 
 def test_recorded_weights_that_are_others_are_counted(tmp_path: Path) -> None:
@@ -174,18 +248,21 @@ def test_logs_say_why_runs_are_missing(tmp_path: Path) -> None:
         "TIMEOUT task=t1-add run=run1",
         "TIMEOUT task=t1-sort run=3 tried again",
         "worker died of OOM",
+        "TIMEOUT task=t9-new run=1",
+        "TIMEOUT task=t1-add run=7",
     )
     described, contents = archive.read()
     assert contents.log_files == 1
     assert [failure.place for failure in contents.log_failures] == [
-        f"logs/cyd.log:{line}" for line in (2, 3, 4, 5)
+        f"logs/cyd.log:{line}" for line in range(2, 8)
     ]
     logs = {log.model_id: log for log in compare_with_logs(contents, described.config)}
     assert list(logs) == list(MODELS)
     cyd = logs["cyd"]
-    assert cyd.failures == {"timeout": 3, "out of memory": 1}
+    assert cyd.failures == {"timeout": 5, "out of memory": 1}
     assert (cyd.missing_explained, cyd.missing_unexplained) == (1, 1)
     assert (cyd.failed_and_archived, cyd.failed_and_zero) == (2, 1)
+    assert cyd.unplanned == 2
     assert logs["ada"].failures == {}
 
 
@@ -200,9 +277,25 @@ def test_one_log_of_all_models_names_them_in_its_lines(tmp_path: Path) -> None:
     archive.log("sweep", "LOST vendor_ada-2 t1-add", "LOST cyd t1-add", "LOST somebody t1-add")
     described, contents = archive.read("cyd")
     found = compare_with_logs(contents, described.config, exclude=frozenset({"cyd"}))
-    assert [(log.model_id, dict(log.failures)) for log in found] == [
-        ("ada", {"lost": 1}),
-        ("bob", {}),
-        ("", {"lost": 1}),
+    assert [(log.model_id, dict(log.failures), log.unplanned) for log in found] == [
+        ("ada", {"lost": 1}, 0),
+        ("bob", {}, 0),
+        ("", {"lost": 1}, 1),
     ]
     assert found[0].missing_explained == 3
+
+
+def test_logs_may_count_runs_from_another_number_than_the_files(tmp_path: Path) -> None:
+    patterns = [
+        {"name": "timeout", "pattern": r"TIMEOUT (?P<task>\S+) (?P<run>\d+)"},
+        {"name": "crash", "pattern": r"CRASH (?P<task>\S+) (?P<run>\d+)", "first_run": 0},
+    ]
+    logs = {"files": ["logs/{model}.log"], "patterns": patterns, "first_run": 1}
+    archive = make_archive(tmp_path, logs=logs, plan={"tasks": list(TASKS), "runs": ["0", "1"]})
+    archive.log("ada", "TIMEOUT t1-add 1", "TIMEOUT t1-add 3", "CRASH t1-sort 1")
+    _, contents = archive.read()
+    named = [(failure.task, failure.run) for failure in contents.log_failures]
+    assert named == [("t1-add", "0"), ("t1-add", "3"), ("t1-sort", "1")]
+    described, contents = archive.read()
+    (ada, *_) = compare_with_logs(contents, described.config)
+    assert (ada.missing_explained, ada.unplanned) == (2, 1)

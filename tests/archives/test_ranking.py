@@ -11,17 +11,17 @@ from tests.archives.builders import (
     run_document,
     zero_document,
 )
-from tournament_assets.audits.archive_models import audit_models
-from tournament_assets.audits.archive_ranking import (
+from tournament_assets.archives.models import audit_models
+from tournament_assets.archives.ranking import (
     Gap,
     find_common_support,
     measure_gaps,
     neighbours,
     rank_models,
 )
-from tournament_assets.audits.archive_scores import is_clean
+from tournament_assets.archives.report import verdict_sentences
+from tournament_assets.archives.runs import is_clean
 from tournament_assets.ratings.corrected_intervals import expanded_confidence
-from tournament_assets.reports.archive_words import verdict_sentences
 
 TASKS = tuple(f"t1-{number:02}" for number in range(12))
 
@@ -146,10 +146,40 @@ def test_two_who_are_not_neighbours_can_be_separated_where_neighbours_are_not(
     assert gaps[1].difference == pytest.approx(gaps[0].difference + gaps[2].difference)
     assert gaps[0].is_within_noise
     assert gaps[1].is_separated
-    said = " ".join(verdict_sentences(ranked, gaps, config))
-    assert "ada has the highest clean mean" in said
-    assert "is not separated from bob" in said
-    assert "It is separated from cyd." in said
+    first, not_separated, separated, *_ = verdict_sentences(ranked, gaps, config)
+    assert first.startswith("ada has the highest clean mean")
+    assert not_separated.startswith("It is not separated from bob (")
+    assert "cyd" not in not_separated
+    assert separated.startswith("It is separated from cyd (")
+
+
+def test_the_verdict_names_everybody_the_first_is_not_separated_from(tmp_path: Path) -> None:
+    archive = wide_archive(tmp_path, lead=0.0, noise=0.1)
+    names = ("ada", "bob", "cyd", "dan")
+    archive.describe(
+        models=[{"model_id": name} for name in names],
+        plan={"tasks": list(TASKS), "runs": 3},
+        n_bootstraps=2000,
+    )
+    generator = np.random.default_rng(4)
+    for name, behind in (("cyd", 0.0), ("dan", 0.3)):
+        for path in (tmp_path / "runs" / "bob").rglob("*.json"):
+            document = json.loads(path.read_text())
+            noisy = document["run_score"] - behind + generator.normal(scale=0.1)
+            document["run_score"] = float(np.clip(noisy, 0.02, 1))
+            other = tmp_path / "runs" / name / path.parent.name / path.name
+            other.parent.mkdir(parents=True, exist_ok=True)
+            other.write_text(json.dumps(document))
+    described, contents = archive.read()
+    ranked = rank_models(audit_models(contents, described.config))
+    gaps = measure_gaps(ranked, contents, described.config)
+    said = verdict_sentences(ranked, gaps, described.config)
+    (close,) = [each for each in said if each.startswith("It is not separated from")]
+    (far,) = [each for each in said if each.startswith("It is separated from")]
+    assert [name for name in names if name in close] == [
+        audit.model_id for audit in sorted(ranked[1:3], key=lambda each: each.model_id)
+    ]
+    assert "dan (" in far
 
 
 def test_common_support_holds_what_every_model_has(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from tests.archives.builders import (
     run_document,
     zero_document,
 )
-from tournament_assets.tournament.archived_runs import JudgeState
+from tournament_assets.archives.runs import JudgeState
 
 CELL = ("ada", "t1-add", "run1")
 
@@ -20,7 +20,7 @@ CELL = ("ada", "t1-add", "run1")
         ('{"run_score": 0.4, "tra', "is cut off in line 1"),
         ('{"run_score": 0.4,', "is cut off in line 1"),
         ("", "the file is empty"),
-        ("<html>Bad gateway</html>", "is no JSON in line 1"),
+        ("<html>Bad gateway</html>", "is not JSON in line 1"),
         ("[1, 2]", "holds list; expected a JSON object"),
         ('{"transcript": "x"}', "there is no run_score"),
         ('{"run_score": "0.4"}', "run_score is '0.4'; expected a number from 0 to 1"),
@@ -29,7 +29,7 @@ CELL = ("ada", "t1-add", "run1")
         ('{"run_score": 1.5}', "run_score is 1.5"),
         ('{"run_score": 0.5, "completion_result": {"score": -1}}', "completion_result.score is -1"),
         ('{"run_score": 0.5, "judge_result": "good"}', "judge_result is 'good'; expected an obj"),
-        ("[" * 100_000, "is no JSON (RecursionError)"),
+        ("[" * 100_000, "is not JSON (RecursionError)"),
     ],
 )
 def test_a_file_that_is_no_run_is_listed_with_its_reason(

@@ -2,12 +2,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.archives.builders import (
+    RUNS,
+    TASKS,
     SmallArchive,
     by_rule,
     description,
@@ -15,14 +19,16 @@ from tests.archives.builders import (
     make_archive,
     run_document,
 )
-from tournament_assets.adapters.archive_rejudging import find_failed_judgings
-from tournament_assets.judging.sessions import WaitingPolicy
-from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.resources.archive_judging import (
-    JudgeAddress,
+from tournament_assets.adapters.anthropic import AnthropicBatches
+from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.archives.rejudging import (
+    FailedJudging,
     RejudgeResult,
+    find_failed_judgings,
     rejudge_runs,
 )
+from tournament_assets.judging.sessions import WaitingPolicy
+from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.tournament.errors import BudgetError, InputError, JudgeError
 
 KEY = "sk-test-9c1d44"
@@ -46,22 +52,34 @@ def broken_archive(folder: Path, **changes: Any) -> SmallArchive:
     return archive
 
 
+def ask_again(
+    archive: SmallArchive, failed: list[FailedJudging], server: LoopbackServer | None
+) -> RejudgeResult:
+    described, contents = archive.read()
+
+    @contextmanager
+    def connect() -> Iterator[AnthropicBatches]:
+        address = server.url if server is not None else "http://127.0.0.1:9"
+        with closing(AnthropicBatches(base_url=address, api_key=KEY)) as service:
+            yield service
+
+    with closing(Ledger(f"sqlite:///{archive.folder / 'ledger.sqlite'}")) as ledger:
+        return rejudge_runs(
+            described,
+            contents,
+            failed,
+            ledger=ledger,
+            connect=connect,
+            log=lambda message: None,
+            policy=QUICK,
+        )
+
+
 def rejudge(
     archive: SmallArchive, server: LoopbackServer | None = None, *, limit: int | None = None
 ) -> RejudgeResult:
-    described, contents = archive.read()
-    failed = list(find_failed_judgings(described, contents))
-    return rejudge_runs(
-        described,
-        [each for each in failed if each.request is not None][:limit],
-        address=JudgeAddress(
-            ledger_url=f"sqlite:///{archive.folder / 'ledger.sqlite'}",
-            api_key=KEY,
-            base_url=server.url if server is not None else "http://127.0.0.1:9",
-        ),
-        log=lambda message: None,
-        policy=QUICK,
-    )
+    failed = find_failed_judgings(*archive.read())
+    return ask_again(archive, [each for each in failed if each.request is not None][:limit], server)
 
 
 def files(archive: SmallArchive) -> dict[str, bytes]:
@@ -120,21 +138,243 @@ def test_what_was_paid_for_is_not_asked_again_beside_what_was_not(tmp_path: Path
     assert (result.n_replies, len(result.written)) == (1, 2)
 
 
-def test_the_manner_in_which_a_file_was_written_stays(tmp_path: Path) -> None:
+LAYOUTS = {
+    "indented": json.dumps(failed_document(), indent=2) + "\n",
+    "deeply": json.dumps(failed_document(), indent=4),
+    "with tabs": json.dumps(failed_document(), indent="\t"),
+    "on one line": json.dumps(failed_document(note="café 😀"), ensure_ascii=False),
+    "without blanks": json.dumps(failed_document(note="\ud800"), separators=(",", ":")),
+    "with other line ends": json.dumps(failed_document(), indent=2).replace("\n", "\r\n"),
+    "with a byte order mark": "\ufeff" + json.dumps(failed_document(), indent=2),
+    "with numbers as they were": json.dumps(failed_document(), indent=2).replace(
+        '"notes": []', '"notes": [1.50, 1e3, 12345678901234567890, -0.0]'
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_other_byte_of_a_file_stays(tmp_path: Path, layout: str) -> None:
     archive = broken_archive(tmp_path)
-    compact = json.dumps(failed_document(note="café 😀"), ensure_ascii=False)
-    archive.put(*JUDGED, compact)
-    archive.run_path(*NOT_AT_CEILING).write_text(
-        json.dumps(failed_document(note="\ud800"), indent=4)
+    before = LAYOUTS[layout].encode()
+    archive.run_path(*JUDGED).write_bytes(before)
+    with LoopbackServer() as server:
+        assert rejudge(archive, server, limit=1).left == ()
+    after = archive.run_path(*JUDGED).read_bytes()
+    was, now = (json.loads(content.decode("utf-8-sig")) for content in (before, after))
+    assert (now["judge_result_before"], now["run_score_before"]) == (
+        was["judge_result"],
+        was["run_score"],
     )
+    # What comes before, between and behind the two values that changed.
+    text, found = before.decode(), after.decode()
+    head, rest = text.split('"judge_result"')
+    assert found.startswith(head)
+    _, tail = rest.split('"run_score"')
+    tail = tail[tail.index(",") :]
+    assert found.endswith(tail)
+    assert ("\n" in found, "\r\n" in found) == ("\n" in text, "\r\n" in text)
+    assert found.count("\r\n") in (0, found.count("\n"))
+
+
+def test_a_score_has_as_many_decimals_as_the_archives(tmp_path: Path) -> None:
+    archive = make_archive(tmp_path, rejudging=REAL, fill=False)
+    for number, trajectory in enumerate((0.1234, 0.5678, 0.9012)):
+        document = run_document(trajectory=trajectory)
+        document["run_score"] = round(document["run_score"], 3)
+        archive.put("ada", "t1-add", RUNS[number], document)
+    archive.put(*JUDGED, {**failed_document(trajectory=0.3337), "run_score": 0.6})
     with LoopbackServer() as server:
         rejudge(archive, server)
-    text = archive.run_path(*JUDGED).read_text()
-    assert "café" in text
-    assert "\n" not in text
-    text = archive.run_path(*NOT_AT_CEILING).read_text()
-    assert text.startswith('{\n    "task"')
-    assert "\\ud800" in text
+    assert archive.document(*JUDGED)["run_score"] == round(by_rule(1.0, 0.3337, 0.5, WORDS), 3)
+
+
+def test_scores_that_show_no_rounding_get_four_decimals(tmp_path: Path) -> None:
+    archive = make_archive(tmp_path, rejudging=REAL, fill=False)
+    document = run_document(trajectory=1.0, behaviour=1.0, judge=1.0)
+    archive.put("ada", "t1-add", "run1", {**document, "run_score": 1})
+    archive.put(*JUDGED, {**failed_document(trajectory=0.33337), "run_score": 0.6})
+    with LoopbackServer() as server:
+        rejudge(archive, server)
+    assert archive.document(*JUDGED)["run_score"] == round(by_rule(1.0, 0.33337, 0.5, WORDS), 4)
+
+
+FAILED_CALL = {
+    "enabled": True,
+    "score": 0.0,
+    "passed": False,
+    "confidence": 0.0,
+    "model": "gateway/judge",
+    "reason": "Judge execution failed.",
+    "error": "503",
+    "rubric_hits": [],
+    "duration_ms": 30012,
+    "token_usage": {"input_tokens": 7, "output_tokens": 0, "total_cost_usd": 0.1},
+    "rubric_version": 3,
+}
+
+
+@pytest.mark.parametrize(("threshold", "passed"), [(0.5, True), (0.7, False)])
+def test_nothing_of_the_failed_call_stands_beside_the_new_score(
+    tmp_path: Path, threshold: float, passed: bool
+) -> None:
+    archive = broken_archive(tmp_path)
+    judge = {**FAILED_CALL, "passing_threshold": threshold}
+    archive.put(*JUDGED, failed_document(trajectory=0.9, judge_result=judge))
+    with LoopbackServer() as server:
+        rejudge(archive, server)
+    after = archive.document(*JUDGED)
+    assert after["judge_result_before"] == judge
+    found = after["judge_result"]
+    assert (found["score"], found["passed"], found["error"]) == (WORDS, passed, None)
+    assert found["model"] == found["rejudged_by"] == "claude-sonnet-4-6"
+    assert found["token_usage"]["output_tokens"] > 0
+    assert "total_cost_usd" not in found["token_usage"]
+    assert not {"confidence", "rubric_hits", "duration_ms"} & found.keys()
+    assert (found["rubric_version"], found["passing_threshold"]) == (3, threshold)
+
+
+@pytest.mark.parametrize(
+    ("configured", "passed"),
+    [(None, None), (0.5, True), ({"file": "tasks/**/{task}.yaml", "key": "judge.passes"}, False)],
+)
+def test_whether_a_run_passes_is_said_where_somebody_says_from_where_on(
+    tmp_path: Path, configured: object, passed: bool | None
+) -> None:
+    archive = broken_archive(tmp_path, rejudging={**REAL, "passing_threshold": configured})
+    (tmp_path / "tasks" / "tier1").mkdir(parents=True)
+    for task in TASKS:
+        (tmp_path / "tasks" / "tier1" / f"{task}.yaml").write_text("judge: {passes: 0.7}\n")
+    archive.put(*JUDGED, failed_document(trajectory=0.9, judge_result=FAILED_CALL))
+    with LoopbackServer() as server:
+        rejudge(archive, server)
+    found = archive.document(*JUDGED)["judge_result"]
+    assert found.get("passed") is passed
+    assert ("passed" in found) == (passed is not None)
+
+
+def without_verifier(judge: float | None) -> dict[str, Any]:
+    """A run of a task without a verifier, scored as the harness scores such tasks."""
+    document = (
+        failed_document(completion=0.5)
+        if judge is None
+        else run_document(completion=0.5, judge=judge)
+    )
+    document["completion_result"]["total_assertions"] = 0
+    weights = (0.2 * 0.5, 0.2 * 0.5, 0.1 * 0.5, 0.5 * (judge or 0.0))
+    return {**document, "run_score": round(sum(weights), 4)}
+
+
+NO_VERIFIER = {
+    "name": "no verifier",
+    "when": {"key": "completion_result.total_assertions", "equals": 0},
+    "weights": {"completion": 0.2, "trajectory": 0.2, "behaviour": 0.1, "judge": 0.5},
+}
+
+
+def test_a_score_is_not_made_anew_by_a_rule_that_its_neighbours_do_not_follow(
+    tmp_path: Path,
+) -> None:
+    archive = make_archive(tmp_path, rejudging=REAL)
+    for model in ("ada", "cyd"):
+        for run in RUNS:
+            archive.put(model, "t2-mail", run, without_verifier(0.8))
+    archive.put("bob", "t2-mail", "run1", without_verifier(None))
+    described, contents = archive.read()
+    (failed,) = find_failed_judgings(described, contents)
+    assert failed.request is None
+    assert failed.problem.startswith("7 of ")
+    # The failed run itself is one of them: without a judge it would be 0.5.
+    archive.describe(
+        rejudging=REAL, scores={**description()["scores"], "weightings": [NO_VERIFIER]}
+    )
+    with LoopbackServer() as server:
+        (written,) = rejudge(archive, server).written
+    assert written.run_score == pytest.approx(0.25 + 0.5 * WORDS, abs=5e-5)
+
+
+def test_runs_that_are_scored_otherwise_say_nothing_of_the_rule(tmp_path: Path) -> None:
+    archive = broken_archive(tmp_path)
+    off = {**run_document(completion=0.5), "run_score": 0.3}
+    archive.put("ada", "t1-add", "run1", off)  # the judge does not count there
+    archive.put("ada", "t1-sort", "run1", {**run_document(), "run_score": 0.3})  # another task
+    described, contents = archive.read()
+    assert [each.problem for each in find_failed_judgings(described, contents)] == ["", ""]
+    archive.put("ada", "t1-add", "run2", {**run_document(), "run_score": 0.3})
+    described, contents = archive.read()
+    first, second = find_failed_judgings(described, contents)
+    assert (
+        "1 of 7 runs that are scored likewise do not follow the rule (vendor_ada-2/t1-add/run2"
+        in first.problem
+    )
+    assert second.problem == ""
+
+
+@pytest.mark.parametrize(("recorded", "is_asked"), [(0.77, True), (0.8556, True), (0.5, False)])
+def test_where_no_run_was_judged_the_failed_one_shows_the_rule(
+    tmp_path: Path, recorded: float, is_asked: bool
+) -> None:
+    archive = make_archive(tmp_path, rejudging=REAL, fill=False)
+    document = failed_document(trajectory=0.9)
+    assert document["run_score"] == pytest.approx(0.77)  # the judge counted as 0; 0.8556 without
+    archive.put(*JUDGED, {**document, "run_score": recorded})
+    described, contents = archive.read()
+    (failed,) = find_failed_judgings(described, contents)
+    assert (failed.request is not None) == is_asked
+    if not is_asked:
+        assert "records 0.5 where the rule gives 0.8556 or 0.77" in failed.problem
+
+
+def test_runs_that_were_judged_again_are_no_proof_of_the_rule(tmp_path: Path) -> None:
+    archive = make_archive(tmp_path, rejudging=REAL, fill=False)
+    again = run_document()
+    again["judge_result"]["rejudged_at"] = "2026-05-01T00:00:00+00:00"
+    archive.put("ada", "t1-add", "run1", again)
+    archive.put(*JUDGED, {**failed_document(), "run_score": 0.5})
+    described, contents = archive.read()
+    (failed,) = find_failed_judgings(described, contents)
+    assert "no run shows how the harness scores" in failed.problem
+
+
+def test_the_judge_is_shown_files_beside_the_run(tmp_path: Path) -> None:
+    parts = {
+        "rubric": {"file": "tasks/**/{task}.yaml", "key": "judge.rubric"},
+        "checks": {"file": "tasks/{task}.json", "key": "checks"},
+        "notes": {"file": "notes/{model}_{run}.txt"},
+        "transcript": {"key": "transcript", "max_chars": 200},
+    }
+    archive = make_archive(tmp_path, rejudging={**REAL, "parts": parts})
+    long = f"It began. {'x' * 500} It ended."
+    archive.put(*JUDGED, failed_document(transcript=long))
+    described, contents = archive.read()
+    (failed,) = find_failed_judgings(described, contents)
+    assert "0 files match 'tasks/**/t1-add.yaml'; expected one" in failed.problem
+    (tmp_path / "tasks" / "tier1").mkdir(parents=True)
+    (tmp_path / "tasks" / "tier1" / "t1-add.yaml").write_text("judge:\n  rubric: Is it sorted?\n")
+    (tmp_path / "tasks" / "t1-add.json").write_text('{"checks": ["mail", "plan"]}')
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "bob_run1.txt").write_text("He hesitated.")
+    described, contents = archive.read()
+    (failed,) = find_failed_judgings(described, contents)
+    assert failed.request is not None
+    message = failed.request.params["messages"][0]["content"]
+    for shown in ("Is it sorted?", '"plan"', "He hesitated.", "It began.", "It ended."):
+        assert shown in message
+    assert "[… 320 characters left out …]" in message
+    assert "x" * 200 not in message
+    (tmp_path / "tasks" / "t1-add.yaml").write_text("judge: {rubric: Another one}\n")
+    (failed,) = find_failed_judgings(described, contents)
+    assert "2 files match" in failed.problem
+
+
+@pytest.mark.parametrize("text", ["judge: [", "judge: rubric", "\x00", "&a [*a]"])
+def test_a_file_beside_the_run_that_cannot_be_used_is_said(tmp_path: Path, text: str) -> None:
+    parts = {"rubric": {"file": "{task}.yaml", "key": "judge.rubric"}}
+    archive = broken_archive(tmp_path, rejudging={**REAL, "parts": parts})
+    (tmp_path / "t1-add.yaml").write_text(text)
+    described, contents = archive.read()
+    failed, _ = find_failed_judgings(described, contents)
+    assert failed.request is None
+    assert "expected" in failed.problem
 
 
 _KILLED = """
@@ -142,7 +382,7 @@ import os, signal, sys
 from pathlib import Path
 from tests.archives import test_rejudging as tests
 from tests.archives.builders import SmallArchive
-from tournament_assets.resources import archive_judging
+from tournament_assets.archives import rejudging
 
 class Server:
     url = sys.argv[2]
@@ -150,7 +390,7 @@ class Server:
 def die(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
 
-archive_judging.write_scores = die
+rejudging.write_scores = die
 tests.rejudge(SmallArchive(Path(sys.argv[1])), Server())
 """
 
@@ -277,13 +517,7 @@ def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
     judged_elsewhere = archive.put(*NOT_AT_CEILING, run_document())
     before = changed.read_bytes(), judged_elsewhere.read_bytes()
     with LoopbackServer() as server:
-        result = rejudge_runs(
-            described,
-            failed,
-            address=JudgeAddress(f"sqlite:///{tmp_path / 'l.sqlite'}", KEY, server.url),
-            log=lambda message: None,
-            policy=QUICK,
-        )
+        result = ask_again(archive, failed, server)
     assert result.written == ()
     assert ["has changed since" in problem for problem in result.left] == [True]
     assert (changed.read_bytes(), judged_elsewhere.read_bytes()) == before
@@ -295,19 +529,6 @@ def test_a_budget_is_kept_before_the_first_request(tmp_path: Path) -> None:
         with pytest.raises(BudgetError, match=r"expected at most .*budget_usd"):
             rejudge(archive, server)
         assert server.log.messages == 0
-
-
-def test_the_key_is_asked_for_before_anything_else(tmp_path: Path) -> None:
-    archive = broken_archive(tmp_path)
-    described, contents = archive.read()
-    with pytest.raises(InputError, match="ANTHROPIC_API_KEY"):
-        rejudge_runs(
-            described,
-            list(find_failed_judgings(described, contents)),
-            address=JudgeAddress(f"sqlite:///{tmp_path / 'l.sqlite'}", "", ""),
-            log=lambda message: None,
-        )
-    assert KEY not in repr(JudgeAddress("", KEY, ""))
 
 
 def test_a_prompt_that_is_not_there_is_refused(tmp_path: Path) -> None:

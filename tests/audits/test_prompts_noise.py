@@ -19,8 +19,9 @@ def test_mean_squares_of_three_entrants_by_hand() -> None:
             pair("bob", "cyd", replies=(said(Verdict.A), said(Verdict.A))),
         ],
     )
-    assert noise.between == 2 * (1 / 4 + 1 / 16 + 1 / 16) / 2
-    assert noise.within == (0 + 1 / 4 + 1 / 4) / 2 / 2
+    assert noise.signal is not None
+    assert noise.signal.between == 2 * (1 / 4 + 1 / 16 + 1 / 16) / 2
+    assert noise.signal.within == (0 + 1 / 4 + 1 / 4) / 2 / 2
     assert noise.ratio == (3 / 8 - 1 / 8) / (1 / 8)
     assert (noise.n_disagreements, noise.n_judged) == (1, 3)
 
@@ -32,16 +33,16 @@ def test_without_noise_the_ratio_has_no_bound_and_without_both_there_is_none() -
 
 def test_a_judge_that_follows_the_position_makes_noise_and_no_signal() -> None:
     noise = measure_noise("p1", [pair("ada", "bob", Outcome.INCONSISTENT)])
-    assert (noise.between, noise.ratio) == (0, 0)
-    assert noise.within is not None
-    assert noise.within > 0
+    assert noise.signal is not None
+    assert (noise.signal.between, noise.ratio) == (0, 0)
+    assert noise.signal.within > 0
 
 
 def test_a_pair_that_is_not_judged_is_in_neither() -> None:
     judged = [pair("ada", "bob", Outcome.A_WINS)]
     unjudged = pair("ada", "cyd", replies=(said(Verdict.B), missing(None)))
     assert measure_noise("p1", [*judged, unjudged]) == measure_noise("p1", judged)
-    assert measure_noise("p1", [unjudged]).between is None
+    assert measure_noise("p1", [unjudged]).signal is None
 
 
 @pytest.mark.parametrize("entrants", ["ab", "abc"])
@@ -59,8 +60,9 @@ def test_over_all_replies_there_are_the_mean_squares_are_equal(entrants: str) ->
                 for (a, b), (ab, ba) in zip(pairs, replies, strict=True)
             ],
         )
-        between += noise.between or 0.0
-        within += noise.within or 0.0
+        assert noise.signal is not None
+        between += noise.signal.between
+        within += noise.signal.within
     assert between == pytest.approx(within)
     assert between > 0
 

@@ -10,7 +10,6 @@ from contingency tables, and the calculation of P", https://doi.org/10.2307/2340
 factor for looking at every entrant from both sides.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -108,21 +107,9 @@ def tail_probability(count: int, *, total: int, marked: int, drawn: int) -> floa
         raise InputError(
             f"{marked!r} marked and {drawn!r} drawn of {total!r} units; expected 0 to {total!r}"
         )
-    first = max(count, 0, drawn - (total - marked))
-    last = min(drawn, marked)
-    if first > last:
-        return 0.0
-    if first <= max(0, drawn - (total - marked)):
+    if count <= max(0, drawn - (total - marked)):
         return 1.0
-    whole = _log_choose(total, drawn)
-    return min(
-        1.0,
-        math.fsum(
-            math.exp(_log_choose(marked, n) + _log_choose(total - marked, drawn - n) - whole)
-            for n in range(first, last + 1)
-        ),
-    )
+    # Imported here, so that loading the definitions does not pay for it.
+    from scipy.stats import hypergeom
 
-
-def _log_choose(n: int, k: int) -> float:
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    return float(hypergeom.sf(count - 1, total, marked, drawn))

@@ -64,19 +64,22 @@ class PromptFinding:
 
 def describe_noise(noise: PromptNoise, *, stratum: str) -> PromptFinding:
     """Put the signal and the noise of a prompt into words; a small ratio is a finding."""
-    ratio = noise.ratio
-    if ratio is None:
-        words = "cannot be said: " + (
-            "fewer than two entrants are judged"
-            if noise.between is None
-            else "neither entrants nor presentations differ"
-        )
+    signal, ratio = noise.signal, noise.ratio
+    if signal is None:
+        words = "cannot be said: fewer than two entrants are judged"
+    elif ratio is None:
+        words = "cannot be said: neither entrants nor presentations differ"
     elif math.isinf(ratio):
         words = "is without bound: both presentations agree everywhere"
     else:
         words = (
-            f"is {ratio:.2f} (mean squares {noise.between:.3f} between entrants, "
-            f"{noise.within:.3f} between presentations)"
+            f"is {ratio:.2f} (mean squares {signal.between:.3f} between entrants, "
+            f"{signal.within:.3f} between presentations; "
+            + (
+                "with two entrants any ratio may be chance)"
+                if math.isinf(signal.chance_level)
+                else f"by chance alone 1 prompt in 20 is above {signal.chance_level:.2f})"
+            )
         )
     return PromptFinding(
         kind=FindingKind.SIGNAL_TO_NOISE,

@@ -3,10 +3,18 @@
 import json
 import os
 import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from tournament_assets.archives.config import Rejudging
+    from tournament_assets.archives.rejudging import RejudgeResult
+    from tournament_assets.judging.service import BatchService
 
 _WIDTH = 120
 
@@ -47,14 +55,22 @@ def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool)
 
     Files that cannot be read are listed and count as missing. Nothing is asked and nothing is
     changed.
-    """
-    from tournament_assets.adapters.archive_config import check_excluded, load_archive_config
-    from tournament_assets.adapters.archive_files import read_archive
-    from tournament_assets.reports.archive_audit import (
+
+    \b
+    Exit code 0: what is missing is missing for every model alike, and is little.
+              1: too many runs are missing or judging failed too often, or for some models more
+                 than for others (`checks` in the description).
+              2: bad usage or input.
+
+    What is said of tasks never changes the exit code: it is for a person to look at.
+    """  # noqa: D301 (\b tells click to keep the lines that follow)
+    from tournament_assets.archives.audit import (
         archive_audit_sections,
         archive_audit_values,
         audit_archive,
     )
+    from tournament_assets.archives.config import check_excluded, load_archive_config
+    from tournament_assets.archives.reading import read_archive
     from tournament_assets.reports.terminal import print_sections
 
     described = load_archive_config(archive)
@@ -63,8 +79,10 @@ def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool)
     audit = audit_archive(contents, described.config, exclude=exclude)
     if as_json:
         click.echo(json.dumps(archive_audit_values(audit), indent=2))
-        return
-    print_sections(described.config.shown_title, archive_audit_sections(audit), _console())
+    else:
+        print_sections(described.config.shown_title, archive_audit_sections(audit), _console())
+    if not audit.passed:
+        click.get_current_context().exit(1)
 
 
 @archive_group.command("rejudge", short_help="Ask the judge again where judging failed.")
@@ -80,58 +98,99 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
     reply is in the ledger before a file is touched, so nothing is paid for twice; what stood in
     the file stays beside the new value as judge_result_before and run_score_before.
     """
-    from tournament_assets.adapters.archive_config import load_archive_config
-    from tournament_assets.adapters.archive_files import read_archive
-    from tournament_assets.adapters.archive_rejudging import find_failed_judgings
-    from tournament_assets.definitions import default_ledger_url
-    from tournament_assets.reports.archive_rejudging import (
+    from tournament_assets.adapters.ledger import Ledger
+    from tournament_assets.archives.config import load_archive_config
+    from tournament_assets.archives.questions import cost_sentence, require_rejudging
+    from tournament_assets.archives.reading import read_archive
+    from tournament_assets.archives.rejudging import (
         failure_sections,
-        print_rejudging,
+        find_failed_judgings,
+        rejudge_runs,
         rule_warning,
     )
+    from tournament_assets.definitions import default_ledger_url
     from tournament_assets.reports.terminal import print_sections
-    from tournament_assets.resources.archive_judging import (
-        JudgeAddress,
-        cost_sentence,
-        rejudge_runs,
-    )
     from tournament_assets.tournament.errors import JudgeError
 
     described = load_archive_config(archive)
+    config = described.config
+    rejudging, _ = require_rejudging(described)
     contents = read_archive(described)
     failed = list(find_failed_judgings(described, contents))
     console = _console()
-    print_sections(
-        described.config.shown_title, failure_sections(failed, described.config), console
-    )
-    warning = rule_warning(contents, described.config)
+    print_sections(config.shown_title, failure_sections(failed, config), console)
+    warning = rule_warning(contents, config)
     if warning:
         console.print(warning, style="yellow", markup=False)
     chosen = [each for each in failed if each.request is not None][:limit]
     if dry_run and chosen:
-        console.print(cost_sentence(described, chosen), markup=False)
+        requests = [each.request for each in chosen if each.request is not None]
+        console.print(cost_sentence(requests, rejudging), markup=False)
     if dry_run or not chosen:
         return
-    environment = os.environ
-    result = rejudge_runs(
-        described,
-        chosen,
-        address=JudgeAddress(
-            ledger_url=(
-                environment.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(described.base)
-            ),
-            api_key=environment.get("ANTHROPIC_API_KEY", ""),
-            base_url=environment.get("ANTHROPIC_BASE_URL", ""),
-        ),
-        log=lambda message: click.echo(message, err=True),
-    )
-    print_rejudging(result.written, result.left, console, n_replies=result.n_replies)
+    connect = _judge_of(rejudging, folder=described.base, environment=os.environ)
+    ledger_url = os.environ.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(described.base)
+    with closing(Ledger(ledger_url)) as ledger:
+        result = rejudge_runs(
+            described,
+            contents,
+            chosen,
+            ledger=ledger,
+            connect=connect,
+            log=lambda message: click.echo(message, err=True),
+        )
+    _print_rejudged(result, console)
     if result.left:
         why = f": {result.refusal}" if result.refusal else ""
         raise JudgeError(
             f"{len(result.left)} of {len(chosen)} runs have no score yet{why}; what was paid for "
             "is in the ledger; run again to ask again"
         )
+
+
+def _judge_of(
+    rejudging: "Rejudging", *, folder: Path, environment: Mapping[str, str]
+) -> "Callable[[], AbstractContextManager[BatchService]]":
+    """Return what connects to the judge that an archive names.
+
+    Raises:
+        InputError: If a key is needed and there is none.
+    """
+    from tournament_assets.resources.judge import JudgeResource, judge_problems
+    from tournament_assets.tournament.config import JudgeConfig
+    from tournament_assets.tournament.errors import InputError
+
+    service = JudgeConfig.model_validate({"service": rejudging.service})
+    judge = JudgeResource(
+        api_key=environment.get("ANTHROPIC_API_KEY", ""),
+        base_url=environment.get("ANTHROPIC_BASE_URL", ""),
+        loopback_folder=str(folder / "ledger" / "loopback_judge"),
+    )
+    problems = judge_problems(service, has_api_key=bool(judge.api_key))
+    if problems:
+        raise InputError(
+            problem.replace("judge.service", "rejudging.service") for problem in problems
+        )
+    return lambda: judge.service(service)
+
+
+def _print_rejudged(result: "RejudgeResult", console: Console) -> None:
+    """Print what was written into files, and what has no score yet."""
+    from tournament_assets.reports.terminal import shown
+
+    for each in result.written:
+        console.print(
+            f"{shown(each.run.path)}: judge {each.judge_score:g}, run score "
+            f"{each.run.run_score:g} → {each.run_score:g}",
+            markup=False,
+            soft_wrap=True,
+        )
+    for problem in result.left:
+        console.print(shown(problem), style="yellow", markup=False, soft_wrap=True)
+    console.print(
+        f"{result.n_replies} replies received; {len(result.written)} files rewritten; "
+        f"{len(result.left)} left."
+    )
 
 
 @archive_group.command("report", short_help="Compare the models fairly.")
@@ -152,9 +211,9 @@ def archive_report_command(
 
     With --markdown OUT.md every table is also written as CSV into OUT_tables/.
     """
-    from tournament_assets.adapters.archive_config import check_excluded, load_archive_config
-    from tournament_assets.adapters.archive_files import read_archive
-    from tournament_assets.reports.archive_report import (
+    from tournament_assets.archives.config import check_excluded, load_archive_config
+    from tournament_assets.archives.reading import read_archive
+    from tournament_assets.archives.report import (
         archive_report_sections,
         archive_report_values,
         compare_archive,

@@ -70,9 +70,9 @@ def audit_markdown(report: AuditReport, *, limit: int) -> str:
         limit: The most rows of each table about prompts.
     """
     return render_template(
-        "audit.md.jinja",
+        "sections.md.jinja",
         title=f"{report.tournament_id}, {report.mode}: audit",
-        outages=[outage.sentence for outage in report.outages],
+        warnings=[outage.sentence for outage in report.outages],
         sections=_sections(report, limit),
     )
 

@@ -6,12 +6,37 @@ of the configuration, or the one above it where that is `configs/`.
 """
 
 import re
-from collections.abc import Iterator
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
-from tournament_assets.tournament.archive_scoring import FromList, ScoreRules
+from tournament_assets.adapters.config_files import find_project
+from tournament_assets.adapters.yaml_lines import (
+    KeyPath,
+    line_of,
+    problem_sentence,
+    read_yaml_mapping,
+)
+from tournament_assets.archives.rules import (
+    FromList,
+    JudgeFields,
+    ScoredComponent,
+    ScoreRules,
+    Weighting,
+    When,
+    pattern_with,
+)
+from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.frozen import Frozen
 
 
@@ -103,7 +128,7 @@ class TierRules(Frozen):
     @field_validator("pattern")
     @classmethod
     def _has_the_group(cls, value: str) -> str:
-        return _pattern_with(value, required=("tier",))
+        return pattern_with(value, required=("tier",))
 
     @field_validator("label")
     @classmethod
@@ -151,11 +176,12 @@ class LogPattern(Frozen):
 
     name: str = Field(min_length=1)
     pattern: str
+    first_run: int | None = Field(default=None, ge=0)
 
     @field_validator("pattern")
     @classmethod
     def _compiles(cls, value: str) -> str:
-        return _pattern_with(value)
+        return pattern_with(value)
 
 
 class SweepLogs(Frozen):
@@ -166,18 +192,55 @@ class SweepLogs(Frozen):
             `{folder}` stand for a model's short name and folder; a pattern with neither is of all
             models, and its lines name the model by a group.
         patterns: What is looked for.
+        first_run: The number by which a line calls the first planned run: with 1, `run 3` is the
+            third one, whatever its name. By default number 3 means the run named run3.
     """
 
     files: Annotated[tuple[str, ...], FromList] = Field(min_length=1)
     patterns: Annotated[tuple[LogPattern, ...], FromList] = Field(min_length=1)
+    first_run: int | None = Field(default=None, ge=0)
 
     @field_validator("files")
     @classmethod
     def _are_relative(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         bad = [name for name in value if not name.strip() or name.startswith("/")]
         if bad:
-            raise ValueError(f"{bad[0]!r} is no relative pattern; expected one such as logs/*.log")
+            raise ValueError(
+                f"{bad[0]!r} is not a relative pattern; expected one such as logs/*.log"
+            )
         return value
+
+
+class JudgeInput(Frozen):
+    """Where something stands that is about a run: in its file, or in a file beside it.
+
+    Attributes:
+        key: Where it stands; dots lead into objects. Without it the whole `file` is meant.
+        file: A pattern of file names relative to the project folder, which must match one file;
+            `{task}`, `{run}`, `{model}` and `{folder}` stand for the run's. None is the run's own.
+        max_chars: What is longer is cut in the middle.
+    """
+
+    key: str | None = Field(default=None, min_length=1)
+    file: str | None = Field(default=None, min_length=1)
+    max_chars: int | None = Field(default=None, ge=100)
+
+    @field_validator("file")
+    @classmethod
+    def _is_relative(cls, value: str | None) -> str | None:
+        if value is not None and (value.startswith("/") or ".." in value.split("/")):
+            raise ValueError(f"{value!r} is not relative to the project folder; expected that")
+        return value
+
+    @model_validator(mode="after")
+    def _stands_somewhere(self) -> "JudgeInput":
+        if self.key is None and self.file is None:
+            raise ValueError("neither key nor file is given; expected one of them, or both")
+        return self
+
+
+_FromKey = BeforeValidator(lambda value: {"key": value} if isinstance(value, str) else value)
+"""Lets a key stand for what is under it in the run's file."""
 
 
 class Rejudging(Frozen):
@@ -187,7 +250,9 @@ class Rejudging(Frozen):
         service: `loopback`, the lexical judge on 127.0.0.1, or `anthropic`.
         judge_model: The model that is asked.
         prompt: The file with what the judge is told to do, relative to the project folder.
-        parts: What it is shown, by name: where each part stands in the file.
+        parts: What it is shown, by name.
+        passing_threshold: The score from which on a run passes, where a file records whether it
+            does and not from where on: a number, or where one stands.
         max_tokens: The most tokens of one reply, thinking included.
         budget_usd: The most dollars that one call of the command may spend; None sets no limit.
     """
@@ -195,17 +260,18 @@ class Rejudging(Frozen):
     service: str = Field(pattern="^(loopback|anthropic)$")
     judge_model: str = Field(min_length=1)
     prompt: str = Field(min_length=1)
-    parts: dict[str, str] = Field(min_length=1)
+    parts: Mapping[str, Annotated[JudgeInput, _FromKey]] = Field(min_length=1)
+    passing_threshold: float | Annotated[JudgeInput, _FromKey] | None = None
     max_tokens: int = Field(default=8192, ge=64)
     budget_usd: float | None = Field(default=None, ge=0)
 
     @field_validator("parts")
     @classmethod
-    def _names_are_tags(cls, value: dict[str, str]) -> dict[str, str]:
+    def _names_are_tags(cls, value: Mapping[str, JudgeInput]) -> Mapping[str, JudgeInput]:
         bad = [name for name in value if not re.fullmatch(r"[a-z][a-z0-9_]*", name)]
         if bad:
             raise ValueError(
-                f"{bad[0]!r} is no name of a part; expected small letters, such as task"
+                f"{bad[0]!r} is not a name for a part; expected lower-case letters, such as task"
             )
         return value
 
@@ -217,6 +283,21 @@ class Rejudging(Frozen):
                 "model named loopback… for the loopback judge, and only for it"
             )
         return self
+
+
+class ArchiveChecks(Frozen):
+    """What an archive may lack without `tournament archive audit` failing.
+
+    Attributes:
+        max_unjudged_rate: Share of the runs put to the judge whose judging failed.
+        max_missing_rate: Share of the planned runs that are missing.
+        max_missing_spread: Difference between the shares that two models miss, of runs or of the
+            judge's scores; a larger one that chance does not explain fails.
+    """
+
+    max_unjudged_rate: float = Field(default=0.02, ge=0, le=1)
+    max_missing_rate: float = Field(default=0.05, ge=0, le=1)
+    max_missing_spread: float = Field(default=0.02, ge=0, le=1)
 
 
 class ArchiveConfig(Frozen):
@@ -237,6 +318,7 @@ class ArchiveConfig(Frozen):
         conditions: What is to be the same for all models.
         logs: The logs of the sweep, if there are any.
         rejudging: How the judge is asked again; None where it never is.
+        checks: What may be missing.
         confidence: Coverage of the intervals.
         n_bootstraps: How often the tasks are resampled.
         bootstrap_seed: Seeds it.
@@ -255,6 +337,7 @@ class ArchiveConfig(Frozen):
     conditions: Annotated[tuple[Condition, ...], FromList] = ()
     logs: SweepLogs | None = None
     rejudging: Rejudging | None = None
+    checks: ArchiveChecks = ArchiveChecks()
     confidence: float = Field(default=0.95, gt=0, lt=1)
     n_bootstraps: int = Field(default=4000, ge=100)
     bootstrap_seed: int = Field(default=0, ge=0)
@@ -282,12 +365,91 @@ class ArchiveConfig(Frozen):
         return (model for model in self.models if model.model_id not in exclude)
 
 
-def _pattern_with(value: str, *, required: tuple[str, ...] = ()) -> str:
+_MODELS: Mapping[str, type[BaseModel]] = {
+    "": ArchiveConfig,
+    "models.*": ArchivedModel,
+    "plan": ArchivePlan,
+    "tiers": TierRules,
+    "scores": ScoreRules,
+    "scores.components.*": ScoredComponent,
+    "scores.judge": JudgeFields,
+    "scores.weightings.*": Weighting,
+    "scores.weightings.*.when": When,
+    "conditions.*": Condition,
+    "logs": SweepLogs,
+    "logs.patterns.*": LogPattern,
+    "rejudging": Rejudging,
+    "rejudging.parts.*": JudgeInput,
+    "rejudging.passing_threshold": JudgeInput,
+    "checks": ArchiveChecks,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveFile:
+    """A validated description of an archive, and where it came from.
+
+    Attributes:
+        config: The description.
+        path: The file.
+    """
+
+    config: ArchiveConfig
+    path: Path
+
+    @property
+    def base(self) -> Path:
+        """The folder that relative paths start from: as with tournaments, that above `configs/`."""
+        return find_project(self.path)
+
+    @property
+    def folder(self) -> Path:
+        """The folder with the models' folders."""
+        return self.base / self.config.folder
+
+
+def load_archive_config(path: Path) -> ArchiveFile:
+    """Read and validate the description of an archive.
+
+    Raises:
+        InputError: With every problem of the file, each with its line.
+    """
+    values, lines = read_yaml_mapping(path, what="the description of the archive")
     try:
-        groups = re.compile(value).groupindex
-    except re.error as error:
-        raise ValueError(f"{value!r} is no regular expression ({error})") from None
-    for name in required:
-        if name not in groups:
-            raise ValueError(f"{value!r} has no group named {name}; expected (?P<{name}>…) in it")
-    return value
+        return ArchiveFile(ArchiveConfig.model_validate(values), path)
+    except ValidationError as error:
+        details = error.errors()
+        places = [tuple(detail["loc"]) for detail in details]
+        problems = sorted(
+            _explain(detail, lines)
+            for detail, place in zip(details, places, strict=True)
+            # A list whose items are wrong is called too short besides.
+            if detail["type"] != "too_short"
+            or not any(other[: len(place)] == place != other for other in places)
+        )
+    raise InputError(f"{path}:{line}: {sentence}" for line, sentence in problems)
+
+
+def _explain(detail: Any, lines: Mapping[KeyPath, int]) -> tuple[int, str]:
+    full: KeyPath = tuple(detail["loc"])
+    name = ".".join(str(part) for part in full) or "the description"
+    parents = ".".join("*" if isinstance(part, int) else str(part) for part in full[:-1])
+    model = _MODELS.get(parents) or _MODELS.get(f"{parents.rpartition('.')[0]}.*")
+    known = sorted(model.model_fields) if model is not None else []
+    return line_of(lines, full), problem_sentence(detail, name=name, known=known)
+
+
+def check_excluded(config: ArchiveConfig, exclude: frozenset[str]) -> None:
+    """Return if every model that is to be left out exists, and some are left.
+
+    Raises:
+        InputError: If not.
+    """
+    known = [model.model_id for model in config.models]
+    unknown = sorted(exclude - set(known))
+    if unknown:
+        raise InputError(
+            f"--exclude names {', '.join(map(repr, unknown))}; expected some of {', '.join(known)}"
+        )
+    if exclude >= set(known):
+        raise InputError("--exclude names every model; expected at least one to be left")

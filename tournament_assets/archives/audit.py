@@ -3,24 +3,26 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tournament_assets.audits.archive_models import (
+from tournament_assets.archives import tables
+from tournament_assets.archives.config import ArchiveConfig
+from tournament_assets.archives.models import (
     LogComparison,
     ModelAudit,
     audit_models,
     compare_with_logs,
+    find_outages,
 )
-from tournament_assets.audits.archive_tasks import (
+from tournament_assets.archives.runs import ArchiveContents
+from tournament_assets.archives.tables import LISTED
+from tournament_assets.archives.tasks import (
     TaskAudit,
     TierFailure,
     audit_tasks,
     find_tier_failures,
+    sort_findings,
 )
-from tournament_assets.reports import archive_rows, archive_tables
-from tournament_assets.reports.archive_tables import LISTED
 from tournament_assets.reports.formatting import join_names
 from tournament_assets.reports.rendering import ReportSection
-from tournament_assets.tournament.archived_runs import ArchiveContents
-from tournament_assets.tournament.archives import ArchiveConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class ArchiveAudit:
         logs: What the logs say of every model.
         tasks: Every task across models.
         tier_failures: Models that fail one tier only.
+        outages: What must be said first, in sentences; empty if all is well.
     """
 
     config: ArchiveConfig
@@ -42,26 +45,35 @@ class ArchiveAudit:
     logs: tuple[LogComparison, ...]
     tasks: tuple[TaskAudit, ...]
     tier_failures: tuple[TierFailure, ...]
+    outages: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is missing that a reader would have to be told of first."""
+        return not self.outages
 
 
 def audit_archive(
     contents: ArchiveContents, config: ArchiveConfig, *, exclude: frozenset[str] = frozenset()
 ) -> ArchiveAudit:
     """Audit an archive: by model, beside its logs, by task."""
+    models = audit_models(contents, config, exclude=exclude)
     return ArchiveAudit(
         config=config,
         contents=contents,
-        models=audit_models(contents, config, exclude=exclude),
+        models=models,
         logs=compare_with_logs(contents, config, exclude=exclude) if contents.log_files else (),
         tasks=audit_tasks(contents, config, exclude=exclude),
         tier_failures=tuple(find_tier_failures(contents, config)),
+        outages=find_outages(models, config.checks),
     )
 
 
 def archive_audit_sections(audit: ArchiveAudit) -> list[ReportSection]:
     """Return the audit for people."""
-    tables, models = archive_tables, audit.models
-    sections = [
+    models = audit.models
+    sections = [ReportSection("Read this first", audit.outages)] if audit.outages else []
+    sections += [
         ReportSection(
             "Coverage",
             tuple(coverage_sentences(audit)),
@@ -111,10 +123,14 @@ def coverage_sentences(audit: ArchiveAudit) -> list[str]:
     ]
     if contents.absent_models:
         names = join_names([labels[model_id] for model_id in contents.absent_models])
-        sentences.append(f"The folder of {names} is not there: every run counts as missing.")
-    unseen = plan.n_tasks - len(contents.tasks)
-    if unseen:
-        sentences.append(f"No model has any file of {unseen} planned tasks.")
+        sentences.append(f"The folder of {names} does not exist: every run counts as missing.")
+    seen = {run.task for run in contents.runs} | {file.task for file in contents.broken}
+    if len(seen) < plan.n_tasks:
+        named = [task for task in contents.tasks if task not in seen]
+        listed = f" ({', '.join(named[:5])}{' …' if len(named) > 5 else ''})" if named else ""
+        sentences.append(
+            f"No model has any file of {plan.n_tasks - len(seen)} planned tasks{listed}."
+        )
     if contents.unplanned:
         sentences.append(
             f"Files of runs that nobody planned, in no number: {len(contents.unplanned)}; "
@@ -127,26 +143,31 @@ def _score_sentences(audit: ArchiveAudit) -> tuple[str, ...]:
     rules = audit.config.scores
     return (
         f"Clean: a score of at least {rules.zero_below:g}. Normalised: the sum of the clean scores "
-        f"by the {audit.config.plan.n_cells} planned runs. At the ceiling: {rules.deciding} is "
-        f"{rules.ceiling:g}.",
+        f"divided by the {audit.config.plan.n_cells} planned runs. At the ceiling: "
+        f"{rules.deciding} is {rules.ceiling:g}.",
     )
 
 
 def _task_section(audit: ArchiveAudit) -> ReportSection:
-    findings = [finding for task in audit.tasks for finding in task.findings]
+    findings = sort_findings(audit.tasks)
+    signals = [task.spread.signal for task in audit.tasks if task.spread.signal is not None]
     sentences = [
-        f"{len(findings)} findings on {len(audit.tasks)} tasks."
+        f"{len(findings)} findings on {len(audit.tasks)} tasks, worst first."
         + (f" The first {LISTED} are shown; --json lists all." if len(findings) > LISTED else ""),
-        "Between models and between runs: standard deviations. Ratio: about 1 where a task tells "
-        "models apart no better than chance does.",
     ]
-    tables = []
+    shown = []
     if findings:
-        tables.append(("", archive_tables.finding_table(audit.tasks)))
-    spread = archive_tables.spread_table(audit.tasks)
-    if spread.rows:
-        tables.append(("Spread", spread))
-    return ReportSection("Tasks across models", tuple(sentences), tuple(tables))
+        shown.append(("", tables.finding_table(findings, audit.config.tier_of)))
+    if signals:
+        above = sum(signal.is_above_chance for signal in signals)
+        sentences += [
+            f"{above} of {len(signals)} tasks tell models apart better than chance does.",
+            "Between models and between runs: standard deviations. Signal to noise: what differs "
+            "between models by what differs between runs of one model; where models do not differ, "
+            "1 task in 20 is above the chance level.",
+        ]
+        shown.append(("Spread", tables.spread_table(audit.tasks)))
+    return ReportSection("Tasks across models", tuple(sentences), tuple(shown))
 
 
 def archive_audit_values(audit: ArchiveAudit) -> dict[str, Any]:
@@ -154,6 +175,8 @@ def archive_audit_values(audit: ArchiveAudit) -> dict[str, Any]:
     contents = audit.contents
     return {
         "archive_id": audit.config.archive_id,
+        "passed": audit.passed,
+        "outages": list(audit.outages),
         "planned_per_model": audit.config.plan.n_cells,
         "tasks_seen": len(contents.tasks),
         "absent_models": list(contents.absent_models),
@@ -162,13 +185,14 @@ def archive_audit_values(audit: ArchiveAudit) -> dict[str, Any]:
         "log_files": contents.log_files,
         "log_failures": [asdict(failure) for failure in contents.log_failures],
         "logs": [asdict(log) for log in audit.logs],
-        **archive_rows.table_values(
+        **tables.table_values(
             {
-                "models": archive_rows.model_table(audit.models),
-                "tiers": archive_rows.tier_table(audit.models),
-                "tasks": archive_rows.task_table(audit.tasks),
-                "tier_failures": archive_rows.tier_failure_table(audit.tier_failures),
-                "runs": archive_rows.run_table(contents, audit.config),
+                "models": tables.model_rows(audit.models),
+                "tiers": tables.tier_rows(audit.models),
+                "tasks": tables.task_rows(audit.tasks),
+                "findings": tables.finding_rows(audit.tasks),
+                "tier_failures": tables.tier_failure_rows(audit.tier_failures),
+                "runs": tables.run_rows(contents, audit.config),
             }
         ),
     }

@@ -3,16 +3,21 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from math import fsum
 
-from tournament_assets.audits.archive_scores import (
+from tournament_assets.archives.config import ArchiveChecks, ArchiveConfig, ArchivedModel
+from tournament_assets.archives.runs import (
+    ArchiveContents,
+    ArchivedRun,
+    JudgeState,
+    LogFailure,
     follows_rule,
     is_at_ceiling,
     is_clean,
     wrong_weights,
 )
-from tournament_assets.tournament.archived_runs import ArchiveContents, ArchivedRun, JudgeState
-from tournament_assets.tournament.archives import ArchiveConfig, ArchivedModel
+from tournament_assets.audits.evenness import MissingCount, measure_evenness
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ class ModelAudit:
         normalised: The clean runs' scores by the planned runs: whatever is missing counts nothing.
         judge_mean: The judge's mean score.
         judged: Runs it is the mean of.
-        judge_failed: Runs whose judging failed and was not mended.
+        judge_failed: Runs whose judging failed and was not repeated.
         rejudged: Runs that were judged again.
         rejudged_by: The models that did it, as far as the files say.
         at_ceiling: Runs whose deciding component is at its ceiling.
@@ -98,6 +103,11 @@ class ModelAudit:
         """Planned runs that no number is made of."""
         return self.broken + self.absent
 
+    @property
+    def asked(self) -> int:
+        """Runs that were put to the judge."""
+        return self.judged + self.judge_failed
+
 
 @dataclass(frozen=True, slots=True)
 class LogComparison:
@@ -111,6 +121,7 @@ class LogComparison:
         failed_and_archived: Archived runs that a log says failed: they were tried again, or are
             what a failure left behind.
         failed_and_zero: Those among them that scored nothing.
+        unplanned: Lines that name a model, a task or a run that nobody planned.
     """
 
     model_id: str
@@ -119,6 +130,11 @@ class LogComparison:
     missing_unexplained: int
     failed_and_archived: int
     failed_and_zero: int
+    unplanned: int
+
+
+LoggedFailures = Mapping[tuple[str, str, str], frozenset[str]]
+"""The kinds of failure that logs tell of, by model, task and run; planned runs only."""
 
 
 def audit_models(
@@ -126,6 +142,50 @@ def audit_models(
 ) -> tuple[ModelAudit, ...]:
     """Count and average every model's runs, in the order of the configuration."""
     return tuple(_audit(model, contents, config) for model in config.iterate_models(exclude))
+
+
+def find_outages(audits: Sequence[ModelAudit], checks: ArchiveChecks) -> tuple[str, ...]:
+    """Say what a reader must know before any number; nothing if too little is missing to matter.
+
+    Judging that failed too often, or more for some models than for others, and runs that are
+    missing likewise.
+    """
+    found = []
+    for what, counts, limit in (
+        (
+            "runs whose judging failed",
+            [MissingCount(each.label, each.judge_failed, each.asked) for each in audits],
+            checks.max_unjudged_rate,
+        ),
+        (
+            "missing runs",
+            [MissingCount(each.label, each.missing, each.planned) for each in audits],
+            checks.max_missing_rate,
+        ),
+    ):
+        missing, planned = (
+            sum(each.missing for each in counts),
+            sum(each.planned for each in counts),
+        )
+        if missing > limit * planned:
+            found.append(
+                f"Too many {what}: {missing} of {planned} ({missing / planned:.1%}); expected at "
+                f"most {limit:.1%}."
+            )
+        evenness = measure_evenness(
+            counts, entrants_per_unit=1, max_spread=checks.max_missing_spread
+        )
+        if not evenness.is_even:
+            shares = ", ".join(
+                f"{each.entrant_id} {each.missing} of {each.planned} ({each.rate:.1%})"
+                for each in evenness.counts
+            )
+            found.append(
+                f"Unevenly spread {what}: {shares}; a difference of {evenness.spread:.1%}, where "
+                f"at most {checks.max_missing_spread:.1%} is even and so is what chance explains. "
+                "The models' scores do not compare like with like."
+            )
+    return tuple(found)
 
 
 def mean_of(scores: Sequence[float]) -> float | None:
@@ -162,7 +222,7 @@ def _audit(model: ArchivedModel, contents: ArchiveContents, config: ArchiveConfi
         judge_failed=sum(run.judge_state is JudgeState.FAILED for run in runs),
         rejudged=sum(run.judge_state is JudgeState.REJUDGED for run in runs),
         rejudged_by=tuple(sorted({run.rejudged_by for run in runs if run.rejudged_by})),
-        at_ceiling=sum(is_at_ceiling(run.components, rules) for run in runs),
+        at_ceiling=sum(is_at_ceiling(run, rules) for run in runs),
         empty=sum(run.is_empty is True for run in runs) if tells else None,
         harness_failures=sum(bool(run.failure) for run in runs),
         off_rule=rule.count(False),
@@ -189,41 +249,113 @@ def _tier_mean(tier: str, runs: Sequence[ArchivedRun], config: ArchiveConfig) ->
     )
 
 
-def compare_with_logs(
-    contents: ArchiveContents, config: ArchiveConfig, *, exclude: frozenset[str] = frozenset()
-) -> tuple[LogComparison, ...]:
-    """Lay what the logs say beside the files: which failures explain what is missing.
+def find_logged_failures(contents: ArchiveContents, config: ArchiveConfig) -> LoggedFailures:
+    """Return the planned runs that a log says failed.
 
     A line that names a task and no run speaks of all runs of the task.
     """
+    found: dict[tuple[str, str, str], set[str]] = {}
+    for each in contents.log_failures:
+        if each.model_id is None or each.task is None or not _is_planned(each, contents, config):
+            continue
+        for run in [each.run] if each.run is not None else config.plan.run_names:
+            found.setdefault((each.model_id, each.task, run), set()).add(each.pattern)
+    return {cell: frozenset(kinds) for cell, kinds in found.items()}
+
+
+def _is_planned(failure: LogFailure, contents: ArchiveContents, config: ArchiveConfig) -> bool:
+    return (
+        not failure.names_stranger
+        and (failure.task is None or failure.task in contents.tasks)
+        and (failure.run is None or failure.run in config.plan.run_names)
+    )
+
+
+def compare_with_logs(
+    contents: ArchiveContents, config: ArchiveConfig, *, exclude: frozenset[str] = frozenset()
+) -> tuple[LogComparison, ...]:
+    """Lay what the logs say beside the files: which failures explain what is missing."""
     models: list[str | None] = [model.model_id for model in config.iterate_models(exclude)]
     if any(failure.model_id is None for failure in contents.log_failures):
         models.append(None)
-    return tuple(_compare(model_id, contents, config) for model_id in models)
+    logged = find_logged_failures(contents, config)
+    return tuple(_compare(model_id, logged, contents, config) for model_id in models)
 
 
 def _compare(
-    model_id: str | None, contents: ArchiveContents, config: ArchiveConfig
+    model_id: str | None, logged: LoggedFailures, contents: ArchiveContents, config: ArchiveConfig
 ) -> LogComparison:
     failures = [each for each in contents.log_failures if each.model_id == model_id]
-    counts = Counter(each.pattern for each in failures)
     runs = {run.cell: run for run in contents.runs if run.model_id == model_id}
-    planned = {(task, run) for task in contents.tasks for run in config.plan.run_names}
-    failed = {
-        (each.task, run)
-        for each in failures
-        if each.task is not None
-        for run in ([each.run] if each.run is not None else config.plan.run_names)
-    } & planned
+    failed = {(task, run) for owner, task, run in logged if owner == model_id}
     # Of tasks that no model has and nobody named, not even the log can explain the absence.
     missing = 0 if model_id is None else config.plan.n_cells - len(runs)
-    explained = 0 if model_id is None else len(failed - runs.keys())
+    explained = len(failed - runs.keys())
     archived = [runs[cell] for cell in failed if cell in runs]
     return LogComparison(
         model_id=model_id or "",
-        failures=dict(sorted(counts.items())),
+        failures=dict(sorted(Counter(each.pattern for each in failures).items())),
         missing_explained=explained,
         missing_unexplained=missing - explained,
         failed_and_archived=len(archived),
         failed_and_zero=sum(not is_clean(run, config.scores) for run in archived),
+        unplanned=sum(not _is_planned(each, contents, config) for each in failures),
     )
+
+
+class Sameness(StrEnum):
+    """What can be said of a condition."""
+
+    SAME = "identical"
+    """Every run says the same."""
+    DIFFERENT = "different"
+    """Runs say different things."""
+    INCOMPLETE = "not in every run"
+    """The runs that say anything say the same, and others say nothing."""
+    STATED = "stated, not checked"
+    """Only the configuration says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionAudit:
+    """What an archive says of one condition.
+
+    Attributes:
+        name: The condition.
+        sameness: What can be said of it.
+        values: What runs say, with how many of each model's say it.
+        silent: Runs that say nothing.
+        stated: What the configuration says.
+    """
+
+    name: str
+    sameness: Sameness
+    values: Mapping[str, Mapping[str, int]]
+    silent: int = 0
+    stated: str = ""
+
+
+def audit_conditions(contents: ArchiveContents, config: ArchiveConfig) -> list[ConditionAudit]:
+    """Compare every condition over all runs of all models."""
+    audits = []
+    for condition in config.conditions:
+        if condition.stated is not None:
+            audits.append(
+                ConditionAudit(condition.name, Sameness.STATED, {}, stated=condition.stated)
+            )
+            continue
+        counts: dict[str, Counter[str]] = {}
+        silent = 0
+        for run in contents.runs:
+            value = run.conditions.get(condition.name)
+            if value is None:
+                silent += 1
+            else:
+                counts.setdefault(value, Counter())[run.model_id] += 1
+        if len(counts) > 1:
+            sameness = Sameness.DIFFERENT
+        else:
+            sameness = Sameness.INCOMPLETE if silent or not counts else Sameness.SAME
+        values = {value: dict(sorted(models.items())) for value, models in sorted(counts.items())}
+        audits.append(ConditionAudit(condition.name, sameness, values, silent))
+    return audits

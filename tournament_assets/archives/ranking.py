@@ -8,11 +8,10 @@ from math import fsum, isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.audits.archive_models import ModelAudit, mean_of
-from tournament_assets.audits.archive_scores import is_clean
+from tournament_assets.archives.config import ArchiveConfig
+from tournament_assets.archives.models import ModelAudit, mean_of
+from tournament_assets.archives.runs import ArchiveContents, ArchivedRun, is_clean
 from tournament_assets.ratings.corrected_intervals import expanded_percentile_interval
-from tournament_assets.tournament.archived_runs import ArchiveContents, ArchivedRun
-from tournament_assets.tournament.archives import ArchiveConfig
 
 Cell = tuple[str, str]
 

@@ -1,0 +1,260 @@
+"""What the judge is asked about a run, what that costs, and asking it.
+
+A request is made of the run's file and of files beside it; its key is the hash of what is sent.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from glob import escape
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tournament_assets.adapters.price_files import load_newest_prices
+from tournament_assets.adapters.progress import JudgingBar
+from tournament_assets.archives.config import ArchiveFile, JudgeInput, Rejudging
+from tournament_assets.archives.documents import BrokenRunError, is_blank, number_of, value_at
+from tournament_assets.archives.runs import ArchivedRun
+from tournament_assets.judging.estimating import ASSUMED_OUTPUT_TOKENS, measure_workload
+from tournament_assets.judging.pricing import format_usd
+from tournament_assets.judging.records import JudgingLedger, JudgingScope
+from tournament_assets.judging.requests import ModelRequest
+from tournament_assets.judging.score_requests import build_score_request
+from tournament_assets.judging.scoring import ask_for_scores
+from tournament_assets.judging.service import BatchService, Channel
+from tournament_assets.judging.sessions import Approval, WaitingPolicy
+from tournament_assets.judging.settlement import JudgingOptions
+from tournament_assets.tournament.errors import BudgetError, InputError
+
+_REMEDY = "correct rejudging.max_tokens or rejudging.judge_model, and run again"
+
+
+def require_rejudging(archive: ArchiveFile) -> tuple[Rejudging, str]:
+    """Return how the judge is asked again, and what it is told to do.
+
+    Raises:
+        InputError: If the archive's description does not say.
+    """
+    rejudging = archive.config.rejudging
+    if rejudging is None:
+        raise InputError(
+            f"{archive.path}: there is no rejudging; expected who is asked, the file of the "
+            "prompt, and where the parts stand that the judge is shown; add it"
+        )
+    path = archive.base / rejudging.prompt
+    try:
+        instructions = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{archive.path}: rejudging.prompt is {rejudging.prompt!r}, which cannot be read "
+            f"({type(error).__name__}); expected a text file in UTF-8 beside the description"
+        ) from None
+    if not instructions.strip():
+        raise InputError(f"{path}: the file is empty; expected what the judge is told to do")
+    return rejudging, instructions.strip() + "\n"
+
+
+class Questions:
+    """Composes what the judge is asked about runs, from their files and from files beside them."""
+
+    def __init__(self, archive: ArchiveFile) -> None:
+        self._rejudging, self._instructions = require_rejudging(archive)
+        self._archive = archive
+        self._folders = {model.model_id: model.folder_name for model in archive.config.models}
+        self._beside: dict[Path, Any] = {}
+
+    def ask(self, run: ArchivedRun, document: Mapping[str, Any]) -> ModelRequest:
+        """Compose the request about a run.
+
+        Raises:
+            BrokenRunError: If a part is not there.
+        """
+        parts = {
+            name: self._part(name, part, run, document)
+            for name, part in self._rejudging.parts.items()
+        }
+        return build_score_request(
+            self._instructions,
+            parts,
+            judge_model=self._rejudging.judge_model,
+            max_tokens=self._rejudging.max_tokens,
+        )
+
+    def threshold(self, run: ArchivedRun, document: Mapping[str, Any]) -> float | None:
+        """Return the score from which on a run passes; None where nobody says.
+
+        Raises:
+            BrokenRunError: If it should stand somewhere and does not.
+        """
+        fields = self._archive.config.scores.judge
+        recorded = number_of(value_at(document, f"{fields.key}.{fields.threshold}"))
+        configured = self._rejudging.passing_threshold
+        if recorded is not None:
+            return recorded
+        if not isinstance(configured, JudgeInput):
+            return configured
+        value = self._value(configured, run, document)
+        found = number_of(value)
+        if found is None:
+            raise BrokenRunError(
+                f"{_place(configured)} holds {value!r:.80}; expected the passing threshold"
+            )
+        return found
+
+    def _part(
+        self, name: str, part: JudgeInput, run: ArchivedRun, document: Mapping[str, Any]
+    ) -> str:
+        value = self._value(part, run, document)
+        if is_blank(value):
+            raise BrokenRunError(
+                f"{_place(part)} holds nothing; expected the {name} that is judged"
+            )
+        if not isinstance(value, str):
+            value = json.dumps(value, indent=1, ensure_ascii=False, default=str)
+        return _cut(value, part.max_chars)
+
+    def _value(self, source: JudgeInput, run: ArchivedRun, document: Mapping[str, Any]) -> Any:
+        found: Any = document if source.file is None else self._file(source.file, run)
+        if source.key is None:
+            return found
+        return value_at(found, source.key) if isinstance(found, Mapping) else None
+
+    def _file(self, pattern: str, run: ArchivedRun) -> Any:
+        for place, value in (
+            ("{task}", run.task),
+            ("{run}", run.run),
+            ("{model}", run.model_id),
+            ("{folder}", self._folders[run.model_id]),
+        ):
+            pattern = pattern.replace(place, escape(value))
+        found = [path for path in self._archive.base.glob(pattern) if path.is_file()]
+        if len(found) != 1:
+            raise BrokenRunError(f"{len(found)} files match {pattern!r}; expected one")
+        (path,) = found
+        if path not in self._beside:
+            self._beside[path] = _read_beside(path)
+        return self._beside[path]
+
+
+def _place(source: JudgeInput) -> str:
+    return " in ".join(each for each in (source.key, source.file) if each is not None)
+
+
+def _read_beside(path: Path) -> Any:
+    """Read a file: as a document if it is YAML or JSON, as text otherwise."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        match path.suffix.lower():
+            case ".yaml" | ".yml":
+                return yaml.safe_load(text)
+            case ".json":
+                return json.loads(text)
+        return text
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise BrokenRunError(
+            f"{path.name} cannot be read ({type(error).__name__}); expected YAML, JSON or text in "
+            "UTF-8"
+        ) from None
+
+
+def _cut(text: str, max_chars: int | None) -> str:
+    """Return a text without its middle if it is too long: how it begins and ends says most."""
+    if max_chars is None or len(text) <= max_chars:
+        return text
+    note = f"\n[… {len(text) - max_chars:,} characters left out …]\n"
+    head = max_chars // 2
+    return f"{text[:head]}{note}{text[len(text) - (max_chars - head) :]}"
+
+
+def ask_judge(
+    requests: Sequence[ModelRequest],
+    archive: ArchiveFile,
+    *,
+    ledger: JudgingLedger,
+    connect: Callable[[], AbstractContextManager[BatchService]],
+    policy: WaitingPolicy,
+    log: Callable[[str], None],
+) -> None:
+    """Ask for the scores that the ledger does not hold; every reply is in it at once.
+
+    Args:
+        requests: What is asked.
+        archive: The archive, which says who is asked and for how much.
+        ledger: Where paid work is written down.
+        connect: Connects to the judging service.
+        policy: How long to wait.
+        log: Takes lines of progress.
+
+    Raises:
+        JudgeError: If the service refuses.
+        BudgetError: If asking would cost more than may be spent; nothing was sent then.
+    """
+    rejudging, _ = require_rejudging(archive)
+    scope = JudgingScope(
+        tournament_id=f"archive {archive.config.archive_id}",
+        mode="archive",
+        dimension="scores",
+        purpose="scores",
+        subject=f"the archive {archive.config.archive_id}",
+    )
+    options = JudgingOptions(
+        policy=policy, approve=_build_approval(rejudging), reply_format=None, remedy=_REMEDY
+    )
+    with (
+        connect() as service,
+        JudgingBar(f"{scope.subject} is judged", total=len(requests), log=log) as progress,
+    ):
+        ask_for_scores(
+            requests,
+            scope=scope,
+            ledger=ledger,
+            service=service,
+            progress=progress,
+            options=options,
+            ceiling=archive.config.scores.ceiling,
+        )
+
+
+def cost_sentence(requests: Sequence[ModelRequest], rejudging: Rejudging) -> str:
+    """Say what asking costs at most, with nothing in the ledger."""
+    unique = list({request.request_key: request for request in requests}.values())
+    cost = dearest_usd(unique, rejudging)
+    price = "an unknown price" if cost is None else f"up to {format_usd(cost)}"
+    return f"Asking {len(unique)} requests of {rejudging.judge_model} costs {price}."
+
+
+def dearest_usd(requests: Sequence[ModelRequest], rejudging: Rejudging) -> float | None:
+    """Return the most that asking some requests costs; None where the price is not known.
+
+    The loopback judge costs nothing.
+    """
+    if rejudging.service == "loopback" or not requests:
+        return 0.0
+    workload = measure_workload(
+        requests, find_answered=lambda _: frozenset(), tokens_per_reply=ASSUMED_OUTPUT_TOKENS
+    )
+    prices = load_newest_prices()
+    price = prices.models.get(rejudging.judge_model)
+    if price is None:
+        return None
+    return workload.dearest_usd(price, discount=prices.discount("direct"))
+
+
+def _build_approval(rejudging: Rejudging) -> Approval:
+    limit = None if rejudging.service == "loopback" else rejudging.budget_usd
+
+    def approve(requests: Sequence[ModelRequest], _channel: Channel) -> None:
+        if limit is None:
+            return
+        planned = dearest_usd(requests, rejudging)
+        if planned is None or planned > limit:
+            cost = "an unknown price" if planned is None else f"up to {format_usd(planned)}"
+            raise BudgetError(
+                f"asking {len(requests):,} requests of {rejudging.judge_model} costs {cost}; "
+                f"expected at most {format_usd(limit)} (rejudging.budget_usd); raise it, or judge "
+                "fewer runs at a time (--limit)"
+            )
+
+    return approve
