@@ -1,6 +1,7 @@
 import io
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import combinations, pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ from markdown_it import MarkdownIt
 from PIL import Image
 
 from tournament_assets.adapters.tables import table_rows
+from tournament_assets.ratings.matches import DecisiveMatches
+from tournament_assets.ratings.rows import elo_rows, trace_elo
 from tournament_assets.reports.canvas import DARK, LIGHT
 from tournament_assets.reports.figures import (
     figure_files,
@@ -18,8 +21,9 @@ from tournament_assets.reports.figures import (
     win_rate_matrix_figure,
 )
 from tournament_assets.reports.k_drawing import spread
-from tournament_assets.reports.ladder_drawing import draw_ladders, ladder_span
+from tournament_assets.reports.ladder_drawing import draw_ladder, draw_ladders, ladder_span
 from tournament_assets.reports.win_grid_drawing import win_rate_matrix
+from tournament_assets.tournament.rating_settings import RatingSettings
 
 from .builders import elo_table, leader_row, pair_row
 
@@ -155,6 +159,47 @@ def test_the_pictures_of_a_paper_come_as_png_and_svg_and_are_the_same_each_time(
             assert Image.open(io.BytesIO(content)).format == "PNG"
 
 
+def _large_ladder() -> list[dict[str, Any]]:
+    """Rate 10 entrants of equal strength on 143 prompts, every pair on each."""
+    entrants = tuple(f"entrant_{index}" for index in range(10))
+    n_prompts = 143
+    pairs = np.array(list(combinations(range(len(entrants)), 2)))
+    sides = np.tile(pairs, (n_prompts, 1))
+    turned = np.random.default_rng(0).random(len(sides)) < 0.5
+    matches = DecisiveMatches(
+        entrants=entrants,
+        prompts=tuple(f"p-{index}" for index in range(n_prompts)),
+        winners=np.where(turned, sides[:, 1], sides[:, 0]),
+        losers=np.where(turned, sides[:, 0], sides[:, 1]),
+        prompt_index=np.repeat(np.arange(n_prompts), len(pairs)),
+    )
+    settings = RatingSettings(n_permutations=100, n_bootstraps=200, k_sweep=(16.0,))
+    rows = elo_rows(
+        matches, trace_elo(matches, settings), dimension="factuality", settings=settings
+    )
+    return [row | {"judge": "judge-1"} for row in rows]
+
+
+def test_a_ladder_of_many_matches_shows_sampling_bars_and_no_order_noise() -> None:
+    rows = _large_ladder()
+    for row in rows:  # what made the sampling bar invisible under that of the order interval
+        assert row["order_high"] - row["order_low"] > row["sampling_high"] - row["sampling_low"]
+    for figure in (draw_ladder(rows, "factuality"), draw_ladders({"factuality": rows})):
+        (axes,) = figure.axes
+        bars = [bar for container in axes.containers for bar in container]
+        assert [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in bars] == [
+            pytest.approx((row["sampling_low"], row["sampling_high"])) for row in rows
+        ]
+        labels = [text.get_text() for text in figure.legends[0].get_texts()]
+        assert len(labels) == 2
+        assert all("sampling interval" in label for label in labels)
+
+
+def test_order_noise_does_not_stretch_the_axis_of_a_ladder() -> None:
+    noisy = [leader_row("ada", 1450.0, sampling=(1440.0, 1460.0), order=(900.0, 2000.0))]
+    assert ladder_span(noisy) == (1435.0, 1465.0)
+
+
 def test_dimensions_side_by_side_share_a_scale_and_the_order_of_the_first() -> None:
     second = [leader_row("cy", 1500.0, sampling=(1450.0, 1550.0), dimension="calibration")]
     figure = draw_ladders({"factuality": LADDER, "calibration": second})
@@ -175,7 +220,7 @@ def test_neighbouring_colours_differ_in_lightness_for_those_who_see_no_hue() -> 
         return float(0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2)
 
     for palette in (LIGHT, DARK):
-        layers = (palette.ink, palette.order, palette.sampling, palette.paper)
+        layers = (palette.ink, palette.sampling, palette.paper)
         for one, other in pairwise([lightness(colour) for colour in layers]):
             low, high = sorted((one, other))
             assert (high + 0.05) / (low + 0.05) > 1.5

@@ -24,7 +24,6 @@ class Palette:
         grid: Lines behind the data.
         accent: Open ends of intervals.
         sampling: The sampling interval.
-        order: The order interval.
         band: The leader's sampling interval, behind the others.
         lines: One colour a line, for as long as they last.
     """
@@ -35,7 +34,6 @@ class Palette:
     grid: str
     accent: str
     sampling: str
-    order: str
     band: str
     lines: tuple[str, ...]
 
@@ -50,7 +48,6 @@ LIGHT = Palette(
     grid="#dde3e7",
     accent="#0b5c8a",
     sampling="#a8cbe0",
-    order="#3f8fbd",
     band="#eef5f9",
     lines=_LINES,
 )
@@ -61,7 +58,6 @@ DARK = Palette(
     grid="#2c373f",
     accent="#7cc0e8",
     sampling="#2f5d78",
-    order="#6fb4dc",
     band="#1a252d",
     lines=("#56A8E0", *_LINES[1:-2], "#9AD4F2", "#ffffff"),
 )

@@ -1,4 +1,8 @@
-"""The ladder: every entrant's rating with both its intervals, on one axis for all dimensions."""
+"""The ladder: every entrant's rating with its sampling interval, on one axis for all dimensions.
+
+Order noise is not drawn. With many matches the order interval is wider than the sampling interval,
+and no mark over it could be told from the bar that people should compare by; the tables have it.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -31,7 +35,7 @@ def ladder_span(rows: Sequence[Row]) -> tuple[float, float]:
         row[name]
         for row in rows
         if row["n_entrant_matches"]
-        for name in ("mean", "order_low", "order_high", "sampling_low", "sampling_high")
+        for name in ("mean", "sampling_low", "sampling_high")
         if row[name] is not None
     ]
     low, high = (min(ends), max(ends)) if ends else (1300.0, 1500.0)
@@ -150,9 +154,6 @@ def _draw_entrant(
             axes.plot(
                 edge, place, marker, color=palette.accent, markersize=7, clip_on=False, zorder=5
             )
-    if row["order_low"] is not None and row["order_high"] is not None:
-        width = row["order_high"] - row["order_low"]
-        axes.barh(place, width, left=row["order_low"], height=0.48, color=palette.order, zorder=3)
     axes.plot(
         *(row["mean"], place, "o"),
         color=palette.ink,
@@ -200,7 +201,6 @@ def _add_legend(figure: "Figure", *, palette: Palette, judges: str = "") -> None
 
     handles = [
         Patch(facecolor=palette.sampling, label="sampling interval (prompts resampled)"),
-        Patch(facecolor=palette.order, label="order interval (order noise)"),
         Patch(
             facecolor=palette.band, edgecolor=palette.grid, label="the leader's sampling interval"
         ),
@@ -211,7 +211,7 @@ def _add_legend(figure: "Figure", *, palette: Palette, judges: str = "") -> None
         title_fontsize=8,
         alignment="left",
         loc="outside lower left",
-        ncols=3,
+        ncols=2,
         fontsize=8,
         frameon=False,
         labelcolor=palette.ink,
