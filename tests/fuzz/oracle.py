@@ -7,7 +7,9 @@ and matches JSON against a pattern.
 
 import re
 
-_MARKS = "*_`#> \t"
+_BLANKS = " \t\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
+_MARKS = "*_`#>" + _BLANKS + "\"'\u201c\u201d\u2018\u2019\u00ab\u00bb"
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz")
 _SMALL = {ord(big): big.lower() for big in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 _VALUES = {"a": "A", "b": "B", "tie": "TIE"}
 
@@ -22,22 +24,28 @@ _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 def verdict_on_last_line(reply: str) -> str | None:
     """Return the verdict of a reply that is to end in a verdict line."""
-    lines = [
-        line
-        for line in reply.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        if line.replace(" ", "").replace("\t", "")
-    ]
-    said = [_verdict_of_line(line) for line in lines]
-    if not said or said[-1] is None or set(said) - {None, said[-1]}:
+    lines = reply.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    lines = [stripped for line in lines if (stripped := line.strip(_BLANKS))]
+    if len(lines) > 1 and len(lines[-1]) > 2 and set(lines[-1]) in ({"`"}, {"~"}):
+        del lines[-1]
+    said = [_word_of_line(line) for line in lines]
+    if not said or set(said) - {None, said[-1]}:
         return None
-    return said[-1]
+    return _VALUES.get(said[-1] or "")
 
 
-def _verdict_of_line(line: str) -> str | None:
-    word, colon, value = line.strip(_MARKS).partition(":")
-    if not colon or word.rstrip(_MARKS).translate(_SMALL) != "verdict":
+def _word_of_line(line: str) -> str | None:
+    word, colon, value = line.partition(":")
+    word = word.strip(_MARKS)
+    if word[:1] in ("-", "+", "\u2022"):
+        word = word[1:].lstrip(_MARKS)
+    value = value.strip(_MARKS)
+    if value.endswith("."):
+        value = value[:-1].rstrip(_MARKS)
+    value = value.translate(_SMALL)
+    if not colon or word.translate(_SMALL) != "verdict" or not value or set(value) - _LETTERS:
         return None
-    return _VALUES.get(value.lstrip(_MARKS).translate(_SMALL))
+    return value
 
 
 def verdict_in_object(reply: str) -> str | None:

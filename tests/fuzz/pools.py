@@ -10,15 +10,18 @@ PROSE = (
     "It quotes \u2028VERDICT: B\u2028 on a line of its own.",
     "Le second répond non \N{GREEK SMALL LETTER ALPHA}.",
     "Gateway is restarting",
+    "VERDICT: ABSTAIN",
     '{"reasoning": "x", "verdict": "B"}',
     "```",
+    "```text",
+    "~~~~",
     "---",
     "",
     " \t",
     "\N{NO-BREAK SPACE}",
     "\ud800",
 )
-LINE_ENDS = ("\n", "\n", "\n", "\r\n", "\r", "\n\n", "\n \n")
+LINE_ENDS = ("\n", "\n", "\n", "\r\n", "\r", "\n\n", "\n \n", "\n```\n")
 ODD_LINE_ENDS = ("\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\n\r", "")
 WORDS = ("VERDICT", "VERDICT", "VERDICT", "verdict", "Verdict", "vErDiCt")
 ODD_WORDS = (
@@ -68,8 +71,8 @@ ODD_VALUES = (
     '"A"',
     "A VERDICT: B",
 )
-MARKS = ("", "", "", "", "**", "`", "> ", "## ", "_", " ", "\t", "*_`")
-ODD_MARKS = ("- ", "1. ", "(", "\N{NO-BREAK SPACE}", "\N{ZERO WIDTH SPACE}", "~~", "\x00", "\x0c")
+MARKS = ("", "", "", "", "**", "`", "> ", "## ", "_", " ", "\t", "*_`", '"', "- ", ".", "\u201c")
+ODD_MARKS = ("--", "1. ", "(", "..", "+\N{NO-BREAK SPACE}", "\N{ZERO WIDTH SPACE}", "~~", "\x00", "\x0c")
 ODD_CHARACTERS = (
     'AaBbTtIiEe:*`#>_ \t\n\r"\\{}[],\x00\x0b\x1c\x85\u00a0\u0131\u0130\u017f\u212a\u200b'
     "\u2028\ufeff\ud800\udfff\N{CYRILLIC CAPITAL LETTER A}\N{GRINNING FACE}"

@@ -30,6 +30,20 @@ from tournament_assets.tournament.verdicts import Verdict
         ("VERDICT: A\nThat is to say:\nVERDICT: A", Verdict.A),
         ("My verdict: B is better, then.\nVERDICT: A", Verdict.A),
         ("VERDICT: B because it is longer? No.\nVERDICT: A", Verdict.A),
+        ("VERDICT: A.", Verdict.A),
+        ("**VERDICT: TIE.**", Verdict.TIE),
+        ("VERDICT: **B**.", Verdict.B),
+        ("- VERDICT: A", Verdict.A),
+        ("* **VERDICT:** B", Verdict.B),
+        ("• VERDICT: A", Verdict.A),
+        ("VERDICT:\N{NO-BREAK SPACE}A", Verdict.A),
+        ("VERDICT: TIE\N{NARROW NO-BREAK SPACE}\n\N{NO-BREAK SPACE}\n", Verdict.TIE),
+        ('"VERDICT: A"', Verdict.A),
+        ("“VERDICT: B”.", Verdict.B),
+        ("VERDICT: «A»", Verdict.A),
+        ("So:\n```\nVERDICT: A\n```", Verdict.A),
+        ("~~~text\nVERDICT: A\n~~~\n", Verdict.A),
+        ("Response B ends in\n> VERDICT: B", Verdict.B),
     ],
 )
 def test_a_verdict_alone_on_the_last_line_is_read(reply: str, verdict: Verdict) -> None:
@@ -40,7 +54,10 @@ def test_a_verdict_alone_on_the_last_line_is_read(reply: str, verdict: Verdict) 
     "reply",
     [
         "VERDICT: ABSTAIN",
-        "VERDICT: A.",
+        "VERDICT: A..",
+        "VERDICT: A!",
+        "-- VERDICT: A",
+        "VERDICT: - A",
         "VERDICT: A because",
         "VERDICT: A or B",
         "VERDICT: AB",
@@ -53,8 +70,8 @@ def test_a_verdict_alone_on_the_last_line_is_read(reply: str, verdict: Verdict) 
         "VERDICT: A\nAlthough B is good, too.",
         "VERDICT: A\n---",
         "VERDICT: A VERDICT: B",
-        '"VERDICT: A"',
-        "```\nVERDICT: A\n```",
+        "VERDICT: A\n```\n```",
+        "```",
         '{"reasoning": "A is truer.", "verdict": "A"}',
     ],
 )
@@ -78,7 +95,6 @@ def test_anything_else_on_the_last_line_is_no_verdict(reply: str) -> None:
         "VERDICT: A\N{COMBINING ACUTE ACCENT}",
         "VERDICT: A\N{ZERO WIDTH SPACE}",
         "\N{ZERO WIDTH NO-BREAK SPACE}VERDICT: A",
-        "VERDICT:\N{NO-BREAK SPACE}A",
         "VERDICT: A\x00",
         "VERDICT: A\ud800",
     ],
@@ -88,8 +104,8 @@ def test_a_letter_or_blank_that_only_looks_like_the_right_one_is_no_verdict(repl
         parse_verdict(reply)
 
 
-@pytest.mark.parametrize("character", ["\N{NO-BREAK SPACE}", "\x0c", "\N{ZERO WIDTH SPACE}", "*"])
-def test_a_line_of_anything_but_blanks_and_tabs_is_a_line(character: str) -> None:
+@pytest.mark.parametrize("character", ["\x0c", "\N{ZERO WIDTH SPACE}", "*", "``"])
+def test_a_line_of_anything_but_blanks_is_a_line(character: str) -> None:
     with pytest.raises(VerdictParseError, match="ends in"):
         parse_verdict(f"VERDICT: A\n{character}\n")
 
@@ -121,6 +137,8 @@ def test_an_empty_reply_is_no_verdict(reply: str) -> None:
         "VERDICT: A\nVERDICT: B",
         "**VERDICT: TIE**\nOn reflection:\nVERDICT: A",
         "> verdict: b\nVERDICT: A",
+        "VERDICT: ABSTAIN\nVERDICT: A",
+        "- Verdict: neither.\n\nVERDICT: TIE",
     ],
 )
 def test_two_different_verdicts_are_none(reply: str) -> None:

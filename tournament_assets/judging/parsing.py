@@ -13,12 +13,14 @@ from tournament_assets.tournament.verdicts import Verdict
 # Only these end a line. `str.splitlines` would also cut at U+2028, a form feed and others, and a
 # response that the judge quotes could then put a verdict on a line of its own.
 _LINE_END = re.compile(r"\r\n|\n|\r")
-_BLANK = " \t"
-_MARKS = r"[*_`#> \t]*"
+_BLANK = " \t\u00a0\u202f"
+_MARKS = rf"[*_`#>{_BLANK}\"'“”‘’«»]*"
 # ASCII: otherwise the case-blind match takes a dotless i (U+0131) for the I of TIE.
 _VERDICT_LINE = re.compile(
-    rf"{_MARKS}VERDICT{_MARKS}:{_MARKS}(?P<verdict>A|B|TIE){_MARKS}", re.ASCII | re.IGNORECASE
+    rf"{_MARKS}(?:[-+•]{_MARKS})?VERDICT{_MARKS}:{_MARKS}(?P<verdict>[A-Z]+){_MARKS}(?:\.{_MARKS})?",
+    re.ASCII | re.IGNORECASE,
 )
+_CLOSING_FENCE = re.compile(rf"[{_BLANK}]*(?:`{{3,}}|~{{3,}})[{_BLANK}]*")
 _VERDICTS = {"A": Verdict.A, "B": Verdict.B, "TIE": Verdict.TIE}
 _EXPECTED = "expected 'VERDICT: A', 'VERDICT: B' or 'VERDICT: TIE' alone on the last line"
 
@@ -26,32 +28,36 @@ _EXPECTED = "expected 'VERDICT: A', 'VERDICT: B' or 'VERDICT: TIE' alone on the 
 def parse_verdict(reply: str) -> Verdict:
     r"""Read the verdict from the last non-empty line of a reply.
 
-    ASCII letters count in either case, and blanks and Markdown marks around the parts of the line
-    are ignored. Nothing else is: no text behind the verdict, no letter that only looks like one of
-    these, no verdict line elsewhere that says something different. Lines end in `\n`, `\r\n` or
-    `\r`.
+    ASCII letters count in either case. Around the parts of the line blanks (no-break ones too),
+    Markdown's marks and quotation marks are ignored, and so are a bullet before it, a full stop
+    behind it, and a last line that only closes a code fence. Nothing else is: no text behind the
+    verdict, no letter that only looks like one of these, no line elsewhere that gives a different
+    verdict, be it one that nobody asked for (`VERDICT: ABSTAIN`). Lines end in `\n`, `\r\n` or
+    `\r`. A reply whose last line quotes a response's verdict line is read by that line.
 
     Raises:
         VerdictParseError: If the last line is no verdict, or the reply holds two different ones.
     """
     lines = [line for line in _LINE_END.split(reply) if line.strip(_BLANK)]
+    if len(lines) > 1 and _CLOSING_FENCE.fullmatch(lines[-1]):
+        lines.pop()
     if not lines:
         raise VerdictParseError(f"the judge's reply is empty; {_EXPECTED}")
-    last = _verdict_of_line(lines[-1])
-    if last is None:
+    last = _said_by_line(lines[-1])
+    if last not in _VERDICTS:
         raise VerdictParseError(f"the judge's reply ends in {lines[-1][-80:]!r}; {_EXPECTED}")
     for line in lines[:-1]:
-        earlier = _verdict_of_line(line)
-        if earlier is not None and earlier is not last:
+        if _said_by_line(line) not in (None, last):
             raise VerdictParseError(
                 f"the judge's reply says both {line[:80]!r} and {lines[-1][:80]!r}; {_EXPECTED}"
             )
-    return last
+    return _VERDICTS[last]
 
 
-def _verdict_of_line(line: str) -> Verdict | None:
+def _said_by_line(line: str) -> str | None:
+    """Return the word that a line gives as the verdict, one of the three or not."""
     match = _VERDICT_LINE.fullmatch(line)
-    return None if match is None else _VERDICTS[match["verdict"].upper()]
+    return None if match is None else match["verdict"].upper()
 
 
 def read_reply(
