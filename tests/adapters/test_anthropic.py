@@ -117,7 +117,8 @@ def test_every_refusal_says_what_to_do_and_never_tells_the_key(
     sentence: str,
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    impostor.refuse(status, kind, f"it repeats {KEY}", **{"retry-after": "17"})
+    # Where the words are cut, half a key would no longer be recognised.
+    impostor.refuse(status, kind, f"it repeats {KEY} {'x' * 469}{KEY}", **{"retry-after": "17"})
     service = connect(impostor.url)
     tasks: list[Callable[[], object]] = [
         lambda: service.check_model("claude-opus-5-5"),
@@ -129,11 +130,19 @@ def test_every_refusal_says_what_to_do_and_never_tells_the_key(
         with pytest.raises(JudgeError) as caught:
             task()
         assert sentence in str(caught.value)
-        assert KEY not in str(caught.value)
+        assert KEY[:10] not in str(caught.value)
         assert caught.value.__suppress_context__
     assert KEY not in repr(service)
     assert KEY not in caplog.text
     assert impostor.url in repr(service)
+
+
+def test_a_key_that_ends_in_a_line_end_works_and_a_word_is_said(
+    connect: Opener, impostor: Impostor, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = connect(impostor.url, api_key=f"{KEY}\n")
+    assert service._client.api_key == KEY
+    assert "ANTHROPIC_API_KEY begins or ends in blanks" in caplog.text
 
 
 def test_a_missing_key_is_refused_before_anything_is_sent() -> None:

@@ -72,7 +72,17 @@ ODD_VALUES = (
     "A VERDICT: B",
 )
 MARKS = ("", "", "", "", "**", "`", "> ", "## ", "_", " ", "\t", "*_`", '"', "- ", ".", "\u201c")
-ODD_MARKS = ("--", "1. ", "(", "..", "+\N{NO-BREAK SPACE}", "\N{ZERO WIDTH SPACE}", "~~", "\x00", "\x0c")
+ODD_MARKS = (
+    "--",
+    "1. ",
+    "(",
+    "..",
+    "+\N{NO-BREAK SPACE}",
+    "\N{ZERO WIDTH SPACE}",
+    "~~",
+    "\x00",
+    "\x0c",
+)
 ODD_CHARACTERS = (
     'AaBbTtIiEe:*`#>_ \t\n\r"\\{}[],\x00\x0b\x1c\x85\u00a0\u0131\u0130\u017f\u212a\u200b'
     "\u2028\ufeff\ud800\udfff\N{CYRILLIC CAPITAL LETTER A}\N{GRINNING FACE}"

@@ -15,7 +15,6 @@ from tournament_assets.adapters.anthropic_failures import (
     classify_failure,
     describe_failure,
     read_retry_after,
-    shorten,
 )
 from tournament_assets.adapters.anthropic_rows import (
     mapping,
@@ -25,6 +24,7 @@ from tournament_assets.adapters.anthropic_rows import (
     read_status,
     split_lines,
 )
+from tournament_assets.adapters.service_words import clean_key, quote_service
 from tournament_assets.judging.service import (
     BatchListing,
     BatchStatus,
@@ -42,6 +42,7 @@ _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 _DIRECT_SECONDS = 600.0
 _BATCHES_PATH = "/v1/messages/batches"
 _PAGE = 100
+_QUOTED_LENGTH = 500
 
 
 class AnthropicBatches:
@@ -56,6 +57,7 @@ class AnthropicBatches:
     def __init__(self, *, base_url: str | None, api_key: str) -> None:
         import anthropic
 
+        api_key = clean_key(api_key, name="ANTHROPIC_API_KEY")
         if not api_key:
             raise JudgeError("there is no API key; expected one in ANTHROPIC_API_KEY")
         is_local = base_url is not None and urlsplit(base_url).hostname in _LOOPBACK_HOSTS
@@ -279,19 +281,16 @@ class AnthropicBatches:
             yield
         # httpx2's own errors come out of a stream that breaks off; the SDK does not wrap those.
         except (anthropic.AnthropicError, httpx2.HTTPError, httpx2.StreamError) as error:
-            explained = describe_failure(error, self._address)
+            explained = describe_failure(error, self._address, quote=self._tidy)
             raise JudgeError(
-                f"could not {task}: {self._without_key(explained)}",
+                f"could not {task}: {explained}",
                 failure=classify_failure(error, may_cost=may_cost),
                 retry_after_seconds=read_retry_after(error),
             ) from None
 
     def _tidy(self, text: str) -> str:
         """Shorten what a service said, and take out the key should it repeat it."""
-        return shorten(self._without_key(text))
-
-    def _without_key(self, text: str) -> str:
-        return text.replace(self._client.api_key or "\n", "[key]")
+        return quote_service(text, key=self._client.api_key, length=_QUOTED_LENGTH)
 
 
 def _unclear(may_cost: bool) -> JudgeFailure:

@@ -4,13 +4,12 @@ The classes follow what the public documentation says of each status; a status t
 read by its hundreds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tournament_assets.adapters.anthropic_rows import mapping
 from tournament_assets.tournament.errors import JudgeFailure
 
-_MESSAGE_LENGTH = 500
 _MAX_RETRY_AFTER = 3600.0
 _ADVICE = {
     401: "; the API key was refused: check ANTHROPIC_API_KEY",
@@ -53,8 +52,14 @@ def classify_failure(error: Exception, *, may_cost: bool) -> JudgeFailure:
     return JudgeFailure.INVALID
 
 
-def describe_failure(error: Exception, address: str) -> str:
-    """Say what went wrong and what to do; the key may be in it if the service repeated it."""
+def describe_failure(error: Exception, address: str, *, quote: Callable[[str], str]) -> str:
+    """Say what went wrong and what to do.
+
+    Args:
+        error: What the SDK raised.
+        address: The service's address.
+        quote: Makes the service's words fit to be shown, without the key should it repeat it.
+    """
     status = getattr(error, "status_code", None)
     if status is None:
         return (
@@ -63,8 +68,8 @@ def describe_failure(error: Exception, address: str) -> str:
         )
     problem = _problem(error)
     body = getattr(error, "body", None)
-    said = shorten(str(problem.get("message") or body))
-    answer = f"{address} answered {status} ({problem.get('type')}): {said}"
+    said = quote(str(problem.get("message") or body))
+    answer = f"{address} answered {status} ({quote(str(problem.get('type')))}): {said}"
     if status == 429:
         if _is_spend_limit(error):
             return f"{answer}; the account's spend limit is reached: raise it, and run again"
@@ -84,11 +89,6 @@ def read_retry_after(error: Exception) -> float | None:
     except ValueError:
         return None
     return min(seconds, _MAX_RETRY_AFTER) if seconds >= 0 else None
-
-
-def shorten(text: str) -> str:
-    """Put a service's words on one line of bearable length."""
-    return " ".join(text.split())[:_MESSAGE_LENGTH]
 
 
 def _problem(error: Exception) -> Mapping[str, Any]:

@@ -15,8 +15,8 @@ from tournament_assets.adapters.openai_failures import (
     classify_failure,
     describe_failure,
     read_retry_after,
-    shorten,
 )
+from tournament_assets.adapters.service_words import quote_service
 from tournament_assets.tournament.api_entrants import OpenAiApiEntrant
 from tournament_assets.tournament.errors import ServerError, ServerFailure
 from tournament_assets.tournament.prompts import Prompt
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS = 10.0
 _LIST_SECONDS = 30.0
 _LISTED_MODELS = 8
+_QUOTED_LENGTH = 300
 _FINISH_REASONS = frozenset({"stop", "length"})
 # The SDK puts what it finds in OPENAI_ORG_ID, OPENAI_CUSTOM_HEADERS and others into every request,
 # whoever it goes to; only these pass.
@@ -219,7 +220,7 @@ class OpenAiServer:
         try:
             yield
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError) as error:
-            explained = describe_failure(error, self._access.origin, hide=self._without_key)
+            explained = describe_failure(error, self._access.origin, quote=self._tidy)
             raise ServerError(
                 f"could not {task}: {explained}",
                 failure=classify_failure(error),
@@ -228,10 +229,7 @@ class OpenAiServer:
 
     def _tidy(self, text: str) -> str:
         """Shorten what a server said, and take out the key should it repeat it."""
-        return shorten(self._without_key(text))
-
-    def _without_key(self, text: str) -> str:
-        return text.replace(self._access.api_key or "\n", "[key]")
+        return quote_service(text, key=self._access.api_key, length=_QUOTED_LENGTH)
 
 
 def _parse(text: str) -> Any:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from tournament_assets.adapters.service_words import clean_key
 from tournament_assets.tournament.api_entrants import OpenAiApiEntrant
 from tournament_assets.tournament.errors import Problems
 from tournament_assets.tournament.places import url_problem
@@ -53,7 +54,9 @@ def read_access(entrant: OpenAiApiEntrant, environment: Mapping[str, str]) -> Se
     elif (problem := url_problem(base_url)) is not None:
         problems.add(f"{name}: {address.env or 'base_url'}: {problem}")
     key_name = entrant.api_key_env
-    api_key = environment.get(key_name, "").strip() if key_name is not None else None
+    api_key = None
+    if key_name is not None:
+        api_key = clean_key(environment.get(key_name, ""), name=key_name)
     if api_key == "":
         problems.add(
             f"{name}: the environment variable {key_name} is not set; expected the key of its "

@@ -9,7 +9,6 @@ from typing import Any
 
 from tournament_assets.tournament.errors import ServerFailure
 
-_MESSAGE_LENGTH = 300
 _NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 _FATAL = frozenset({401, 402, 403, 404, 405, 410})
 _PASSING = frozenset({408, 409, 425, 429})
@@ -41,13 +40,13 @@ def classify_failure(error: Exception) -> ServerFailure:
     return ServerFailure.REFUSED
 
 
-def describe_failure(error: Exception, origin: str, *, hide: Callable[[str], str]) -> str:
+def describe_failure(error: Exception, origin: str, *, quote: Callable[[str], str]) -> str:
     """Say what went wrong and what to do.
 
     Args:
         error: What the SDK, or the HTTP library under it, raised.
         origin: The server's address.
-        hide: Takes the key out of a text, should the server repeat it.
+        quote: Makes the server's words fit to be shown, without the key should it repeat it.
     """
     status = getattr(error, "status_code", None)
     if status is None:
@@ -56,7 +55,7 @@ def describe_failure(error: Exception, origin: str, *, hide: Callable[[str], str
                 f"nobody answers at {origin}; start the server or correct base_url, and run again"
             )
         return f"no complete answer from {origin} ({type(error).__name__})"
-    answer = f"{origin} answered {status}: {shorten(hide(_said(error)))}"
+    answer = f"{origin} answered {status}: {quote(_said(error))}"
     if 300 <= status < 400:
         return f"{answer}; it is elsewhere: give its final address as base_url"
     if status == 429 and _is_out_of_credit(error):
@@ -74,11 +73,6 @@ def read_retry_after(error: Exception) -> float | None:
     except ValueError:
         return None
     return seconds if seconds >= 0 else None
-
-
-def shorten(text: str) -> str:
-    """Put a server's words on one line of bearable length."""
-    return " ".join(text.split())[:_MESSAGE_LENGTH]
 
 
 def _said(error: Exception) -> str:

@@ -1,0 +1,82 @@
+import base64
+import html
+import json
+import logging
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tournament_assets.adapters.service_words import clean_key, hide_key, quote_service
+
+KEY = "sk-ant-a+b/c=\"d'e&f<g>_0123456789"
+
+
+def percent(text: str) -> str:
+    return "".join(f"%{byte:02x}" for byte in text.encode())
+
+
+ENCODINGS: list[Callable[[str], str]] = [
+    str,
+    lambda key: quote(key, safe=""),
+    quote_plus,
+    percent,
+    lambda key: quote(percent(key), safe=""),
+    lambda key: json.dumps(key)[1:-1],
+    lambda key: json.dumps(json.dumps(key))[3:-3],
+    lambda key: repr(key)[1:-1],
+    html.escape,
+    lambda key: "".join(f"&#{ord(letter)};" for letter in key),
+    lambda key: "".join(f"&#x{ord(letter):X};" for letter in key),
+    lambda key: "".join(f"\\u{ord(letter):04X}" for letter in key),
+    lambda key: "".join(f"\\x{ord(letter):02x}" for letter in key),
+    lambda key: key.encode().hex(),
+    lambda key: key.encode().hex().upper(),
+]
+
+
+@pytest.mark.parametrize("encode", ENCODINGS)
+def test_a_key_is_taken_out_in_whatever_way_it_is_written(encode: Callable[[str], str]) -> None:
+    assert hide_key(f"bad key {encode(KEY)} again", KEY) == "bad key [key] again"
+
+
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+@pytest.mark.parametrize("before", ["", "x", "Bearer ", "a:", "user:"])
+def test_nothing_of_a_key_in_base64_but_what_its_neighbours_share_stays(
+    encode: Callable[[bytes], bytes], before: str
+) -> None:
+    written = encode(f"{before}{KEY} and more".encode()).decode()
+    left = hide_key(written, KEY)
+    assert "[key]" in left
+    assert len(left) < len(written) - len(KEY)
+
+
+def test_a_key_at_the_cut_leaves_no_half_behind() -> None:
+    for padding in range(480, 501):
+        said = quote_service("x" * padding + KEY, key=KEY, length=500)
+        assert KEY[:6] not in said
+        assert len(said) <= 500
+
+
+@given(st.text(), st.text(alphabet=st.characters(min_codepoint=33, max_codepoint=126), min_size=1))
+@example("a\\tb", "\\t")
+def test_no_text_holds_the_key_afterwards(text: str, key: str) -> None:
+    if key not in "[key]":
+        assert key not in hide_key(f"{text}{key}{text}", key).replace("[key]", " ")
+
+
+def test_without_a_key_nothing_changes() -> None:
+    assert hide_key("as it was", None) == hide_key("as it was", "") == "as it was"
+
+
+def test_blanks_around_a_key_are_left_out_with_a_word(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    assert clean_key(f" {KEY}\n", name="SOME_KEY") == KEY
+    assert "SOME_KEY begins or ends in blanks or line ends" in caplog.text
+    assert KEY not in caplog.text
+    caplog.clear()
+    assert clean_key(KEY, name="SOME_KEY") == KEY
+    assert clean_key("\n", name="SOME_KEY") == ""
+    assert caplog.text == ""

@@ -1,0 +1,77 @@
+"""What a service said, fit to be shown: without the key to it, on one line of bearable length."""
+
+import base64
+import html
+import logging
+import re
+from functools import lru_cache
+
+_HIDDEN = "[key]"
+_LOG = logging.getLogger(__name__)
+
+
+def clean_key(key: str, *, name: str) -> str:
+    """Take blanks and line ends off a key, which a file or a shell left there, and say so.
+
+    Args:
+        key: The key as it was found.
+        name: The environment variable that held it.
+    """
+    cleaned = key.strip()
+    if cleaned != key and cleaned:
+        _LOG.warning("%s begins or ends in blanks or line ends; they were left out", name)
+    return cleaned
+
+
+def quote_service(text: str, *, key: str | None, length: int) -> str:
+    """Return a service's words: the key is taken out before they are cut, lest half of it stay."""
+    return " ".join(hide_key(text, key).split())[:length]
+
+
+def hide_key(text: str, key: str | None) -> str:
+    """Take a key out of a text, however the text writes it.
+
+    Known are plain text, percent-encoding (also of what is encoded already), the escapes of JSON,
+    Python and HTML, a mixture of those, hexadecimal digits, and Base64 of anything that holds the
+    key.
+    """
+    return _pattern(key).sub(_HIDDEN, text) if key else text
+
+
+@lru_cache(maxsize=8)
+def _pattern(key: str) -> re.Pattern[str]:
+    content = key.encode("utf-8", "surrogatepass")
+    forms = ["".join(map(_any_writing, key)), f"(?i:{content.hex()})"]
+    for alphabet in (None, b"-_"):
+        forms += [re.escape(inside) for inside in _insides_of_base64(content, alphabet) if inside]
+    return re.compile("|".join(dict.fromkeys(forms)))
+
+
+def _any_writing(character: str) -> str:
+    """Return a pattern of a character and of every escape that stands for it."""
+    code = ord(character)
+    escaped = "".join(
+        f"%(?:25)*(?i:{byte:02x})" for byte in character.encode("utf-8", "surrogatepass")
+    )
+    ways = [
+        re.escape(character),
+        escaped,
+        rf"\\+u(?i:{code:04x})",
+        rf"\\+x(?i:{code:02x})",
+        rf"&(?:amp;)*#0*{code};",
+        rf"&(?:amp;)*#[xX]0*(?i:{code:x});",
+        re.escape(html.escape(character)),
+        rf"\\+{re.escape(character)}",
+    ]
+    return f"(?:{'|'.join(dict.fromkeys(ways))})"
+
+
+def _insides_of_base64(content: bytes, alphabet: bytes | None) -> list[str]:
+    """Return the part of Base64 that a content alone decides, at each of the three offsets."""
+    found = []
+    for offset in range(3):
+        encoded = base64.b64encode(b"\0" * offset + content, altchars=alphabet).decode()
+        last = (offset + len(content)) * 8 // 6  # whole characters of six bits
+        inside = encoded[-(-offset * 8 // 6) : last]
+        found.append(inside if len(inside) >= 8 else "")
+    return found
