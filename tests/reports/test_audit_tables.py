@@ -101,13 +101,13 @@ def test_what_is_missing_stands_by_entrant_with_what_it_is_out_of() -> None:
     assert scores.rows[0][2:] == ("110", "80", "70", "50.0 %", dash, "25.0 %")
 
 
-def test_prompts_are_shown_as_they_come_and_movers_by_how_far() -> None:
+def test_prompts_are_shown_by_what_they_can_change_and_movers_by_how_far() -> None:
     section = prompts_section(PROMPTS, limit=2)
     assert section.sentences[0] == (
-        "3 findings on 2 prompts: fails one stratum only 1, decides the order 1, "
-        "noise outweighs signal 1."
+        "3 findings on 2 prompts: decides the order 1, noise outweighs signal 1, "
+        "fails one stratum only 1."
     )
-    assert "1 more" in section.sentences[1]
+    assert "2 of 3 rows; 1 more findings" in section.sentences[-1]
     (_, findings), (_, movers), (_, noise) = section.tables
     assert [row[2] for row in findings.rows] == ["p1", "p2"]
     assert [row[1:] for row in movers.rows] == [
@@ -115,6 +115,34 @@ def test_prompts_are_shown_as_they_come_and_movers_by_how_far() -> None:
         ("p1", "recall", "ada, bob", "ada", "-12.5"),
     ]
     assert noise.rows == (("factuality", "recall", "2", "1 of 2 (50.0 %)", "1 of 6 (16.7 %)"),)
+
+
+def test_an_order_that_one_prompt_decides_stands_before_forty_prompts_that_nobody_wins() -> None:
+    def row(kind: FindingKind, prompt_id: str, words: str, **changes: Any) -> dict[str, Any]:
+        return prompt_row(kind, prompt_id, sentence=f"On {prompt_id} {words}.", **changes)
+
+    rows = [
+        *(row(FindingKind.NO_WINNER, f"p{n}", "nobody wins") for n in range(40)),
+        row(FindingKind.NO_WINNER, "odd", "nobody wins", count=2),
+        *(row(FindingKind.SIGNAL_TO_NOISE, f"p{n}", f"the ratio is 0.{n}") for n in range(20)),
+        *(row(FindingKind.DECIDES_ORDER, f"p{n}", f"{n} moves") for n in range(9)),
+        row(FindingKind.DECIDES_ORDER, "p1", "1 moves", dimension="calibration"),
+        row(FindingKind.CONNECTS, "p7", "hangs"),
+    ]
+    section = prompts_section(rows, limit=7)
+    shown = section.tables[0][1].rows
+    assert [(cells[0], cells[1], cells[2]) for cells in shown] == [
+        ("factuality", "decides the order", "p0"),
+        ("factuality", "decides the order", "p1"),
+        ("calibration", "decides the order", "p1"),
+        ("factuality", "a rating hangs on it", "p7"),
+        ("factuality", "noise outweighs signal", "p0"),
+        ("factuality", "noise outweighs signal", "p1"),
+        ("factuality", "everybody loses or ties", "p0, p1, p2 and 37 more"),
+    ]
+    assert shown[-1][-1] == "On p0 nobody wins. The same of 39 more prompts."
+    # 2 + 1 + 1 + 2 single rows and one of 40 are shown, of 72 findings.
+    assert "7 of 33 rows; 26 more findings" in section.sentences[-1]
 
 
 def test_nothing_to_say_is_said_without_empty_tables() -> None:

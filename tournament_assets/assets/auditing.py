@@ -178,6 +178,7 @@ def build_audit_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         """
         from tournament_assets.audits.prompts import audit_prompts
         from tournament_assets.audits.prompts_findings import FindingKind
+        from tournament_assets.reports.audit_tables import choose_findings, fold_findings
 
         rows: list[dict[str, Any]] = []
         for dimension, pairs in readings(verdicts, replies).items():
@@ -199,14 +200,15 @@ def build_audit_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         # The sort is stable: within a kind and a dimension the worst stays first.
         kinds = [kind.value for kind in FindingKind]
         rows.sort(key=lambda row: (not row["is_finding"], kinds.index(row["kind"])))
-        findings = [row for row in rows if row["is_finding"]]
+        folded = fold_findings(rows)
         return table_result(
             "prompt_audit",
             rows,
             metadata={
-                "findings": len(findings),
+                "findings": sum(len(each.rows) for each in folded),
                 "worst_first": sentence_list(
-                    f"{row['dimension']}: {row['sentence']}" for row in findings[:_SHOWN_FINDINGS]
+                    f"{each.dimension}: {each.sentence}"
+                    for each in choose_findings(folded, _SHOWN_FINDINGS)
                 ),
             },
         )

@@ -13,26 +13,26 @@ _NOISY = 1.0
 
 
 class FindingKind(StrEnum):
-    """What is said of a prompt, worst first."""
+    """What is said of a prompt, by what it can change: the ranking first."""
 
-    JUDGE_FAILURES = "judge_failures"
-    """More replies are missing on this prompt than chance would put on one prompt."""
-    ALL_INCONSISTENT = "all_inconsistent"
-    """Every judged pair changes its winner with the positions."""
-    NO_WINNER = "no_winner"
-    """Everybody loses or ties everything: no pair has a winner."""
-    LEVEL = "level"
-    """Pairs have winners, in a circle: every entrant has the same score."""
-    STRATUM_FAILURE = "stratum_failure"
-    """An entrant loses in one stratum and nowhere else."""
-    CONNECTS = "connects"
-    """Without this prompt somebody has no rating at all."""
     DECIDES_ORDER = "decides_order"
     """Without this prompt neighbours in the ranking change places."""
-    MOVES_RATING = "moves_rating"
-    """How far ratings move without this prompt; the one that moves them most is a finding."""
+    CONNECTS = "connects"
+    """Without this prompt somebody has no rating at all."""
     SIGNAL_TO_NOISE = "signal_to_noise"
     """What differs between entrants against what differs between presentations."""
+    JUDGE_FAILURES = "judge_failures"
+    """More replies are missing on this prompt than chance would put on one prompt."""
+    STRATUM_FAILURE = "stratum_failure"
+    """An entrant loses in one stratum and nowhere else."""
+    MOVES_RATING = "moves_rating"
+    """How far ratings move without this prompt; the one that moves them most is a finding."""
+    ALL_INCONSISTENT = "all_inconsistent"
+    """Every judged pair changes its winner with the positions."""
+    LEVEL = "level"
+    """Pairs have winners, in a circle: every entrant has the same score."""
+    NO_WINNER = "no_winner"
+    """Everybody loses or ties everything: no pair has a winner."""
 
 
 @dataclass(frozen=True, slots=True)

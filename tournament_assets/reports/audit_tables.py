@@ -6,6 +6,8 @@ the terminal alike.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from tournament_assets.audits.outages import MissingnessCheck
@@ -15,17 +17,20 @@ from tournament_assets.reports.rendering import ReportSection, ReportTable
 Row = Mapping[str, Any]
 
 KIND_TITLES: Mapping[str, str] = {
-    "judge_failures": "the judge failed on it",
-    "all_inconsistent": "every judgment inconsistent",
-    "no_winner": "everybody loses or ties",
-    "level": "nobody told apart",
-    "stratum_failure": "fails one stratum only",
-    "connects": "a rating hangs on it",
     "decides_order": "decides the order",
-    "moves_rating": "moves ratings most",
+    "connects": "a rating hangs on it",
     "signal_to_noise": "noise outweighs signal",
+    "judge_failures": "the judge failed on it",
+    "stratum_failure": "fails one stratum only",
+    "moves_rating": "moves ratings most",
+    "all_inconsistent": "every judgment inconsistent",
+    "level": "nobody told apart",
+    "no_winner": "everybody loses or ties",
 }
 """What every kind of finding is called, in the order of the kinds."""
+
+_NAMED_PROMPTS = 3
+"""The most prompts, and strata, that one row names."""
 
 _COUNTS: Mapping[str, str] = {
     "replies_refused": "refused",
@@ -65,6 +70,69 @@ def missing_section(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class AlikeFindings:
+    """Findings of one kind and dimension that differ in nothing but the prompt.
+
+    Attributes:
+        rows: Rows of table "prompt_audit", at least one.
+    """
+
+    rows: Sequence[Row]
+
+    @property
+    def dimension(self) -> str:
+        """The quality that was judged."""
+        return str(self.rows[0]["dimension"])
+
+    @property
+    def kind(self) -> str:
+        """What is said."""
+        return str(self.rows[0]["kind"])
+
+    @property
+    def sentence(self) -> str:
+        """The first of them in words, and how many more say the same."""
+        others = len(self.rows) - 1
+        same = {0: "", 1: " The same of 1 more prompt."}
+        return (
+            f"{self.rows[0]['sentence']}{same.get(others, f' The same of {others} more prompts.')}"
+        )
+
+
+def fold_findings(rows: Iterable[Row]) -> list[AlikeFindings]:
+    """Return the findings by what they can change, those alike as one.
+
+    Args:
+        rows: Rows of table "prompt_audit"; measurements are left out.
+    """
+    alike: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        if not row["is_finding"]:
+            continue
+        words = row["sentence"].replace(row["prompt_id"] or "\0", "")
+        key = (row["kind"], row["dimension"], *row["entrants"], row["count"], row["total"], words)
+        alike.setdefault(key, []).append(row)
+    kinds = list(KIND_TITLES)
+    folded = [AlikeFindings(group) for group in alike.values()]
+    return sorted(folded, key=lambda each: kinds.index(each.kind))
+
+
+def choose_findings(folded: Sequence[AlikeFindings], limit: int) -> list[AlikeFindings]:
+    """Return some findings of each kind and dimension, rather than all of the first kind.
+
+    Args:
+        folded: Findings by what they can change.
+        limit: The most to return.
+    """
+    groups: dict[tuple[str, str], list[int]] = {}
+    for index, each in enumerate(folded):
+        groups.setdefault((each.kind, each.dimension), []).append(index)
+    rounds = zip_longest(*groups.values())
+    in_turn = [index for round_ in rounds for index in round_ if index is not None]
+    return [folded[index] for index in sorted(in_turn[:limit])]
+
+
 def prompts_section(rows: Sequence[Row], *, limit: int = 12) -> ReportSection:
     """Return "Strata and the prompts that decide".
 
@@ -75,11 +143,21 @@ def prompts_section(rows: Sequence[Row], *, limit: int = 12) -> ReportSection:
     findings = [row for row in rows if row["is_finding"]]
     measured = [row for row in rows if row["kind"] == "signal_to_noise"]
     sentences = [_summary(findings, len({row["prompt_id"] for row in measured}))]
-    hidden = len(findings) - limit
-    if hidden > 0:
-        sentences.append(f"The first {limit} findings are shown; {hidden} more are in the table.")
+    folded = fold_findings(rows)
+    shown = choose_findings(folded, limit)
+    hidden = len(findings) - sum(len(each.rows) for each in shown)
+    if folded:
+        sentences.append(
+            "They are ordered by what they can change: the ranking first. Findings that differ in "
+            "nothing but the prompt are one row."
+        )
+    if hidden:
+        sentences.append(
+            f"Shown are the worst of each kind and dimension, {len(shown)} of {len(folded)} rows; "
+            f"{hidden} more findings are in the table prompt_audit."
+        )
     tables = [
-        ("Prompts to look at, worst first", _finding_table(findings[:limit])),
+        ("Prompts to look at, worst first", _finding_table(shown)),
         (
             "Prompts without which ratings move most",
             _deciding_table(_top_movers(rows, limit)),
@@ -194,21 +272,26 @@ def _summary(findings: Sequence[Row], n_prompts: int) -> str:
     return f"{len(findings)} {noun} on {n_prompts} prompts: {named}."
 
 
-def _finding_table(rows: Iterable[Row]) -> ReportTable:
+def _finding_table(folded: Iterable[AlikeFindings]) -> ReportTable:
     return ReportTable(
         headers=("dimension", "what", "prompt", "stratum", "finding"),
         rows=tuple(
             (
-                row["dimension"],
-                KIND_TITLES[row["kind"]],
-                row["prompt_id"] or ABSENT,
-                row["stratum"],
-                row["sentence"],
+                each.dimension,
+                KIND_TITLES[each.kind],
+                _listed([row["prompt_id"] or ABSENT for row in each.rows]),
+                _listed(list(dict.fromkeys(row["stratum"] for row in each.rows))),
+                each.sentence,
             )
-            for row in rows
+            for each in folded
         ),
         n_labels=5,
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED_PROMPTS
+    return ", ".join(names[:_NAMED_PROMPTS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _top_movers(rows: Iterable[Row], limit: int) -> list[Row]:
