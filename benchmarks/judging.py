@@ -1,12 +1,16 @@
 """Time and memory of judging a large tournament, from planning to the last reply.
 
     python -m benchmarks.judging [--entrants 10 20 40]
+    python -m benchmarks.judging --long-lines
 
 Every entrant answers 143 prompts, 93 of them with a gold answer; every two entrants are judged on
 three dimensions, in both orders: 40 entrants make 591,240 requests. They are planned, submitted,
 polled and harvested through the real SDK and a SQLite ledger, against the loopback judge in a
 process of its own. Each size runs in a fresh process, whose peak memory is reported; the ratios
 show whether time grows as the number of requests.
+
+The second table reads results of two lines each, up to 50 MB a line, through the real SDK; its
+ratios show whether time grows as the length of a line.
 """
 
 import argparse
@@ -22,6 +26,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
 
 from tournament_assets.adapters.anthropic import AnthropicBatches
 from tournament_assets.adapters.config_files import load_config
@@ -32,11 +40,13 @@ from tournament_assets.judging.records import JudgingScope
 from tournament_assets.judging.requests import RequestSettings, build_requests
 from tournament_assets.judging.sessions import WaitingPolicy
 from tournament_assets.judging.settlement import JudgingOptions, settle_requests
+from tournament_assets.loopback.running import ThreadedServer
 from tournament_assets.tournament.prompts import Prompt
 
 ROOT = Path(__file__).parents[1]
 N_PROMPTS, N_WITH_GOLD = 143, 93
 RESPONSE_WORDS, PROMPT_WORDS = 150, 60
+LINE_MEGABYTES = (6, 12, 25, 50)
 WORDS = ("dose", "level", "patient", "study", "result", "effect", "risk", "blood", "sign")
 
 
@@ -204,12 +214,64 @@ def print_table(measurements: Sequence[Measurement]) -> None:
         )
 
 
+def read_two_lines(megabytes: int) -> float:
+    """Return the seconds that reading results takes whose two lines are that long."""
+    text = "x" * (megabytes * 1_000_000)
+    message = {"content": [{"type": "text", "text": text}], "stop_reason": "end_turn"}
+    row = {"custom_id": "r", "result": {"type": "succeeded", "message": message}}
+    line = json.dumps(row).encode() + b"\n"
+    counts = {"processing": 0, "succeeded": 2, "errored": 0, "canceled": 0, "expired": 0}
+
+    async def answer(request: Request) -> Response:
+        if request.url.path.endswith("/results"):
+            chunks = (
+                line[at : at + 65_536] for _ in range(2) for at in range(0, len(line), 65_536)
+            )
+            return StreamingResponse(chunks)
+        return JSONResponse(
+            {
+                "id": "b",
+                "processing_status": "ended",
+                "request_counts": counts,
+                "results_url": f"{request.url}/results",
+            }
+        )
+
+    with (
+        ThreadedServer(Starlette(routes=[Route("/{path:path}", answer)])) as server,
+        closing(AnthropicBatches(base_url=server.url, api_key="any")) as service,
+    ):
+        started = time.perf_counter()
+        lengths = [len(row.text or "") for row in service.iterate_results("b")]
+        seconds = time.perf_counter() - started
+    if lengths != [len(text)] * 2:
+        raise SystemExit(f"lines of {lengths} characters were read; expected two of {len(text)}")
+    return seconds
+
+
+def measure_long_lines() -> None:
+    """Print what reading long lines takes, and how a megabyte compares with the shortest's."""
+    print("MB a line  seconds   MB/s  time per MB")
+    first = 0.0
+    for megabytes in LINE_MEGABYTES:
+        seconds = min(read_two_lines(megabytes) for _ in range(3))
+        first = first or seconds / megabytes
+        print(
+            f"{megabytes:9d}  {seconds:7.2f}  {2 * megabytes / seconds:5.0f}  "
+            f"{seconds / megabytes / first:10.2f}x"
+        )
+
+
 def main() -> None:
     """Measure every size in a fresh process and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--entrants", type=int, nargs="+", default=[10, 20, 40])
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--long-lines", action="store_true", help="Read long lines, nothing else.")
     arguments = parser.parse_args()
+    if arguments.long_lines:
+        measure_long_lines()
+        return
     if arguments.one:
         print(json.dumps(asdict(measure(arguments.entrants[0]))))
         return
@@ -223,6 +285,7 @@ def main() -> None:
         )
         measurements.append(Measurement(**json.loads(done.stdout)))
         print_table(measurements)
+    measure_long_lines()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 import json
 import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from typing import Any
@@ -10,6 +11,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from tests.loopback.builders import judge_params, wait_until_ended
 from tests.loopback.impostor import Impostor, succeeded
 from tournament_assets.adapters.anthropic import AnthropicBatches
+from tournament_assets.adapters.anthropic_rows import split_lines
 from tournament_assets.judging.service import (
     BatchService,
     BatchStatus,
@@ -274,6 +276,27 @@ def test_readable_rows_survive_unreadable_ones(connect: Opener, impostor: Impost
     with pytest.raises(JudgeError, match="5 lines of the results of batch b1"):
         received.extend(row.custom_id for row in rows)
     assert received == ["r1", "r2"]
+
+
+def test_lines_are_the_same_however_the_stream_is_cut() -> None:
+    stream = b"one\n\n \r\ntw\xc2\x85o\r\n" + b"3" * 30 + b"\nfour"
+    for size in range(1, len(stream) + 1):
+        chunks = (stream[at : at + size] for at in range(0, len(stream), size))
+        assert list(split_lines(chunks)) == [b"one", b"tw\xc2\x85o\r", b"3" * 30, b"four"]
+
+
+def test_a_line_in_many_parts_takes_time_in_proportion_to_its_length() -> None:
+    part, n_parts = b"x" * 256, 125_000
+
+    def parts() -> Iterator[bytes]:
+        begun = time.process_time()
+        for _ in range(n_parts):
+            # A tenth of a second; it was minutes when every part copied those before it.
+            assert time.process_time() - begun < 10.0
+            yield part
+
+    (line,) = split_lines(parts())
+    assert len(line) == len(part) * n_parts
 
 
 def test_a_stream_that_breaks_off_is_an_error_after_its_rows(

@@ -47,11 +47,16 @@ def split_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
     Only a line feed ends a line: a text inside a row may hold every other line break there is.
     """
-    rest = b""
+    parts: list[bytes] = []
     for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
-        yield from (line for line in lines if line.strip())
-    if rest.strip():
+        first, *others = chunk.split(b"\n")
+        parts.append(first)
+        if others:
+            # Joined once, when its end has come: a long line is not copied with every chunk.
+            *whole, rest = b"".join(parts), *others
+            yield from (line for line in whole if line.strip())
+            parts = [rest]
+    if (rest := b"".join(parts)).strip():
         yield rest
 
 
