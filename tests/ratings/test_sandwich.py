@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, bootstrap_bradley_terry
+from tournament_assets.ratings.connectivity import find_standing
 from tournament_assets.ratings.preferences import Preferences, code_columns, code_preferences
 from tournament_assets.ratings.sandwich import (
     SamplingUnit,
@@ -44,6 +45,86 @@ def sandwich_slowly(preferences: Preferences, strengths: np.ndarray) -> np.ndarr
     judged = (scores != 0).any(axis=1).sum()
     covariance: np.ndarray = bread @ (scores.T @ scores) @ bread * judged / (judged - 1)
     return covariance
+
+
+def complete_tournament(generator: np.random.Generator) -> Preferences:
+    """Everyone meets everyone on every prompt, with wins, losses, ties, and luck by the prompt."""
+    n_entrants = int(generator.integers(4, 41))
+    n_prompts = int(generator.integers(2, 25))
+    strengths = generator.normal(0, generator.choice([0.0, 0.5, 1.5]), (n_entrants,))
+    luck = strengths + generator.normal(0, 0.7, (n_prompts, n_entrants))
+    one, other = np.triu_indices(n_entrants, 1)
+    chance = 1 / (1 + np.exp(luck[:, other] - luck[:, one]))
+    won = (generator.random(chance.shape) < chance).astype(float)
+    preference = np.where(generator.random(chance.shape) < generator.choice([0, 0.4]), 0.5, won)
+    return Preferences(
+        entrants=tuple(f"e{index}" for index in range(n_entrants)),
+        prompts=tuple(f"p{index}" for index in range(n_prompts)),
+        first=np.tile(one, n_prompts),
+        second=np.tile(other, n_prompts),
+        prompt_index=np.repeat(np.arange(n_prompts), one.size),
+        preference=preference.ravel(),
+        weight=np.ones(preference.size),
+    )
+
+
+def clustered_errors(preferences: Preferences) -> dict[SamplingUnit, np.ndarray]:
+    """Return what a logistic regression's robust errors are, in 80-bit arithmetic.
+
+    The first entrant is the reference level that such a regression leaves out. The equations are
+    solved by elimination, which needs no notion of a small eigenvalue.
+    """
+    n, n_prompts = len(preferences.entrants), len(preferences.prompts)
+    outcomes = preferences.preference.reshape(n_prompts, -1)
+    pairs = np.arange(outcomes.shape[1])
+    design = np.zeros((pairs.size, n), dtype=np.longdouble)
+    design[pairs, preferences.first[pairs]], design[pairs, preferences.second[pairs]] = 1, -1
+    design = design[:, 1:]
+    beta = np.zeros(n - 1, dtype=np.longdouble)
+    for _ in range(12):
+        chance = 1 / (1 + np.exp(-(design @ beta)))
+        information = (design.T * (n_prompts * chance * (1 - chance))) @ design
+        step = solve(information, design.T @ (outcomes - chance).sum(axis=0)[:, None])[:, 0]
+        beta = beta + step
+    assert np.abs(step).max() < 1e-15
+    left = outcomes - chance
+    by_prompt = left @ design
+    # Each rating is a contrast with the mean of all, the reference level's 0 among them.
+    contrast = np.vstack([np.zeros(n - 1), np.eye(n - 1)]) - np.longdouble(1) / n
+    moved = solve(information, contrast.T)
+    errors = {}
+    for unit, meat, n_units in (
+        (PROMPT, by_prompt.T @ by_prompt, n_prompts),
+        (BATTLE, (design.T * (left**2).sum(axis=0)) @ design, left.size),
+    ):
+        variance = (moved * (meat @ moved)).sum(axis=0) * n_units / (n_units - 1)
+        errors[unit] = np.asarray(np.sqrt(variance) * ELO_PER_NAT, dtype=np.float64)
+    return errors
+
+
+def solve(table: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Solve equations with a positive definite table by Gaussian elimination."""
+    rows = np.hstack([table, right])
+    for index in range(len(table)):
+        rows[index] /= rows[index, index]
+        others = np.arange(len(table)) != index
+        rows[others] -= rows[others, index, None] * rows[index]
+    return rows[:, len(table) :]
+
+
+def is_connected(preferences: Preferences) -> bool:
+    return bool(find_standing(preferences.wins).rated.all())
+
+
+def test_errors_of_complete_tournaments_are_those_of_a_logistic_regression() -> None:
+    generator = np.random.default_rng(11)
+    tournaments = (complete_tournament(generator) for _ in range(210))
+    n_compared = 0
+    for preferences in filter(is_connected, tournaments):
+        for unit, expected in clustered_errors(preferences).items():
+            np.testing.assert_allclose(errors_of(preferences, unit), expected, rtol=1e-6)
+        n_compared += 1
+    assert n_compared > 180
 
 
 def test_two_entrants_have_the_error_of_a_log_odds() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.sandwich import laplacian
+from tournament_assets.ratings.sandwich import contrast_inverse, laplacian
 from tournament_assets.tournament.errors import InputError, Problems, RatingError
 
 _MAX_STEPS = 200
@@ -77,7 +77,7 @@ def refuse_confounded(data: BattleDesign, *, names: Sequence[str]) -> None:
     table = data.information(data.weight)
     # What is left of the covariates once who answered has explained all it can.
     across = table[:n, n:]
-    left = table[n:, n:] - across.T @ np.linalg.pinv(table[:n, :n], hermitian=True) @ across
+    left = table[n:, n:] - across.T @ contrast_inverse(table[:n, :n]) @ across
     problems = Problems()
     for index, name in enumerate(names):
         whole = table[n + index, n + index]

@@ -103,7 +103,7 @@ def sandwich_bradley_terry(
     units = scores.rows if is_alone else preferences.prompt_index[scores.rows]
     n_units = int(units.size if is_alone else np.count_nonzero(np.bincount(units)))
     if members.size and n_units > 1:
-        bread = np.linalg.pinv(scores.information[np.ix_(members, members)], hermitian=True)
+        bread = contrast_inverse(scores.information[np.ix_(members, members)])
         meat = _meat(scores, units, n_entrants, is_alone=is_alone)[np.ix_(members, members)]
         spread = bread @ meat @ bread * (ELO_PER_NAT**2 * n_units / (n_units - 1))
         covariance[np.ix_(members, members)] = spread
@@ -159,7 +159,7 @@ def prompt_influence(preferences: Preferences) -> NDArray[np.float64]:
     influence = np.full((n_prompts, n_entrants), np.nan)
     if members.size:
         scores = _battle_scores(preferences, ratings)
-        bread = np.linalg.pinv(scores.information[np.ix_(members, members)], hermitian=True)
+        bread = contrast_inverse(scores.information[np.ix_(members, members)])
         per_prompt = _scores_by_unit(
             scores, preferences.prompt_index[scores.rows], n_prompts, n_entrants
         )
@@ -210,6 +210,29 @@ def laplacian(
     between = flat.astype(np.float64).reshape(n_entrants, n_entrants)
     between = between + between.T
     return np.diag(between.sum(axis=1)) - between
+
+
+def contrast_inverse(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Invert a Laplacian on differences between entrants, the only thing that it knows.
+
+    The likelihood is flat along the vector of ones, so the table has exactly one eigenvalue of 0.
+    Rounding makes that a tiny number, and a pseudo-inverse, which tells tiny from small by its
+    size, may take it for one to invert. Here the direction is known: it is given an eigenvalue of
+    its own, and centring the inverse takes that out again.
+
+    Args:
+        table: A `laplacian` of battles that connect all entrants, shape (n, n).
+
+    Returns:
+        The Moore-Penrose inverse, shape (n, n); rows and columns sum to 0.
+    """
+    # With equal diagonals, entrants of few battles keep their digits beside those of a million.
+    scale = np.sqrt(np.diagonal(table))
+    between = np.outer(scale, scale)
+    inverse = np.linalg.inv(table / between + between / (scale @ scale)) / between
+    inverse -= inverse.mean(axis=0)
+    centred: NDArray[np.float64] = inverse - inverse.mean(axis=1, keepdims=True)
+    return centred
 
 
 def _scores_by_unit(
