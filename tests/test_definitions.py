@@ -100,10 +100,12 @@ def test_generation_and_judging_run_in_their_pools(definitions: dg.Definitions) 
 
 
 def test_secrets_are_named_and_not_copied_into_resources() -> None:
-    loaded = load_project(ROOT, {"ANTHROPIC_API_KEY": "sk-secret-1"})
+    address = "https://ada:sk-secret-2@gateway.example"
+    loaded = load_project(ROOT, {"ANTHROPIC_API_KEY": "sk-secret-1", "ANTHROPIC_BASE_URL": address})
     judge = (loaded.resources or {})["judge"]
-    assert "sk-secret-1" not in repr(judge)
+    assert "sk-secret" not in repr(judge)
     assert judge.api_key == dg.EnvVar("ANTHROPIC_API_KEY")
+    assert judge.base_url == dg.EnvVar("ANTHROPIC_BASE_URL")
 
 
 def test_every_broken_config_is_named_at_once(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 Environment variables:
     ANTHROPIC_API_KEY       the key of the judge, where judge.service is anthropic, and of entrants
                             whose loader is anthropic_api
-    ANTHROPIC_BASE_URL      another address of the provider's API
+    ANTHROPIC_BASE_URL      another address of the provider's API; comes before judge.base_url
     TOURNAMENT_PROJECT      the folder with configs/; the working directory unless given
     TOURNAMENT_STORAGE      where assets are kept: a folder or s3://…; storage/ in the project
     TOURNAMENT_LEDGER_URL   the ledger's database; ledger/ledger.sqlite in the project
@@ -68,6 +68,7 @@ from tournament_assets.resources.io_managers import NpzIOManager, ParquetIOManag
 from tournament_assets.resources.judge import JudgeResource
 from tournament_assets.resources.ledger import LedgerResource
 from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.places import url_problem
 
 # Partition mappings and observed data versions are still called beta, on every use of them. The
 # version of Dagster is pinned exactly, so nobody needs to hear it.
@@ -100,6 +101,7 @@ def default_ledger_url(project: Path) -> str:
 def build_resources(project: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     """Configure the resources. Secrets are named, not copied: Dagster shows configured values."""
     storage = environment.get("TOURNAMENT_STORAGE") or str(project / "storage")
+    address = environment.get("ANTHROPIC_BASE_URL", "")
     return {
         "parquet_io_manager": ParquetIOManager(base_path=storage),
         "npz_io_manager": NpzIOManager(base_path=storage),
@@ -114,7 +116,10 @@ def build_resources(project: Path, environment: Mapping[str, str]) -> dict[str, 
             api_key=(
                 dg.EnvVar("ANTHROPIC_API_KEY") if environment.get("ANTHROPIC_API_KEY") else ""
             ),
-            base_url=environment.get("ANTHROPIC_BASE_URL", ""),
+            # A password may stand in it.
+            base_url=(
+                dg.EnvVar("ANTHROPIC_BASE_URL") if address and url_problem(address) else address
+            ),
             loopback_folder=str(project / "ledger" / "loopback_judge"),
         ),
         "generator": GeneratorResource(device=environment.get("TOURNAMENT_DEVICE") or "auto"),

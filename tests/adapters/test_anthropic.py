@@ -1,3 +1,4 @@
+import base64
 import json
 import logging
 import time
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
+from tests.adapters.scripted_service import run_script
 from tests.loopback.builders import judge_params, wait_until_ended
 from tests.loopback.impostor import Impostor, succeeded
 from tournament_assets.adapters.anthropic import AnthropicBatches
@@ -20,7 +22,7 @@ from tournament_assets.judging.service import (
     TokenUsage,
 )
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.tournament.errors import JudgeError
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 KEY = "sk-ant-secret-0123456789"
 SYSTEM = "Judge well. " * 200 + "\n# dimension: factuality\n"
@@ -123,11 +125,12 @@ def test_every_refusal_says_what_to_do_and_never_tells_the_key(
     impostor.refuse(status, kind, f"it repeats {KEY} {'x' * 469}{KEY}", **{"retry-after": "17"})
     service = connect(impostor.url)
     tasks: list[Callable[[], object]] = [
-        lambda: service.check_model("claude-opus-5-5"),
         lambda: service.create_batch([request(1)]),
         lambda: service.get_batch("b1"),
         lambda: list(service.iterate_results("b1")),
     ]
+    if status != 404:  # a service need not have that route
+        tasks.append(lambda: service.check_model("claude-opus-5-5"))
     for task in tasks:
         with pytest.raises(JudgeError) as caught:
             task()
@@ -203,14 +206,64 @@ def test_a_retired_model_is_refused(connect: Opener, impostor: Impostor) -> None
         connect(impostor.url).check_model("old")
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1/r", "https://{host}/r", "http://[", "//x/r"])
-def test_results_on_another_host_are_not_fetched(
-    connect: Opener, impostor: Impostor, url: str
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:1/r", "https://{host}/r", "http://[", "//x/r", "/v1/r", None]
+)
+def test_results_are_read_below_the_base_url_whatever_a_batch_says(
+    connect: Opener, impostor: Impostor, url: str | None
 ) -> None:
-    impostor.results_url = url.format(host=impostor.url.removeprefix("http://"))
-    with pytest.raises(JudgeError, match="the key is not sent anywhere else"):
-        list(connect(impostor.url).iterate_results("b1"))
-    assert impostor.asked == ["GET /v1/messages/batches/b1"]
+    impostor.results_url = url and url.format(host=impostor.url.removeprefix("http://"))
+    impostor.results = json.dumps(succeeded()).encode()
+    (row,) = connect(f"{impostor.url}/gateway").iterate_results("b1")
+    assert row.custom_id == "r1"
+    prefix = "GET /gateway/v1/messages/batches/b1"
+    assert impostor.asked == [prefix, f"{prefix}/results"]
+
+
+def test_no_redirect_is_followed_and_its_secrets_are_not_shown(
+    connect: Opener, impostor: Impostor
+) -> None:
+    with Impostor() as elsewhere:
+        target = elsewhere.url.replace("http://", "http://ada:hunter2@") + "/in?token=hunter3"
+        impostor.answers = [Response(status_code=307, headers={"location": target})]
+        service = connect(impostor.url)
+        for ask in (
+            lambda: service.create_batch([request(1)]),
+            lambda: service.ask_directly(request(1)),
+            lambda: list(service.list_batches()),
+            lambda: service.get_batch("b1"),
+            lambda: list(service.iterate_results("b1")),
+            lambda: service.check_model("judge-1"),
+        ):
+            with pytest.raises(JudgeError, match=f"a redirect to {elsewhere.url};") as caught:
+                ask()
+            assert caught.value.failure is JudgeFailure.FATAL
+            assert "hunter" not in str(caught.value)
+        assert elsewhere.asked == []
+
+
+def test_a_password_in_the_address_is_sent_and_shown_nowhere(
+    connect: Opener, impostor: Impostor, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with run_script() as script:
+        host = str(script.service).split("//")[1].rstrip("')")
+        service = connect(f"http://ada:hunter2@{host}")
+        script.give(PlainTextResponse("ada said hunter2", 400))
+        with pytest.raises(JudgeError) as caught:
+            service.get_batch("b1")
+        headers = script.asked[0].headers
+    assert headers["authorization"] == f"Basic {base64.b64encode(b'ada:hunter2').decode()}"
+    assert headers["x-api-key"] == KEY
+    for shown in (str(caught.value), repr(service), caplog.text):
+        assert "hunter2" not in shown
+        assert KEY not in shown
+
+
+def test_an_address_that_cannot_be_read_is_refused_without_showing_it() -> None:
+    with pytest.raises(JudgeError, match="not a URL") as caught:
+        AnthropicBatches(base_url="http://ada:hunter2@h:port", api_key=KEY)
+    assert "hunter2" not in str(caught.value)
 
 
 def test_archived_results_are_said_to_be_archived(connect: Opener, impostor: Impostor) -> None:

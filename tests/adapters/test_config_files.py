@@ -1,9 +1,11 @@
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from tournament_assets.adapters.config_files import ConfigFile, find_project, load_config
 from tournament_assets.tournament.api_entrants import OpenAiApiEntrant
+from tournament_assets.tournament.config import JudgeConfig
 from tournament_assets.tournament.errors import InputError
 
 GOOD = """\
@@ -87,7 +89,7 @@ def test_comments_and_layout_do_not_change_the_fingerprint(path: Path) -> None:
             "  max_tokens: 1024",
             "  max_token: 1024",
             "13: unknown key 'judge.max_token'; expected one of adopt_grace_seconds, "
-            "anchor_pairs, budget_period, budget_usd, control_pairs, deadline_seconds, "
+            "anchor_pairs, base_url, budget_period, budget_usd, control_pairs, deadline_seconds, "
             "identical_responses_tie, max_direct, max_rounds, max_tokens, poll_initial_seconds, "
             "poll_max_seconds, prewarm_wait_seconds, reply_format, retest_pairs, service, "
             "slot_seconds, test_seed; "
@@ -386,3 +388,42 @@ def test_a_misspelled_key_deep_inside_an_entrant_is_told_with_its_line(path: Pat
     ]
     for line, problem, hint in expected:
         assert any(p.startswith(f"{line}: {problem}") and hint in p for p in problems), problems
+
+
+def with_gateway(address: str) -> str:
+    return edited("  service: loopback\n", f"  service: anthropic\n  base_url: {address}\n")
+
+
+def test_where_the_judge_is_asked_is_configured_and_part_of_no_result(path: Path) -> None:
+    config = load(path, with_gateway("https://gateway.example/anthropic")).config
+    assert config.judge.base_url == "https://gateway.example/anthropic"
+    elsewhere = load(path, with_gateway("http://10.0.0.7:8080")).config
+    assert elsewhere.fingerprint == config.fingerprint
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://ada:hunter2@gateway.example",
+        "https://hunter2@gateway.example",
+        "https://gateway.example?key=hunter2",
+        "['https://ada:hunter2@gateway.example']",
+        "{url: 'https://ada:hunter2@gateway.example'}",
+        "https://ada:hunter2@gateway.example:port",
+    ],
+)
+def test_a_gateway_with_a_secret_in_its_address_is_refused_and_the_secret_not_shown(
+    path: Path, address: str
+) -> None:
+    (problem,) = problems_of(path, with_gateway(address))
+    assert "judge.base_url" in problem
+    assert "hunter2" not in problem
+    with pytest.raises(ValidationError) as caught:
+        JudgeConfig.model_validate({"service": "anthropic", "base_url": address})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_the_loopback_judge_takes_no_address(path: Path) -> None:
+    text = edited("  service: loopback\n", "  service: loopback\n  base_url: http://h\n")
+    (problem,) = problems_of(path, text)
+    assert "expected service: anthropic with it" in problem

@@ -9,10 +9,9 @@ import httpx2
 import pytest
 from click.testing import CliRunner
 
-from tests.loopback.builders import Caller, batch_body, judge_params
+from tests.loopback.builders import Caller, batch_body
 from tests.loopback.faulty_judges import BATCHES, judge, results, service_of, submit
 from tournament_assets.cli import main
-from tournament_assets.judging.service import SubmittedRequest
 from tournament_assets.loopback.catalogue import CATALOGUE
 from tournament_assets.loopback.faults import Fault, parse_fault
 from tournament_assets.loopback.running import LoopbackServer
@@ -200,13 +199,30 @@ def test_polls_fail_for_a_while_and_then_succeed() -> None:
         assert caller.get(path).json()["processing_status"] == "ended"
 
 
-def test_the_url_of_the_results_is_missing_or_foreign_and_the_key_is_kept() -> None:
-    with judge("ended_without_url", "foreign_host") as (server, _), service_of(server) as service:
-        (batch_id,) = (service.create_batch([SubmittedRequest("a", judge_params())]).batch_id,)
-        for complaint in ("are not there yet", "foreign.invalid"):
-            with pytest.raises(JudgeError, match=complaint):
-                list(service.iterate_results(batch_id))
-        assert len(list(service.iterate_results(batch_id))) == 1
+def test_the_url_of_the_results_is_missing_foreign_or_half() -> None:
+    with judge("ended_without_url", "foreign_host", "relative_url") as (_, caller):
+        path = f"{BATCHES}/{caller.create(1)}"
+        told = [caller.get(path).json()["results_url"] for _ in range(4)]
+        assert told[:3] == [None, f"http://foreign.invalid{path}/results", f"{path}/results"]
+        assert told[3].startswith("http://127.0.0.1:")
+
+
+def test_a_redirect_names_the_same_server_by_another_host() -> None:
+    faults = ("create_redirect", "message_redirect", "poll_redirect", "results_redirect")
+    with judge(*faults, "model_404") as (server, caller):
+        batch_id = "msgbatch_1"
+        answers = [
+            caller.post(BATCHES, {}),
+            caller.post("/v1/messages", {}),
+            caller.get(f"{BATCHES}/{batch_id}"),
+            caller.get(f"{BATCHES}/{batch_id}/results"),
+        ]
+        assert [answer.status_code for answer in answers] == [307, 307, 302, 302]
+        there = server.url.replace("127.0.0.1", "localhost")
+        assert all(answer.headers["location"].startswith(there) for answer in answers)
+        assert caller.get("/v1/models/judge-1").status_code == 404
+        assert caller.get("/v1/models/judge-1").status_code == 200
+        assert (server.log.batches, server.log.messages) == (0, 0)
 
 
 def test_what_becomes_of_a_batch_outlives_the_server(tmp_path: Path) -> None:

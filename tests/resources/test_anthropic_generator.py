@@ -262,6 +262,20 @@ def test_without_a_key_a_model_is_not_asked_and_the_loopback_model_is(tmp_path: 
         assert bench.sent == sent(0, 0)
 
 
+def test_a_model_is_asked_where_the_judge_is_configured_to_be_asked() -> None:
+    with batch_bench() as bench:
+        judge = JudgeResource(api_key=KEY, base_url="", loopback_folder="")
+        completed = bench.complete(judge=judge, waits={"base_url": bench.server.url})
+        assert texts(completed) == ALL
+        assert bench.sent == sent(1, len(PROMPTS))
+
+
+def test_the_environment_comes_before_the_config_in_saying_where_the_service_is() -> None:
+    with batch_bench() as bench:
+        completed = bench.complete(waits={"base_url": "http://127.0.0.1:9"})
+        assert texts(completed) == ALL
+
+
 def test_two_runs_at_once_pay_once(tmp_path: Path) -> None:
     with (
         batch_bench(processing_seconds=0.5, ledger_url=file_url(tmp_path)) as first,

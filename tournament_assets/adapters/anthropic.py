@@ -6,9 +6,9 @@ know into something they do. The key never reaches a message, a log or a `repr`.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
-from urllib.parse import urlsplit
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
 
 from tournament_assets.adapters.anthropic_bodies import written_body
 from tournament_assets.adapters.anthropic_failures import (
@@ -24,7 +24,7 @@ from tournament_assets.adapters.anthropic_rows import (
     read_status,
     split_lines,
 )
-from tournament_assets.adapters.service_words import clean_key, quote_service
+from tournament_assets.adapters.service_words import clean_key, hide_key, quote_service
 from tournament_assets.judging.service import (
     BatchListing,
     BatchStatus,
@@ -33,6 +33,9 @@ from tournament_assets.judging.service import (
 )
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.fingerprints import canonical_json
+
+if TYPE_CHECKING:
+    import httpx2
 
 _CONNECT_SECONDS = 10.0
 _POLL_SECONDS = 60.0
@@ -43,6 +46,7 @@ _DIRECT_SECONDS = 600.0
 _BATCHES_PATH = "/v1/messages/batches"
 _PAGE = 100
 _QUOTED_LENGTH = 500
+_NO_ROUTE = frozenset({404, 405, 501})
 
 
 class AnthropicBatches:
@@ -50,7 +54,8 @@ class AnthropicBatches:
 
     Args:
         base_url: The service's address; None leaves it to the SDK, which asks the environment and
-            then takes Anthropic's own.
+            then takes Anthropic's own. A user name and password in it are sent as basic
+            authentication, with the key in `x-api-key`, and shown nowhere.
         api_key: The key to it.
     """
 
@@ -60,13 +65,21 @@ class AnthropicBatches:
         api_key = clean_key(api_key, name="ANTHROPIC_API_KEY")
         if not api_key:
             raise JudgeError("there is no API key; expected one in ANTHROPIC_API_KEY")
+        base_url, credentials = _split_credentials(base_url)
         is_local = base_url is not None and urlsplit(base_url).hostname in _LOOPBACK_HOSTS
+        self._password = credentials[1] if credentials else ""
         self._client = anthropic.Anthropic(
             base_url=base_url,
             api_key=api_key,
             timeout=anthropic.Timeout(_POLL_SECONDS, connect=_CONNECT_SECONDS),
-            # A proxy from the environment would look for 127.0.0.1 on its own machine.
-            http_client=anthropic.DefaultHttpxClient(trust_env=not is_local),
+            default_headers={"x-api-key": api_key} if credentials else None,
+            http_client=anthropic.DefaultHttpxClient(
+                # A proxy from the environment would look for 127.0.0.1 on its own machine.
+                trust_env=not is_local,
+                # A redirect would take the texts, and mostly the key, to wherever it names.
+                follow_redirects=False,
+                auth=credentials,
+            ),
         )
         url = self._client.base_url
         self._address = f"{url.scheme}://{url.netloc.decode()}"
@@ -157,14 +170,10 @@ class AnthropicBatches:
             JudgeError: If there are no results to be had, or, after every row that could be read,
                 if some could not.
         """
-        import anthropic
-
         task = f"read the results of batch {batch_id}"
-        self._check_results_url(batch_id, self._fetch_batch(batch_id, task))
-        timeout = anthropic.Timeout(_RESULTS_SECONDS, connect=_CONNECT_SECONDS)
-        stream = self._client.messages.batches.with_streaming_response
+        _check_has_results(batch_id, self._fetch_batch(batch_id, task))
         unreadable = 0
-        with self._translated_errors(task), stream.results(batch_id, timeout=timeout) as response:
+        with self._translated_errors(task), closing(self._open_results(batch_id)) as response:
             for line in split_lines(response.iter_bytes()):
                 if (row := read_row(line)) is None:
                     unreadable += 1
@@ -208,21 +217,52 @@ class AnthropicBatches:
             )
         return read_message(request.custom_id, message)
 
-    def check_model(self, model: str) -> None:
-        """Return if the service knows the model and lets this key use it.
+    def check_model(self, model: str) -> str | None:
+        """Return if the service lets this key use the model, or does not say; then, a warning.
 
         Raises:
-            JudgeError: If it does not.
+            JudgeError: If the key is refused, the model is retired, or the service cannot be asked.
         """
+        import anthropic
+
         task = f"look up the model {model!r}"
         with self._translated_errors(task):
-            response = self._client.models.with_raw_response.retrieve(model)
+            try:
+                response = self._client.models.with_raw_response.retrieve(model)
+            except anthropic.APIStatusError as error:
+                if error.status_code not in _NO_ROUTE:
+                    raise
+                # Gateways that serve batches need not have this route.
+                return (
+                    f"warning: {self._address} answered {error.status_code} when asked for the "
+                    f"model {model!r}: it does not know it, or does not list its models; requests "
+                    "are sent to it anyway: if all of them fail, check the name"
+                )
         found = self._read_object(response.text(), task)
         if found.get("lifecycle") == "retired":
             raise JudgeError(
                 f"the model {model!r} is retired; expected one that is served; name another",
                 failure=JudgeFailure.FATAL,
             )
+        return None
+
+    def _open_results(self, batch_id: str) -> "httpx2.Response":
+        """Begin to read results; the stream has to be closed.
+
+        Not through the SDK's own `results`, which goes wherever the batch's `results_url` says:
+        behind a gateway that is an address of the upstream service, or no whole address at all.
+        """
+        import anthropic
+        import httpx2
+
+        return self._client.get(
+            f"{_BATCHES_PATH}/{quote(batch_id, safe='')}/results",
+            cast_to=httpx2.Response,
+            options={
+                "headers": {"accept": "application/binary", "x-stainless-raw-response": "stream"},
+                "timeout": anthropic.Timeout(_RESULTS_SECONDS, connect=_CONNECT_SECONDS),
+            },
+        )
 
     def _fetch_batch(self, batch_id: str, task: str) -> Mapping[str, Any]:
         with self._translated_errors(task):
@@ -254,23 +294,6 @@ class AnthropicBatches:
             )
         return status
 
-    def _check_results_url(self, batch_id: str, batch: Mapping[str, Any]) -> None:
-        url = batch.get("results_url")
-        if not isinstance(url, str) or not url:
-            is_archived = bool(batch.get("archived_at"))
-            state = "are archived" if is_archived else "are not there yet"
-            raise JudgeError(
-                f"the results of batch {batch_id} {state}: its status is "
-                f"{batch.get('processing_status')!r}; expected an ended batch with a results_url",
-                failure=JudgeFailure.LOST if is_archived else JudgeFailure.PASSING,
-            )
-        # The SDK sends the key to whatever host the URL names.
-        if _origin(url) != _origin(str(self._client.base_url)):
-            raise JudgeError(
-                f"the results of batch {batch_id} are said to be at {url[:80]!r}; "
-                f"expected {self._address}; the key is not sent anywhere else"
-            )
-
     @contextmanager
     def _translated_errors(self, task: str, *, may_cost: bool = False) -> Iterator[None]:
         """Say what went wrong without the SDK's exception, whose request carries the key."""
@@ -290,7 +313,8 @@ class AnthropicBatches:
 
     def _tidy(self, text: str) -> str:
         """Shorten what a service said, and take out the key should it repeat it."""
-        return quote_service(text, key=self._client.api_key, length=_QUOTED_LENGTH)
+        shown = hide_key(text, self._password)
+        return quote_service(shown, key=self._client.api_key, length=_QUOTED_LENGTH)
 
 
 def _unclear(may_cost: bool) -> JudgeFailure:
@@ -298,12 +322,30 @@ def _unclear(may_cost: bool) -> JudgeFailure:
     return JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.PASSING
 
 
-def _origin(url: str) -> tuple[str, str, int | None] | None:
-    # Read by the library that would send the request, lest two readers see two hosts.
+def _check_has_results(batch_id: str, batch: Mapping[str, Any]) -> None:
+    is_archived = bool(batch.get("archived_at"))
+    status = batch.get("processing_status")
+    if is_archived or status != "ended":
+        state = "are archived" if is_archived else "are not there yet"
+        raise JudgeError(
+            f"the results of batch {batch_id} {state}: its status is {status!r}; "
+            "expected a batch that has ended and is not archived",
+            failure=JudgeFailure.LOST if is_archived else JudgeFailure.PASSING,
+        )
+
+
+def _split_credentials(base_url: str | None) -> tuple[str | None, tuple[str, str] | None]:
+    """Take a user name and a password out of a URL, where logs and messages would show them."""
     import httpx2
 
+    if base_url is None:
+        return None, None
     try:
-        parts = httpx2.URL(url)
+        url = httpx2.URL(base_url)
     except httpx2.InvalidURL:
-        return None
-    return parts.scheme, parts.host, parts.port
+        raise JudgeError(
+            "the service's address is not a URL; expected one such as https://gateway.example; "
+            "correct judge.base_url or ANTHROPIC_BASE_URL"
+        ) from None
+    credentials = (url.username, url.password) if url.userinfo else None
+    return str(url.copy_with(userinfo=b"")), credentials

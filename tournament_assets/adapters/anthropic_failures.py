@@ -9,6 +9,7 @@ from typing import Any
 
 from tournament_assets.adapters.anthropic_rows import mapping
 from tournament_assets.tournament.errors import JudgeFailure
+from tournament_assets.tournament.places import origin_of
 
 _MAX_RETRY_AFTER = 3600.0
 _ADVICE = {
@@ -43,6 +44,8 @@ def classify_failure(error: Exception, *, may_cost: bool) -> JudgeFailure:
         return JudgeFailure.NOT_ACCEPTED if may_cost and never_sent else unclear
     if status in _BY_STATUS:
         return _BY_STATUS[status]
+    if 300 <= status < 400:
+        return JudgeFailure.FATAL
     if status == 429:
         if _is_spend_limit(error):
             return JudgeFailure.FATAL
@@ -65,6 +68,14 @@ def describe_failure(error: Exception, address: str, *, quote: Callable[[str], s
         return (
             f"no complete answer from {address} ({type(error).__name__}); "
             "check the network and run again"
+        )
+    if 300 <= status < 400:
+        response: Any = getattr(error, "response", None)
+        target = origin_of(response.headers.get("location", "")) if response is not None else None
+        return (
+            f"{address} answered {status}, a redirect to {target or 'another address of its own'}; "
+            "redirects are not followed, so that neither texts nor the key go where nobody sent "
+            "them; if the target is right, give it as judge.base_url or in ANTHROPIC_BASE_URL"
         )
     problem = _problem(error)
     body = getattr(error, "body", None)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from tournament_assets.adapters.service_words import clean_key
 from tournament_assets.tournament.api_entrants import OpenAiApiEntrant
 from tournament_assets.tournament.errors import Problems
-from tournament_assets.tournament.places import url_problem
+from tournament_assets.tournament.places import origin_of, url_problem
 
 _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -27,8 +27,7 @@ class ServerAccess:
     @property
     def origin(self) -> str:
         """The address without its path, for messages."""
-        parts = urlsplit(self.base_url)
-        return f"{parts.scheme}://{parts.netloc}"
+        return origin_of(self.base_url) or "the server"
 
     @property
     def is_local(self) -> bool:

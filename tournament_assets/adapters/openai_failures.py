@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tournament_assets.tournament.errors import ServerFailure
+from tournament_assets.tournament.places import origin_of
 
 _NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 _FATAL = frozenset({401, 402, 403, 404, 405, 410})
@@ -55,9 +56,15 @@ def describe_failure(error: Exception, origin: str, *, quote: Callable[[str], st
                 f"nobody answers at {origin}; start the server or correct base_url, and run again"
             )
         return f"no complete answer from {origin} ({type(error).__name__})"
-    answer = f"{origin} answered {status}: {quote(_said(error))}"
     if 300 <= status < 400:
-        return f"{answer}; it is elsewhere: give its final address as base_url"
+        response: Any = getattr(error, "response", None)
+        target = origin_of(response.headers.get("location", "")) if response is not None else None
+        return (
+            f"{origin} answered {status}, a redirect to {target or 'another address of its own'}; "
+            "redirects are not followed, so that neither prompts nor the key go where nobody sent "
+            "them; if the target is right, give its final address as base_url"
+        )
+    answer = f"{origin} answered {status}: {quote(_said(error))}"
     if status == 429 and _is_out_of_credit(error):
         return f"{answer}; the account has no credit left: raise it, and run again"
     return answer + _ADVICE.get(status, "")

@@ -1,6 +1,7 @@
 """YAML with the line of every key, and what pydantic finds wrong in sentences."""
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import yaml
 
 from tournament_assets.tournament.errors import InputError
 
+_USER_INFO = re.compile("//[^/@\\s'\"]*@")
 KeyPath = tuple[str | int, ...]
 """The keys and positions that lead to a value."""
 
@@ -108,4 +110,5 @@ def problem_sentence(detail: Any, *, name: str, known: Sequence[str]) -> str:
     message = str(detail["msg"]).removeprefix("Value error, ")
     if kind == "value_error":
         return f"{name}: {message}"
-    return f"{name} is {found!r}; {message.replace('Input should', 'expected it to', 1)}"
+    shown = _USER_INFO.sub("//…@", repr(found))
+    return f"{name} is {shown}; {message.replace('Input should', 'expected it to', 1)}"

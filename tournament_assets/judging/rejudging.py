@@ -116,7 +116,7 @@ def rejudge_requests(
         if failed:
             selected = Selection(requests, [positions[each.request_key] for each in failed])
             options.approve(selected, "direct")
-            service.check_model(selected[0].params["model"])
+            session.check_model(selected[0].params["model"])
         in_turn = sorted(failed, key=lambda each: each.asking)
         for asking, group in groupby(in_turn, key=lambda each: each.asking):
             members = list(group)

@@ -141,7 +141,7 @@ def ask_for_scores(
                 break
             if not attempt:
                 options.approve([by_key[key] for key in left], "direct")
-                service.check_model(by_key[left[0]].params["model"])
+                session.check_model(by_key[left[0]].params["model"])
             _ask(session, left, by_key, held)
         session.tally.answered = len(held_scores(by_key, ledger=ledger, ceiling=ceiling).scores)
         return session.tally

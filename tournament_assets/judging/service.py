@@ -181,10 +181,10 @@ class BatchService(Protocol):
         """
         ...
 
-    def check_model(self, model: str) -> None:
-        """Return if the service knows the model and lets this key use it.
+    def check_model(self, model: str) -> str | None:
+        """Return if the service lets this key use the model, or does not say; then, a warning.
 
         Raises:
-            JudgeError: If it does not.
+            JudgeError: If the model or the key is refused, or the service cannot be asked.
         """
         ...

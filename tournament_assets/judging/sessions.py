@@ -142,6 +142,16 @@ class JudgingSession:
         """Whose work it is."""
         return self.lease.scope
 
+    def check_model(self, model: str) -> None:
+        """Return if requests can be sent to a model, as far as the service says.
+
+        Raises:
+            JudgeError: If they cannot.
+        """
+        warning = self.service.check_model(model)
+        if warning is not None:
+            self.progress.note(warning)
+
     def waits(self) -> "Waits":
         """Return waits that double from one to the next."""
         return Waits(self.policy)

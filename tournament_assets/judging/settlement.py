@@ -203,7 +203,7 @@ class _Settlement:
     def _ask(self, requests: Selection, *, asking: int) -> None:
         session = self._session
         session.approve(requests, "batch")
-        session.service.check_model(requests[0].params["model"])
+        session.check_model(requests[0].params["model"])
         for round_number in range(session.policy.max_rounds):
             if round_number:
                 session.progress.note(f"asking {len(requests)} requests that failed again")

@@ -17,6 +17,7 @@ Family = Literal[
     "direct",
     "direct_reply",
     "cache",
+    "model",
 ]
 Argument = Literal["times", "seconds", "share", "requests", "none"]
 
@@ -34,6 +35,7 @@ FAMILIES: dict[Family, str] = {
     "direct": "asking directly, without a batch; N messages",
     "direct_reply": "replies to direct messages; N messages",
     "cache": "the prompt cache, as long as the server lives",
+    "model": "looking up a model; N look-ups",
 }
 """Every family, with what N counts."""
 
@@ -132,6 +134,7 @@ _KINDS = (
         create_html_502="502 with a gateway's HTML page; nothing was accepted",
         create_html_502_after="the batch is accepted, then 502 with a gateway's HTML page",
         create_no_id="the batch is accepted; the answer is 200 without an id",
+        create_redirect="307 to the same server under another name; nothing was accepted",
     ),
     FaultKind(
         "create_413_above",
@@ -149,12 +152,14 @@ _KINDS = (
         "poll",
         poll_404="404: the batch is not known yet",
         poll_5xx="500, 503, 504 and 529 in turn",
+        poll_redirect="302 to the same server under another name",
         unknown_status="the status is a word of tomorrow",
     ),
     *_kinds(
         "ended",
         ended_without_url="the results_url is null",
         foreign_host="the results_url names a host that is not the service's",
+        relative_url="the results_url is a path without a host",
     ),
     *_kinds(
         "results",
@@ -170,6 +175,7 @@ _KINDS = (
         results_missing_row="the last row is missing",
         results_foreign_row="one more row, which nobody asked for",
         results_unknown_type="the first row's result has a type of tomorrow",
+        results_redirect="302 to the same server under another name",
     ),
     *_kinds(
         "batch",
@@ -191,8 +197,10 @@ _KINDS = (
         message_500="500 api_error",
         message_529="529 overloaded_error",
         message_spend_limit="429 enforced_spend_limit_reached: waiting does not help",
+        message_redirect="307 to the same server under another name; nothing was answered",
     ),
     *(replace(kind, name=f"direct_{kind.name}", family="direct_reply") for kind in _REPLY_KINDS),
+    *_kinds("model", model_404="404: the service has no such route"),
     FaultKind("below_minimum", "cache", "every prefix is too short to be cached", "none"),
     FaultKind(
         "hit_rate",

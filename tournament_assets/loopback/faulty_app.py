@@ -17,6 +17,7 @@ from tournament_assets.loopback.injected_answers import (
     inject_answer,
     inject_not_found,
     inject_poll_failure,
+    inject_redirect,
 )
 from tournament_assets.loopback.refusals import Refusal
 from tournament_assets.loopback.shapes import describe_page
@@ -25,6 +26,7 @@ from tournament_assets.loopback.store import BatchStore
 
 _BATCHES = "/v1/messages/batches"
 _MESSAGES = "/v1/messages"
+_MODELS = "/v1/models/"
 _RESULTS_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-jsonl\r\nconnection: close\r\n"
 
 
@@ -57,6 +59,8 @@ class FaultyApp:
             await self._show_results(scope, receive, send)
         elif path.startswith(f"{_BATCHES}/") and method == "GET":
             await self._poll(scope, receive, send)
+        elif path.startswith(_MODELS) and self._plan.take("model") is not None:
+            await inject_not_found(Request(scope))(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
@@ -127,6 +131,8 @@ class FaultyApp:
         request = Request(scope)
         if name == "poll_404":
             answer = inject_not_found(request)
+        elif name == "poll_redirect":
+            answer = inject_redirect(request, 302)
         elif name == "poll_5xx":
             answer = inject_poll_failure(request, self._failed_polls)
             self._failed_polls += 1
@@ -149,12 +155,18 @@ class FaultyApp:
         if name == "foreign_host":
             url = f"http://foreign.invalid{_BATCHES}/{batch['id']}/results"
             return _rewrite(answer, {**batch, "results_url": url})
+        if name == "relative_url":
+            url = f"{_BATCHES}/{batch['id']}/results"
+            return _rewrite(answer, {**batch, "results_url": url})
         return answer
 
     async def _show_results(self, scope: Scope, receive: Receive, send: Send) -> None:
         fault = self._plan.take("results")
         if fault is None:
             await self._app(scope, receive, send)
+            return
+        if fault.name == "results_redirect":
+            await inject_redirect(Request(scope), 302)(scope, receive, send)
             return
         answer = await self._ask(scope, receive)
         if answer.status_code != 200:

@@ -1,7 +1,7 @@
 """What the client of a struck request hears instead of the judge's answer."""
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from tournament_assets.loopback.refusals import Refusal, answer_refusal
 
@@ -42,6 +42,8 @@ def inject_answer(request: Request, fault: str) -> Response | None:
     _, _, name = fault.removesuffix("_after").partition("_")
     if name == "html_502":
         return HTMLResponse(_GATEWAY_PAGE, 502)
+    if name == "redirect":
+        return inject_redirect(request, 307)
     if name == "spend_limit":
         return JSONResponse(_SPEND_LIMIT, 429)
     if name not in _REFUSALS:
@@ -55,6 +57,11 @@ def inject_answer(request: Request, fault: str) -> Response | None:
 def inject_poll_failure(request: Request, n_before: int) -> Response:
     """Return a server's failure, another one each time."""
     return answer_refusal(request, _POLL_BURST[n_before % len(_POLL_BURST)])
+
+
+def inject_redirect(request: Request, status: int) -> Response:
+    """Send the client to this server under another name, which is another host to it."""
+    return RedirectResponse(request.url.replace(hostname="localhost"), status)
 
 
 def inject_not_found(request: Request) -> Response:

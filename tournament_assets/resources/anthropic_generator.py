@@ -131,7 +131,13 @@ def _buy(
     waits = _waits(entrant, config)
     left = purchase.left()
     with (
-        judge.service(JudgeConfig(service=entrant.service)) as service,
+        judge.service(
+            JudgeConfig(
+                service=entrant.service,
+                # The key goes with the address: a gateway's is not for anybody else.
+                base_url=config.base_url if entrant.service == config.service else None,
+            )
+        ) as service,
         JudgingBar(f"{entrant.entrant_id} responds", total=len(left), log=log) as progress,
     ):
         return settle_requests(

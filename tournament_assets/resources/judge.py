@@ -29,7 +29,7 @@ class JudgeResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its p
 
     Attributes:
         api_key: The provider's key; empty where there is none.
-        base_url: Another address of the provider's API; empty for its own.
+        base_url: Another address of the provider's API, whatever a config says; empty for none.
         loopback_folder: Where the loopback judge keeps the batches it was given.
     """
 
@@ -50,7 +50,7 @@ class JudgeResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its p
         if problems:
             raise InputError(problems)
         with ExitStack() as stack:
-            base_url, api_key = self.base_url or None, self.api_key
+            base_url, api_key = self.base_url or config.base_url, self.api_key
             if config.service == "loopback":
                 from tournament_assets.loopback.running import LoopbackServer
 

@@ -7,7 +7,7 @@ The file format is YAML; reading it and saying in which line a problem stands is
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from tournament_assets.tournament.automation import AutomationConfig
 from tournament_assets.tournament.check_thresholds import CheckThresholds
@@ -16,7 +16,7 @@ from tournament_assets.tournament.families import family_problems
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.frozen import Frozen
 from tournament_assets.tournament.human_battles import HumanBattlesConfig, name_problems
-from tournament_assets.tournament.places import Location
+from tournament_assets.tournament.places import Location, url_problem
 
 Mode = Literal["pilot", "headline"]
 MODES: tuple[Mode, ...] = ("pilot", "headline")
@@ -78,6 +78,8 @@ class JudgeConfig(Frozen):
 
     Attributes:
         service: `loopback`, the lexical judge on 127.0.0.1, or `anthropic`.
+        base_url: Where `anthropic` is asked, such as a gateway; its own address by default.
+            ANTHROPIC_BASE_URL in the environment comes first.
         max_tokens: The most tokens of one reply, thinking included.
         reply_format: `line`, a verdict on the reply's last line, or `json_schema`, a JSON object
             that the service holds the model to.
@@ -102,6 +104,7 @@ class JudgeConfig(Frozen):
     """
 
     service: Literal["loopback", "anthropic"]
+    base_url: str | None = None
     max_tokens: int = Field(default=8192, ge=64)
     reply_format: Literal["line", "json_schema"] = "line"
     identical_responses_tie: bool = True
@@ -119,6 +122,23 @@ class JudgeConfig(Frozen):
     control_pairs: int = Field(default=20, ge=0)
     anchor_pairs: int = Field(default=40, ge=0)
     test_seed: int = Field(default=0, ge=0)
+
+    @field_validator("base_url")
+    @classmethod
+    def _can_be_an_address(cls, value: str | None) -> str | None:
+        problem = None if value is None else url_problem(value, key_place="ANTHROPIC_API_KEY")
+        if problem is not None:
+            raise ValueError(problem)
+        return value
+
+    @model_validator(mode="after")
+    def _loopback_has_its_own_address(self) -> "JudgeConfig":
+        if self.base_url is not None and self.service == "loopback":
+            raise ValueError(
+                "base_url is given and service is 'loopback', which is started on this machine; "
+                "expected service: anthropic with it; change the one or remove the other"
+            )
+        return self
 
     @property
     def grace_seconds(self) -> float:
@@ -251,8 +271,13 @@ class TournamentConfig(Frozen):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of all that decides a result; comments and layout of the file do not count."""
-        return fingerprint(self.model_dump(mode="json", exclude={"automation"}))
+        """SHA-256 of all that decides a result; comments and layout of the file do not count.
+
+        Nor does where the judge is asked: a reply is kept under what was asked.
+        """
+        return fingerprint(
+            self.model_dump(mode="json", exclude={"automation": True, "judge": {"base_url"}})
+        )
 
     def judge_model(self, mode: Mode) -> str:
         """The model that judges in a mode."""

@@ -55,7 +55,20 @@ class ServerAddress(Frozen):
         return self
 
 
-def url_problem(url: str) -> str | None:
+def origin_of(url: str) -> str | None:
+    """Return a URL's scheme, host and port, and nothing secret; None if it names no host."""
+    try:
+        parts = urlsplit(url)
+        port = "" if parts.port is None else f":{parts.port}"
+    except ValueError:
+        return None
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{parts.scheme or 'https'}://{host}{port}" if host else None
+
+
+def url_problem(
+    url: str, *, key_place: str = "the environment variable that api_key_env names"
+) -> str | None:
     """Say why a text cannot be a server's base URL, or None; secrets in it are not repeated."""
     expected = "expected a base URL such as 'http://127.0.0.1:8000/v1'"
     try:
@@ -68,7 +81,7 @@ def url_problem(url: str) -> str | None:
     if has_secret:
         return (
             "the URL holds a user name, a query or a fragment, which are not shown here; "
-            f"{expected}; put a key into the environment variable that api_key_env names"
+            f"{expected}; put a key into {key_place}"
         )
     if not is_usable:
         return f"the URL begins with {parts.scheme!r}; {expected}"

@@ -82,3 +82,7 @@ def test_a_direct_question_that_fails_four_times_is_left_to_the_next_run(start: 
     run.settle()
     assert run.is_settled()
     assert run.paid == (2, 5, 0)
+
+
+def test_a_redirected_direct_question_is_not_followed(start: Runner) -> None:
+    assert_stopped(start("row_expired", "message_redirect"), "a redirect to http://localhost:")

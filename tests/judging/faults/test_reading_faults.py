@@ -44,18 +44,25 @@ def test_a_status_of_tomorrow_has_not_ended(start: Runner) -> None:
     assert_read_in_the_end_and_paid_once(start("unknown_status:2"))
 
 
-def test_an_ended_batch_without_an_address_of_its_results_is_read_again(start: Runner) -> None:
-    run = start("ended_without_url:2")
+@pytest.mark.parametrize("fault", ["ended_without_url", "foreign_host", "relative_url"])
+def test_results_are_read_at_the_configured_address_whatever_url_a_batch_names(
+    start: Runner, fault: str
+) -> None:
+    run = start(f"{fault}:always")
     assert_read_in_the_end_and_paid_once(run)
-    assert run.progress.heard("are not there yet")
+    assert not run.progress.heard("again")
 
 
-def test_results_on_another_host_stop_the_run_and_are_read_by_the_next(start: Runner) -> None:
-    run = start("foreign_host:2")
-    with pytest.raises(JudgeError, match="the key is not sent anywhere else") as caught:
+@pytest.mark.parametrize("fault", ["results_redirect", "poll_redirect"])
+def test_a_redirected_reading_stops_the_run_and_is_read_by_the_next(
+    start: Runner, fault: str
+) -> None:
+    run = start(fault)
+    with pytest.raises(JudgeError, match=r"answered 302, a redirect to http://localhost:") as seen:
         run.settle()
-    assert caught.value.failure is JudgeFailure.FATAL
+    assert seen.value.failure is JudgeFailure.FATAL
     assert run.states == ["created"]
+    assert run.ledger.answered_keys(KEYS) == set()
     assert run.settle().resumed == 1
     assert run.is_settled()
     assert run.paid == (1, 4, 0)
