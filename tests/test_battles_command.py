@@ -161,3 +161,13 @@ def test_an_anchor_moves_every_rating_by_the_same(tmp_path: Path) -> None:
     assert "all ratings are moved so that bob has 1000" in moved["notes"]
     with pytest.raises(InputError, match=r"on facts, the anchor is 'eve'; expected one of 'ada'"):
         run("rate", path, *QUICK, "--anchor", "eve", "1000")
+
+
+def test_rating_a_file_by_the_column_of_its_prompts(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.csv"
+    rows = ["left,right,winner,task", *(f"ada,bob,left,t{n % 3}" for n in range(9))]
+    path.write_text("\n".join([*rows, ""]))
+    printed = " ".join(run("rate", path, "--source", "human", *QUICK).split())
+    assert "give it by --prompt-column" in printed
+    printed = run("rate", path, "--source", "human", "--prompt-column", "task", *QUICK)
+    assert "9 battles on 3 prompts" in printed

@@ -21,6 +21,7 @@ _FORMATS = (
     "mt-bench",
     "orq-arena",
     "evalica",
+    "one-hot",
 )
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -34,6 +35,11 @@ def _reading_options(command: _Command) -> _Command:
             "--source",
             type=click.Choice(["llm-judge", "human"]),
             help="Who decided, where the file does not say.",
+        ),
+        click.option(
+            "--prompt-column",
+            metavar="NAME",
+            help="The column that names the prompt, where it is not one the format knows.",
         ),
     ):
         command = option(command)
@@ -61,7 +67,12 @@ def battles_group() -> None:
 )
 @_reading_options
 def battles_import_command(
-    file: Path, format_name: str | None, out: Path, source: str | None, baseline: str | None
+    file: Path,
+    format_name: str | None,
+    out: Path,
+    source: str | None,
+    baseline: str | None,
+    prompt_column: str | None,
 ) -> None:
     """Read another tool's FILE and write its battles as a file of ours.
 
@@ -70,7 +81,7 @@ def battles_import_command(
     """
     from tournament_assets.adapters.battle_files.registry import write_battles
 
-    battles = _read(file, format_name, source, baseline)
+    battles = _read(file, format_name, source, baseline, prompt_column)
     report = write_battles(out, battles.table, format_name="tournament", settings=battles.settings)
     click.echo(f"{file}: {battles.table.num_rows} battles, {battles.format}")
     _print_left_out(battles.left_out)
@@ -96,6 +107,7 @@ def battles_export_command(
     dimension: str | None,
     source: str | None,
     baseline: str | None,
+    prompt_column: str | None,
 ) -> None:
     """Write the battles of FILE as a file of another tool.
 
@@ -106,7 +118,7 @@ def battles_export_command(
     from tournament_assets.adapters.battle_files.formats import FormatOptions
     from tournament_assets.adapters.battle_files.registry import write_battles
 
-    battles = _read(file, from_format, source, baseline)
+    battles = _read(file, from_format, source, baseline, prompt_column)
     table = battles.table
     if dimension is not None:
         _require_dimension(battles, dimension)
@@ -170,6 +182,7 @@ def battles_rate_command(
     soft: bool,
     source: str | None,
     baseline: str | None,
+    prompt_column: str | None,
     **changes: Any,
 ) -> None:
     """Rate the battles of FILE: Elo and Bradley-Terry, each with its intervals.
@@ -183,7 +196,7 @@ def battles_rate_command(
     from tournament_assets.cli.battle_tables import print_battle_ratings
     from tournament_assets.tournament.rating_settings import RatingSettings
 
-    battles = _read(file, format_name, source, baseline)
+    battles = _read(file, format_name, source, baseline, prompt_column)
     kept = battles.settings or RatingSettings()
     given = {name: value for name, value in changes.items() if value is not None}
     settings = RatingSettings.from_dict({**kept.to_dict(), **given})
@@ -217,13 +230,21 @@ def battles_rate_command(
 
 
 def _read(
-    file: Path, format_name: str | None, source: str | None, baseline: str | None
+    file: Path,
+    format_name: str | None,
+    source: str | None,
+    baseline: str | None,
+    prompt_column: str | None,
 ) -> "BattleFile":
     from tournament_assets.adapters.battle_files.formats import FormatOptions
     from tournament_assets.adapters.battle_files.registry import read_battles
     from tournament_assets.tournament.battles import BattleSource
 
-    options = FormatOptions(source=cast("BattleSource | None", source), baseline=baseline)
+    options = FormatOptions(
+        source=cast("BattleSource | None", source),
+        baseline=baseline,
+        prompt_column=prompt_column,
+    )
     return read_battles(file, format_name=format_name, options=options)
 
 

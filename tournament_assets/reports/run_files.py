@@ -4,7 +4,8 @@ manifest.json                  what was run, from which inputs, when, and what i
 matches/matches.jsonl          one record for each dimension and pair
 verdicts/<dimension>.jsonl     one record for each pair, with both replies
 elo_results.json               mean and SEM by entrant, dimension and K-factor
-elo_ratings.json               leaderboards with sampling intervals
+elo_ratings.json               the first dimension's leaderboard with sampling intervals
+elo_ratings_<dimension>.json   the other dimensions'
 elo_per_perm.npz               the ratings after every ordering
 pairwise_winrates.csv          wins, losses and ties of every two entrants
 battles.parquet, battles.jsonl every settled pair and how it was rated: `tournament battles rate`
@@ -83,7 +84,7 @@ def build_run_files(
             row for frame in tables.match_lists.values() for row in table_rows("match_list", frame)
         ),
         "elo_results.json": _json(_elo_results(tables)),
-        "elo_ratings.json": encode_elo_reports(_elo_reports(tables, settings)),
+        **encode_elo_reports(_elo_reports(tables, settings)),
         "elo_per_perm.npz": _elo_per_perm(tables.elo_traces),
         "pairwise_winrates.csv": _csv(
             [row for frame in tables.win_rates.values() for row in table_rows("win_rates", frame)],

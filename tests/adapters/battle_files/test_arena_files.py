@@ -229,3 +229,42 @@ def test_pandas_reads_what_we_write(tmp_path: Path) -> None:
 
 def _read_lines(path: Path) -> Any:
     return pd.read_json(path, lines=True)
+
+
+def test_replies_that_judgearena_could_not_read_are_no_ties(tmp_path: Path) -> None:
+    tie = {**ROW, "winner": "tie"}
+    rows = [
+        {**ROW, "winner": "model_a", "pref": 0.0},
+        {**tie, "pref": 0.5},
+        {**tie, "pref": None},
+        {**tie, "source": "human", "pref": None},
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "b.parquet")
+    for path in (tmp_path / "b.parquet", write_lines(tmp_path / "b.jsonl", *rows)):
+        file = read(path, "judgearena")
+        assert file.table.column("winner").to_pylist() == ["model_a", "tie", "tie"]
+        assert list(file.left_out.values()) == [1]
+        assert "could not be read" in next(iter(file.left_out))
+    unread = write_lines(tmp_path / "all.jsonl", {**tie, "pref": None})
+    assert "holds no battle (1 left out" in problems_of(lambda: read(unread, "judgearena"))[0]
+
+
+def test_ties_of_files_without_preferences_are_ties(tmp_path: Path) -> None:
+    won, tie = {**ROW, "winner": "model_a"}, {**ROW, "winner": "tie"}
+    old = write_lines(tmp_path / "old.jsonl", won, tie)
+    pq.write_table(
+        pa.Table.from_pylist([{**each, "pref": None} for each in (won, tie)]), tmp_path / "b"
+    )
+    for path in (old, tmp_path / "b"):
+        assert read(path, "judgearena").table.num_rows == 2
+
+
+def test_our_ties_stay_ties_for_judgearena(tmp_path: Path) -> None:
+    battles = [fight("model_a", pref=0.1), fight("tie"), fight("tie", source="human")]
+    path = tmp_path / "b.parquet"
+    write_battles(path, make_battle_table(battles), format_name="judgearena")
+    assert [(each.winner, each.pref) for each in read_all(path)] == [
+        ("model_a", 0.1),
+        ("tie", 0.5),
+        ("tie", None),
+    ]

@@ -53,3 +53,8 @@ def test_pairs_come_back_without_what_csv_has_no_column_for(tmp_path: Path) -> N
     table = make_battle_table([fight(question_id="q")])
     lost = write_battles(tmp_path / "b.csv", table, format_name="evalica").lost
     assert lost == {"question_id": 1, "source": 1}
+
+
+def test_a_column_of_prompts_is_read(tmp_path: Path) -> None:
+    path = write_csv(tmp_path, "id,prompt,winner,left,right", "0,8,left,ada,bob", "1,,tie,ada,bob")
+    assert [battle.question_id for battle in read_all(path, source="human")] == ["8", None]

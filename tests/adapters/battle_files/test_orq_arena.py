@@ -87,3 +87,21 @@ def test_battles_come_back(tmp_path: Path) -> None:
     assert (report.n_written, report.left_out, report.lost) == (3, {}, {})
     assert read(path).format == "orq-arena"
     assert read_all(path) == battles
+
+
+def test_the_prompt_is_the_one_that_real_files_name(tmp_path: Path) -> None:
+    hashed = line("A", prompt_id=None, prompt_hash="b6a62e40", prompt_text="Why?")
+    path = write_lines(tmp_path / "b.jsonl", hashed, {**hashed, "prompt_hash": None})
+    assert [battle.question_id for battle in read_all(path)] == ["b6a62e40", "Why?"]
+
+
+def test_models_called_a_and_b_are_told_from_places(tmp_path: Path) -> None:
+    swapped = line("A", model_a="B", model_b="A") | {"winner": "B"}
+    path = write_lines(tmp_path / "b.jsonl", swapped, line("B", model_a="A", model_b="B"))
+    assert [battle.winner for battle in read_all(path)] == ["model_a", "model_b"]
+
+
+def test_a_model_called_like_a_verdict_is_refused(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "b.jsonl", line("A", model_a="tie") | {"winner": "tie"})
+    (problem,) = problems_of(lambda: read(path))
+    assert "winner is 'tie', which is a verdict and the name of a model" in problem

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ from tournament_assets.adapters.battle_files.columns import make_battle_table
 from tournament_assets.adapters.battle_files.formats import FormatOptions
 from tournament_assets.adapters.battle_files.registry import FORMATS, detect_format, write_battles
 
-SUFFIXES = {"alpaca-eval": "json", "evalica": "csv"}
+SUFFIXES = {"alpaca-eval": "json", "evalica": "csv", "one-hot": "csv"}
 
 
 @pytest.mark.parametrize("name", list(FORMATS))
@@ -90,3 +91,28 @@ def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
     path = tmp_path / "b.jsonl"
     path.write_bytes(b"\xef\xbb\xbf" + row.encode())
     assert read(path).table.num_rows == 1
+
+
+ROWS = {
+    "judgearena": {"model_a": "ada", "model_b": "bob", "winner": "tie", "source": "human"},
+    "alpaca-eval": {"generator_1": "ada", "generator_2": "bob", "preference": 1},
+    "arena-hard": {
+        "model": "bob",
+        "baseline": "ada",
+        "games": [{"score": "A>B"}, {"score": "A>B"}],
+    },
+    "mt-bench": {"model_1": "ada", "model_2": "bob", "g1_winner": "tie", "g2_winner": "tie"},
+    "orq-arena": {"model_a": "ada", "model_b": "bob", "schema_version": 3, "majority_verdict": "A"},
+}
+
+
+@pytest.mark.parametrize("name", list(ROWS))
+def test_a_column_can_be_named_that_holds_the_prompt(tmp_path: Path, name: str) -> None:
+    row = ROWS[name] | {"asked": "Why?", "question_id": "another"}
+    path = tmp_path / "b.jsonl"
+    path.write_text(json.dumps([row] if name == "alpaca-eval" else row) + "\n")
+    file = read(path, name, prompt_column="asked")
+    assert set(file.table.column("question_id").to_pylist()) == {"Why?"}
+    (problem,) = problems_of(lambda: read(path, name, prompt_column="task"))
+    assert "no battle has a value in 'task'" in problem
+    assert "asked" in problem

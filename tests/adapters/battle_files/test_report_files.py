@@ -1,4 +1,5 @@
 import json
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from tests.adapters.battle_files.builders import problems_of
@@ -17,10 +18,50 @@ REPORT = EloReport(
 )
 
 
+@dataclass(frozen=True)
+class TheirEntry:
+    """The fields of an entry as JudgeArena declares them; none is optional, and none is added."""
+
+    model: str
+    rating: float
+    ci_low: float
+    ci_high: float
+    n_battles: int
+    source: str
+
+
+@dataclass
+class TheirLeaderboard:
+    arena: str
+    model: str
+    judge_model: str
+    n_bootstraps: int
+    seed: int
+    ratings: list[TheirEntry]
+
+
+def test_the_classes_of_judgearena_read_every_file(tmp_path: Path) -> None:
+    files = encode_elo_reports({"factuality": REPORT, "tone": REPORT})
+    assert list(files) == ["elo_ratings.json", "elo_ratings_tone.json"]
+    for content in files.values():
+        values = json.loads(content)
+        entries = [TheirEntry(**row) for row in values.pop("ratings")]
+        board = TheirLeaderboard(**values, ratings=entries)
+        assert (board.arena, board.seed) == ("demo/pilot/factuality", 0)
+        assert [each.rating for each in board.ratings] == [1408.0, None]
+        assert list(json.loads(content)) == [field.name for field in fields(TheirLeaderboard)]
+
+
 def test_reports_come_back(tmp_path: Path) -> None:
     path = tmp_path / "elo_ratings.json"
-    path.write_bytes(encode_elo_reports({"factuality": REPORT}))
-    assert read_elo_reports(path) == {"factuality": REPORT}
+    path.write_bytes(encode_elo_reports({"factuality": REPORT})["elo_ratings.json"])
+    assert read_elo_reports(path) == {"demo/pilot/factuality": REPORT}
+
+
+def test_a_file_of_an_earlier_version_has_a_report_for_every_dimension(tmp_path: Path) -> None:
+    path = tmp_path / "elo_ratings.json"
+    path.write_text(json.dumps({"factuality": REPORT.to_dict(), "tone": REPORT.to_dict()}))
+    assert read_elo_reports(path) == {"factuality": REPORT, "tone": REPORT}
 
 
 def test_a_single_report_of_another_tool_is_read_by_its_arena(tmp_path: Path) -> None:

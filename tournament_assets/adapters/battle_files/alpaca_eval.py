@@ -20,7 +20,7 @@ from tournament_assets.adapters.battle_files.columns import battles_of
 from tournament_assets.adapters.battle_files.files import FileSample, new_file, read_json_list
 from tournament_assets.adapters.battle_files.formats import BattleFile, FormatOptions, WriteReport
 from tournament_assets.adapters.battle_files.losses import count_losses
-from tournament_assets.adapters.battle_files.rows import LeftOut, read_battle_rows
+from tournament_assets.adapters.battle_files.rows import LeftOut, find_prompt, read_battle_rows
 from tournament_assets.tournament.battles import Battle, BattleSource, BattleWinner
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.rating_settings import RatingSettings
@@ -53,7 +53,10 @@ class AlpacaEvalFormat:
             InputError: With everything that is wrong with it, the first 50 spelled out.
         """
         source = options.source or "llm-judge"
-        table, left_out = read_battle_rows(read_json_list(path), lambda row: _parse(row, source))
+        prompts = options.prompt_names(("instruction",))
+        table, left_out = read_battle_rows(
+            read_json_list(path), lambda row: _parse(row, source, prompts)
+        )
         return BattleFile(self.name, table, left_out)
 
     def write(
@@ -75,7 +78,9 @@ class AlpacaEvalFormat:
         return WriteReport(table.num_rows, lost=lost)
 
 
-def _parse(row: Mapping[str, Any], source: BattleSource) -> Iterable[Battle | LeftOut]:
+def _parse(
+    row: Mapping[str, Any], source: BattleSource, prompts: Iterable[str]
+) -> Iterable[Battle | LeftOut]:
     if "preference" not in row:
         raise InputError("preference is missing; expected 1 to 2, 0 for a tie, or null")
     preference = row["preference"]
@@ -97,7 +102,7 @@ def _parse(row: Mapping[str, Any], source: BattleSource) -> Iterable[Battle | Le
                 "model_b": row.get("generator_2"),
                 "winner": _winner(preference),
                 "source": source,
-                "question_id": row.get("instruction"),
+                "question_id": find_prompt(row, prompts),
                 "judge_model": row.get("annotator"),
                 "pref": None if preference in (*_TIES, 1, 2) else preference - 1,
             }

@@ -1,6 +1,7 @@
 """Our own files, JudgeArena's, and LMArena's: one battle a row, as Parquet or as JSON lines.
 
-JudgeArena's rows are a part of ours. LMArena's are votes of people; they come with the whole
+JudgeArena's rows are a part of ours, but it writes a reply that it could not read as a tie
+without a preference: that is no tie here. LMArena's are votes of people; they come with the whole
 conversations, which are passed over. Keys that nobody here knows are ignored, so that files of
 newer and older versions load.
 """
@@ -10,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tournament_assets.adapters.battle_files.columnar import Columns, read_columns
 from tournament_assets.adapters.battle_files.columnar_writing import (
@@ -18,13 +21,15 @@ from tournament_assets.adapters.battle_files.columnar_writing import (
     SETTINGS_KEY,
     write_columns,
 )
-from tournament_assets.adapters.battle_files.columns import BATTLE_SCHEMA
+from tournament_assets.adapters.battle_files.columns import BATTLE_SCHEMA, name_codes
 from tournament_assets.adapters.battle_files.files import FileSample, parquet_schema, sample_file
 from tournament_assets.adapters.battle_files.formats import BattleFile, FormatOptions, WriteReport
 from tournament_assets.adapters.battle_files.losses import count_losses
 from tournament_assets.tournament.battles import BattleSource
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.rating_settings import RatingSettings
+
+UNREAD = "no verdict: a tie without a preference, a reply that could not be read"
 
 _PLAYERS = frozenset({"model_a", "model_b", "winner"})
 _OF_ORQ_ARENA = frozenset({"judge_votes", "majority_verdict"})
@@ -44,6 +49,8 @@ class ArenaFormat:
         written: The name that each field is written under; the others are not.
         source: Who decided the battles of such files; None where each row says so.
         keeps_settings: Whether the files tell how they were rated.
+        judges_ties_by_preference: Whether a model's tie has a preference too, so that one without
+            is a reply that could not be read.
     """
 
     name: str
@@ -52,6 +59,7 @@ class ArenaFormat:
     written: Mapping[str, str]
     source: BattleSource | None = None
     keeps_settings: bool = False
+    judges_ties_by_preference: bool = False
 
     def recognises(self, sample: FileSample) -> bool:
         """Say whether a file that begins like this is of the format."""
@@ -79,7 +87,16 @@ class ArenaFormat:
                 f"{path}: the file is {sample.kind}; expected Parquet or JSON lines of {self.title}"
             )
         source = options.source or self.source
-        table, left_out = read_columns(path, sample, Columns(self.accepted, source))
+        accepted = {
+            **self.accepted,
+            "question_id": tuple(options.prompt_names(self.accepted["question_id"])),
+        }
+        table, left_out = read_columns(path, sample, Columns(accepted, source))
+        if self.judges_ties_by_preference:
+            is_unread = _unread_ties(table, has_preferences="pref" in sample.columns)
+            if n_unread := int(is_unread.sum()):
+                table = table.filter(pa.array(~is_unread))
+                left_out = {**left_out, UNREAD: n_unread}
         settings = _read_settings(path, sample) if self.keeps_settings else None
         return BattleFile(self.name, table, left_out, settings)
 
@@ -92,6 +109,8 @@ class ArenaFormat:
             InputError: If the file is there already, or the format cannot hold such battles.
         """
         del options
+        if self.judges_ties_by_preference:
+            table = _with_preferences_of_ties(table)
         lost = count_losses(
             table,
             holds=self.written,
@@ -103,6 +122,30 @@ class ArenaFormat:
             path, table, names=self.written, settings=settings if self.keeps_settings else None
         )
         return WriteReport(table.num_rows, lost=lost)
+
+
+def _unread_ties(table: pa.Table, *, has_preferences: bool) -> NDArray[np.bool_]:
+    """Say of every battle whether it is a tie only because the judge's reply could not be read."""
+    is_judged, is_tie = _is(table, "source", "llm-judge"), _is(table, "winner", "tie")
+    has_pref = table.column("pref").is_valid().to_numpy()
+    # Files without any preference, old ones among them, know ties only by the winner.
+    tells = bool((is_judged & has_pref).any()) or (
+        has_preferences and not (is_judged & ~is_tie).any()
+    )
+    return np.asarray(is_judged & is_tie & ~has_pref & tells, dtype=np.bool_)
+
+
+def _with_preferences_of_ties(table: pa.Table) -> pa.Table:
+    """Give a model's ties the preference that tells them from replies that could not be read."""
+    is_tie = _is(table, "winner", "tie") & _is(table, "source", "llm-judge")
+    pref = table.column("pref").to_numpy()
+    values = np.where(is_tie & np.isnan(pref), 0.5, pref)
+    place = BATTLE_SCHEMA.get_field_index("pref")
+    return table.set_column(place, BATTLE_SCHEMA.field(place), pa.array(values, from_pandas=True))
+
+
+def _is(table: pa.Table, name: str, value: str) -> NDArray[np.bool_]:
+    return np.asarray(name_codes(table, name, {value: 0}) == 0, dtype=np.bool_)
 
 
 def _read_settings(path: Path, sample: FileSample) -> RatingSettings | None:
@@ -146,6 +189,7 @@ JUDGEARENA = ArenaFormat(
             "pref",
         )
     },
+    judges_ties_by_preference=True,
 )
 LMARENA = ArenaFormat(
     name="lmarena",

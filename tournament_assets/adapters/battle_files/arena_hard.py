@@ -27,6 +27,7 @@ from tournament_assets.adapters.battle_files.rows import (
     LIST,
     TEXT,
     LeftOut,
+    find_prompt,
     need,
     read_battle_rows,
 )
@@ -132,7 +133,7 @@ def _parse(
                 "model_b": row["model"],
                 "winner": winner,
                 "source": options.source or "llm-judge",
-                "question_id": row.get("uid", row.get("question_id")),
+                "question_id": find_prompt(row, options.prompt_names(("uid", "question_id"))),
                 "judge_model": row.get("judge") or judge,
                 "weight": weight,
                 "presentation": showing,

@@ -1,13 +1,13 @@
 """Evalica's CSV: `left`, `right` and `winner`, which is left, right or tie.
 
-The file says neither who decided nor on which prompt, so the reader has to be told who, and every
-row counts as a prompt of its own.
+The file does not say who decided, so the reader has to be told. Some have a column `prompt`; where
+there is none, every row counts as a prompt of its own.
 Source: https://github.com/dustalov/evalica
 """
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow as pa
 
 from tournament_assets.adapters.battle_files.columns import battles_of
-from tournament_assets.adapters.battle_files.files import FileSample, new_file, opened
+from tournament_assets.adapters.battle_files.files import FileSample, csv_rows, new_file
 from tournament_assets.adapters.battle_files.formats import BattleFile, FormatOptions, WriteReport
 from tournament_assets.adapters.battle_files.losses import count_losses
-from tournament_assets.adapters.battle_files.rows import LeftOut, read_battle_rows
+from tournament_assets.adapters.battle_files.rows import LeftOut, find_prompt, read_battle_rows
 from tournament_assets.tournament.battles import Battle, BattleSource, BattleWinner
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.rating_settings import RatingSettings
@@ -26,6 +26,7 @@ from tournament_assets.tournament.rating_settings import RatingSettings
 NO_VERDICT = "no verdict: the winner is empty"
 
 _COLUMNS = ("left", "right", "winner")
+_PROMPTS = ("prompt", "question_id", "prompt_id", "prompt_hash")
 _WINNERS: Mapping[str, BattleWinner] = {"left": "model_a", "right": "model_b", "tie": "tie"}
 _WORDS: Mapping[BattleWinner, str] = {"model_a": "left", "model_b": "right"}
 
@@ -54,7 +55,10 @@ class EvalicaFormat:
                 "llm-judge or --source human beside them"
             )
         source = options.source
-        table, left_out = read_battle_rows(_rows(path), lambda row: _parse(row, source))
+        prompts = options.prompt_names(_PROMPTS)
+        table, left_out = read_battle_rows(
+            csv_rows(path, needed=_COLUMNS), lambda row: _parse(row, source, prompts)
+        )
         return BattleFile(self.name, table, left_out)
 
     def write(
@@ -80,22 +84,9 @@ class EvalicaFormat:
         return WriteReport(table.num_rows, lost=lost)
 
 
-def _rows(path: Path) -> Iterator[tuple[str, object]]:
-    with opened(path) as file:
-        try:
-            reader = csv.DictReader(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""))
-            missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
-            if missing:
-                raise InputError(f"{path}: the header has no {', '.join(missing)}")
-            for row in reader:
-                yield f"{path.name}:{reader.line_num}", row
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise InputError(
-                f"{path}: the file cannot be read ({error}); expected CSV in UTF-8"
-            ) from None
-
-
-def _parse(row: Mapping[str, Any], source: BattleSource) -> Iterable[Battle | LeftOut]:
+def _parse(
+    row: Mapping[str, Any], source: BattleSource, prompts: Iterable[str]
+) -> Iterable[Battle | LeftOut]:
     if row["winner"] == "":
         return [LeftOut(NO_VERDICT)]
     if row["winner"] not in _WINNERS:
@@ -107,6 +98,7 @@ def _parse(row: Mapping[str, Any], source: BattleSource) -> Iterable[Battle | Le
                 "model_b": row["right"],
                 "winner": _WINNERS[row["winner"]],
                 "source": source,
+                "question_id": find_prompt(row, prompts),
             }
         )
     ]

@@ -1,9 +1,11 @@
 """Opening battle files: their first row, their lines, and new files written whole or not at all."""
 
+import csv
+import io
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +20,7 @@ from tournament_assets.tournament.errors import InputError
 FileKind = Literal["parquet", "json lines", "json list", "csv"]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_LONGEST_FIRST_LINE = 64 * 2**20
+_LONGEST_LINE = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def _json_sample(kind: FileKind, first: object, path: Path) -> FileSample:
 
 
 def _first_line(file: BinaryIO, path: Path) -> bytes:
-    for line in iter(lambda: file.readline(_LONGEST_FIRST_LINE), b""):
+    for line in iter(lambda: file.readline(_LONGEST_LINE), b""):
         if content := line.removeprefix(_BYTE_ORDER_MARK).strip():
             return content
     raise InputError(f"{path}: the file is empty; expected at least one battle")
@@ -104,6 +106,31 @@ def json_lines(path: Path) -> Iterator[tuple[str, bytes]]:
             content = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
             if content.strip():
                 yield f"{path.name}:{number}", content
+
+
+def csv_rows(path: Path, *, needed: Sequence[str]) -> Iterator[tuple[str, object]]:
+    """Go through the rows of a CSV file, each as an object with where it ends (`file:line`).
+
+    Args:
+        path: The file.
+        needed: Columns that the header must name.
+
+    Raises:
+        InputError: If the file is no CSV in UTF-8 or a column is not there.
+    """
+    with opened(path) as file:
+        try:
+            csv.field_size_limit(_LONGEST_LINE)  # a response may be longer than the 128 KiB allowed
+            reader = csv.DictReader(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""))
+            missing = [name for name in needed if name not in (reader.fieldnames or ())]
+            if missing:
+                raise InputError(f"{path}: the header has no {', '.join(missing)}")
+            for row in reader:
+                yield f"{path.name}:{reader.line_num}", row
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise InputError(
+                f"{path}: the file cannot be read ({error}); expected CSV in UTF-8"
+            ) from None
 
 
 def read_json_list(path: Path) -> list[tuple[str, object]]:

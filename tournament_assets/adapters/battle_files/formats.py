@@ -1,6 +1,6 @@
 """What every battle format can do: tell its files, read one, write one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -19,10 +19,20 @@ class FormatOptions:
     Attributes:
         source: Who decided; None takes the format's word for it.
         baseline: The model that every other one was compared with.
+        prompt_column: The column, or key, that names the prompt; None for those of the format.
     """
 
     source: BattleSource | None = None
     baseline: str | None = None
+    prompt_column: str | None = None
+
+    def prompt_names(self, usual: Sequence[str]) -> Sequence[str]:
+        """Return the columns that may name the prompt.
+
+        Args:
+            usual: Those of the format, where nobody says which.
+        """
+        return usual if self.prompt_column is None else (self.prompt_column,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

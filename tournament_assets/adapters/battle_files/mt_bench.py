@@ -22,7 +22,7 @@ from tournament_assets.adapters.battle_files.files import (
 )
 from tournament_assets.adapters.battle_files.formats import BattleFile, FormatOptions, WriteReport
 from tournament_assets.adapters.battle_files.losses import count_losses
-from tournament_assets.adapters.battle_files.rows import LeftOut, read_battle_rows
+from tournament_assets.adapters.battle_files.rows import LeftOut, find_prompt, read_battle_rows
 from tournament_assets.tournament.battles import Battle, BattleSource, BattleWinner
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.rating_settings import RatingSettings
@@ -60,7 +60,10 @@ class MtBenchFormat:
             InputError: With everything that is wrong with it, the first 50 spelled out.
         """
         source = options.source or "llm-judge"
-        table, left_out = read_battle_rows(json_lines(path), lambda row: _parse(row, source))
+        prompts = options.prompt_names(("question_id",))
+        table, left_out = read_battle_rows(
+            json_lines(path), lambda row: _parse(row, source, prompts)
+        )
         return BattleFile(self.name, table, left_out)
 
     def write(
@@ -80,7 +83,9 @@ class MtBenchFormat:
         return WriteReport(table.num_rows - left_out.total(), dict(left_out), lost)
 
 
-def _parse(row: Mapping[str, Any], source: BattleSource) -> Iterable[Battle | LeftOut]:
+def _parse(
+    row: Mapping[str, Any], source: BattleSource, prompts: Iterable[str]
+) -> Iterable[Battle | LeftOut]:
     games: list[Any] = [row.get("g1_winner"), row.get("g2_winner")]
     wrong = [
         game for game in games if not isinstance(game, str) or game not in {*_WINNERS, "error"}
@@ -101,7 +106,7 @@ def _parse(row: Mapping[str, Any], source: BattleSource) -> Iterable[Battle | Le
                 "model_b": row.get("model_2"),
                 "winner": first if first == second else "tie",
                 "source": source,
-                "question_id": row.get("question_id"),
+                "question_id": find_prompt(row, prompts),
                 # The judge is a pair: the model, and the name of the prompt it was given.
                 "judge_model": judge[0] if isinstance(judge, list) and judge else judge,
                 "turn": row.get("turn"),

@@ -23,6 +23,7 @@ from tournament_assets.adapters.battle_files.losses import count_losses
 from tournament_assets.adapters.battle_files.rows import (
     TEXT,
     LeftOut,
+    find_prompt,
     need,
     read_battle_rows,
 )
@@ -33,8 +34,21 @@ from tournament_assets.tournament.rating_settings import RatingSettings
 INCONCLUSIVE = "inconclusive: the judges came to no verdict"
 
 _VERSION = 3
+_PLACES: Mapping[str, str | None] = {
+    "A": "model_a",
+    "B": "model_b",
+    "a": "model_a",
+    "b": "model_b",
+}
+_WORDS: Mapping[str, str | None] = {
+    "model_a": "model_a",
+    "model_b": "model_b",
+    **_PLACES,
+    "tie": "tie",
+    "inconclusive": None,
+}
 _HOLDS = frozenset({"model_a", "model_b", "winner", "question_id", "judge_model"})
-_PROMPTS = ("question_id", "prompt_id", "prompt")
+_PROMPTS = ("question_id", "prompt_id", "prompt_hash", "prompt", "prompt_text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +73,10 @@ class OrqArenaFormat:
             InputError: With everything that is wrong with it, the first 50 spelled out.
         """
         source = options.source or "llm-judge"
-        table, left_out = read_battle_rows(json_lines(path), lambda row: _parse(row, source))
+        prompts = options.prompt_names(_PROMPTS)
+        table, left_out = read_battle_rows(
+            json_lines(path), lambda row: _parse(row, source, prompts)
+        )
         return BattleFile(self.name, table, left_out)
 
     def write(
@@ -77,7 +94,9 @@ class OrqArenaFormat:
         return WriteReport(table.num_rows, lost=lost)
 
 
-def _parse(row: Mapping[str, Any], source: BattleSource) -> Iterable[Battle | LeftOut]:
+def _parse(
+    row: Mapping[str, Any], source: BattleSource, prompts: Iterable[str]
+) -> Iterable[Battle | LeftOut]:
     need(row, model_a=TEXT, model_b=TEXT)
     problems = []
     if row.get("schema_version") not in (_VERSION, str(_VERSION)):
@@ -85,15 +104,14 @@ def _parse(row: Mapping[str, Any], source: BattleSource) -> Iterable[Battle | Le
     given = {
         name: row[name] for name in ("winner", "majority_verdict") if row.get(name) is not None
     }
-    words = _words(row["model_a"], row["model_b"])
-    problems += [
-        f"{name} is {value!r:.60}; expected one of {', '.join(words)}"
-        for name, value in given.items()
-        if not isinstance(value, str) or value not in words
-    ]
+    verdicts: set[str | None] = set()
+    for name, value in given.items():
+        try:
+            verdicts.add(_meaning(name, value, row["model_a"], row["model_b"]))
+        except InputError as error:
+            problems += error.problems
     if problems:
         raise InputError(problems)
-    verdicts = {words[value] for value in given.values()}
     if len(verdicts) > 1:
         raise InputError(
             f"winner is {row['winner']!r} and majority_verdict is {row['majority_verdict']!r}; "
@@ -109,27 +127,31 @@ def _parse(row: Mapping[str, Any], source: BattleSource) -> Iterable[Battle | Le
                 "model_b": row["model_b"],
                 "winner": winner,
                 "source": source,
-                "question_id": next((row[name] for name in _PROMPTS if row.get(name)), None),
+                "question_id": find_prompt(row, prompts),
                 "judge_model": _judges(row.get("judge_votes")),
             }
         )
     ]
 
 
-def _words(model_a: str, model_b: str) -> dict[str, str | None]:
-    """Return what a verdict may be called, and what it means."""
-    return {
-        "model_a": "model_a",
-        "model_b": "model_b",
-        "A": "model_a",
-        "B": "model_b",
-        "a": "model_a",
-        "b": "model_b",
-        "tie": "tie",
-        "inconclusive": None,
-        model_a: "model_a",
-        model_b: "model_b",
-    }
+def _meaning(name: str, value: object, model_a: str, model_b: str) -> str | None:
+    """Return what a verdict says, None for nothing.
+
+    `winner` names a model and `majority_verdict` a place, so a model that is called "B" and stands
+    first is no riddle. One that is called "tie" is.
+    """
+    by_name = {model_a: "model_a", model_b: "model_b"}
+    if isinstance(value, str) and value in by_name and name == "winner":
+        if value in _PLACES or _WORDS.get(value, by_name[value]) == by_name[value]:
+            return by_name[value]
+        raise InputError(
+            f"{name} is {value!r}, which is a verdict and the name of a model; expected a model "
+            "that is not called like a verdict; rename it"
+        )
+    words = {**by_name, **_WORDS}
+    if not isinstance(value, str) or value not in words:
+        raise InputError(f"{name} is {value!r:.60}; expected one of {', '.join(words)}")
+    return words[value]
 
 
 def _judges(votes: object) -> str | None:

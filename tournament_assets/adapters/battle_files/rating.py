@@ -128,7 +128,8 @@ def _notes(coded: CodedBattles, *, soft: bool) -> list[str]:
     if coded.n_without_prompt:
         notes.append(
             f"{coded.n_without_prompt} battles name no prompt: each counts as a prompt of its own, "
-            "so the sampling intervals are too narrow if several were on one"
+            "so the sampling intervals are too narrow if several were on one; where a column of "
+            "the file names the prompt, give it by --prompt-column"
         )
     if coded.n_repeated:
         notes.append(

@@ -17,6 +17,7 @@ from tournament_assets.adapters.battle_files.formats import (
     WriteReport,
 )
 from tournament_assets.adapters.battle_files.mt_bench import MtBenchFormat
+from tournament_assets.adapters.battle_files.one_hot import OneHotFormat
 from tournament_assets.adapters.battle_files.orq_arena import OrqArenaFormat
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.rating_settings import RatingSettings
@@ -30,6 +31,7 @@ _ALL: tuple[BattleFormat, ...] = (
     MtBenchFormat(),
     OrqArenaFormat(),
     EvalicaFormat(),
+    OneHotFormat(),
 )
 FORMATS: Mapping[str, BattleFormat] = {each.name: each for each in _ALL}
 """Every format by its name."""
@@ -56,6 +58,12 @@ def read_battles(
         raise InputError(
             f"{path}: the file holds no battle{f' ({reasons})' if reasons else ''}; expected at "
             "least one comparison that somebody decided"
+        )
+    named = options.prompt_column if options else None
+    if named and battles.table.column("question_id").null_count == battles.table.num_rows:
+        raise InputError(
+            f"{path}: no battle has a value in {named!r}; expected the column that names the prompt"
+            f"{_columns_of(path)}"
         )
     return battles
 
@@ -101,6 +109,12 @@ def detect_format(path: Path) -> BattleFormat:
             f"{', '.join(FORMATS)}"
         )
     return found[0]
+
+
+def _columns_of(path: Path) -> str:
+    if path.is_dir():
+        return ""
+    return f", one of {', '.join(sorted(sample_file(path).columns))[:300]}"
 
 
 def _named(name: str) -> BattleFormat:

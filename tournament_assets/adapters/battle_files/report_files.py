@@ -1,4 +1,8 @@
-"""`elo_ratings.json`: the leaderboards of a run, one for each dimension."""
+"""`elo_ratings.json`: a leaderboard, with the keys that JudgeArena's has and no other.
+
+A run of several dimensions has one such file for each. Earlier versions wrote one file with an
+object of leaderboards by dimension, which is still read.
+"""
 
 import json
 from collections.abc import Mapping
@@ -10,10 +14,20 @@ from tournament_assets.tournament.battles import EloReport
 from tournament_assets.tournament.errors import InputError
 
 
-def encode_elo_reports(reports: Mapping[str, EloReport]) -> bytes:
-    """Write leaderboards as JSON, an object with one report under the name of each dimension."""
-    values = {dimension: report.to_dict() for dimension, report in reports.items()}
-    return (json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+def encode_elo_reports(reports: Mapping[str, EloReport]) -> dict[str, bytes]:
+    """Write leaderboards as JSON files, by name.
+
+    The first is `elo_ratings.json`, where other tools look for it; its arena names the dimension.
+
+    Args:
+        reports: By dimension, in the order of the tables.
+    """
+    files = {}
+    for number, (dimension, report) in enumerate(reports.items()):
+        name = f"elo_ratings_{dimension}.json" if number else "elo_ratings.json"
+        text = json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+        files[name] = f"{text}\n".encode()
+    return files
 
 
 def read_elo_reports(path: Path) -> dict[str, EloReport]:

@@ -3,6 +3,7 @@
 The slow way, for formats whose rows are nested, and for finding out where a large file is wrong.
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -92,6 +93,20 @@ def _battles(
                 findings.left_out[each.reason] += 1
             elif not findings.n_problems:
                 yield each
+
+
+def find_prompt(row: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """Return what names the prompt of a row, or None.
+
+    Args:
+        row: The row.
+        names: The columns that may; the first with a value counts. A conversation is written as
+            JSON, so that equal ones are the same prompt.
+    """
+    found = next((row[name] for name in names if row.get(name) not in (None, "")), None)
+    if isinstance(found, list | dict):
+        return json.dumps(found, ensure_ascii=False, sort_keys=True)
+    return found
 
 
 def need(row: Mapping[str, Any], **kinds: tuple[type, ...]) -> None:
