@@ -103,10 +103,11 @@ def sandwich_bradley_terry(
     units = scores.rows if is_alone else preferences.prompt_index[scores.rows]
     n_units = int(units.size if is_alone else np.count_nonzero(np.bincount(units)))
     if members.size and n_units > 1:
-        bread = contrast_inverse(scores.information[np.ix_(members, members)])
-        meat = _meat(scores, units, n_entrants, is_alone=is_alone)[np.ix_(members, members)]
-        spread = bread @ meat @ bread * (ELO_PER_NAT**2 * n_units / (n_units - 1))
-        covariance[np.ix_(members, members)] = spread
+        inside = np.ix_(members, members)
+        bread = np.zeros((n_entrants, n_entrants))
+        bread[inside] = contrast_inverse(scores.information[inside])
+        spread = _spread(scores, units, bread, is_alone=is_alone)
+        covariance[inside] = spread[inside] * (ELO_PER_NAT**2 * n_units / (n_units - 1))
     # Rounding leaves a few times 1e-16 where units agree to the last battle.
     floor = 1e-18 * ELO_PER_NAT**2
     intervals = []
@@ -244,15 +245,25 @@ def _scores_by_unit(
     return np.asarray(gained - lost, dtype=np.float64).reshape(n_units, n_entrants)
 
 
-def _meat(
-    scores: _BattleScores, units: NDArray[np.int64], n_entrants: int, *, is_alone: bool
+def _spread(
+    scores: _BattleScores,
+    units: NDArray[np.int64],
+    bread: NDArray[np.float64],
+    *,
+    is_alone: bool,
 ) -> NDArray[np.float64]:
+    """Sum the outer squares of what each unit moves the log strengths by."""
+    n_entrants = bread.shape[0]
     if is_alone:
-        return laplacian(scores.first, scores.second, scores.pull**2, n_entrants)
+        squares = laplacian(scores.first, scores.second, scores.pull**2, n_entrants)
+        return np.asarray(bread @ squares @ bread)
     # A unit of one battle adds a rank-one table that needs no row of its own: in an arena nearly
     # every prompt is such a unit, and rows for all of them would fill the memory.
     alone = np.bincount(units)[units] == 1
-    meat = laplacian(scores.first[alone], scores.second[alone], scores.pull[alone] ** 2, n_entrants)
+    squares = laplacian(
+        scores.first[alone], scores.second[alone], scores.pull[alone] ** 2, n_entrants
+    )
+    spread = bread @ squares @ bread
     rows = np.flatnonzero(~alone)
     rows = rows[np.argsort(units[rows], kind="stable")]
     # Their units, sorted and numbered without gaps.
@@ -269,6 +280,8 @@ def _meat(
             pull=scores.pull[rows[here]],
             information=scores.information,
         )
-        summed = _scores_by_unit(part, compact[here] - start, stop - start, n_entrants)
-        meat = meat + summed.T @ summed
-    return meat
+        # Squared last: what a prompt asks of one entrant may nearly cancel, and squares of the
+        # terms would keep only half of the digits.
+        moved = _scores_by_unit(part, compact[here] - start, stop - start, n_entrants) @ bread
+        spread = spread + moved.T @ moved
+    return np.asarray(spread)

@@ -232,8 +232,8 @@ def _read_lines(path: Path) -> Any:
 
 
 def test_replies_that_judgearena_could_not_read_are_no_ties(tmp_path: Path) -> None:
-    tie = {**ROW, "winner": "tie"}
-    rows = [
+    tie: dict[str, Any] = {**ROW, "winner": "tie"}
+    rows: list[dict[str, Any]] = [
         {**ROW, "winner": "model_a", "pref": 0.0},
         {**tie, "pref": 0.5},
         {**tie, "pref": None},

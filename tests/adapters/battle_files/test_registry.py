@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -93,7 +94,7 @@ def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
     assert read(path).table.num_rows == 1
 
 
-ROWS = {
+ROWS: dict[str, dict[str, Any]] = {
     "judgearena": {"model_a": "ada", "model_b": "bob", "winner": "tie", "source": "human"},
     "alpaca-eval": {"generator_1": "ada", "generator_2": "bob", "preference": 1},
     "arena-hard": {
