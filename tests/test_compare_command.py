@@ -77,6 +77,8 @@ def test_the_inputs_that_differ_are_named_and_no_others(runs: tuple[Path, Path])
         "inputs.responses.sloppy",
         "inputs.judge_requests.factuality",
         "inputs.judge_requests.calibration",
+        "inputs.entrants.careful.hash",
+        "inputs.entrants.sloppy.hash",
     ]
     assert found["summary"][0] == (
         "In the inputs differ: the rubric of factuality (version 1, then 2); the responses of "

@@ -37,6 +37,19 @@ def test_the_pilot_has_50_prompts_and_judges_factuality_without_the_curated_ones
     assert manifest["replies_pending"] == 0
 
 
+def test_the_manifest_has_the_hash_of_every_entrants_weights(demo_run: DemoRun) -> None:
+    manifest = read_manifest(demo_run.run_directories[0])
+    inputs = manifest["inputs"]
+    assert isinstance(inputs, dict)
+    weights = {name: each["weights"] for name, each in inputs["entrants"].items()}
+    assert list(weights) == ENTRANTS
+    # The base model alone, its heads, and its heads with the jury's.
+    assert weights["base_olmo"] != weights["security_only"]
+    assert all(len(each) == 64 for each in weights.values())
+    report = (demo_run.run_directories[0] / "report.md").read_text()
+    assert all(each in report for each in weights.values())
+
+
 def test_the_traces_have_500_orderings_of_4_entrants(demo_run: DemoRun) -> None:
     with np.load(demo_run.run_directories[0] / "elo_per_perm.npz", allow_pickle=False) as archive:
         assert sorted(archive.files) == [

@@ -1,5 +1,7 @@
 import json
+import platform
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,12 @@ from tests.projects import (
     recorded_responses,
     write_json_lines,
 )
+from tournament_assets.adapters.price_files import load_newest_prices, newest_prices_hash
 from tournament_assets.assets.jobs import Stage
 from tournament_assets.launching import RunOptions, RunSummary, run_tournament
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.tournament.errors import InputError, WorkError
+from tournament_assets.tournament.rubrics import parse_rubric
 
 SECRET = "sk-test-8b1f2c"
 PAIRS_PER_PROMPT = len(ENTRANTS) * (len(ENTRANTS) - 1) // 2
@@ -62,6 +66,8 @@ def test_a_run_directory_holds_every_file_of_the_layout(
         "matches/matches.jsonl",
         "verdicts/factuality.jsonl",
         "verdicts/calibration.jsonl",
+        "rubrics/factuality.txt",
+        "rubrics/calibration.txt",
         "elo_results.json",
         "elo_ratings.json",
         "elo_per_perm.npz",
@@ -73,6 +79,41 @@ def test_a_run_directory_holds_every_file_of_the_layout(
         "tables/leaderboard.tex",
         *(f"figures/{name}.{kind}" for name in pictures for kind in ("png", "svg")),
     }
+
+
+def test_the_manifest_says_what_a_result_was_made_with(
+    finished: tuple[SmallProject, RunSummary],
+) -> None:
+    _, summary = finished
+    manifest = json.loads((summary.directory / "manifest.json").read_text())
+    versions = manifest["versions"]
+    assert versions["program"] == metadata.version("tournament-assets")
+    assert versions["python"].endswith(platform.python_version())
+    assert versions["libraries"]["numpy"] == metadata.version("numpy")
+    assert manifest["project_commit"] is None  # the project is not under version control
+    assert manifest["thresholds"]["max_unjudged_rate"] == 0.02
+    assert manifest["inputs"]["price_list"] == {
+        "date": load_newest_prices().date,
+        "hash": newest_prices_hash(),
+    }
+    # Recorded responses come from a file, which has a hash, and from no weights.
+    assert [sorted(each) for each in manifest["inputs"]["entrants"].values()] == [["hash"]] * 3
+    for name in ("report.md", "report.html"):
+        page = (summary.directory / name).read_text()
+        made_again = page[page.index("is made again by") :]
+        assert f"numpy {versions['libraries']['numpy']}" in made_again
+        assert "thresholds" in page
+
+
+def test_the_rubrics_that_judged_stand_in_the_run_directory(
+    finished: tuple[SmallProject, RunSummary],
+) -> None:
+    _, summary = finished
+    manifest = json.loads((summary.directory / "manifest.json").read_text())
+    for dimension in PILOT_PAIRS:
+        text = (summary.directory / "rubrics" / f"{dimension}.txt").read_text()
+        rubric = parse_rubric(text, dimension=dimension, where="the run directory")
+        assert rubric.content_hash == manifest["inputs"]["rubrics"][dimension]["hash"]
 
 
 def test_every_dimension_has_all_pairs_and_factuality_none_of_the_curated_prompts(

@@ -119,7 +119,9 @@ def find_outdated(
         if each.asset != check.input_asset:
             continue
         for partition, modes in _partitions_made_from(each):
-            made = (just_made or {}).get(partition) or _recorded(plan, check, partition, instance)
+            made = (just_made or {}).get(partition) or recorded_of(
+                plan, check.asset, partition, instance
+            )
             sentence = made and _compare(check, each, made)
             if sentence:
                 where = "" if partition is None else f"{partition.replace('|', ', ')}: "
@@ -135,15 +137,13 @@ def _partitions_made_from(each: InputVersion) -> list[tuple[str | None, tuple[st
     return [(f"{each.partition}|{mode}", (mode,)) for mode in MODES]
 
 
-def _recorded(
-    plan: TournamentPlan,
-    check: CurrencyCheck,
-    partition: str | None,
-    instance: dg.DagsterInstance,
+def recorded_of(
+    plan: TournamentPlan, asset: str, partition: str | None, instance: dg.DagsterInstance
 ) -> Recorded | None:
+    """Return the metadata of the newest materialisation; None if there is none."""
     latest = instance.fetch_materializations(
         dg.AssetRecordsFilter(
-            asset_key=plan.key(check.asset),
+            asset_key=plan.key(asset),
             asset_partitions=None if partition is None else [partition],
         ),
         limit=1,

@@ -20,7 +20,7 @@ from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.assets.prompt_rows import prompt_rows
 from tournament_assets.generation.weights import fingerprint_file
 from tournament_assets.tournament.api_entrants import AnthropicApiEntrant, OpenAiApiEntrant
-from tournament_assets.tournament.entrants import AnyEntrant, RecordedEntrant
+from tournament_assets.tournament.entrants import AnyEntrant, LocalEntrant, RecordedEntrant
 from tournament_assets.tournament.errors import InputError, Problems
 
 INPUT_ASSETS = ("prompt_file", "entrants", "rubrics", "price_list")
@@ -98,6 +98,17 @@ def entrant_version(plan: TournamentPlan, entrant: AnyEntrant) -> str:
         path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
         return entrant.fingerprint(fingerprint_file(path))
     return entrant.fingerprint(find_entrant_files(entrant, plan.project).fingerprint)
+
+
+def weights_version(plan: TournamentPlan, entrant: AnyEntrant) -> str | None:
+    """Return the SHA-256 of an entrant's weights, with tokenizer and shards; None without any.
+
+    Raises:
+        InputError: If its files are not there.
+    """
+    if not isinstance(entrant, LocalEntrant):
+        return None
+    return find_entrant_files(entrant, plan.project).fingerprint
 
 
 def observations(

@@ -251,6 +251,7 @@ def build_judging_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 "judge_model": judge_model,
                 "judging_skipped": config.skip_judging,
                 **judged_with,
+                "rubric_text": rubric.text,
                 **cost_metadata(rows, tournament),
                 "first_rows": markdown_table(
                     rows, ("prompt_id", "entrant_a", "entrant_b", "presentation", "reply")

@@ -1,21 +1,28 @@
 """What a result rests on: its inputs and their hashes, what was left out, and what it cost."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from math import comb
 from typing import TYPE_CHECKING, Any
 
+import dagster as dg
 import pandas as pd
 
+from tournament_assets.adapters.price_files import load_newest_prices, newest_prices_hash
+from tournament_assets.adapters.project_files import load_rubric
 from tournament_assets.adapters.tables import content_version, table_rows
+from tournament_assets.adapters.versions import Versions
 from tournament_assets.assets.billing import cost_metadata, judging_cost_usd, total_usage
+from tournament_assets.assets.currency import Recorded, recorded_of
 from tournament_assets.assets.partitions import (
     TournamentPlan,
     by_partition,
 )
 from tournament_assets.assets.reports import Frames
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.fingerprints import combine
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.fingerprints import combine, fingerprint_text
 
 if TYPE_CHECKING:
     from tournament_assets.adapters.ledger.waste import Waste
@@ -144,8 +151,17 @@ def input_hashes(
     selected: pd.DataFrame,
     responses: Frames,
     replies: Mapping[str, Sequence[Mapping[str, Any]]],
+    answered: Mapping[str, Recorded],
 ) -> dict[str, Any]:
-    """Return the hash of everything that decides a result."""
+    """Return the hash of everything that decides a result, and of the prices.
+
+    Args:
+        plan: The tournament.
+        selected: Table `selected_prompts`.
+        responses: Table `entrant_responses` of each entrant.
+        replies: Rows of table `judge_replies` by dimension.
+        answered: What is recorded of each entrant's responses.
+    """
     return {
         "config": plan.config.fingerprint,
         "selected_prompts": content_version("selected_prompts", selected),
@@ -162,12 +178,73 @@ def input_hashes(
             dimension: combine(sorted({row["request_key"] for row in rows}))
             for dimension, rows in replies.items()
         },
+        # Responses of an earlier version of this program do not say which weights gave them.
+        "entrants": {
+            entrant: {
+                name: recorded[key]
+                for name, key in (("hash", "entrant_hash"), ("weights", "weights_hash"))
+                if key in recorded
+            }
+            for entrant, recorded in answered.items()
+        },
+        "price_list": {"date": load_newest_prices().date, "hash": newest_prices_hash()},
     }
 
 
-def provenance_lines(plan: TournamentPlan, inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the hashes and seeds as people read them."""
+def answers_recorded(
+    plan: TournamentPlan, mode: Mode, instance: dg.DagsterInstance
+) -> dict[str, Recorded]:
+    """Return what is recorded of each entrant's responses in a mode."""
+    return {
+        entrant: recorded_of(plan, "entrant_responses", f"{entrant}|{mode}", instance) or {}
+        for entrant in plan.config.entrant_ids
+    }
+
+
+def rubric_texts(
+    plan: TournamentPlan, mode: Mode, inputs: Mapping[str, Any], instance: dg.DagsterInstance
+) -> dict[str, str]:
+    """Return the texts that the dimensions were judged by, where they are still known.
+
+    The file may have been edited since, and replies of an earlier version of this program do not
+    hold the text; what has another hash than the judge's rubric is not taken for it.
+
+    Args:
+        plan: The tournament.
+        mode: Its mode.
+        inputs: What `input_hashes` returned.
+        instance: Where materialisations are recorded.
+    """
+    texts: dict[str, str] = {}
+    for dimension, rubric in inputs["rubrics"].items():
+        recorded = recorded_of(plan, "judge_replies", f"{dimension}|{mode}", instance) or {}
+        known = [str(recorded.get("rubric_text", ""))]
+        with contextlib.suppress(InputError):
+            known.append(load_rubric(plan.config, plan.project, dimension).text)
+        for text in known:
+            if fingerprint_text(text) == rubric["hash"]:
+                texts[dimension] = text
+    return texts
+
+
+def version_values(versions: Versions) -> dict[str, Any]:
+    """Return versions and commit as the manifest has them."""
+    commit = versions.program_commit
+    return {
+        "program": versions.program,
+        "commit": None if commit is None else asdict(commit),
+        "python": versions.python,
+        "libraries": dict(versions.libraries),
+    }
+
+
+def provenance_lines(
+    plan: TournamentPlan, inputs: Mapping[str, Any], versions: Versions
+) -> list[tuple[str, str]]:
+    """Return the hashes, thresholds and seeds as people read them."""
     config = plan.config
+    thresholds = config.checks.model_dump(exclude_none=True)
+    prices = inputs["price_list"]
     return [
         ("config", f"{plan.config_path.as_posix()} {inputs['config']}"),
         ("selected prompts", inputs["selected_prompts"]),
@@ -179,6 +256,18 @@ def provenance_lines(plan: TournamentPlan, inputs: Mapping[str, Any]) -> list[tu
         *(
             (f"judge requests {dimension}", version)
             for dimension, version in inputs["judge_requests"].items()
+        ),
+        *(
+            (f"weights {entrant}", files["weights"])
+            for entrant, files in inputs["entrants"].items()
+            if "weights" in files
+        ),
+        ("thresholds", ", ".join(f"{name} {value}" for name, value in thresholds.items())),
+        ("price list", f"{prices['date']} {prices['hash']}"),
+        *(
+            [("project", f"commit {versions.project_commit}")]
+            if versions.project_commit is not None
+            else []
         ),
         ("pilot seed", str(config.pilot.pilot_seed)),
         ("shuffle seed", str(config.ratings.shuffle_seed)),

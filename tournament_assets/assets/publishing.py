@@ -1,5 +1,6 @@
 """What leaves the graph: the report, and the run directory in the layout other tools know."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pandas as pd
 
 from tournament_assets.adapters.run_directory import run_directory_name, write_run_directory
 from tournament_assets.adapters.tables import content_version, table_rows
+from tournament_assets.adapters.versions import read_versions
 from tournament_assets.assets.outputs import Table, table_asset, table_result
 from tournament_assets.assets.partitions import (
     TournamentPlan,
@@ -18,6 +20,7 @@ from tournament_assets.assets.partitions import (
     same_mode,
 )
 from tournament_assets.assets.provenance import (
+    answers_recorded,
     cost_lines,
     count_pairs,
     input_hashes,
@@ -29,6 +32,8 @@ from tournament_assets.assets.provenance import (
     pending_presentations,
     provenance_lines,
     rerun_command,
+    rubric_texts,
+    version_values,
 )
 from tournament_assets.assets.report_sections import report_sections
 from tournament_assets.assets.reports import Frames, judge_models, outages_of, rows_by_dimension
@@ -103,7 +108,14 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
 
         mode = mode_of(partition_values(context))
         reply_rows = rows_by_dimension(plan, "judge_replies", replies)
-        inputs = input_hashes(plan, selected=selected, responses=responses, replies=reply_rows)
+        inputs = input_hashes(
+            plan,
+            selected=selected,
+            responses=responses,
+            replies=reply_rows,
+            answered=answers_recorded(plan, mode, context.instance),
+        )
+        versions = read_versions(plan.project.folder)
         names = tournament.dimension_names
         costs = judging_costs(plan, reply_rows)
         contents = ReportContents(
@@ -119,8 +131,9 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             win_rates=by_partition(win_rates, names),
             audit=audit,
             costs=cost_lines(costs),
-            provenance=provenance_lines(plan, inputs),
+            provenance=provenance_lines(plan, inputs, versions),
             command=rerun_command(plan, mode),
+            versions=str(versions),
             confidence=tournament.ratings.confidence,
             further_warnings=[
                 *outages_of(plan, table_rows("audit", audit)),
@@ -210,7 +223,14 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         finished_at = datetime.now(UTC).replace(microsecond=0)
         reply_rows = rows_by_dimension(plan, "judge_replies", replies)
         traces_by_dimension = by_partition(traces, names)
-        inputs = input_hashes(plan, selected=selected, responses=responses, replies=reply_rows)
+        inputs = input_hashes(
+            plan,
+            selected=selected,
+            responses=responses,
+            replies=reply_rows,
+            answered=answers_recorded(plan, mode, context.instance),
+        )
+        versions = read_versions(plan.project.folder)
         costs = judging_costs(plan, reply_rows)
         pending = pending_presentations(reply_rows)
         with ledger.open() as opened:
@@ -240,6 +260,11 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             "n_bootstraps": tournament.ratings.n_bootstraps,
             "started_at": config.started_at or _run_start(context).isoformat(),
             "finished_at": finished_at.isoformat(),
+            "versions": version_values(versions),
+            "project_commit": None
+            if versions.project_commit is None
+            else asdict(versions.project_commit),
+            "thresholds": tournament.checks.model_dump(),
             "inputs": {"prompt_bank": content_version("prompt_bank", bank), **inputs},
             "cost": {
                 "total_usd": None if None in prices else round(sum(prices), 6),
@@ -259,6 +284,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 battles=battles,
                 leaderboard=leaderboard,
                 report=report,
+                rubrics=rubric_texts(plan, mode, inputs, context.instance),
             ),
             manifest=manifest,
             settings=settings_of_run(tournament, mode=mode, n_permutations=manifest["n_perms"]),

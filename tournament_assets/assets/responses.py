@@ -10,7 +10,7 @@ import pandas as pd
 
 from tournament_assets.assets.answering import Resources, answer_prompts
 from tournament_assets.assets.currency import ENTRANT_CHECK, currency_result, find_outdated
-from tournament_assets.assets.inputs import entrant_version, read_inputs
+from tournament_assets.assets.inputs import entrant_version, read_inputs, weights_version
 from tournament_assets.assets.outputs import (
     Table,
     markdown_table,
@@ -188,6 +188,7 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         )
         responses = answers.responses
         entrant_hash = short(entrant_version(plan, entrant))
+        weights_hash = weights_version(plan, entrant)
         rows = [
             {
                 "entrant_id": entrant.entrant_id,
@@ -212,6 +213,7 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 **answers.costs,
                 "settings": entrant.display_settings,
                 "entrant_hash": entrant_hash,
+                **({} if weights_hash is None else {"weights_hash": weights_hash}),
                 "first_rows": markdown_table(rows, ("prompt_id", "response", "finish_reason")),
             },
             checks=[

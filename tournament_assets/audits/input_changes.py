@@ -6,8 +6,18 @@ from typing import Any
 
 from tournament_assets.tournament.fingerprints import canonical_json
 
-_NO_INPUTS = frozenset({"started_at", "finished_at", "cost", "command", "pairs", "replies_pending"})
-"""What a manifest says of the run itself and of what came of it."""
+_NO_INPUTS = frozenset(
+    {
+        "started_at",
+        "finished_at",
+        "cost",
+        "command",
+        "pairs",
+        "replies_pending",
+        "project_commit",
+    }
+)
+"""What a manifest says of the run itself and of what came of it; hashes tell a commit's content."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ class ReportContents:
         costs: What was spent on what, as people read it.
         provenance: The hash, seed or version of everything that decides the result.
         command: The command that makes this report again.
+        versions: What it was made with: program, Python and libraries.
         confidence: Coverage of the intervals.
         further_warnings: What else a reader must know before any number.
         sections: Sections made elsewhere, by the name of their place in `SLOTS`; a place without
@@ -53,6 +54,7 @@ class ReportContents:
     costs: Sequence[tuple[str, str]]
     provenance: Sequence[tuple[str, str]]
     command: str
+    versions: str = ""
     confidence: float = 0.95
     further_warnings: Sequence[str] = ()
     sections: Mapping[str, ReportSection] = field(default_factory=dict)

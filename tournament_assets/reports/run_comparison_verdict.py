@@ -6,7 +6,11 @@ from tournament_assets.audits.input_changes import InputComparison
 from tournament_assets.audits.rating_moves import RatingMove
 from tournament_assets.reports.formatting import join_names
 from tournament_assets.reports.run_comparison import RunComparison
-from tournament_assets.reports.run_comparison_words import INPUT_WORDS, partial_sentences
+from tournament_assets.reports.run_comparison_words import (
+    INPUT_WORDS,
+    grouped_phrases,
+    partial_sentences,
+)
 
 _PARTIAL = "is_partial"
 _RUBRICS, _RESPONSES, _REQUESTS = "inputs.rubrics.", "inputs.responses.", "inputs.judge_requests."
@@ -49,10 +53,9 @@ def _causes(inputs: InputComparison) -> list[str]:
     answering = inputs.names(_RESPONSES)
     if answering:
         causes.append(f"the responses of {join_names(answering)} changed")
-    others = [
-        INPUT_WORDS.get(change.name, change.name)
-        for change in inputs.changes
-        if not change.name.startswith((_RUBRICS, _RESPONSES, _REQUESTS, _PARTIAL))
+    grouped, changes = grouped_phrases(inputs)
+    others = grouped + [
+        INPUT_WORDS.get(change.name, change.name) for change in changes if change.name != _PARTIAL
     ]
     if others:
         causes.append(f"{join_names(others)} changed")

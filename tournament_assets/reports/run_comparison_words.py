@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from tournament_assets.audits.agreement import Agreement
 from tournament_assets.audits.flips import Change, FlipReport
-from tournament_assets.audits.input_changes import InputComparison
+from tournament_assets.audits.input_changes import InputChange, InputComparison
 from tournament_assets.audits.rating_moves import RatingMove
 from tournament_assets.reports.formatting import format_confidence, format_share, join_names
 
@@ -14,9 +14,38 @@ INPUT_WORDS = {
     "inputs.prompt_bank": "the prompt bank",
     "inputs.selected_prompts": "the selected prompts",
     "judge_model": "the judge's model",
+    "versions.program": "the version of this program",
+    "versions.python": "the version of Python",
 }
 """What inputs are called in a sentence, by their names in a manifest."""
 _RUBRICS, _RESPONSES, _REQUESTS = "inputs.rubrics.", "inputs.responses.", "inputs.judge_requests."
+_ENTRANTS, _PRICES = "inputs.entrants.", "inputs.price_list."
+_LIBRARIES, _COMMIT = "versions.libraries.", "versions.commit"
+
+
+def grouped_phrases(inputs: InputComparison) -> tuple[list[str], list[InputChange]]:
+    """Say what differs that a manifest records in several fields, and return all other changes.
+
+    Rubrics, responses and requests are left out of both: they are said in words of their own.
+
+    Args:
+        inputs: What differs.
+    """
+    answering = inputs.names(_RESPONSES)
+    phrases = [
+        f"what {name} is (settings, files or weights)"
+        for name in inputs.names(_ENTRANTS)
+        if name not in answering
+    ]
+    if any(change.name.startswith(_PRICES) for change in inputs.changes):
+        phrases.append("the price list")
+    if any(change.name.startswith(_COMMIT) for change in inputs.changes):
+        phrases.append("the program's commit")
+    libraries = inputs.names(_LIBRARIES)
+    if libraries:
+        phrases.append(f"the versions of {join_names(libraries)}")
+    grouped = (_RUBRICS, _RESPONSES, _REQUESTS, _ENTRANTS, _PRICES, _COMMIT, _LIBRARIES)
+    return phrases, [each for each in inputs.changes if not each.name.startswith(grouped)]
 
 
 def input_sentences(
@@ -33,9 +62,9 @@ def input_sentences(
     answering = inputs.names(_RESPONSES)
     if answering:
         phrases.append(f"the responses of {join_names(answering)}")
-    for change in inputs.changes:
-        if change.name.startswith((_RUBRICS, _RESPONSES, _REQUESTS)):
-            continue
+    grouped, others = grouped_phrases(inputs)
+    phrases += grouped
+    for change in others:
         phrase = INPUT_WORDS.get(change.name, change.name)
         if not change.name.startswith("inputs."):
             phrase += f" ({change.then!s}, then {change.now!s})"

@@ -3,6 +3,7 @@
 manifest.json                  what was run, from which inputs, when, and what it cost
 matches/matches.jsonl          one record for each dimension and pair
 verdicts/<dimension>.jsonl     one record for each pair, with both replies
+rubrics/<dimension>.txt        the text that told the judge how to judge, where it is still known
 elo_results.json               mean and SEM by entrant, dimension and K-factor
 elo_ratings.json               the first dimension's leaderboard with sampling intervals
 elo_ratings_<dimension>.json   the other dimensions'
@@ -53,6 +54,7 @@ class RunTables:
         battles: Table `battles`, all dimensions.
         leaderboard: Table `leaderboard`, all dimensions.
         report: Table `report`.
+        rubrics: The texts that the dimensions were judged by, where they are known.
     """
 
     match_lists: Mapping[str, pd.DataFrame]
@@ -64,6 +66,7 @@ class RunTables:
     battles: pd.DataFrame
     leaderboard: pd.DataFrame
     report: pd.DataFrame
+    rubrics: Mapping[str, str]
 
 
 def build_run_files(
@@ -98,6 +101,8 @@ def build_run_files(
     }
     # What is left are the pages beside the report.
     files |= {name: content.encode() for name, content in documents.items()}
+    for dimension, text in tables.rubrics.items():
+        files[f"rubrics/{dimension}.txt"] = f"{text}\n".encode()
     for dimension, frame in tables.verdicts.items():
         files[f"verdicts/{dimension}.jsonl"] = _json_lines(
             _verdict_records(
