@@ -249,7 +249,10 @@ def _run_config(
 ) -> dict[str, Any]:
     by_asset: dict[str, dict[str, Any]] = {
         "match_list": {"limit_pairs": options.limit_pairs},
-        "entrant_responses": {"pay_again": options.pay_again},
+        "entrant_responses": {
+            "pay_again": options.pay_again,
+            "run_began_at": started_at.isoformat(),
+        },
         "judging_estimate": {"judge_model": options.judge_model},
         "judge_replies": {
             "judge_model": options.judge_model,

@@ -15,7 +15,9 @@ from tests.projects import SmallProject, bank_rows, make_project
 from tournament_assets.adapters.ledger import Ledger
 from tournament_assets.adapters.tables import decode_parquet, table_rows
 from tournament_assets.definitions import default_ledger_url
+from tournament_assets.launching import estimate_tournament
 from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.reports.estimate import response_sentences
 from tournament_assets.tournament.errors import InputError, WorkError
 
 from .paid_projects import SECRET, PaidProject
@@ -140,3 +142,23 @@ def test_a_run_that_is_killed_while_its_batch_is_under_way_pays_once(
         # The other mode wants the same six prompts, and six more.
         assert paid.run(mode="headline").responses_generated == 12
         assert sorted(prompts_in_batches(server)) == sorted(row["text"] for row in bank_rows())
+
+
+def test_a_budget_for_responses_is_estimated_and_kept_before_anything_is_asked(
+    project: SmallProject, tmp_path: Path
+) -> None:
+    project.edit_config(generation={"budget_usd": 0.01})
+    told = estimate_tournament(project.config_path, "headline", environment=project.environment)
+    assert [(each.entrant_id, each.workload.to_ask) for each in told.responses] == [("claude", 12)]
+    assert told.response_problem is not None
+    assert "raise generation.budget_usd" in told.response_problem
+    words = "\n".join(response_sentences(told))
+    assert "Responses of claude (claude-opus-5-5): 12 to ask" in words
+    assert "Budget for responses: $0.0100 a month, of which $0.0100 is left" in words
+    with serve(tmp_path) as server:
+        paid = PaidProject(project, server)
+        with pytest.raises(WorkError, match=r"generation\.budget_usd"):
+            paid.run(mode="headline")
+        assert server.log.requests == 0
+        project.edit_config(generation={"budget_usd": 1.0})
+        assert paid.run(mode="headline").responses_generated == 12

@@ -27,10 +27,12 @@ from tournament_assets.judging.pairing import (
     build_match_list,
     filter_pairs_for_dimension,
 )
+from tournament_assets.judging.pricing import format_usd
 from tournament_assets.judging.records import JudgingScope
 from tournament_assets.judging.service import TokenUsage
 from tournament_assets.launching import estimate_tournament
 from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.reports.estimate import budget_sentence
 from tournament_assets.resources.ledger import LedgerResource
 from tournament_assets.tournament.errors import WorkError
 from tournament_assets.tournament.prompts import draw_stratified
@@ -206,6 +208,26 @@ def test_what_was_paid_is_spent_and_a_budget_that_is_used_up_still_lets_it_be_ra
         project.run(environment=served)
     assert project.run(environment=served, limit_pairs=6).requests_submitted == 0
     assert project.run(environment=served, skip_judging=True).requests_submitted == 0
+
+
+def test_the_estimate_says_that_what_is_too_dear_at_max_tokens_goes_out_in_slices(
+    project: SmallProject,
+) -> None:
+    edit_judge(project, budget_usd=1000.0)
+    told = estimate(project)
+    most = told.most_usd
+    assert most is not None
+    assert told.planned_usd is not None
+    assert told.planned_usd < most
+    assert budget_sentence(told).endswith(
+        f"costs up to {format_usd(most)}, so it can be sent at once."
+    )
+    edit_judge(project, budget_usd=most * 0.8)
+    sliced = estimate(project)
+    assert sliced.budget_problem is None
+    assert "sent in slices that fit at max_tokens, about 19 of 24 requests first" in (
+        budget_sentence(sliced)
+    )
 
 
 def test_the_loopback_judge_has_no_budget_and_no_cache_to_pay_for(tmp_path: Path) -> None:

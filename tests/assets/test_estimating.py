@@ -7,7 +7,7 @@ import pytest
 
 from tests.projects import SmallProject, make_project
 from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.assets.estimating import build_approval
+from tournament_assets.assets.estimating import build_approval, judging_terms
 from tournament_assets.judging.pairing import PairToJudge
 from tournament_assets.judging.requests import JudgeRequests, RequestSettings, build_requests
 from tournament_assets.judging.service import Channel, TokenUsage
@@ -26,7 +26,7 @@ def requests(count: int, model: str = OPUS) -> JudgeRequests:
         PairToJudge(f"p{number}", "recall", f"Why {number:04d}?", "ada", "bob", "Because.", "So.")
         for number in range(count // 2)
     ]
-    settings = RequestSettings(model, 512, shows_gold_answer=False, shows_expected_behavior=False)
+    settings = RequestSettings(model, 2048, shows_gold_answer=False, shows_expected_behavior=False)
     return build_requests(pairs, RUBRIC, settings)
 
 
@@ -52,7 +52,8 @@ class Treasurer:
         if limit is not None:
             judge = plan.config.judge.model_copy(update={"budget_usd": limit})
             plan = replace(plan, config=plan.config.model_copy(update={"judge": judge}))
-        approval = build_approval(plan, ledger=self.ledger, judge_model=model, since=self.since)
+        terms = judging_terms(plan, since=self.since)
+        approval = build_approval(terms, ledger=self.ledger, judge_model=model)
         approval(requests(count, model), channel)
 
     def smallest_budget(self, count: int = 100, *, channel: Channel = "batch") -> float:

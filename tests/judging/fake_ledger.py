@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from tournament_assets.judging.budgets import Budget, BudgetTerms
 from tournament_assets.judging.records import (
     BatchIntent,
     JudgingScope,
@@ -115,12 +116,20 @@ class FakeLedger:
     def known_batch_ids(self, batch_ids: AbstractSet[str]) -> set[str]:
         return {batch.batch_id for batch in self.batches.values() if batch.batch_id} & batch_ids
 
-    def record_intent(self, lease: Lease, intent: BatchIntent) -> None:
+    def record_intent(
+        self, lease: Lease, intent: BatchIntent, terms: BudgetTerms | None = None
+    ) -> int:
+        assert terms is None, "budgets are kept by a database"
         if self.leases.get(lease.scope) != lease.token:
             raise JudgeError(f"{lease.scope.dimension} was taken over; nothing was sent")
         assert intent.nonce not in self.batches
         self.events.append("ledger: intent")
         self.batches[intent.nonce] = KeptBatch(lease.scope, intent)
+        return len(intent.request_keys)
+
+    def draw_up_budget(self, terms: BudgetTerms) -> Budget | None:
+        assert terms.limit_usd is None
+        return None
 
     def record_created(self, nonce: str, batch_id: str) -> None:
         self.events.append("ledger: created")

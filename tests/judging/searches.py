@@ -55,4 +55,5 @@ def begin(bench: Bench | None = None) -> Search:
     bench = bench or Bench()
     session = bench.session()
     intent = write_intent(session, requests_for(1), asking=1, channel="batch")
+    assert intent is not None
     return Search(bench, session, intent)

@@ -66,8 +66,8 @@ def test_without_patience_every_batch_is_looked_at_once() -> None:
     bench = Bench(durations=[0.0, 5.0])
     session = bench.session()
     batches = [
-        *create_batches(session, requests_for(1), asking=1),
-        *create_batches(session, requests_for(2)[2:], asking=1),
+        *create_batches(session, requests_for(1), asking=1).batches,
+        *create_batches(session, requests_for(2)[2:], asking=1).batches,
     ]
     left = harvest_ended(session, batches, deadline_seconds=0.0)
     assert left == batches[1:]

@@ -168,7 +168,7 @@ def test_a_reply_that_another_batch_had_brought_is_counted_as_paid_twice() -> No
     bench = Bench()
     bench.settle(requests_for(1))
     session = bench.session()
-    (batch,) = create_batches(session, requests_for(1), asking=1)
+    (batch,) = create_batches(session, requests_for(1), asking=1).batches
     harvest_batch(session, batch)
     assert session.tally.paid_twice == 2
     assert sorted(bench.ledger.paid_twice) == sorted(keys_of(1))

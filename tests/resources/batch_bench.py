@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.judging.budgets import BudgetTerms
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.resources.anthropic_generator import complete_by_batches
 from tournament_assets.resources.generator import CompletedResponses
@@ -60,6 +61,7 @@ class BatchBench:
         ledger: Any = None,
         judge: Any = None,
         waits: dict[str, Any] | None = None,
+        terms: BudgetTerms | None = None,
         **changes: Any,
     ) -> CompletedResponses:
         return complete_by_batches(
@@ -79,6 +81,7 @@ class BatchBench:
             ),
             may_pay_again=may_pay_again,
             log=self.log.append,
+            terms=terms,
         )
 
     def kept(self) -> dict[str, str]:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
@@ -14,13 +15,16 @@ import pytest
 from tests.judging.mortal import Killed, Life, Mortal
 from tournament_assets.adapters.anthropic import AnthropicBatches
 from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.judging.responses import response_scope
+from tournament_assets.adapters.price_files import load_newest_prices
+from tournament_assets.judging.budgets import BudgetTerms
+from tournament_assets.judging.requests import most_usd
+from tournament_assets.judging.responses import build_response_requests, response_scope
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.resources.anthropic_generator import batch_problems
 from tournament_assets.resources.generator import CompletedResponses
 from tournament_assets.resources.judge import JudgeResource
 from tournament_assets.tournament.config import JudgeConfig
-from tournament_assets.tournament.errors import GenerationError, InputError
+from tournament_assets.tournament.errors import BudgetError, GenerationError, InputError
 from tournament_assets.tournament.prompts import Prompt
 
 from .batch_bench import KEY, NAMES, PROMPTS, BatchBench, batch_bench, claude, echo, file_url
@@ -367,3 +371,27 @@ def test_a_run_killed_in_foul_weather_is_finished_too(
         live(bench, Life(ends_at))
         finish(bench, tmp_path)
         assert paid(bench.server) == {prompt.text: 1 for prompt in FEW}
+
+
+def test_responses_have_a_budget_of_their_own_which_long_ones_do_not_exceed() -> None:
+    prices = load_newest_prices()
+    requests = build_response_requests(claude(), PROMPTS).values()
+    most = sum(most_usd(request, prices, "batch") or 0.0 for request in requests)
+    terms = BudgetTerms(
+        prices,
+        most / 2,
+        "month",
+        datetime.now(UTC),
+        on_responses=True,
+        setting="generation.budget_usd",
+    )
+    with batch_bench("reply_long:always") as bench:
+        with pytest.raises(BudgetError, match=r"raise generation\.budget_usd"):
+            bench.complete(terms=terms)
+        billed = prices.add_up(bench.ledger.spending_since(on_responses=True)).usd
+        assert 0 < billed <= most / 2
+        assert bench.ledger.spending_since() == []
+        assert 0 < len(bench.kept()) == bench.sent["requests"] < len(PROMPTS)
+    with batch_bench() as bench:
+        assert len(bench.complete(terms=terms).responses) == len(PROMPTS)
+        assert bench.sent["batches"] > 1

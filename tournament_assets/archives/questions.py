@@ -6,6 +6,7 @@ A request is made of the run's file and of files beside it; its key is the hash 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tournament_assets.adapters.progress import JudgingBar
 from tournament_assets.archives.config import ArchiveFile, JudgeInput, Rejudging
 from tournament_assets.archives.documents import BrokenRunError, is_blank, number_of, value_at
 from tournament_assets.archives.runs import ArchivedRun
+from tournament_assets.judging.budgets import BudgetTerms
 from tournament_assets.judging.estimating import ASSUMED_OUTPUT_TOKENS, measure_workload
 from tournament_assets.judging.pricing import format_usd
 from tournament_assets.judging.records import JudgingLedger, JudgingScope
@@ -200,7 +202,17 @@ def ask_judge(
         subject=f"the archive {archive.config.archive_id}",
     )
     options = JudgingOptions(
-        policy=policy, approve=_build_approval(rejudging), reply_format=None, remedy=_REMEDY
+        policy=policy,
+        approve=_build_approval(rejudging),
+        terms=BudgetTerms(
+            prices=load_newest_prices(),
+            limit_usd=None if rejudging.service == "loopback" else rejudging.budget_usd,
+            period="run",
+            began_at=datetime.now(UTC),
+            setting="rejudging.budget_usd",
+        ),
+        reply_format=None,
+        remedy=_REMEDY,
     )
     with (
         connect() as service,

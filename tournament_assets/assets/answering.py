@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from tournament_assets.adapters.entrant_files import find_entrant_files
 from tournament_assets.adapters.project_files import load_recorded_responses
+from tournament_assets.assets.estimating import build_approval, response_terms
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.resources.anthropic_generator import complete_by_batches
 from tournament_assets.resources.api_generator import complete_by_server
@@ -39,6 +41,7 @@ def answer_prompts(
     plan: TournamentPlan,
     resources: Resources,
     may_pay_again: bool,
+    since: datetime,
     log: Callable[[str], None],
 ) -> CompletedResponses:
     """Take what exists of an entrant's responses, and get the rest.
@@ -50,16 +53,19 @@ def answer_prompts(
         plan: The tournament.
         resources: What answering may need.
         may_pay_again: Whether paid results that a service no longer keeps may be bought again.
+        since: When the run began, for a budget that is for one run.
         log: Told what is happening.
 
     Raises:
         InputError: If the entrant's files or its server's address cannot be used.
         GenerationError: If it cannot answer; what it answered is kept.
+        BudgetError: If its responses would cost more than `generation.budget_usd` leaves.
     """
     if isinstance(entrant, RecordedEntrant):
         return _read_recorded(entrant, prompts=prompts, bank=bank, plan=plan)
     with resources.ledger.open() as ledger:
         if isinstance(entrant, AnthropicApiEntrant):
+            terms = response_terms(plan, since=since)
             return complete_by_batches(
                 entrant,
                 prompts=prompts,
@@ -68,6 +74,8 @@ def answer_prompts(
                 config=plan.config.judge,
                 may_pay_again=may_pay_again,
                 log=log,
+                terms=terms,
+                approve=build_approval(terms, ledger=ledger, judge_model=entrant.model),
             )
         if isinstance(entrant, OpenAiApiEntrant):
             return complete_by_server(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tournament_assets.adapters.progress import JudgingBar
-from tournament_assets.assets.estimating import build_approval
+from tournament_assets.assets.estimating import build_approval, judging_terms
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.judging.pairing import PairToJudge
 from tournament_assets.judging.records import JudgingScope
@@ -96,14 +96,11 @@ def ask_what_is_missing(
     )
     if not requests or (left.is_done and not asking.rejudges):
         return Tally(total=left.total, answered=left.total)
+    terms = judging_terms(plan, since=asking.since or datetime.now(UTC))
     options = JudgingOptions(
         policy=_waiting_policy(config, asking),
-        approve=build_approval(
-            plan,
-            ledger=ledger,
-            judge_model=requests[0].params["model"],
-            since=asking.since or datetime.now(UTC),
-        ),
+        approve=build_approval(terms, ledger=ledger, judge_model=requests[0].params["model"]),
+        terms=terms,
         may_pay_again=asking.may_pay_again,
         reply_format=config.reply_format,
     )

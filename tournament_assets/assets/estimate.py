@@ -10,7 +10,7 @@ import pandas as pd
 from tournament_assets.adapters.price_files import load_newest_prices
 from tournament_assets.adapters.project_files import load_rubrics
 from tournament_assets.assets.asking import requests_for_pairs
-from tournament_assets.assets.estimating import find_budget, observe_ledger
+from tournament_assets.assets.estimating import find_budget, judging_terms, observe_ledger
 from tournament_assets.assets.judging import pairs_of
 from tournament_assets.assets.outputs import Table, markdown_table, table_asset, table_result
 from tournament_assets.assets.partitions import (
@@ -86,6 +86,7 @@ def estimate_pairs(
             under_way=_keys_under_way(ledger, JudgingScope(plan.tournament_id, mode, dimension)),
             identical=len(PRESENTATIONS) * n_identical,
             tokens_per_reply=tokens_per_reply,
+            prices=prices,
         )
     now = datetime.now(UTC)
     return JudgingEstimate(
@@ -99,7 +100,7 @@ def estimate_pairs(
         is_free=judge.service == "loopback",
         observation=observation,
         month=prices.add_up(ledger.spending_since(month_start(now))),
-        budget=find_budget(plan, workloads.values(), ledger=ledger, prices=prices, since=now),
+        budget=find_budget(judging_terms(plan, since=now), workloads.values(), ledger=ledger),
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from statistics import fmean
 from typing import Any
 
@@ -41,6 +42,8 @@ class EntrantResponsesConfig(dg.Config):
 
     pay_again: bool = False
     """Buy responses again whose paid results the service no longer keeps."""
+    run_began_at: str | None = None
+    """When the run that this step is a part of began, for a budget that is for one run."""
 
 
 def _coverage_check(
@@ -184,6 +187,11 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             plan=plan,
             resources=Resources(ledger=ledger, generator=generator, judge=judge),
             may_pay_again=config.pay_again,
+            since=(
+                datetime.fromisoformat(config.run_began_at)
+                if config.run_began_at
+                else datetime.now(UTC)
+            ),
             log=context.log.info,
         )
         responses = answers.responses

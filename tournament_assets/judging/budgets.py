@@ -1,7 +1,7 @@
 """What may be spent on judging, what counts towards it already, and what would be too much."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -10,6 +10,11 @@ from tournament_assets.judging.service import Channel
 from tournament_assets.tournament.errors import BudgetError
 
 BudgetPeriod = Literal["run", "month"]
+_ADVICE = {
+    "judge.budget_usd": "judge fewer pairs (--limit-pairs)",
+    "generation.budget_usd": "answer fewer prompts, or lower max_new_tokens",
+    "rejudging.budget_usd": "judge fewer runs at a time (--limit)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,9 @@ class UnbilledBatch:
         begun_at: When they were sent, aware.
         n_requests: How many of the batch's requests have no reply in the ledger.
         is_lost: Whether their results are out of reach, so that nobody ever will.
+        most_usd: The most that they may cost together; None where nobody wrote it down.
+        holder: Whose work it is, for messages.
+        is_at_work: Whether a run is at that work now.
     """
 
     judge_model: str
@@ -29,6 +37,61 @@ class UnbilledBatch:
     begun_at: datetime
     n_requests: int
     is_lost: bool = False
+    most_usd: float | None = None
+    holder: str = field(default="", compare=False)
+    is_at_work: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetTerms:
+    """What some work may cost, and what prices it.
+
+    Attributes:
+        prices: The price list.
+        limit_usd: The most that may be spent in a period; None sets no limit.
+        period: What the limit is for.
+        began_at: When the run began, for a limit that is for one run.
+        on_responses: Whether it is for entrants' own responses, instead of judging.
+        setting: Which line of the config sets the limit.
+        unwritten_usd: The most that one request costs that an earlier version sent and did not
+            price, by model and channel; None if the model has no price.
+    """
+
+    prices: PriceList
+    limit_usd: float | None
+    period: BudgetPeriod
+    began_at: datetime
+    on_responses: bool = False
+    setting: str = "judge.budget_usd"
+    unwritten_usd: Callable[[str, Channel], float | None] = lambda _model, _channel: None
+
+    @property
+    def counts_from(self) -> datetime:
+        """When the period began."""
+        return month_start(datetime.now(UTC)) if self.period == "month" else self.began_at
+
+    def draw_up(
+        self, spendings: Iterable[Spending], unbilled: Iterable[UnbilledBatch]
+    ) -> "Budget | None":
+        """Return what is left if all that is under way costs its most; None without a limit.
+
+        Args:
+            spendings: What was billed since `counts_from`.
+            unbilled: What was sent and is not billed, whenever it was begun.
+        """
+        if self.limit_usd is None:
+            return None
+        return draw_up_budget(
+            self.limit_usd,
+            period=self.period,
+            period_began=self.counts_from,
+            spendings=spendings,
+            unbilled=unbilled,
+            prices=self.prices,
+            request_usd=self.unwritten_usd,
+            at_most=True,
+            setting=self.setting,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +104,9 @@ class Budget:
         spent_usd: What was billed in the period, waste included.
         committed_usd: What requests will cost, or have cost, that were sent and not billed yet.
         unpriced: Models that count towards the period and have no price.
+        setting: Which line of the config sets the limit.
+        waiting_for: Whose work is under way and will free some of it.
+        is_at_work: Whether a run is at some of that work now.
     """
 
     limit_usd: float
@@ -48,6 +114,9 @@ class Budget:
     spent_usd: float
     committed_usd: float
     unpriced: tuple[str, ...] = ()
+    setting: str = "judge.budget_usd"
+    waiting_for: tuple[str, ...] = ()
+    is_at_work: bool = False
 
     @property
     def left_usd(self) -> float:
@@ -72,18 +141,28 @@ class Budget:
             return (
                 f"no price {whose} is known; expected one, so that the budget of "
                 f"{format_usd(self.limit_usd)} a {self.period} can be kept; add the model to a "
-                "list in tournament_assets/data/prices, or remove judge.budget_usd"
+                f"list in tournament_assets/data/prices, or remove {self.setting}"
             )
         if self._gone_usd + planned_usd <= self.limit_usd:
             return None
         advice = ", or wait for the next month" if self.period == "month" else ""
+        fewer = _ADVICE.get(self.setting, "ask for less")
         return (
             f"{what} may cost up to {format_usd(planned_usd)}; of the budget of "
             f"{format_usd(self.limit_usd)} a {self.period}, {format_usd(self.spent_usd)} is spent "
             f"and {format_usd(self.committed_usd)} is under way; expected at most "
-            f"{format_usd(self.left_usd)}; raise judge.budget_usd, or judge fewer pairs "
-            f"(--limit-pairs){advice}"
+            f"{format_usd(self.left_usd)}; raise {self.setting}, or {fewer}{advice}"
         )
+
+    def affordable(self, most_usd: Iterable[float]) -> int:
+        """Return how many requests, from the first one on, fit if each costs its most."""
+        count, gone = 0, self._gone_usd
+        for dollars in most_usd:
+            gone += dollars
+            if dollars and gone > self.limit_usd:
+                break
+            count += 1
+        return count
 
     def check(self, planned_usd: float | None, *, what: str) -> None:
         """Return if a plan can be paid.
@@ -114,6 +193,8 @@ def draw_up_budget(
     unbilled: Iterable[UnbilledBatch],
     prices: PriceList,
     request_usd: Callable[[str, Channel], float | None],
+    at_most: bool = False,
+    setting: str = "judge.budget_usd",
 ) -> Budget:
     """Add up what counts towards a budget.
 
@@ -127,27 +208,39 @@ def draw_up_budget(
         spendings: What was billed since.
         unbilled: What was sent and is not billed, whenever it was begun.
         prices: What prices it.
-        request_usd: The most that one request of a model, sent one way, costs; None if the model
-            has no price.
+        request_usd: What one request of a model, sent one way, is expected to cost; None if the
+            model has no price.
+        at_most: Count what is under way at the most it may cost, where that is written down.
+        setting: Which line of the config sets the limit.
     """
     bill = prices.add_up(spendings)
     unpriced = set(bill.unpriced)
     committed = 0.0
+    waiting_for: dict[str, bool] = {}
     for batch in unbilled:
         may_be_older = period == "month" and not batch.is_lost
         if is_free_model(batch.judge_model) or not batch.n_requests:
             continue
         if batch.begun_at < period_began and not may_be_older:
             continue
-        dollars = request_usd(batch.judge_model, batch.channel)
+        dollars = batch.most_usd
+        if dollars is None or not (at_most or batch.is_lost):
+            each = request_usd(batch.judge_model, batch.channel)
+            dollars = None if each is None else batch.n_requests * each
         if dollars is None:
             unpriced.add(batch.judge_model)
         else:
-            committed += batch.n_requests * dollars
+            committed += dollars
+        if not batch.is_lost:
+            is_at_work = waiting_for.get(batch.holder, False)
+            waiting_for[batch.holder] = is_at_work or batch.is_at_work
     return Budget(
         limit_usd=limit_usd,
         period=period,
         spent_usd=bill.usd,
         committed_usd=committed,
         unpriced=tuple(sorted(unpriced)),
+        setting=setting,
+        waiting_for=tuple(waiting_for),
+        is_at_work=any(waiting_for.values()),
     )

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tournament_assets.judging.budgets import Budget
-from tournament_assets.judging.pricing import Bill, ModelPrice, Spending
-from tournament_assets.judging.requests import ModelRequest
+from tournament_assets.judging.pricing import Bill, ModelPrice, PriceList, Spending
+from tournament_assets.judging.requests import ModelRequest, most_usd
 
 CHARACTERS_PER_TOKEN = 4.0
 """English text; the provider's own count differs by some per cent."""
@@ -67,6 +68,8 @@ class Workload:
         message_tokens: Tokens of all messages that are still to be sent, without the prefix.
         distinct_message_tokens: Tokens of the messages of all distinct requests.
         tokens_per_reply: Tokens that one reply takes.
+        most_usd: The most that all requests that are still to be sent may cost in batches, at
+            `max_tokens`; None if nobody knows.
     """
 
     presentations: int
@@ -78,6 +81,7 @@ class Workload:
     message_tokens: int
     distinct_message_tokens: int
     tokens_per_reply: float
+    most_usd: float | None = None
 
     @property
     def to_ask(self) -> int:
@@ -128,8 +132,38 @@ def mean_request_usd(workloads: Iterable[Workload], price: ModelPrice, *, discou
 
 
 @dataclass(frozen=True, slots=True)
+class ResponseEstimate:
+    """What an entrant's missing responses would cost.
+
+    Attributes:
+        entrant_id: The entrant.
+        model: The model behind it.
+        price: The model's prices; None if the list does not name it.
+        batch_discount: What a batch multiplies every price by.
+        workload: What is to be asked.
+        is_free: Whether the model costs nothing, as the loopback service does.
+    """
+
+    entrant_id: str
+    model: str
+    price: ModelPrice | None
+    batch_discount: float
+    workload: Workload
+    is_free: bool
+
+    @property
+    def planned_usd(self) -> float | None:
+        """What it is expected to cost; None if unknown."""
+        if self.is_free or not self.workload.to_ask:
+            return 0.0
+        if self.price is None:
+            return None
+        return self.workload.dearest_usd(self.price, discount=self.batch_discount)
+
+
+@dataclass(frozen=True, slots=True)
 class JudgingEstimate:
-    """What a mode's judging would cost.
+    """What a mode's judging would cost, and the responses that are to be judged.
 
     Attributes:
         mode: The mode.
@@ -143,6 +177,8 @@ class JudgingEstimate:
         observation: What the model's replies in the ledger were like; None if they are too few.
         month: What was spent in this calendar month (UTC), all tournaments in the ledger together.
         budget: What may be spent; None if there is no limit.
+        responses: What the missing responses of entrants behind a provider's API would cost.
+        response_budget: What may be spent on those; None if there is no limit.
     """
 
     mode: str
@@ -156,6 +192,8 @@ class JudgingEstimate:
     observation: Observation | None
     month: Bill
     budget: Budget | None
+    responses: tuple[ResponseEstimate, ...] = ()
+    response_budget: Budget | None = None
 
     @property
     def observed_hit_rate(self) -> float | None:
@@ -194,6 +232,20 @@ class JudgingEstimate:
         )
 
     @property
+    def most_usd(self) -> float | None:
+        """What it costs if every reply takes all of `max_tokens`; None if nobody knows."""
+        return _sum_known(workload.most_usd for workload in self.workloads.values())
+
+    @property
+    def response_problem(self) -> str | None:
+        """Why the budget does not allow the missing responses; None if it does."""
+        if self.response_budget is None:
+            return None
+        names = ", ".join(each.entrant_id for each in self.responses if each.workload.to_ask)
+        planned = _sum_known(each.planned_usd for each in self.responses)
+        return self.response_budget.problem(planned, what=f"letting {names} answer")
+
+    @property
     def budget_problem(self) -> str | None:
         """Why the budget does not allow it; None if it does, or there is none."""
         if self.budget is None:
@@ -210,6 +262,7 @@ def measure_workload(
     under_way: AbstractSet[str] = frozenset(),
     identical: int = 0,
     tokens_per_reply: float = ASSUMED_OUTPUT_TOKENS,
+    prices: PriceList | None = None,
 ) -> Workload:
     """Count what a list of requests would take; each is looked at once, and its key is kept.
 
@@ -219,14 +272,18 @@ def measure_workload(
         under_way: Keys of requests that were sent and will be collected.
         identical: Presentations of the pairs that are settled without asking.
         tokens_per_reply: Tokens of one reply.
+        prices: What prices the most that each may cost; None leaves that unknown.
     """
+    most: dict[str, float | None] = {}
     message_tokens: dict[str, int] = {}
     presentations, prefix = 0, ""
     for request in requests:
         if not presentations:
-            prefix = request.params["system"][0]["text"]
+            prefix = _cached_prefix(request.params)
         presentations += 1
-        message_tokens[request.request_key] = _tokens(request.params["messages"][0]["content"])
+        message_tokens[request.request_key] = _tokens(_varying_text(request.params))
+        if prices is not None:
+            most[request.request_key] = most_usd(request, prices, "batch")
     answered = find_answered(message_tokens.keys())
     sent = (under_way & message_tokens.keys()) - answered
     all_tokens = sum(message_tokens.values())
@@ -240,7 +297,31 @@ def measure_workload(
         message_tokens=all_tokens - sum(message_tokens[key] for key in answered | sent),
         distinct_message_tokens=all_tokens,
         tokens_per_reply=tokens_per_reply,
+        most_usd=_sum_known(
+            most.get(key) for key in message_tokens if key not in answered and key not in sent
+        ),
     )
+
+
+def _sum_known(amounts: Iterable[float | None]) -> float | None:
+    total = 0.0
+    for amount in amounts:
+        if amount is None:
+            return None
+        total += amount
+    return total
+
+
+def _cached_prefix(params: Mapping[str, Any]) -> str:
+    """Return what is marked as a prefix for the cache; a model's own responses have none."""
+    system = params.get("system", "")
+    return "" if isinstance(system, str) else str(system[0]["text"])
+
+
+def _varying_text(params: Mapping[str, Any]) -> str:
+    system = params.get("system", "")
+    message = str(params["messages"][0]["content"])
+    return system + message if isinstance(system, str) else message
 
 
 def _tokens(text: str) -> int:

@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from tournament_assets.judging.budgets import Budget, BudgetTerms
 from tournament_assets.judging.service import Channel, ReplyRow, TokenUsage
 
 VERDICTS = "verdicts"
 """The purpose of asking a judge for what the tournament is rated by."""
 RESPONSES = "responses"
 """The purpose of asking a model for its own responses, which a judge then sees."""
+DIRECT_AT_ONCE = 4
+"""So many direct messages are under way at once, and lost with the process that sent them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ class BatchIntent:
         channel: How it is sent.
         begun_at: When it is about to be sent.
         request_keys: What is asked.
+        most_usd: The most that each of them may cost, in US dollars; None where no price is known.
     """
 
     nonce: str
@@ -75,6 +79,7 @@ class BatchIntent:
     channel: Channel
     begun_at: datetime
     request_keys: Sequence[str]
+    most_usd: Sequence[float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +180,30 @@ class JudgingLedger(Protocol):
     def known_batch_ids(self, batch_ids: AbstractSet[str]) -> set[str]:
         """Return those provider's names that belong to a batch written down already."""
 
-    def record_intent(self, lease: Lease, intent: BatchIntent) -> None:
-        """Write down that a batch is about to be created.
+    def record_intent(
+        self, lease: Lease, intent: BatchIntent, terms: BudgetTerms | None = None
+    ) -> int:
+        """Write down that as many of a batch's requests are about to be sent as may be paid for.
+
+        What is spent, what is under way and what these may cost are looked at in the transaction
+        that writes them down, so that no two runs ever count on the same dollars.
+
+        Args:
+            lease: The right to submit.
+            intent: What is wanted.
+            terms: What may be spent; None sets no limit.
+
+        Returns:
+            How many of the requests, from the first one on, are written down; if none is, nothing
+            is.
 
         Raises:
             JudgeError: If the lease went to somebody else; nothing is written then.
+            BudgetError: If a price is not known without which the limit cannot be kept.
         """
+
+    def draw_up_budget(self, terms: BudgetTerms) -> Budget | None:
+        """Return what is left if all that is under way costs its most; None without a limit."""
 
     def record_created(self, nonce: str, batch_id: str) -> None:
         """Write down the provider's name of a batch."""

@@ -105,6 +105,7 @@ def rejudge_requests(
             policy=options.policy,
             progress=progress,
             approve=options.approve,
+            terms=options.terms,
             may_pay_again=options.may_pay_again,
             reply_format=options.reply_format,
             tally=Tally(total=len(positions)),

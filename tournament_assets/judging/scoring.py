@@ -122,6 +122,7 @@ def ask_for_scores(
             policy=options.policy,
             progress=progress,
             approve=options.approve,
+            terms=options.terms,
             may_pay_again=options.may_pay_again,
             reply_format=None,
             remedy=options.remedy,

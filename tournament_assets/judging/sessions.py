@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
+from tournament_assets.judging.budgets import BudgetTerms
 from tournament_assets.judging.records import JudgingLedger, JudgingScope, Lease
 from tournament_assets.judging.requests import ModelRequest
 from tournament_assets.judging.service import BatchService, Channel, ReplyRow
@@ -117,7 +118,8 @@ class JudgingSession:
         service: Who is asked.
         policy: How long is waited.
         progress: Who is told.
-        approve: Asked before anything is sent.
+        approve: Asked whether a plan can be paid before anything of it is sent.
+        terms: What every single request is paid from; None sets no limit and knows no price.
         may_pay_again: Whether requests whose results are lost may be asked again.
         reply_format: How the judge writes its verdict; None where a reply is no verdict.
         on_final: Told of every final row once it is in the ledger.
@@ -135,6 +137,7 @@ class JudgingSession:
     reply_format: ReplyFormat | None
     on_final: Listener = tell_nobody
     remedy: str = JUDGE_REMEDY
+    terms: BudgetTerms | None = None
     tally: Tally = field(default_factory=Tally)
 
     @property

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from tournament_assets.judging.adoption import adopt_batch
+from tournament_assets.judging.budgets import BudgetTerms
 from tournament_assets.judging.collecting import collect_batches, give_up, harvest_ended
 from tournament_assets.judging.direct import ask_directly
 from tournament_assets.judging.leasing import hold_lease
@@ -35,13 +36,13 @@ from tournament_assets.judging.sessions import (
     tell_nobody,
 )
 from tournament_assets.judging.structured import ReplyFormat
-from tournament_assets.judging.submission import create_batches, cut_batches
+from tournament_assets.judging.submission import create_batches, cut_batches, wait_for_room
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 _FIRST, _SECOND = 1, 2
 
 
-def _approve_anything(_requests: Sequence[ModelRequest], _channel: Channel) -> None:
+def approve_anything(_requests: Sequence[ModelRequest], _channel: Channel) -> None:
     """Let everything pass: there is no budget."""
 
 
@@ -51,7 +52,8 @@ class JudgingOptions:
 
     Attributes:
         policy: How long is waited for what.
-        approve: Asked before anything is sent.
+        approve: Asked whether a plan can be paid before anything of it is sent.
+        terms: What every single request is paid from; None sets no limit and knows no price.
         may_pay_again: Whether requests whose results are lost may be asked again.
         reply_format: How the judge writes its verdict; None where a reply is no verdict, and is
             never asked for twice.
@@ -60,11 +62,12 @@ class JudgingOptions:
     """
 
     policy: WaitingPolicy
-    approve: Approval = _approve_anything
+    approve: Approval = approve_anything
     may_pay_again: bool = False
     reply_format: ReplyFormat | None = "line"
     on_final: Listener = tell_nobody
     remedy: str = JUDGE_REMEDY
+    terms: BudgetTerms | None = None
 
 
 def settle_requests(
@@ -94,7 +97,8 @@ def settle_requests(
         JudgeWaitingError: If a batch has not ended by the deadline, or somebody else is at work;
             what was received is in the ledger, and the next run goes on from there.
         JudgeError: If the service refuses; what was received is in the ledger.
-        BudgetError: If asking would cost more than may be spent; nothing was sent then.
+        BudgetError: If asking would cost more than may be spent; what was received is in the
+            ledger, and nothing was ever sent that the budget had no room for at `max_tokens`.
     """
     with hold_lease(ledger, scope, policy=options.policy, progress=progress) as lease:
         session = JudgingSession(
@@ -108,6 +112,7 @@ def settle_requests(
             reply_format=options.reply_format,
             on_final=options.on_final,
             remedy=options.remedy,
+            terms=options.terms,
         )
         _Settlement(session, requests).run()
         return session.tally
@@ -227,14 +232,31 @@ class _Settlement:
         if may_prewarm and prewarm_wait is not None and len(requests) > 1:
             session.progress.note("pre-warming the judge's prompt cache with one request")
             first = create_batches(session, requests[:1], asking=asking)
-            uncollected = harvest_ended(session, first, deadline_seconds=prewarm_wait)
+            uncollected = harvest_ended(session, first.batches, deadline_seconds=prewarm_wait)
             if uncollected:
                 session.progress.note("the pre-warm batch is slow; the bulk goes out without it")
-            requests = requests[1:]
+            requests = requests[first.n_requests :]
             # Others may have spent something while this one waited.
             session.approve(requests, "batch")
-        for part in cut_batches(requests):
-            uncollected += create_batches(session, part, asking=asking)
+        waits = session.waits()
+        while requests:
+            part = next(cut_batches(requests))
+            created = create_batches(session, part, asking=asking)
+            uncollected += created.batches
+            requests = requests[created.n_requests :]
+            if created.n_requests == len(part):
+                continue
+            if uncollected:
+                session.progress.note(
+                    f"the budget has no room for {len(requests)} more requests at max_tokens; they "
+                    "go out when it is known what those before them cost"
+                )
+                collect_batches(session, uncollected)
+                uncollected = []
+                waits = session.waits()
+                session.approve(requests, "batch")
+            elif not created.n_requests:
+                wait_for_room(session, part[0], "batch", waits)
         collect_batches(session, uncollected)
 
     def _unanswered(self, requests: Selection, *, asking: int) -> Selection:

@@ -2,18 +2,38 @@
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from tournament_assets.judging.adoption import adopt_batch
 from tournament_assets.judging.harvesting import record_part
 from tournament_assets.judging.records import BatchIntent, OpenBatch, SubmittedBatch
-from tournament_assets.judging.requests import ModelRequest, custom_id, serialised_size
+from tournament_assets.judging.requests import (
+    ModelRequest,
+    custom_id,
+    most_usd,
+    serialised_size,
+)
 from tournament_assets.judging.service import Channel, ReplyRow, SubmittedRequest
-from tournament_assets.judging.sessions import JudgingSession
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure
+from tournament_assets.judging.sessions import JudgingSession, Waits
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
 MAX_BATCH_REQUESTS = 100_000
 MAX_BATCH_BYTES = 250_000_000  # the provider's limit is 256 MB; the rest is for the envelope
 _MAX_UNCONFIRMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """What became of some requests that were to be sent.
+
+    Attributes:
+        batches: The batches that they are in.
+        n_requests: How many of them, from the first one on, are settled or in a batch; the budget
+            has no room for the others now.
+    """
+
+    batches: list[SubmittedBatch]
+    n_requests: int
 
 
 def cut_batches(requests: Iterable[ModelRequest]) -> Iterator[list[ModelRequest]]:
@@ -33,8 +53,11 @@ def cut_batches(requests: Iterable[ModelRequest]) -> Iterator[list[ModelRequest]
 
 def create_batches(
     session: JudgingSession, requests: Sequence[ModelRequest], *, asking: int
-) -> list[SubmittedBatch]:
+) -> Created:
     """Submit some requests as one batch, or as several if the service finds it too large.
+
+    What the budget has no room for is not submitted: no request goes out unless all that is under
+    way, and it, may cost their most.
 
     Raises:
         JudgeError: If the service refuses. What it may have accepted is looked for first, so
@@ -44,6 +67,9 @@ def create_batches(
     unconfirmed = 0
     while True:
         intent = write_intent(session, requests, asking=asking, channel="batch")
+        if intent is None:
+            return Created([], 0)
+        requests = requests[: intent.n_requests]
         try:
             status = session.service.create_batch(_named(intent.nonce, requests))
         except JudgeError as error:
@@ -53,7 +79,7 @@ def create_batches(
                 adopted = adopt_batch(session, intent)
                 if adopted is not None:
                     _count(session, adopted, len(requests))
-                    return [adopted]
+                    return Created([adopted], len(requests))
                 session.ledger.record_closed(intent.nonce, state="abandoned")
                 session.tally.abandoned += len(requests)
                 if unconfirmed == _MAX_UNCONFIRMED:
@@ -71,17 +97,25 @@ def create_batches(
             session.ledger.record_created(intent.nonce, status.batch_id)
             batch = SubmittedBatch(intent.nonce, status.batch_id, intent.begun_at)
             _count(session, batch, len(requests))
-            return [batch]
+            return Created([batch], len(requests))
 
 
 def write_intent(
     session: JudgingSession, requests: Sequence[ModelRequest], *, asking: int, channel: Channel
-) -> OpenBatch:
-    """Write down what is about to be sent, under a fresh name."""
+) -> OpenBatch | None:
+    """Write down what is about to be sent, under a fresh name.
+
+    Returns:
+        What was written down: as many of the requests, from the first one on, as the budget has
+        room for at their most; None if it has room for none.
+    """
     nonce = secrets.token_hex(6)
     model = requests[0].params["model"]
     begun_at = session.policy.now()
-    session.ledger.record_intent(
+    terms = session.terms
+    most = [None if terms is None else most_usd(each, terms.prices, channel) for each in requests]
+    known = [dollars for dollars in most if dollars is not None]
+    n_requests = session.ledger.record_intent(
         session.lease,
         BatchIntent(
             nonce=nonce,
@@ -90,9 +124,54 @@ def write_intent(
             channel=channel,
             begun_at=begun_at,
             request_keys=[request.request_key for request in requests],
+            most_usd=known if len(known) == len(most) else None,
         ),
+        terms,
     )
-    return OpenBatch(nonce, None, len(requests), begun_at, channel, model)
+    return OpenBatch(nonce, None, n_requests, begun_at, channel, model) if n_requests else None
+
+
+def wait_for_room(
+    session: JudgingSession, request: ModelRequest, channel: Channel, waits: Waits
+) -> None:
+    """Wait once for what other runs have under way, which holds the rest of the budget.
+
+    Args:
+        session: Who waits, with nothing of its own under way.
+        request: What the budget has no room for.
+        channel: How it is to be sent.
+        waits: How long was waited already.
+
+    Raises:
+        BudgetError: If nothing is under way that could leave some of the budget.
+        JudgeWaitingError: If it does not become known in time what the others cost.
+    """
+    terms = session.terms
+    budget = None if terms is None else session.ledger.draw_up_budget(terms)
+    if terms is None or budget is None:
+        return
+    most = most_usd(request, terms.prices, channel)
+    model, cap = request.params["model"], request.params["max_tokens"]
+    what = f"the next request of {model}, at max_tokens {cap:,},"
+    if not budget.waiting_for:
+        budget.check(most, what=what)
+        return
+    patience = session.policy.deadline_seconds
+    if not budget.is_at_work:
+        # Whoever sent it may have made a pause; if nobody comes, nobody is waited for.
+        patience = min(patience, session.policy.adopt_grace_seconds)
+    problem = budget.problem(most, what=what)
+    if problem is None:
+        return
+    others = ", ".join(budget.waiting_for)
+    remaining = patience - waits.waited
+    if remaining <= 0:
+        raise JudgeWaitingError(
+            f"{problem}; what is under way is {others}: what it costs less than its most is free "
+            "again once it is collected; run again when it is"
+        )
+    session.progress.note(f"{others} holds the rest of the budget at max_tokens; waiting")
+    waits.sleep(at_most=remaining)
 
 
 def _named(nonce: str, requests: Iterable[ModelRequest]) -> Iterator[SubmittedRequest]:
@@ -115,7 +194,7 @@ def _submit_halves(
     *,
     asking: int,
     error: JudgeError,
-) -> list[SubmittedBatch]:
+) -> Created:
     if len(requests) == 1:
         row = ReplyRow(
             custom_id=custom_id(intent.nonce, requests[0].request_key),
@@ -129,12 +208,13 @@ def _submit_halves(
             raw="{}",
         )
         record_part(session, intent.nonce, final=[(requests[0].request_key, row)], failed=[])
-        return []
+        return Created([], 1)
     session.progress.note(
         f"a batch of {len(requests)} requests is too large for the service; sending two halves"
     )
     middle = len(requests) // 2
-    return [
-        *create_batches(session, requests[:middle], asking=asking),
-        *create_batches(session, requests[middle:], asking=asking),
-    ]
+    first = create_batches(session, requests[:middle], asking=asking)
+    if first.n_requests < middle:
+        return first
+    second = create_batches(session, requests[middle:], asking=asking)
+    return Created(first.batches + second.batches, middle + second.n_requests)

@@ -131,7 +131,12 @@ class StoredBatch:
                 cache_use=request.cache_use,
             )
             message["usage"]["service_tier"] = "batch"
-            return {"type": kind, "message": spoil_message(message, request.fault)}
+            return {
+                "type": kind,
+                "message": spoil_message(
+                    message, request.fault, max_tokens=request.params["max_tokens"]
+                ),
+            }
         if kind == "errored":
             error = find_error(request.fault) or {
                 "type": "invalid_request_error",

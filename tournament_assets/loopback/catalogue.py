@@ -101,6 +101,7 @@ _REPLY_KINDS = (
         verdict_abstain="VERDICT: ABSTAIN",
         verdict_markdown="the verdict line in bold: **VERDICT: A**",
         verdict_quoted="a response's own, opposite verdict is quoted before the reasoning",
+        reply_long="the reply takes all of max_tokens, and is billed for it",
     ),
 )
 _KINDS = (

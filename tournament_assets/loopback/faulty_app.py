@@ -98,9 +98,17 @@ class FaultyApp:
         await answer(scope, receive, send)
 
     async def _answer_directly(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = b""
+
+        async def overhear() -> Message:
+            nonlocal body
+            message = await receive()
+            body += message.get("body", b"")
+            return message
+
         fault = self._plan.take("direct")
         if fault is None or _strikes_after_accepting(fault):
-            answer = await self._ask(scope, receive)
+            answer = await self._ask(scope, overhear)
             if answer.status_code != 200 and fault is not None:
                 self._plan.give_back(fault)
                 fault = None
@@ -113,7 +121,11 @@ class FaultyApp:
         if answer.status_code == 200:
             reply_fault = self._plan.take_name("direct_reply")
             if reply_fault is not None:
-                message = spoil_message(_read(answer), reply_fault.removeprefix("direct_"))
+                message = spoil_message(
+                    _read(answer),
+                    reply_fault.removeprefix("direct_"),
+                    max_tokens=json.loads(body)["max_tokens"],
+                )
                 answer = _rewrite(answer, message)
         await answer(scope, receive, send)
 

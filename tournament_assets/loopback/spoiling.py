@@ -27,8 +27,10 @@ def find_error(fault: str | None) -> dict[str, Any] | None:
     return {"type": fault.removeprefix("row_"), "message": f"The loopback judge injects {fault}."}
 
 
-def spoil_message(message: dict[str, Any], fault: str | None) -> dict[str, Any]:
-    """Return a message as a fault leaves it."""
+def spoil_message(
+    message: dict[str, Any], fault: str | None, *, max_tokens: int = 0
+) -> dict[str, Any]:
+    """Return a message as a fault leaves it; `max_tokens` is what its request allowed."""
     if fault is None:
         return message
     if fault in STOP_REASONS:
@@ -39,6 +41,9 @@ def spoil_message(message: dict[str, Any], fault: str | None) -> dict[str, Any]:
         return {**message, "content": []}
     text: str = message["content"][0]["text"]
     reply = read_reply(text)
+    if fault == "reply_long":
+        # Mostly by thinking, which is billed and not shown: a megabyte of prose proves no more.
+        return {**message, "usage": {**message["usage"], "output_tokens": max_tokens}}
     if fault == "thinking_first":
         thinking = f"At first sight:\nVERDICT: {reply.opposite}"
         block = {"type": "thinking", "thinking": thinking, "signature": ""}

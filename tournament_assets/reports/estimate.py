@@ -52,6 +52,7 @@ def estimate_totals(estimate: JudgingEstimate) -> dict[str, float | None]:
         "usd_no_hits": estimate.total_usd(0.0),
         "usd_observed": None if observed is None else estimate.total_usd(observed),
         "usd_all_hits": estimate.total_usd(1.0),
+        "usd_at_max_tokens": estimate.most_usd,
         "observed_hit_rate": observed,
         "usd_spent_this_month": None if estimate.month.unpriced else estimate.month.usd,
         "usd_budget": None if budget is None else budget.limit_usd,
@@ -68,6 +69,17 @@ def estimate_json(estimate: JudgingEstimate) -> dict[str, Any]:
         "is_within_budget": estimate.budget_problem is None,
         "total": estimate_totals(estimate),
         "dimensions": estimate_rows(estimate),
+        "responses": [
+            {
+                "entrant_id": each.entrant_id,
+                "model": each.model,
+                "to_ask": each.workload.to_ask,
+                "usd_expected": each.planned_usd,
+                "usd_at_max_tokens": each.workload.most_usd,
+            }
+            for each in estimate.responses
+        ],
+        "are_responses_within_budget": estimate.response_problem is None,
         "warnings": estimate_warnings(estimate),
     }
 
@@ -101,6 +113,8 @@ def print_estimate(estimate: JudgingEstimate, console: "Console") -> None:
         console.print()
     if not estimate.is_free:
         console.print(budget_sentence(estimate), markup=False)
+    for line in response_sentences(estimate):
+        console.print(line, markup=False)
     for line in estimate_notes(estimate):
         console.print(line, markup=False, style="dim")
     for warning in estimate_warnings(estimate):
@@ -162,8 +176,51 @@ def budget_sentence(estimate: JudgingEstimate) -> str:
     return (
         f"{spent}. Budget: {format_usd(budget.limit_usd)} a {budget.period}, of which "
         f"{format_usd(budget.spent_usd)} is spent, {format_usd(budget.committed_usd)} under way "
-        f"and {format_usd(budget.left_usd)} left."
+        f"and {format_usd(budget.left_usd)} left.{_slices_sentence(estimate, budget.left_usd)}"
     )
+
+
+def _slices_sentence(estimate: JudgingEstimate, left_usd: float) -> str:
+    """Say whether all of it may be sent at once, given that every reply may be as long as allowed.
+
+    What is under way is counted at what it is expected to cost.
+    """
+    most = estimate.most_usd
+    if not most:
+        return ""
+    if most <= left_usd:
+        return f" At max_tokens it costs up to {format_usd(most)}, so it can be sent at once."
+    first = int(estimate.to_ask * left_usd / most)
+    slices = (
+        f"it is sent in slices that fit at max_tokens, about {first:,} of {estimate.to_ask:,} "
+        "requests first, and each further slice when it is known what the last one cost"
+        if first
+        else "there is no room for a single request at max_tokens"
+    )
+    return f" At max_tokens it would cost {format_usd(most)}: {slices}."
+
+
+def response_sentences(estimate: JudgingEstimate) -> list[str]:
+    """Say what missing responses of entrants behind an API cost, and what may be spent on them."""
+    sentences = [
+        f"Responses of {each.entrant_id} ({each.model}): {each.workload.to_ask:,} to ask, "
+        + (
+            "which costs nothing."
+            if each.is_free
+            else f"{_dollars(each.planned_usd)} expected, "
+            f"{_dollars(each.workload.most_usd)} at max_new_tokens."
+        )
+        for each in estimate.responses
+        if each.workload.to_ask
+    ]
+    budget = estimate.response_budget
+    if sentences and budget is not None:
+        sentences.append(
+            f"Budget for responses: {format_usd(budget.limit_usd)} a {budget.period}, of which "
+            f"{format_usd(budget.left_usd)} is left; what does not fit at max_new_tokens goes out "
+            "in slices."
+        )
+    return sentences
 
 
 def estimate_notes(estimate: JudgingEstimate) -> list[str]:
@@ -228,9 +285,10 @@ def caching_sentence(estimate: JudgingEstimate) -> str:
 
 def estimate_warnings(estimate: JudgingEstimate) -> list[str]:
     """Return what should be looked at before anything is paid."""
+    of_budgets = (estimate.budget_problem, estimate.response_problem)
+    warnings = [problem for problem in of_budgets if problem is not None]
     if estimate.is_free:
-        return []
-    warnings = [] if estimate.budget_problem is None else [estimate.budget_problem]
+        return warnings
     if estimate.price is None:
         return [
             *warnings,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tournament_assets.adapters.price_files import load_newest_prices
 from tournament_assets.adapters.progress import JudgingBar
-from tournament_assets.judging.budgets import month_start
+from tournament_assets.judging.budgets import BudgetTerms, month_start
 from tournament_assets.judging.pricing import is_free_model
 from tournament_assets.judging.records import StoredReply
 from tournament_assets.judging.responses import (
@@ -18,8 +18,12 @@ from tournament_assets.judging.responses import (
     response_scope,
 )
 from tournament_assets.judging.service import Channel, ReplyRow, TokenUsage
-from tournament_assets.judging.sessions import Tally, WaitingPolicy
-from tournament_assets.judging.settlement import JudgingOptions, settle_requests
+from tournament_assets.judging.sessions import Approval, Tally, WaitingPolicy
+from tournament_assets.judging.settlement import (
+    JudgingOptions,
+    approve_anything,
+    settle_requests,
+)
 from tournament_assets.resources.generator import CompletedResponses
 from tournament_assets.resources.judge import JudgeResource
 from tournament_assets.tournament.api_entrants import AnthropicApiEntrant
@@ -65,6 +69,8 @@ def complete_by_batches(
     config: JudgeConfig,
     may_pay_again: bool,
     log: Callable[[str], None],
+    terms: BudgetTerms | None = None,
+    approve: Approval = approve_anything,
 ) -> CompletedResponses:
     """Take what the ledger holds, buy the rest, and keep each response as soon as it is read.
 
@@ -80,9 +86,12 @@ def complete_by_batches(
         config: How the judge is asked: a model is waited for in the same way.
         may_pay_again: Whether paid results that the service no longer keeps may be bought again.
         log: Told what is happening.
+        terms: What every request is paid from; None sets no limit.
+        approve: Asked whether all that is missing can be paid before anything of it is sent.
 
     Raises:
         InputError: If there is no key.
+        BudgetError: If the responses would cost more than may be spent; those that came are kept.
         GenerationError: If the service refuses, batches have not ended by the deadline, or not a
             single prompt has a response; what was received is kept, and what is under way is taken
             up by the next run.
@@ -98,7 +107,15 @@ def complete_by_batches(
             raise InputError(problems)
         source = f"{entrant.model} {_SOURCES[entrant.service]}"
         try:
-            tally = _buy(purchase, judge, config, may_pay_again=may_pay_again, log=log)
+            tally = _buy(
+                purchase,
+                judge,
+                config,
+                may_pay_again=may_pay_again,
+                log=log,
+                terms=terms,
+                approve=approve,
+            )
         except JudgeError as error:
             raise GenerationError(str(error)) from None
         # Another run may have bought some while this one waited for its turn.
@@ -126,6 +143,8 @@ def _buy(
     *,
     may_pay_again: bool,
     log: Callable[[str], None],
+    terms: BudgetTerms | None,
+    approve: Approval,
 ) -> Tally:
     entrant = purchase.entrant
     waits = _waits(entrant, config)
@@ -155,6 +174,8 @@ def _buy(
                     max_rounds=config.max_rounds,
                     max_direct=config.max_direct,
                 ),
+                approve=approve,
+                terms=terms,
                 may_pay_again=may_pay_again,
                 reply_format=None,
                 on_final=purchase.keep,

@@ -197,10 +197,16 @@ class GenerationConfig(Frozen):
         cuda_graphs: Record the rounds of `custom_poe` entrants on a CUDA device and replay them.
             Faster, and off until `benchmarks/generation.py` has shown on your GPU that it changes
             no response.
+        budget_usd: The most dollars that responses of entrants behind an API may cost; None sets
+            no limit.
+        budget_period: What counts towards that budget: one `run`, or everything that the ledger
+            holds of this calendar `month` (UTC).
     """
 
     batch_size: Annotated[int, Field(ge=1)] | Literal["auto"] = 16
     cuda_graphs: bool = False
+    budget_usd: float | None = Field(default=None, ge=0)
+    budget_period: Literal["run", "month"] = "month"
 
     @property
     def rows_per_batch(self) -> int | None:
@@ -273,11 +279,17 @@ class TournamentConfig(Frozen):
     def fingerprint(self) -> str:
         """SHA-256 of all that decides a result; comments and layout of the file do not count.
 
-        Nor does where the judge is asked: a reply is kept under what was asked.
+        Nor does where the judge is asked, or for how much: a reply is kept under what was asked.
         """
-        return fingerprint(
-            self.model_dump(mode="json", exclude={"automation": True, "judge": {"base_url"}})
+        values = self.model_dump(
+            mode="json",
+            exclude={
+                "automation": True,
+                "generation": {"budget_usd", "budget_period"},
+                "judge": {"base_url"},
+            },
         )
+        return fingerprint(values)
 
     def judge_model(self, mode: Mode) -> str:
         """The model that judges in a mode."""

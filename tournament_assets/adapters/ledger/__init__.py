@@ -3,13 +3,12 @@
 from tournament_assets.adapters.ledger.batches import BatchRecords
 from tournament_assets.adapters.ledger.replies import ReplyRecords
 from tournament_assets.adapters.ledger.responses import ResponseRecords
-from tournament_assets.adapters.ledger.spending import SpendingRecords
 from tournament_assets.adapters.ledger.waste import WasteRecords
 
 __all__ = ["Ledger"]
 
 
-class Ledger(ResponseRecords, BatchRecords, ReplyRecords, SpendingRecords, WasteRecords):
+class Ledger(ResponseRecords, BatchRecords, ReplyRecords, WasteRecords):
     """The database of paid work; satisfies `judging.records.JudgingLedger`.
 
     Args:

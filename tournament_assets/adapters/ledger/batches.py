@@ -2,6 +2,7 @@
 
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
+from itertools import repeat
 from typing import Any
 
 import sqlalchemy as sa
@@ -9,6 +10,8 @@ import sqlalchemy as sa
 from tournament_assets.adapters.ledger import schema
 from tournament_assets.adapters.ledger.database import chunks, time_text
 from tournament_assets.adapters.ledger.leases import LeaseRecords
+from tournament_assets.adapters.ledger.spending import SpendingRecords
+from tournament_assets.judging.budgets import BudgetTerms
 from tournament_assets.judging.records import BatchIntent, JudgingScope, Lease, OpenBatch
 from tournament_assets.tournament.errors import JudgeError
 
@@ -16,7 +19,10 @@ _TABLE = schema.batches
 _OPEN = ("intent", "created")
 
 
-class BatchRecords(LeaseRecords):
+_SPENDING_LOCK = 0x7370656E64  # any number that others in the same database do not use
+
+
+class BatchRecords(LeaseRecords, SpendingRecords):
     """The part of the ledger that knows what was sent."""
 
     def open_batches(self, scope: JudgingScope) -> list[OpenBatch]:
@@ -82,19 +88,41 @@ class BatchRecords(LeaseRecords):
                 known.update(connection.scalars(query))
         return known
 
-    def record_intent(self, lease: Lease, intent: BatchIntent) -> None:
-        """Write down that a batch is about to be created.
+    def record_intent(
+        self, lease: Lease, intent: BatchIntent, terms: BudgetTerms | None = None
+    ) -> int:
+        """Write down that as many of a batch's requests are about to be sent as may be paid for.
+
+        What is spent, what is under way and what these may cost are looked at in the transaction
+        that writes them down, so that no two runs ever count on the same dollars.
+
+        Args:
+            lease: The right to submit.
+            intent: What is wanted.
+            terms: What may be spent; None sets no limit.
+
+        Returns:
+            How many of the requests, from the first one on, are written down; if none is, nothing
+            is.
 
         Raises:
             JudgeError: If the lease went to somebody else; nothing is written then.
+            BudgetError: If a price is not known without which the limit cannot be kept.
         """
         scope = lease.scope
         with self._transaction() as connection:
+            if connection.dialect.name == "postgresql":
+                # SQLite lets one transaction write at a time, and this one begins with a write.
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_SPENDING_LOCK)))
             if not self._renew(connection, lease):
                 raise JudgeError(
                     f"{scope.title} was taken over by another run while this one stood still; "
                     "expected to hold its lease; nothing was sent: let the other run finish"
                 )
+            keys = intent.request_keys
+            keys = keys[: self._count_affordable(connection, intent, terms)]
+            if not keys:
+                return 0
             connection.execute(
                 sa.insert(_TABLE).values(
                     nonce=intent.nonce,
@@ -106,14 +134,29 @@ class BatchRecords(LeaseRecords):
                     asking=intent.asking,
                     channel=intent.channel,
                     state="intent",
-                    n_requests=len(intent.request_keys),
+                    n_requests=len(keys),
                     begun_at=time_text(intent.begun_at),
                 )
             )
             connection.execute(
                 sa.insert(schema.batch_requests),
-                [{"nonce": intent.nonce, "request_key": key} for key in intent.request_keys],
+                [
+                    {"nonce": intent.nonce, "request_key": key, "most_usd": most_usd}
+                    for key, most_usd in zip(keys, intent.most_usd or repeat(None), strict=False)
+                ],
             )
+        return len(keys)
+
+    def _count_affordable(
+        self, connection: sa.Connection, intent: BatchIntent, terms: BudgetTerms | None
+    ) -> int:
+        budget = None if terms is None else self._draw_up(connection, terms)
+        if budget is None:
+            return len(intent.request_keys)
+        total = None if intent.most_usd is None else sum(intent.most_usd)
+        if total is None or (total and budget.unpriced):
+            budget.check(total, what=f"asking {intent.judge_model}")
+        return budget.affordable(intent.most_usd or ())
 
     def record_created(self, nonce: str, batch_id: str) -> None:
         """Write down the provider's name of a batch."""

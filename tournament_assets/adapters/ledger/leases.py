@@ -65,16 +65,21 @@ class LeaseRecords(LedgerDatabase):
     def leased_scopes(self) -> set[JudgingScope]:
         """Return the scopes that somebody is at work on."""
         with self._transaction() as connection:
-            rows = connection.execute(sa.select(_TABLE)).all()
-        return {
-            JudgingScope(row.tournament_id, row.mode, row.dimension, row.purpose)
-            for row in rows
-            if row.expires_at > time_text() and not has_died(row.holder)
-        }
+            return active_scopes(connection)
 
     def _renew(self, connection: sa.Connection, lease: Lease) -> bool:
         renew = sa.update(_TABLE).where(*_is_of(lease.scope), _TABLE.c.token == lease.token)
         return connection.execute(renew.values(expires_at=_expiry())).rowcount == 1
+
+
+def active_scopes(connection: sa.Connection) -> set[JudgingScope]:
+    """Return the scopes that somebody is at work on, within a transaction."""
+    rows = connection.execute(sa.select(_TABLE)).all()
+    return {
+        JudgingScope(row.tournament_id, row.mode, row.dimension, row.purpose)
+        for row in rows
+        if row.expires_at > time_text() and not has_died(row.holder)
+    }
 
 
 def _expiry() -> str:

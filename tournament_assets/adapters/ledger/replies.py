@@ -16,6 +16,8 @@ from tournament_assets.judging.service import ReplyRow, TokenUsage
 _TABLE = schema.replies
 _TOKEN_NAMES = tuple(field.name for field in fields(TokenUsage))
 _IMPORT_CHUNK = 500
+_NEVER_BILLED = frozenset({"errored", "canceled", "expired"})
+"""How requests end that the service says it did not answer."""
 
 
 class ReplyRecords(LedgerDatabase):
@@ -129,6 +131,7 @@ class ReplyRecords(LedgerDatabase):
                             "error_type": row.error_type,
                             "error_message": row.error_message,
                             "failed_at": now,
+                            "may_be_billed": row.result_type not in _NEVER_BILLED,
                         }
                     )
                     for key, row in failed

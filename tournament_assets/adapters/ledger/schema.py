@@ -56,6 +56,7 @@ batch_requests = sa.Table(
     metadata,
     sa.Column("nonce", sa.String(32), primary_key=True),
     sa.Column("request_key", sa.String(64), primary_key=True),
+    sa.Column("most_usd", sa.Float),  # the most it may cost, if its price was known
 )
 _TOKENS = (
     "input_tokens",
@@ -101,4 +102,6 @@ failures = sa.Table(
     sa.Column("error_type", sa.Text),
     sa.Column("error_message", sa.Text),
     sa.Column("failed_at", sa.Text, nullable=False),
+    # whether the request may have been billed nevertheless: its reply was lost or not understood
+    sa.Column("may_be_billed", sa.Boolean, nullable=False, server_default=sa.false()),
 )

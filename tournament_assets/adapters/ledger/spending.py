@@ -6,14 +6,16 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 
 from tournament_assets.adapters.ledger import schema
-from tournament_assets.adapters.ledger.database import LedgerDatabase, chunks, time_text
-from tournament_assets.judging.budgets import UnbilledBatch
+from tournament_assets.adapters.ledger.database import LedgerDatabase, time_text
+from tournament_assets.adapters.ledger.leases import active_scopes
+from tournament_assets.judging.budgets import Budget, BudgetTerms, UnbilledBatch
 from tournament_assets.judging.pricing import Spending
-from tournament_assets.judging.records import RESPONSES
+from tournament_assets.judging.records import DIRECT_AT_ONCE, RESPONSES, JudgingScope
 from tournament_assets.judging.service import TokenUsage
 
 _TOKEN_NAMES = tuple(field.name for field in fields(TokenUsage))
-_UNBILLED = ("intent", "created", "lost")
+_OPEN = ("intent", "created")
+_UNBILLED = (*_OPEN, "lost")
 
 
 class SpendingRecords(LedgerDatabase):
@@ -33,76 +35,168 @@ class SpendingRecords(LedgerDatabase):
             moment: When it begins to count.
             on_responses: What entrants' own responses were billed, instead of judging.
         """
-        purpose = schema.batches.c.purpose
-        is_wanted = purpose == RESPONSES if on_responses else purpose != RESPONSES
-        found: list[Spending] = []
         with self._transaction() as connection:
-            for table, is_waste in ((schema.replies, False), (schema.paid_twice, True)):
-                query = (
-                    sa.select(
-                        schema.batches.c.judge_model,
-                        schema.batches.c.channel,
-                        sa.func.count(table.c.output_tokens).label("n_replies"),
-                        sa.func.sum(_is_positive(table.c.cache_read_input_tokens)).label("hits"),
-                        sa.func.sum(_is_positive(table.c.cache_creation_input_tokens)).label(
-                            "writes"
-                        ),
-                        *(sa.func.sum(table.c[name]).label(name) for name in _TOKEN_NAMES),
-                    )
-                    .join(schema.batches, schema.batches.c.nonce == table.c.nonce)
-                    .where(is_wanted)
-                    .group_by(schema.batches.c.judge_model, schema.batches.c.channel)
-                    .order_by(schema.batches.c.judge_model, schema.batches.c.channel)
-                )
-                if moment is not None:
-                    query = query.where(table.c.received_at >= time_text(moment))
-                for row in connection.execute(query):
-                    values = row._mapping
-                    found.append(
-                        Spending(
-                            judge_model=row.judge_model,
-                            channel=row.channel,
-                            n_replies=row.n_replies,
-                            n_cache_hits=int(row.hits or 0),
-                            n_cache_writes=int(row.writes or 0),
-                            usage=TokenUsage(
-                                **{name: int(values[name] or 0) for name in _TOKEN_NAMES}
-                            ),
-                            is_waste=is_waste,
-                        )
-                    )
-        return found
+            return _read_spending(connection, moment, on_responses=on_responses)
 
-    def unbilled_batches(self) -> list[UnbilledBatch]:
-        """Return judge batches that are open or lost, without their requests that came back."""
-        table = schema.batches
-        query = (
-            sa.select(table)
-            .where(table.c.state.in_(_UNBILLED), table.c.purpose != RESPONSES)
-            .order_by(table.c.begun_at)
-        )
+    def unbilled_batches(self, *, on_responses: bool = False) -> list[UnbilledBatch]:
+        """Return what was sent and not billed yet, and what may have been billed unseen.
+
+        That is what open and lost batches hold without their requests that came back, what was
+        under way when a process died that asked one by one, and replies that got lost on their
+        way or that nobody could read.
+
+        Args:
+            on_responses: What was sent for entrants' own responses, instead of judging.
+        """
         with self._transaction() as connection:
-            batches = connection.execute(query).all()
-            came_back: dict[str, int] = dict.fromkeys((batch.nonce for batch in batches), 0)
-            for kept in (schema.replies, schema.paid_twice, schema.failures):
-                for nonces in chunks(came_back):
-                    counts = (
-                        sa.select(kept.c.nonce, sa.func.count(kept.c.request_key.distinct()))
-                        .where(kept.c.nonce.in_(nonces))
-                        .group_by(kept.c.nonce)
-                    )
-                    for nonce, count in connection.execute(counts):
-                        came_back[nonce] += count
-        return [
-            UnbilledBatch(
-                judge_model=batch.judge_model,
-                channel=batch.channel,
-                begun_at=datetime.fromisoformat(batch.begun_at).astimezone(UTC),
-                n_requests=max(0, batch.n_requests - came_back[batch.nonce]),
-                is_lost=batch.state == "lost",
+            return _read_unbilled(connection, on_responses=on_responses)
+
+    def draw_up_budget(self, terms: BudgetTerms) -> Budget | None:
+        """Return what is left if all that is under way costs its most; None without a limit."""
+        with self._transaction() as connection:
+            return self._draw_up(connection, terms)
+
+    def _draw_up(self, connection: sa.Connection, terms: BudgetTerms) -> Budget | None:
+        if terms.limit_usd is None:
+            return None
+        # In this order: a reply that arrives in between then counts twice rather than not at all.
+        unbilled = _read_unbilled(connection, on_responses=terms.on_responses)
+        spent = _read_spending(connection, terms.counts_from, on_responses=terms.on_responses)
+        return terms.draw_up(spent, unbilled)
+
+
+def _is_wanted(*, on_responses: bool) -> sa.ColumnElement[bool]:
+    purpose = schema.batches.c.purpose
+    return purpose == RESPONSES if on_responses else purpose != RESPONSES
+
+
+def _read_spending(
+    connection: sa.Connection, moment: datetime | None, *, on_responses: bool
+) -> list[Spending]:
+    found: list[Spending] = []
+    for table, is_waste in ((schema.replies, False), (schema.paid_twice, True)):
+        query = (
+            sa.select(
+                schema.batches.c.judge_model,
+                schema.batches.c.channel,
+                sa.func.count(table.c.output_tokens).label("n_replies"),
+                sa.func.sum(_is_positive(table.c.cache_read_input_tokens)).label("hits"),
+                sa.func.sum(_is_positive(table.c.cache_creation_input_tokens)).label("writes"),
+                *(sa.func.sum(table.c[name]).label(name) for name in _TOKEN_NAMES),
             )
-            for batch in batches
-        ]
+            .join(schema.batches, schema.batches.c.nonce == table.c.nonce)
+            .where(_is_wanted(on_responses=on_responses))
+            .group_by(schema.batches.c.judge_model, schema.batches.c.channel)
+            .order_by(schema.batches.c.judge_model, schema.batches.c.channel)
+        )
+        if moment is not None:
+            query = query.where(table.c.received_at >= time_text(moment))
+        for row in connection.execute(query):
+            values = row._mapping
+            found.append(
+                Spending(
+                    judge_model=row.judge_model,
+                    channel=row.channel,
+                    n_replies=row.n_replies,
+                    n_cache_hits=int(row.hits or 0),
+                    n_cache_writes=int(row.writes or 0),
+                    usage=TokenUsage(**{name: int(values[name] or 0) for name in _TOKEN_NAMES}),
+                    is_waste=is_waste,
+                )
+            )
+    return found
+
+
+def _read_unbilled(connection: sa.Connection, *, on_responses: bool) -> list[UnbilledBatch]:
+    batches, requests = schema.batches, schema.batch_requests
+    is_wanted = _is_wanted(on_responses=on_responses)
+    # Of those that a dead process asked one by one, only a few were under way.
+    was_interrupted = sa.and_(batches.c.state == "abandoned", batches.c.channel == "direct")
+    came_back = [
+        sa.exists().where(
+            table.c.nonce == requests.c.nonce, table.c.request_key == requests.c.request_key
+        )
+        for table in (schema.replies, schema.paid_twice, schema.failures)
+    ]
+    sums = [
+        sa.func.count(requests.c.request_key).label("n_unbilled"),
+        sa.func.count(requests.c.most_usd).label("n_priced"),
+        sa.func.sum(requests.c.most_usd).label("most_usd"),
+        sa.func.max(requests.c.most_usd).label("dearest_usd"),
+    ]
+    query = (
+        sa.select(batches, *sums)
+        .join(requests, requests.c.nonce == batches.c.nonce)
+        .where(
+            is_wanted, batches.c.state.in_(_UNBILLED) | was_interrupted, *map(sa.not_, came_back)
+        )
+        .group_by(*batches.c)
+        .order_by(batches.c.begun_at, batches.c.nonce)
+    )
+    at_work = active_scopes(connection)
+    found: list[UnbilledBatch] = []
+    for row in connection.execute(query):
+        n_requests, most_usd = row.n_unbilled, row.most_usd
+        if row.state == "abandoned":
+            n_requests = min(n_requests, DIRECT_AT_ONCE)
+            most_usd = None if row.dearest_usd is None else n_requests * row.dearest_usd
+        scope = JudgingScope(row.tournament_id, row.mode, row.dimension, row.purpose)
+        found.append(
+            UnbilledBatch(
+                judge_model=row.judge_model,
+                channel=row.channel,
+                begun_at=_read_time(row.begun_at),
+                n_requests=n_requests,
+                is_lost=row.state not in _OPEN,
+                most_usd=most_usd if row.n_priced == row.n_unbilled else None,
+                holder=f"{scope.dimension} ({scope.mode}) of {scope.tournament_id}",
+                is_at_work=scope in at_work,
+            )
+        )
+    return found + _read_lost_replies(connection, is_wanted)
+
+
+def _read_lost_replies(
+    connection: sa.Connection, is_wanted: sa.ColumnElement[bool]
+) -> list[UnbilledBatch]:
+    batches, requests, failures = schema.batches, schema.batch_requests, schema.failures
+    query = (
+        sa.select(
+            batches.c.judge_model,
+            batches.c.channel,
+            failures.c.nonce,
+            sa.func.max(failures.c.failed_at).label("failed_at"),
+            sa.func.count(failures.c.failure_id).label("n_requests"),
+            sa.func.count(requests.c.most_usd).label("n_priced"),
+            sa.func.sum(requests.c.most_usd).label("most_usd"),
+        )
+        .join(batches, batches.c.nonce == failures.c.nonce)
+        .join(
+            requests,
+            sa.and_(
+                requests.c.nonce == failures.c.nonce,
+                requests.c.request_key == failures.c.request_key,
+            ),
+        )
+        .where(is_wanted, failures.c.may_be_billed)
+        .group_by(batches.c.judge_model, batches.c.channel, failures.c.nonce)
+        .order_by(failures.c.nonce)
+    )
+    return [
+        UnbilledBatch(
+            judge_model=row.judge_model,
+            channel=row.channel,
+            begun_at=_read_time(row.failed_at),
+            n_requests=row.n_requests,
+            is_lost=True,
+            most_usd=row.most_usd if row.n_priced == row.n_requests else None,
+        )
+        for row in connection.execute(query)
+    ]
+
+
+def _read_time(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def _is_positive(column: sa.Column[int]) -> sa.Case[int]:

@@ -1,0 +1,254 @@
+"""A budget is never exceeded: by long replies, by runs side by side, or by asking again."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+
+from tests.judging.builders import SETTINGS, Progress, requests_for
+from tests.postgresql import PostgresServer
+from tournament_assets.adapters.anthropic import AnthropicBatches
+from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.adapters.price_files import load_newest_prices
+from tournament_assets.judging.budgets import BudgetTerms
+from tournament_assets.judging.direct import ask_directly
+from tournament_assets.judging.records import JudgingScope, Lease
+from tournament_assets.judging.requests import JudgeRequests, most_usd
+from tournament_assets.judging.service import Channel, TokenUsage
+from tournament_assets.judging.sessions import JudgingSession, Tally, WaitingPolicy
+from tournament_assets.judging.settlement import (
+    JudgingOptions,
+    approve_anything,
+    settle_requests,
+)
+from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.tournament.errors import BudgetError, JudgeWaitingError
+
+OPUS = "claude-opus-5-5"
+PRICES = load_newest_prices()
+
+
+def asked(n_pairs: int, dimension: str = "0", *, max_tokens: int = 2000) -> JudgeRequests:
+    """Build requests of a model with a price; those of two dimensions differ."""
+    # The key covers the cap, so that every dimension asks something of its own.
+    return requests_for(
+        n_pairs,
+        settings=replace(SETTINGS, judge_model=OPUS, max_tokens=max_tokens + int(dimension)),
+    )
+
+
+def most_of(requests: JudgeRequests, channel: Channel = "batch") -> float:
+    """The most that some requests cost together."""
+    return sum(most_usd(request, PRICES, channel) or 0.0 for request in requests)
+
+
+def terms(limit_usd: float | None) -> BudgetTerms:
+    return BudgetTerms(PRICES, limit_usd, "month", datetime.now(UTC))
+
+
+def billed_usd(server: LoopbackServer) -> float:
+    """What the server's own books say that its batches cost."""
+    total = 0.0
+    for batch in server.store.list_newest_first():
+        for row in batch.iterate_rows():
+            if row["result"]["type"] != "succeeded":
+                continue
+            usage = row["result"]["message"]["usage"]
+            tokens = TokenUsage(**{name: usage[name] for name in TokenUsage.__slots__})
+            total += PRICES.cost_usd(OPUS, tokens, channel="batch") or 0.0
+    return total
+
+
+def spent_usd(ledger: Ledger) -> float:
+    return PRICES.add_up(ledger.spending_since()).usd
+
+
+@dataclass
+class Payer:
+    """A ledger, a server, and ways to ask."""
+
+    ledger_url: str
+    server: LoopbackServer
+
+    def settle(
+        self, requests: JudgeRequests, limit_usd: float, *, dimension: str = "0", **policy: Any
+    ) -> Tally:
+        """Ask as a run of the program does, with connections of its own."""
+        with (
+            closing(Ledger(self.ledger_url)) as ledger,
+            closing(AnthropicBatches(base_url=self.server.url, api_key="any")) as service,
+        ):
+            return settle_requests(
+                requests,
+                scope=JudgingScope("tiny", "pilot", dimension),
+                ledger=ledger,
+                service=service,
+                progress=Progress(),
+                options=JudgingOptions(
+                    policy=WaitingPolicy(
+                        0.02, 0.1, **{"deadline_seconds": 60, "adopt_grace_seconds": 0.3, **policy}
+                    ),
+                    terms=terms(limit_usd),
+                ),
+            )
+
+    def ask_directly(self, requests: JudgeRequests, limit_usd: float) -> Tally:
+        """Ask one by one."""
+        with (
+            closing(Ledger(self.ledger_url)) as ledger,
+            closing(AnthropicBatches(base_url=self.server.url, api_key="any")) as service,
+        ):
+            lease = ledger.acquire_lease(JudgingScope("tiny", "pilot", "direct"))
+            assert isinstance(lease, Lease)
+            session = JudgingSession(
+                lease=lease,
+                ledger=ledger,
+                service=service,
+                policy=WaitingPolicy(0.02, 0.1, 60),
+                progress=Progress(),
+                approve=approve_anything,
+                may_pay_again=False,
+                reply_format="line",
+                terms=terms(limit_usd),
+            )
+            try:
+                ask_directly(session, requests, asking=1)
+            finally:
+                ledger.release_lease(lease)
+            return session.tally
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'ledger.sqlite'}"
+    else:
+        server: PostgresServer = request.getfixturevalue("postgresql")
+        with server.database() as url:
+            yield url
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'ledger.sqlite'}"
+
+
+def test_eight_runs_at_once_and_replies_as_long_as_they_can_be_stay_within_the_budget(
+    ledger_url: str,
+) -> None:
+    n_runs, limit = 8, 0.30
+    Ledger(ledger_url).close()
+    start = Barrier(n_runs)
+    with (
+        LoopbackServer(processing_seconds=0.1, faults=["reply_long:always"]) as server,
+        ThreadPoolExecutor(n_runs) as pool,
+    ):
+        payer = Payer(ledger_url, server)
+
+        def run(number: int) -> str:
+            start.wait(60)
+            try:
+                payer.settle(asked(5, str(number)), limit, dimension=str(number))
+            except (BudgetError, JudgeWaitingError) as error:
+                return type(error).__name__
+            return "done"
+
+        outcomes = list(pool.map(run, range(n_runs)))
+        billed = billed_usd(server)
+        with closing(Ledger(ledger_url)) as ledger:
+            assert spent_usd(ledger) <= billed
+    # All of it would cost much more, and what there was room for was not left unused.
+    assert most_of(asked(5)) * n_runs > 3 * limit
+    assert 0.6 * limit < billed <= limit
+    assert "BudgetError" in outcomes
+
+
+def test_what_is_too_dear_at_max_tokens_goes_out_in_slices_that_fit(sqlite_url: str) -> None:
+    requests = asked(10)
+    limit = most_of(requests) / 3
+    with LoopbackServer() as server:
+        tally = Payer(sqlite_url, server).settle(requests, limit)
+        assert tally.answered == len(requests)
+        sizes = [batch.n_requests for batch in server.store.list_newest_first()][::-1]
+        assert billed_usd(server) < limit
+    assert len(sizes) > 2
+    assert sum(sizes) == len(requests)
+    assert most_of(requests) * sizes[0] / len(requests) <= limit
+
+
+def test_a_budget_that_is_used_up_stops_the_run_and_keeps_what_was_paid(sqlite_url: str) -> None:
+    requests = asked(10)
+    limit = most_of(requests) / 3
+    with LoopbackServer(faults=["reply_long:always"]) as server:
+        with pytest.raises(BudgetError, match=f"the next request of {OPUS}, at max_tokens 2,000,"):
+            Payer(sqlite_url, server).settle(requests, limit)
+        assert 0 < billed_usd(server) <= limit
+        with closing(Ledger(sqlite_url)) as ledger:
+            keys = [request.request_key for request in requests]
+            assert 0 < len(ledger.answered_keys(keys)) < len(requests)
+
+
+def test_a_second_question_with_twice_the_room_counts_at_twice_the_room(sqlite_url: str) -> None:
+    requests = asked(1)
+    limit = most_of(requests) * 1.02
+    with LoopbackServer(faults=["stop_max_tokens:always"]) as server:
+        payer = Payer(sqlite_url, server)
+        # Both replies were cut off, and there is room for one more of them with twice the cap.
+        tally = payer.settle(requests, limit)
+        assert tally.second_questions == 2
+        sizes = [batch.n_requests for batch in server.store.list_newest_first()][::-1]
+    assert sizes == [2, 1, 1]
+
+
+def test_requests_asked_one_by_one_wait_for_what_those_before_them_cost(sqlite_url: str) -> None:
+    requests = asked(4)
+    limit = most_of(requests, "direct") / 2
+    with LoopbackServer() as server:
+        tally = Payer(sqlite_url, server).ask_directly(requests, limit)
+        assert (tally.direct, server.log.messages) == (8, 8)
+    with closing(Ledger(sqlite_url)) as ledger:
+        assert tally.harvested == 8
+        assert 0 < spent_usd(ledger) < limit
+
+
+def test_long_replies_to_direct_messages_stay_within_the_budget(sqlite_url: str) -> None:
+    requests = asked(4)
+    limit = most_of(requests, "direct") / 2
+    with LoopbackServer(faults=["direct_reply_long:always"]) as server:
+        with pytest.raises(BudgetError, match="the next request"):
+            Payer(sqlite_url, server).ask_directly(requests, limit)
+        assert 0 < server.log.messages < 8
+    with closing(Ledger(sqlite_url)) as ledger:
+        assert 0.5 * limit < spent_usd(ledger) <= limit
+
+
+def test_a_direct_reply_that_got_lost_counts_as_paid(sqlite_url: str) -> None:
+    requests = asked(1)
+    one = most_of(requests, "direct") / 2
+    with LoopbackServer(faults=["message_drop_after:always"]) as server:
+        with pytest.raises(BudgetError):
+            Payer(sqlite_url, server).ask_directly(requests, one * 3.5)
+        # Both were answered and lost, one of the two was asked once more, and that was all.
+        assert server.log.messages == 3
+    with closing(Ledger(sqlite_url)) as ledger:
+        budget = ledger.draw_up_budget(terms(one * 3.5))
+        assert budget is not None
+        assert budget.committed_usd == pytest.approx(3 * one, rel=0.01)
+
+
+def test_what_another_run_has_under_way_holds_its_part_of_the_budget(sqlite_url: str) -> None:
+    requests = asked(2, "1")
+    limit = most_of(requests)
+    with LoopbackServer(processing_seconds=30) as server:
+        payer = Payer(sqlite_url, server)
+        with pytest.raises(JudgeWaitingError):
+            payer.settle(requests, limit, dimension="1", deadline_seconds=0.1)
+        with pytest.raises(JudgeWaitingError, match=r"what is under way is 1 \(pilot\) of tiny"):
+            payer.settle(asked(2, "2"), limit, dimension="2")
+        assert server.log.requests == len(requests)
