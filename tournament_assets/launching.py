@@ -46,7 +46,7 @@ class RunOptions:
         skip_judging: Rate what the ledger holds, ask nothing.
         partial: Rate although some presentations have no reply yet.
         rejudge: Ask what failed again, one by one, instead of what was never answered.
-        pay_again: Ask again for paid results that the service no longer keeps.
+        pay_again: Ask again for paid results that the service no longer keeps or does not hand out.
         output_dir: Where the run directory goes.
     """
 

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,32 @@ def test_a_partial_rating_says_so_in_everything_people_read(tmp_path: Path) -> N
         for name in ("report.md", "report.html"):
             assert "PARTIAL" in (summary.directory / name).read_text()
         assert '"is_partial": true' in (summary.directory / "manifest.json").read_text()
+
+
+def test_results_that_are_counted_and_not_handed_out_are_not_bought_again(tmp_path: Path) -> None:
+    with paid_project(tmp_path, "results_stay_short") as paid:
+        with pytest.raises(WorkError, match=r"12 that are pending were paid .* not asked again"):
+            paid.run()
+        summary = paid.run(partial=True)
+        assert summary.requests_submitted == 0
+        assert any("PARTIAL" in warning for warning in summary.warnings)
+        assert (paid.server.log.batches, paid.server.log.requests) == (1, PRESENTATIONS)
+        pending = [row for row in paid.rows("judge_replies") if row["result_type"] == "pending"]
+        assert [row["error_type"] for row in pending] == ["unread"] * 12
+        again = paid.run(pay_again=True)
+        assert (again.requests_submitted, again.warnings) == (12, ())
+        manifest = json.loads((again.directory / "manifest.json").read_text())
+        assert manifest["cost"]["waste"]["requests_lost"] == 12
+        assert paid.server.log.requests == PRESENTATIONS + 12
+
+
+def test_a_dimension_whose_results_are_all_out_of_reach_says_how_to_get_them(
+    tmp_path: Path,
+) -> None:
+    with paid_project(tmp_path, "results_stay_empty") as paid:
+        with pytest.raises(WorkError, match="could not be read: run again later, or with --pay-ag"):
+            paid.run()
+        assert paid.server.log.requests == PRESENTATIONS
 
 
 def test_a_whole_rating_says_nothing_of_the_kind(tmp_path: Path) -> None:

@@ -84,6 +84,7 @@ class FakeJudge:
         direct: How the next direct questions fail; None is none.
         largest: The most requests that a batch may hold.
         archived: Batches whose results are gone.
+        counted: How many results the service counts in a batch that has ended; None is all.
         unknown_until: When the service knows of a batch; it lists some that it does not know.
         tells_times: Whether the list says when a batch was created.
     """
@@ -99,6 +100,7 @@ class FakeJudge:
     direct: list[JudgeError | None] = field(default_factory=list)
     largest: float = float("inf")
     archived: set[str] = field(default_factory=set)
+    counted: int | None = None
     unknown_until: dict[str, float] = field(default_factory=dict)
     tells_times: bool = True
     batches: list[AcceptedBatch] = field(default_factory=list)
@@ -221,7 +223,8 @@ class FakeJudge:
         size = len(batch.rows)
         if self.clock.seconds < batch.ends_at:
             return BatchStatus(batch.batch_id, False, size, 0, 0, 0, 0)
-        return BatchStatus(batch.batch_id, True, 0, size, 0, 0, 0)
+        counted = size if self.counted is None else self.counted
+        return BatchStatus(batch.batch_id, True, 0, counted, 0, 0, 0)
 
 
 def cut_after(n_rows: int) -> Reading:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tournament_assets.judging import harvesting
+from tournament_assets.judging import harvesting, submission
 from tournament_assets.judging.harvesting import harvest_batch
 from tournament_assets.judging.records import BatchIntent, SubmittedBatch
 from tournament_assets.judging.requests import custom_id
@@ -85,8 +85,10 @@ def test_several_short_readings_add_up() -> None:
     assert bench.events.count("judge: results") == 3
 
 
-def test_what_is_missing_from_every_whole_reading_has_failed_and_is_asked_again() -> None:
-    bench = read_by(*[end_early(3)] * 5)
+def test_what_is_missing_and_not_counted_either_has_failed_and_is_asked_again() -> None:
+    bench = Bench(counted=3)
+    bench.judge.readings = [end_early(3)] * 5
+    bench.settle(requests_for(2))
     assert bench.judge.asked == [4, 1]
     ((key, row),) = bench.ledger.failures
     assert (key, row.result_type) == (keys_of(2)[0], "missing")
@@ -95,10 +97,70 @@ def test_what_is_missing_from_every_whole_reading_has_failed_and_is_asked_again(
     assert bench.progress.heard("has ended without a result for 1 of its requests")
 
 
-def test_a_batch_without_any_row_is_asked_again() -> None:
-    bench = read_by(*[end_early(0)] * 5)
-    assert bench.judge.asked == [4, 4]
-    assert len(bench.ledger.failures) == 4
+@pytest.mark.parametrize("n_rows", range(4))
+@pytest.mark.parametrize("counted", [None, 0])
+def test_results_that_are_counted_and_stay_out_of_reach_are_not_bought_again(
+    n_rows: int, counted: int | None
+) -> None:
+    bench = Bench(counted=counted)
+    bench.judge.readings = [end_early(n_rows)] * 5
+    tally = bench.settle(requests_for(2))
+    assert (bench.judge.asked, bench.judge.direct_requests) == ([4], [])
+    assert tally.withheld == set(keys_of(2)) - bench.ledger.answered()
+    assert (len(tally.withheld), tally.answered, tally.failed) == (4 - n_rows, n_rows, 0)
+    assert (bench.ledger.states, bench.ledger.failures) == (["created"], [])
+    (said,) = (note for note in bench.progress.notes if "--pay-again" in note)
+    assert said == (
+        "batch batch-0 holds 4 results as the service counts them, and none could be read for "
+        f"{4 - n_rows} of its requests (the results ended early); these are paid, and nothing of "
+        "the batch is asked again without --pay-again: run again later to read the rest, or rate "
+        "what there is with --partial"
+    )
+
+
+def test_results_that_were_out_of_reach_are_read_by_a_later_run() -> None:
+    bench = read_by(*[end_early(1)] * 5)
+    tally = bench.settle(requests_for(2))
+    assert (tally.submitted, tally.resumed, tally.answered) == (0, 1, 4)
+    assert bench.ledger.states == ["harvested"]
+
+
+def test_with_leave_to_pay_again_unread_results_are_read_once_more_and_then_written_off() -> None:
+    bench = read_by(*[end_early(1)] * 10)
+    tally = bench.settle(requests_for(2), may_pay_again=True)
+    assert bench.judge.asked == [4, 3]
+    assert (tally.submitted, tally.answered, tally.withheld) == (3, 4, set())
+    assert bench.ledger.states == ["lost", "harvested"]
+
+
+def test_leave_to_pay_again_is_for_one_time() -> None:
+    bench = Bench()
+    bench.judge.readings = [end_early(0)] * 100
+    tally = bench.settle(requests_for(2), may_pay_again=True)
+    assert (bench.judge.asked, bench.judge.direct_requests) == ([4, 4], [])
+    assert tally.withheld == set(keys_of(2))
+    assert bench.ledger.states == ["lost", "created"]
+
+
+def test_failed_rows_of_a_batch_that_is_not_all_read_are_not_asked_again_either() -> None:
+    bench = Bench(answer=failing("expired"))
+    bench.judge.readings = [lambda rows: iter(rows[:2])] * 5
+    tally = bench.settle(requests_for(2))
+    assert bench.judge.asked == [4]
+    assert tally.withheld == set(keys_of(2)) - bench.ledger.answered()
+    assert len(tally.withheld) == 3
+
+
+def test_what_other_batches_left_over_is_asked_though_one_is_not_all_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(submission, "MAX_BATCH_REQUESTS", 2)
+    bench = Bench(answer=failing("expired", "expired"))
+    bench.judge.readings = [reversed] + [end_early(1)] * 5
+    tally = bench.settle(requests_for(2))
+    assert bench.judge.asked == [2, 2, 2]
+    assert len(tally.withheld) == 1
+    assert tally.answered == 3
 
 
 def test_a_break_in_the_last_reading_proves_nothing_and_the_batch_is_read_on() -> None:
@@ -169,7 +231,7 @@ def test_a_reply_that_another_batch_had_brought_is_counted_as_paid_twice() -> No
     bench.settle(requests_for(1))
     session = bench.session()
     (batch,) = create_batches(session, requests_for(1), asking=1).batches
-    harvest_batch(session, batch)
+    harvest_batch(session, batch, bench.judge.get_batch(batch.batch_id))
     assert session.tally.paid_twice == 2
     assert sorted(bench.ledger.paid_twice) == sorted(keys_of(1))
 
@@ -250,7 +312,8 @@ def test_reading_a_large_batch_takes_time_in_proportion_to_its_size() -> None:
     bench.ledger.record_intent(session.lease, intent)
     batch_id = bench.judge.add_batch([], [reply_row(custom_id("0" * 12, key)) for key in keys])
     begun = time.perf_counter()
-    harvest_batch(session, SubmittedBatch("0" * 12, batch_id, START))
+    batch = SubmittedBatch("0" * 12, batch_id, START)
+    harvest_batch(session, batch, bench.judge.get_batch(batch_id))
     assert len(bench.ledger.replies) == 30_000
     # A second or two; it was half a minute when the missing keys were looked up for every row.
     assert time.perf_counter() - begun < 10.0

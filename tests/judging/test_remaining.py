@@ -34,7 +34,7 @@ def saying(*replies: dict[str, Any]) -> Bench:
 
 def test_of_nothing_nothing_is_left() -> None:
     work = left_on(Bench(), 0)
-    assert work == WorkLeft(0, (), {}, ())
+    assert work == WorkLeft(0, 0, (), {}, ())
     assert work.is_done
 
 

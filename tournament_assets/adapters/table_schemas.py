@@ -103,7 +103,12 @@ _FIELDS: Mapping[str, list[Field]] = {
         ("channel", pa.string(), True, "batch, or direct at twice the price"),
         ("stop_reason", pa.string(), True, "why the judge stopped"),
         ("reply", pa.string(), True, "what the judge wrote, verbatim"),
-        ("error_type", pa.string(), True, "the provider's name of the error"),
+        (
+            "error_type",
+            pa.string(),
+            True,
+            "the provider's name of the error; `unread` if the result was paid and cannot be read",
+        ),
         ("input_tokens", pa.int64(), True, "uncached input tokens billed"),
         ("output_tokens", pa.int64(), True, "output tokens billed"),
         ("cache_creation_input_tokens", pa.int64(), True, "tokens written to the prompt cache"),

@@ -35,7 +35,7 @@ class Asking:
     Attributes:
         wait_seconds: How long it waits for batches.
         prewarms: Whether it sends one request ahead to fill the prompt cache.
-        may_pay_again: Whether requests whose results are lost may be asked again.
+        may_pay_again: Whether requests whose results are lost or unread may be asked again.
         rejudges: Ask what failed again, one by one, instead of what was never answered.
         since: When the run began, for a budget that is for one run; now by default.
     """

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Any
 
@@ -36,6 +37,9 @@ from tournament_assets.tournament.errors import InputError, JudgeError
 from tournament_assets.tournament.fingerprints import short
 from tournament_assets.tournament.rubrics import Rubric, parse_rubric
 
+UNREAD = "unread"
+"""The error of a pending row whose result was paid for and could not be read."""
+
 
 class JudgeRepliesConfig(dg.Config):
     """Options of one run."""
@@ -47,7 +51,7 @@ class JudgeRepliesConfig(dg.Config):
     rejudge: bool = False
     """Ask what failed again, one by one, instead of what was never answered."""
     pay_again: bool = False
-    """Ask again for paid results that the service no longer keeps."""
+    """Ask again for paid results that the service no longer keeps or does not hand out."""
     wait_seconds: float | None = None
     """Wait this long for batches instead of judge.slot_seconds."""
     rubric: str | None = None
@@ -72,10 +76,12 @@ def reply_rows(
     rubric: Rubric,
     *,
     identical: Iterable[PairToJudge] = (),
+    withheld: AbstractSet[str] = frozenset(),
 ) -> list[dict[str, Any]]:
     """Return the table `judge_replies`: a row for each presentation and reply to it.
 
-    A presentation without a reply has one row as well, which says so.
+    A presentation without a reply has one row as well, which says so, and whether it is one of the
+    `withheld` requests, whose reply was paid for and could not be read.
     """
     by_key: dict[str, list[StoredReply]] = {}
     for reply in replies:
@@ -101,7 +107,8 @@ def reply_rows(
             continue
         held = by_key.get(request.request_key)
         if held is None:
-            rows.append({**common, "asking": 1, "result_type": "pending"})
+            reason = UNREAD if request.request_key in withheld else None
+            rows.append({**common, "asking": 1, "result_type": "pending", "error_type": reason})
             continue
         rows.extend({**common, **_reply_values(reply)} for reply in held)
     return rows
@@ -125,12 +132,17 @@ def _reply_values(reply: StoredReply) -> dict[str, Any]:
     }
 
 
-def _refuse_empty(rows: Sequence[Mapping[str, Any]], *, skipped: bool) -> None:
+def _refuse_empty(
+    rows: Sequence[Mapping[str, Any]], *, skipped: bool, withheld: AbstractSet[str]
+) -> None:
     wanted = [row for row in rows if row["result_type"] != "identical"]
     if wanted and not any(row["result_type"] == "succeeded" for row in wanted):
         advice = (
             "run without skip_judging to ask the judge"
             if skipped
+            else "they were paid and their results could not be read: run again later, or with "
+            "--pay-again to ask and pay for them again"
+            if withheld
             else "see the table judge_failures in the ledger, and run again or `tournament rejudge`"
         )
         raise JudgeError(
@@ -150,6 +162,7 @@ def _work_metadata(rows: Sequence[Mapping[str, Any]], tally: Tally) -> dict[str,
         "batches_adopted_now": tally.adopted,
         "replies_pending": results["pending"],
         "presentations_identical": results["identical"],
+        "requests_unread": len(tally.withheld),
         "waste_replies_paid_twice_now": tally.paid_twice,
         "waste_requests_never_confirmed_now": tally.abandoned,
     }
@@ -229,8 +242,9 @@ def build_judging_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 opened.iterate_replies(keys),
                 rubric,
                 identical=identical,
+                withheld=tally.withheld,
             )
-        _refuse_empty(rows, skipped=config.skip_judging)
+        _refuse_empty(rows, skipped=config.skip_judging, withheld=tally.withheld)
         judged_with = {
             "rubric_version": rubric.version,
             "rubric_hash": short(rubric.content_hash),

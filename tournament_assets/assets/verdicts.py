@@ -8,6 +8,7 @@ import dagster as dg
 import pandas as pd
 
 from tournament_assets.adapters.tables import table_rows
+from tournament_assets.assets.judging import UNREAD
 from tournament_assets.assets.outputs import (
     Table,
     markdown_table,
@@ -141,7 +142,7 @@ def _verdict_checks(
 
 
 def _accounting_check(
-    readings: Counter[Verdict], *, planned: int, allows_partial: bool, where: str
+    readings: Counter[Verdict], *, planned: int, unread: int, allows_partial: bool, where: str
 ) -> dg.AssetCheckResult:
     """Check that every planned presentation is accounted for, and none of them is pending."""
     verdicts = sum(readings[verdict] for verdict in Verdict if verdict.is_decided)
@@ -158,6 +159,12 @@ def _accounting_check(
         sentence += "; this does not add up: a presentation was lost on the way, please report it"
     elif pending and allows_partial:
         sentence += "; the ratings are PARTIAL: they were asked for without what is pending"
+    elif pending and unread:
+        sentence += (
+            f"; the results of {unread} that are pending were paid and could not be read, and are "
+            "not asked again: run again later to read them, with --pay-again to pay for them "
+            "again, or with --partial to rate without them (pay_again, allow_partial in the UI)"
+        )
     elif pending:
         sentence += (
             "; nothing is rated before every presentation has an answer: run again to ask for "
@@ -172,7 +179,7 @@ def _accounting_check(
             else dg.AssetCheckSeverity.ERROR
         ),
         description=sentence,
-        metadata={"planned": planned, "verdicts": verdicts, **missing},
+        metadata={"planned": planned, "verdicts": verdicts, **missing, "unread": unread},
     )
 
 
@@ -244,6 +251,10 @@ def build_verdict_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 _accounting_check(
                     readings,
                     planned=len({_presentation(row) for row in reply_rows}),
+                    unread=sum(
+                        row["result_type"] == "pending" and row["error_type"] == UNREAD
+                        for row in reply_rows
+                    ),
                     allows_partial=config.allow_partial,
                     where=where,
                 ),

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--pay-again",
     is_flag=True,
-    help="Ask again for paid results that the service no longer keeps.",
+    help="Ask again for paid results that the service no longer keeps or does not hand out.",
 )
 @click.option(
     "--output-dir",

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tournament_assets.judging.harvesting import harvest_batch
+from tournament_assets.judging.harvesting import harvest_batch, leave_unread
 from tournament_assets.judging.records import VERDICTS, SubmittedBatch
 from tournament_assets.judging.sessions import JudgingSession
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
@@ -14,12 +14,19 @@ _UNKNOWN_SECONDS = 600.0
 def collect_batches(session: JudgingSession, batches: Sequence[SubmittedBatch]) -> None:
     """Wait for some batches and harvest each one that ends.
 
+    One that has ended and cannot be read until the deadline is left as it is, and not waited for.
+
     Raises:
         JudgeWaitingError: If one has not ended by the deadline; it stays open, and a later run
             takes it up.
         JudgeError: If one cannot be looked at or read.
     """
-    left = harvest_ended(session, batches, deadline_seconds=session.policy.deadline_seconds)
+    left: list[SubmittedBatch] = []
+    for batch in harvest_ended(session, batches, deadline_seconds=session.policy.deadline_seconds):
+        if (unread := session.unread.get(batch.nonce)) is not None:
+            leave_unread(session, batch, unread)
+        else:
+            left.append(batch)
     if left:
         names = ", ".join(batch.batch_id for batch in left)
         scope = session.scope
@@ -47,9 +54,10 @@ def harvest_ended(
 
 def _harvest_if_ended(session: JudgingSession, batch: SubmittedBatch) -> bool:
     try:
-        if not session.service.get_batch(batch.batch_id).has_ended:
+        status = session.service.get_batch(batch.batch_id)
+        if not status.has_ended:
             return False
-        harvest_batch(session, batch)
+        harvest_batch(session, batch, status)
     except JudgeError as error:
         if error.failure is JudgeFailure.PASSING or _may_appear(session, batch, error):
             session.progress.note(f"{error}; looking again")

@@ -7,8 +7,8 @@ from itertools import islice
 
 from tournament_assets.judging.records import SubmittedBatch
 from tournament_assets.judging.requests import request_key_of
-from tournament_assets.judging.service import ReplyRow
-from tournament_assets.judging.sessions import JudgingSession
+from tournament_assets.judging.service import BatchStatus, ReplyRow
+from tournament_assets.judging.sessions import JudgingSession, UnreadResults
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 _CHUNK = 500
@@ -31,24 +31,32 @@ class _Harvest:
 
     Attributes:
         seen: Requests of the batch that had a row.
+        failed: Those whose row holds no reply.
         foreign: Rows that are not of this batch.
         results: Rows by type and error.
         messages: What the service said about each kind of error.
     """
 
     seen: set[str] = field(default_factory=set)
+    failed: set[str] = field(default_factory=set)
     foreign: set[str] = field(default_factory=set)
     results: Counter[tuple[str, str | None]] = field(default_factory=Counter)
     messages: dict[str, str] = field(default_factory=dict)
 
 
-def harvest_batch(session: JudgingSession, batch: SubmittedBatch) -> None:
+def harvest_batch(session: JudgingSession, batch: SubmittedBatch, status: BatchStatus) -> None:
     """Read an ended batch's rows into the ledger and close it.
 
     Rows that were read before a stream broke are written down all the same. A stream that ends
     early looks like a short one, so the requests that were answered are compared with what was
     submitted, and the results are read again until every request has a row. One that has none in
-    several whole readings counts as failed.
+    several whole readings counts as failed if the service does not count a result for it either;
+    if it does, the batch is left as `leave_unread` says.
+
+    Args:
+        session: The settlement.
+        batch: The batch.
+        status: What the service says about it now that it has ended.
 
     Raises:
         JudgeError: If the results cannot be read, or every request failed in a way that asking
@@ -57,20 +65,33 @@ def harvest_batch(session: JudgingSession, batch: SubmittedBatch) -> None:
     keys = session.ledger.batch_keys(batch.nonce)
     harvest = _Harvest()
     waits = session.waits()
-    for _ in range(session.policy.max_readings):
+    reason = ""
+    for reading in range(session.policy.max_readings):
+        if reading:
+            session.progress.note(
+                f"batch {batch.batch_id} gave {len(harvest.seen)} of {len(keys)} results "
+                f"({reason}); reading them again"
+            )
+            waits.sleep()
         broken = _read_results(session, batch, keys, harvest)
         if harvest.seen == keys:
             break
         reason = str(broken) if broken is not None else "the results ended early"
-        session.progress.note(
-            f"batch {batch.batch_id} gave {len(harvest.seen)} of {len(keys)} results ({reason}); "
-            "reading them again"
-        )
-        waits.sleep()
     else:
+        unread = UnreadResults(
+            # A service that counts nothing has not said that there is nothing more.
+            n_counted=status.n_requests or len(keys),
+            missing=frozenset(keys - harvest.seen),
+            failed=frozenset(harvest.failed),
+            reason=reason,
+        )
         if broken is not None:
+            session.unread[batch.nonce] = unread
             raise broken
-        _record_missing(session, batch, sorted(keys - harvest.seen))
+        if unread.n_counted > len(harvest.seen):
+            leave_unread(session, batch, unread)
+            return
+        _record_missing(session, batch, sorted(unread.missing))
     if harvest.foreign:
         session.progress.note(
             f"batch {batch.batch_id} returned {len(harvest.foreign)} rows of requests that it was "
@@ -78,6 +99,28 @@ def harvest_batch(session: JudgingSession, batch: SubmittedBatch) -> None:
         )
     session.ledger.record_closed(batch.nonce, state="harvested")
     _stop_if_hopeless(session, batch, harvest)
+
+
+def leave_unread(session: JudgingSession, batch: SubmittedBatch, unread: UnreadResults) -> None:
+    """Keep an ended batch open whose results were not all read, and its requests from being asked.
+
+    They were paid for. Only with leave to pay again is the batch written off, once for the same
+    requests, and they are asked again.
+    """
+    what = (
+        f"batch {batch.batch_id} holds {unread.n_counted} results as the service counts them, and "
+        f"none could be read for {len(unread.missing)} of its requests ({unread.reason})"
+    )
+    if session.may_pay_again and session.paid_again.isdisjoint(unread.missing):
+        session.paid_again.update(unread.missing)
+        session.progress.note(f"{what}; these are asked and paid for again")
+        session.ledger.record_closed(batch.nonce, state="lost")
+        return
+    session.tally.withheld |= unread.missing | unread.failed
+    session.progress.note(
+        f"{what}; these are paid, and nothing of the batch is asked again without --pay-again: run "
+        "again later to read the rest, or rate what there is with --partial"
+    )
 
 
 def _read_results(
@@ -113,6 +156,8 @@ def _record(
     for key, row in part:
         harvest.seen.add(key)
         harvest.results[row.result_type, row.error_type] += 1
+        if not is_final(row):
+            harvest.failed.add(key)
         if row.error_type is not None:
             harvest.messages.setdefault(row.error_type, row.error_message or "nothing")
     record_part(

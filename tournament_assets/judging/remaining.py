@@ -1,7 +1,8 @@
 """What is still to be done before every request of a scope has its reply."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from tournament_assets.judging.parsing import needs_second_question, read_reply
@@ -15,12 +16,14 @@ class WorkLeft:
 
     Attributes:
         total: Distinct requests that are wanted.
+        answered: Those with a final reply.
         unanswered: Keys of those without a final reply.
         unreadable: The last reply to each request that is to be asked once more, by key.
         open_batches: Batches that were begun and not closed.
     """
 
     total: int
+    answered: int
     unanswered: tuple[str, ...]
     unreadable: Mapping[str, StoredReply]
     open_batches: tuple[OpenBatch, ...]
@@ -29,6 +32,16 @@ class WorkLeft:
     def is_done(self) -> bool:
         """Whether nothing is left."""
         return not (self.unanswered or self.unreadable or self.open_batches)
+
+    def without(self, withheld: AbstractSet[str]) -> "WorkLeft":
+        """Return the same work less the requests that are not to be asked."""
+        return replace(
+            self,
+            unanswered=tuple(key for key in self.unanswered if key not in withheld),
+            unreadable={
+                key: reply for key, reply in self.unreadable.items() if key not in withheld
+            },
+        )
 
 
 def find_work_left(
@@ -60,6 +73,7 @@ def find_work_left(
             unreadable[key] = last
     return WorkLeft(
         total=total,
+        answered=total - len(unanswered),
         unanswered=tuple(unanswered),
         unreadable=unreadable,
         open_batches=tuple(ledger.open_batches(scope)),

@@ -92,6 +92,8 @@ class Tally:
         paid_twice: Replies to requests that another batch had answered.
         second_questions: Requests asked once more after an unreadable reply.
         direct: Requests asked one by one.
+        withheld: Requests that were paid for and whose results could not be read: they are not
+            asked again without leave.
     """
 
     total: int = 0
@@ -106,6 +108,24 @@ class Tally:
     paid_twice: int = 0
     second_questions: int = 0
     direct: int = 0
+    withheld: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadResults:
+    """What an ended batch holds that could not be read.
+
+    Attributes:
+        n_counted: Results that there are, as the service counts them.
+        missing: Requests of the batch without a row.
+        failed: Requests of the batch whose row holds no reply.
+        reason: Why the rest was not read.
+    """
+
+    n_counted: int
+    missing: frozenset[str]
+    failed: frozenset[str]
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +140,13 @@ class JudgingSession:
         progress: Who is told.
         approve: Asked whether a plan can be paid before anything of it is sent.
         terms: What every single request is paid from; None sets no limit and knows no price.
-        may_pay_again: Whether requests whose results are lost may be asked again.
+        may_pay_again: Whether requests whose results are lost or unread may be asked again.
         reply_format: How the judge writes its verdict; None where a reply is no verdict.
         on_final: Told of every final row once it is in the ledger.
         remedy: What a person can do if every request is refused as invalid.
         tally: What was done so far.
+        unread: Batches that have ended and whose results break off, by nonce.
+        paid_again: Requests whose unread results were written off in this settlement.
     """
 
     lease: Lease
@@ -139,6 +161,8 @@ class JudgingSession:
     remedy: str = JUDGE_REMEDY
     terms: BudgetTerms | None = None
     tally: Tally = field(default_factory=Tally)
+    unread: dict[str, UnreadResults] = field(default_factory=dict)
+    paid_again: set[str] = field(default_factory=set)
 
     @property
     def scope(self) -> JudgingScope:

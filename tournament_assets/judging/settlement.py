@@ -54,7 +54,7 @@ class JudgingOptions:
         policy: How long is waited for what.
         approve: Asked whether a plan can be paid before anything of it is sent.
         terms: What every single request is paid from; None sets no limit and knows no price.
-        may_pay_again: Whether requests whose results are lost may be asked again.
+        may_pay_again: Whether requests whose results are lost or unread may be asked again.
         reply_format: How the judge writes its verdict; None where a reply is no verdict, and is
             never asked for twice.
         on_final: Told of every final row once it is in the ledger.
@@ -83,7 +83,8 @@ def settle_requests(
 
     A request that two pairs share is asked once. One that failed in passing is asked again in a
     few more batches, then by itself; one whose reply holds no verdict is asked once more. What
-    still has no reply then is asked again by the next run.
+    still has no reply then is asked again by the next run. One whose result the service counts and
+    does not hand out is not asked again without leave to pay again.
 
     Args:
         requests: What is wanted; each is built when it is looked at, several times.
@@ -130,12 +131,12 @@ class _Settlement:
         session = self._session
         left = self._find_work_left()
         session.tally.total = left.total
-        session.tally.answered = left.total - len(left.unanswered)
+        session.tally.answered = left.answered
         session.progress.advance(session.tally.answered, session.tally.total)
         if left.open_batches:
             self._resume(left.open_batches)
             left = self._find_work_left()
-            session.tally.answered = left.total - len(left.unanswered)
+            session.tally.answered = left.answered
         if left.unanswered:
             self._ask(self._select(left.unanswered), asking=_FIRST)
             left = self._find_work_left()
@@ -145,12 +146,13 @@ class _Settlement:
             self._ask(self._select(left.unreadable, left.unreadable), asking=_SECOND)
 
     def _find_work_left(self) -> WorkLeft:
-        return find_work_left(
+        left = find_work_left(
             self._positions,
             scope=self._session.scope,
             ledger=self._session.ledger,
             reply_format=self._session.reply_format,
         )
+        return left.without(self._session.tally.withheld)
 
     def _select(
         self, keys: Iterable[str], replies: Mapping[str, StoredReply] = MappingProxyType({})
@@ -261,4 +263,5 @@ class _Settlement:
 
     def _unanswered(self, requests: Selection, *, asking: int) -> Selection:
         keys = (request.request_key for request in requests)
-        return requests.without(self._session.ledger.answered_keys(keys, asking=asking))
+        answered = self._session.ledger.answered_keys(keys, asking=asking)
+        return requests.without(answered | self._session.tally.withheld)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -36,6 +37,7 @@ class StoredBatch:
         cancel_initiated_at: When somebody canceled it, if anybody did.
         is_archived: Whether its results are gone once it has ended.
         is_foreign: Whether it is somebody else's, and does not count.
+        n_shown: How many of its rows are shown; None shows them all.
         source: The file that holds its requests, or that file's content.
     """
 
@@ -46,6 +48,7 @@ class StoredBatch:
     cancel_initiated_at: datetime | None = None
     is_archived: bool = False
     is_foreign: bool = False
+    n_shown: int | None = None
     source: Path | bytes = field(default=b"", repr=False)
 
     @property
@@ -83,8 +86,8 @@ class StoredBatch:
             )
 
     def iterate_rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the batch's results one by one, in the order of `iterate_requests`."""
-        for request in self.iterate_requests():
+        """Yield the results that are shown one by one, in the order of `iterate_requests`."""
+        for request in islice(self.iterate_requests(), self.n_shown):
             yield {"custom_id": request.custom_id, "result": self._compose_result(request)}
 
     def find_result_type(self, request: BatchedRequest) -> ResultType:
@@ -119,6 +122,7 @@ class StoredBatch:
             "cancel_initiated_at": None if canceled_at is None else canceled_at.isoformat(),
             "is_archived": self.is_archived,
             "is_foreign": self.is_foreign,
+            "n_shown": self.n_shown,
         }
         return json.dumps(header).encode() + b"\n"
 
@@ -184,6 +188,7 @@ def read_batch(path: Path) -> StoredBatch:
             cancel_initiated_at=canceled_at and datetime.fromisoformat(canceled_at),
             is_archived=header.get("is_archived", False),
             is_foreign=header.get("is_foreign", False),
+            n_shown=header.get("n_shown"),
             source=path,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:

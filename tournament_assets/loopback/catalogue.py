@@ -182,6 +182,8 @@ _KINDS = (
         "batch",
         never_ends="it stays in progress for ever",
         archived="it ends, but its results are gone",
+        results_stay_short="half of its rows are never shown, though it counts them all",
+        results_stay_empty="none of its rows is ever shown, though it counts them all",
         all_invalid="every request of it ends as invalid_request_error",
     ),
     *(FaultKind(f"row_{error}", "row", f"errored: {error}") for error in ROW_ERRORS),

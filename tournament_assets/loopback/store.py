@@ -99,6 +99,9 @@ class BatchStore:
                 ends_at=NEVER if fate == "never_ends" else now + self._processing,
                 counts=count_result_types(batched),
                 is_archived=fate == "archived",
+                n_shown={"results_stay_short": len(batched) // 2, "results_stay_empty": 0}.get(
+                    fate or ""
+                ),
                 is_foreign=is_foreign,
             )
             return self._keep(batch, lambda file: batch.write(file, batched))

@@ -1,6 +1,7 @@
 """Responses of a Claude model, bought in batches through the ledger as the judge's replies are."""
 
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -121,7 +122,7 @@ def complete_by_batches(
         # Another run may have bought some while this one waited for its turn.
         purchase.keep_what_is_paid()
     kept = purchase.responses()
-    reasons = purchase.reasons()
+    reasons = purchase.reasons(withheld=tally.withheld)
     if prompts and not kept:
         first = next(iter(reasons.values()))
         raise GenerationError(
@@ -244,7 +245,7 @@ class _Purchase:
         replies = self.ledger.iterate_replies(self._missing())
         self.keep((reply.request_key, reply) for reply in replies)
 
-    def reasons(self) -> dict[str, str]:
+    def reasons(self, *, withheld: AbstractSet[str]) -> dict[str, str]:
         """Return why prompts have no response, by prompt id, in the order of the prompts."""
         missing = self._missing()
         replies = {reply.request_key: reply for reply in self.ledger.iterate_replies(missing)}
@@ -253,6 +254,11 @@ class _Purchase:
         for key, request in missing.items():
             for prompt in request.prompts:
                 reason = f"it failed in passing ({failed.get(key)}); the next run asks again"
+                if key in withheld:
+                    reason = (
+                        "its result was paid and could not be read; run again later, or with "
+                        "--pay-again to ask and pay for it again"
+                    )
                 reply = replies.get(key)
                 meaning = None if reply is None else read_response(prompt.prompt_id, reply)
                 if isinstance(meaning, NoResponse):

@@ -4,13 +4,24 @@ from tournament_assets.adapters.ledger import Ledger
 from tournament_assets.adapters.ledger.waste import Waste
 from tournament_assets.judging.service import TokenUsage
 
-from .builders import SCOPE, begin_batch, billed
+from .builders import SCOPE, begin_batch, billed, failure
 
 NO_TOKENS = TokenUsage()
 
 
 def test_a_new_ledger_has_wasted_nothing(ledger: Ledger) -> None:
     assert ledger.waste_of("tiny", "pilot") == Waste(0, NO_TOKENS, 0, 0)
+
+
+def test_what_came_back_from_a_batch_that_was_written_off_is_not_wasted(ledger: Ledger) -> None:
+    begin_batch(ledger, "n1", ["k1", "k2", "k3", "k4", "k5"])
+    begin_batch(ledger, "n2", ["k1", "k3"])
+    ledger.record_rows("n2", [("k1", billed(1, 2, 3, 4)), ("k3", billed(1, 2, 3, 4))])
+    ledger.record_rows("n1", [("k1", billed(1, 2, 3, 4)), ("k2", billed(1, 2, 3, 4))])
+    ledger.record_failures("n1", [("k4", failure("overloaded_error"))] * 2)
+    ledger.record_closed("n1", state="lost")
+    waste = ledger.waste_of("tiny", "pilot")
+    assert (waste.replies_paid_twice, waste.requests_lost) == (1, 2)
 
 
 def test_waste_is_told_by_tournament_and_mode(ledger: Ledger) -> None:

@@ -127,13 +127,39 @@ def test_a_missing_row_is_looked_for_in_a_second_reading(start: Runner) -> None:
     assert run.progress.heard("gave 3 of 4 results")
 
 
-def test_a_row_that_is_missing_for_good_is_asked_again(start: Runner) -> None:
+def test_a_row_that_is_counted_and_missing_for_good_is_not_bought_again(start: Runner) -> None:
     run = start("results_missing_row:5")
     tally = run.settle()
-    assert (tally.failed, tally.batches, tally.answered) == (1, 2, 4)
+    assert (tally.failed, tally.batches, tally.answered, len(tally.withheld)) == (0, 1, 3, 1)
+    assert run.paid == (1, 4, 0)
+    assert run.states == ["created"]
+    assert run.settle().answered == 4
     assert run.is_settled()
-    assert run.paid == (2, 5, 0)
-    assert run.settle().submitted == 0
+    assert run.paid == (1, 4, 0)
+
+
+@pytest.mark.parametrize(
+    ("fault", "n_read"), [("results_stay_short", 2), ("results_stay_empty", 0)]
+)
+def test_results_that_stay_short_are_bought_again_only_if_somebody_says_so(
+    start: Runner, fault: str, n_read: int
+) -> None:
+    run = start(fault)
+    for _ in range(2):
+        tally = run.settle()
+        assert (tally.answered, len(tally.withheld)) == (n_read, 4 - n_read)
+        assert run.paid == (1, 4, 0)
+        assert run.states == ["created"]
+        assert run.progress.heard(
+            "holds 4 results as the service counts them, and none could be read for "
+            f"{4 - n_read} of its requests (the results ended early)"
+        )
+        assert run.progress.heard("nothing of the batch is asked again without --pay-again")
+    tally = run.settle(may_pay_again=True)
+    assert (tally.answered, tally.submitted, tally.withheld) == (4, 4 - n_read, set())
+    assert run.states == ["lost", "harvested"]
+    assert run.is_settled()
+    assert run.paid == (2, 8 - n_read, 0)
 
 
 def test_a_row_that_nobody_asked_for_is_not_used(start: Runner) -> None:

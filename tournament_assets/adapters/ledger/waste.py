@@ -20,7 +20,8 @@ class Waste:
         usage: Their tokens.
         requests_never_confirmed: Requests sent again because their batch was never found; if the
             service had accepted it nevertheless, they were paid for twice.
-        requests_lost: Requests whose results the service no longer kept.
+        requests_lost: Requests without a result of batches that were written off because the
+            service no longer kept the results, or did not hand them out.
     """
 
     replies_paid_twice: int
@@ -47,14 +48,23 @@ class WasteRecords(LedgerDatabase):
             .join(schema.batches, schema.batches.c.nonce == twice.c.nonce)
             .where(*is_of_mode)
         )
+        sent = schema.batch_requests
+        came_back = [
+            sa.exists().where(
+                kept.c.request_key == sent.c.request_key, kept.c.nonce == sent.c.nonce
+            )
+            for kept in (schema.replies, schema.paid_twice, schema.failures)
+        ]
         requests = (
-            sa.select(schema.batches.c.state, sa.func.sum(schema.batches.c.n_requests))
+            sa.select(schema.batches.c.state, sa.func.count())
+            .join(sent, sent.c.nonce == schema.batches.c.nonce)
             .where(*is_of_mode, schema.batches.c.state.in_(("abandoned", "lost")))
+            .where(*(~each for each in came_back))
             .group_by(schema.batches.c.state)
         )
         with self._transaction() as connection:
             row = connection.execute(tokens).one()
-            by_state = {state: int(count) for state, count in connection.execute(requests)}
+            by_state: dict[str, int] = dict(connection.execute(requests).tuples().all())
         values = row._mapping
         return Waste(
             replies_paid_twice=row.n_replies,
