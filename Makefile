@@ -86,7 +86,7 @@ bench: $(VENV)/.dev  ## measure against peers in the same run
 	@$(BIN)/python -m benchmarks.judging
 	@$(BIN)/python -m benchmarks.battle_files
 
-coverage: $(VENV)/.dev  ## simulate how often each interval holds what it should; ten minutes
+coverage: $(VENV)/.dev  ## simulate how often each interval holds what it should; twenty minutes
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.coverage
 
 torture: $(VENV)/.dev  ## kill what judges wherever it can be killed, and fuzz what reads replies; half an hour

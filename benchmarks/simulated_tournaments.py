@@ -11,11 +11,9 @@ from tournament_assets.ratings.elo import compute_elo_permutation
 from tournament_assets.ratings.matches import DecisiveMatches
 from tournament_assets.ratings.preferences import Preferences
 
-STRENGTHS = np.array([0.0, 0.3, 0.6, 1.0])
+STRENGTHS = (0.0, 0.3, 0.6, 1.0)
 """Logits: the best beats the worst in 73 % of the decided pairs."""
 
-ENTRANTS = ("ada", "bob", "cyd", "dee")
-UNDECIDED = 0.25
 K_FACTOR = 16.0
 INITIAL_RATING = 1400.0
 
@@ -27,24 +25,33 @@ class Design:
     Attributes:
         n_prompts: Prompts, on each of which all pairs are judged.
         sigma: Standard deviation of what a prompt adds to each entrant's logit.
+        strengths: Logits of the entrants.
+        undecided: Share of the pairs that are undecided, whoever plays.
     """
 
     n_prompts: int
     sigma: float
+    strengths: tuple[float, ...] = STRENGTHS
+    undecided: float = 0.25
+
+    @property
+    def entrants(self) -> tuple[str, ...]:
+        """Names of the entrants."""
+        return tuple(f"entrant_{index}" for index in range(len(self.strengths)))
 
 
 def draw_tournament(design: Design, generator: np.random.Generator) -> Preferences:
-    """Judge every pair on every prompt; a quarter of the pairs are undecided, whoever plays."""
-    pairs = np.array(list(combinations(range(len(ENTRANTS)), 2)))
+    """Judge every pair on every prompt."""
+    pairs = np.array(list(combinations(range(len(design.strengths)), 2)))
     size = (design.n_prompts, len(pairs))
-    effects = design.sigma * generator.normal(size=(design.n_prompts, len(ENTRANTS)))
-    skills = STRENGTHS + effects
+    effects = design.sigma * generator.normal(size=(design.n_prompts, len(design.strengths)))
+    skills = np.array(design.strengths) + effects
     gap = skills[:, pairs[:, 0]] - skills[:, pairs[:, 1]]
     first_wins = generator.random(size) < 1 / (1 + np.exp(-gap))
-    is_tied = generator.random(size) < UNDECIDED
+    is_tied = generator.random(size) < design.undecided
     n_battles = size[0] * size[1]
     return Preferences(
-        entrants=ENTRANTS,
+        entrants=design.entrants,
         prompts=tuple(f"prompt_{index}" for index in range(design.n_prompts)),
         first=np.tile(pairs[:, 0], design.n_prompts),
         second=np.tile(pairs[:, 1], design.n_prompts),
@@ -82,7 +89,7 @@ def expected_elo(design: Design, *, n_tournaments: int, seed: int) -> NDArray[np
         seed: Seeds the tournaments and the orderings.
     """
     generator = np.random.default_rng(seed)
-    total = np.zeros(len(ENTRANTS))
+    total = np.zeros(len(design.strengths))
     for index in range(n_tournaments):
         matches = decisive(draw_tournament(design, generator))
         total += compute_elo_permutation(
@@ -101,10 +108,11 @@ def limit_of_bradley_terry(design: Design) -> NDArray[np.float64]:
         design: How tournaments are drawn; its number of prompts does not matter.
     """
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
-    gaps = STRENGTHS[:, None] - STRENGTHS[None, :]
+    strengths = np.array(design.strengths)
+    gaps = strengths[:, None] - strengths[None, :]
     # Two entrants' effects on one prompt are independent, so the gap's variance is twice sigma's.
     shifted = gaps[..., None] + np.sqrt(2.0) * design.sigma * nodes
     won = (1 / (1 + np.exp(-shifted))) @ (weights / weights.sum())
-    wins = UNDECIDED / 2 + (1 - UNDECIDED) * won
+    wins = design.undecided / 2 + (1 - design.undecided) * won
     np.fill_diagonal(wins, 0.0)
     return INITIAL_RATING + ELO_PER_NAT * log_strengths(wins)

@@ -17,9 +17,10 @@ from tournament_assets.audits.fair_comparison import (
     fair_comparison_rows,
 )
 from tournament_assets.audits.fair_ranking import rank_by_rating
-from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
+from tournament_assets.ratings.bradley_terry import fit_bradley_terry
+from tournament_assets.ratings.matches import code_decisive
 from tournament_assets.ratings.pair_cells import code_cells
-from tournament_assets.ratings.separated_entrants import separate_entrants
+from tournament_assets.ratings.rows import elo_rows, trace_elo
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.rating_settings import RatingSettings
 from tournament_assets.tournament.verdicts import Judgment, Outcome
@@ -162,20 +163,23 @@ def test_ratings_are_those_of_bradley_terry_on_the_pairs_of_the_basis() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_gap_is_beyond_noise_exactly_where_the_entrants_are_separated(seed: int) -> None:
+def test_the_leaderboard_and_the_fair_comparison_tell_the_same_entrants_apart(seed: int) -> None:
     judgments = tournament(12, seed=seed)
     places = rank_by_rating(judgments, entrants=NAMES, settings=SETTINGS)
-    bootstrap = bootstrap_bradley_terry(
-        code_cells(judgments, entrants=NAMES), n_bootstraps=200, seed=0
+    matches = code_decisive(judgments, entrants=NAMES)
+    rows = elo_rows(
+        matches,
+        trace_elo(matches, SETTINGS),
+        code_cells(judgments, entrants=NAMES),
+        dimension="factuality",
+        settings=SETTINGS,
     )
-    separated = separate_entrants(
-        bootstrap, ratings=[each.rating for each in places], confidence=0.95
-    )
+    above = {row["entrant_id"]: row["shown_above"] for row in rows if row["is_primary"]}
     gaps = {each.entrant_id: each.gap for each in places if each.gap is not None}
     assert len(gaps) == 3
     for name, gap in gaps.items():
-        above = separated.is_above[NAMES.index(name), NAMES.index(gap.below)]
-        assert gap.is_beyond_noise == above
+        assert gap.is_beyond_noise == (gap.below in above[name])
+        assert gap.is_beyond_noise == (gap.low is not None and gap.low > 0)
         own, below = (
             next(each.rating for each in places if each.entrant_id == who)
             for who in (name, gap.below)

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
+from tournament_assets.ratings.matches import DecisiveMatches
+from tournament_assets.ratings.pair_cells import PairCells
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 ENTRANTS = ("ada", "bob", "cyd", "dee")
@@ -56,6 +58,18 @@ def simulate_judgments(
                 else:
                     judgments.append(win(*((a, b) if a_wins else (b, a)), f"p{prompt}"))
     return judgments
+
+
+def cells_of(matches: DecisiveMatches) -> PairCells:
+    """Return the wins between entrants where no pair is tied."""
+    return PairCells(
+        entrants=matches.entrants,
+        prompts=matches.prompts,
+        prompt_index=matches.prompt_index,
+        winners=matches.winners,
+        losers=matches.losers,
+        weights=np.ones(matches.n_matches),
+    )
 
 
 def elo_of_order(

@@ -9,6 +9,8 @@ from tournament_assets.ratings.matches import DecisiveMatches
 from tournament_assets.ratings.rows import elo_rows, trace_elo
 from tournament_assets.tournament.rating_settings import RatingSettings
 
+from .builders import cells_of
+
 SETTINGS = RatingSettings(k_sweep=(8.0, 16.0), n_permutations=40, n_bootstraps=400)
 NAMES = ("ada", "bob", "cyd", "idle")
 
@@ -35,7 +37,8 @@ def rate(
         losers=np.array(losers),
         prompt_index=np.array(prompts),
     )
-    rows = elo_rows(matches, trace_elo(matches, SETTINGS), dimension="d", settings=SETTINGS)
+    traces = trace_elo(matches, SETTINGS)
+    rows = elo_rows(matches, traces, cells_of(matches), dimension="d", settings=SETTINGS)
     return [row for row in rows if row["is_primary"]], [
         row for row in rows if not row["is_primary"]
     ]
@@ -66,6 +69,23 @@ def test_whoever_won_everything_is_noted() -> None:
     primary, _ = rate({(0, 1): 1.0, (0, 2): 1.0, (1, 2): 0.5}, n_prompts=30)
     (ada,) = [row for row in primary if row["entrant_id"] == "ada"]
     assert ada["note"].startswith("won every decisive match")
+
+
+def test_groups_that_never_met_have_no_places_against_one_another() -> None:
+    primary, _ = rate({(0, 1): 0.95, (2, 3): 0.95}, n_prompts=30)
+    for row in primary:
+        assert (row["rank_best"], row["shown_above"], row["group"]) == (None, [], None)
+
+
+@pytest.mark.parametrize(("n_prompts", "is_told"), [(7, False), (8, True)])
+def test_whoever_won_everything_is_above_once_that_is_no_luck(
+    n_prompts: int, is_told: bool
+) -> None:
+    # Some pair of six is won throughout 7 prompts by luck in up to 6 / 64 = 9 % of the tournaments.
+    everyone = {(0, 1): 1.0, (0, 2): 1.0, (0, 3): 1.0, (1, 2): 0.5, (1, 3): 0.5, (2, 3): 0.5}
+    primary, _ = rate(everyone, n_prompts=n_prompts)
+    (ada,) = [row for row in primary if row["entrant_id"] == "ada"]
+    assert ada["shown_above"] == (["bob", "cyd", "idle"] if is_told else [])
 
 
 @pytest.mark.parametrize(("n_prompts", "has_interval"), [(5, False), (6, True)])

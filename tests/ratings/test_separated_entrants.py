@@ -3,13 +3,20 @@ import math
 import numpy as np
 import pytest
 
-from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
+from benchmarks.coverage import measure_claims
+from benchmarks.simulated_tournaments import Design
+from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.intervals import BootstrapRatings, bootstrap_intervals
 from tournament_assets.ratings.pair_cells import code_cells
-from tournament_assets.ratings.separated_entrants import pairwise_order, separate_entrants
+from tournament_assets.ratings.separated_entrants import (
+    SeparatedEntrants,
+    pairwise_order,
+    separate_entrants,
+    separate_judged,
+)
 from tournament_assets.tournament.errors import InputError
 
-from .builders import ENTRANTS, simulate_judgments
+from .builders import ENTRANTS, simulate_judgments, tie, win, wins
 
 
 def resamples(columns: dict[str, list[float]], n_prompts: int = 1000) -> BootstrapRatings:
@@ -81,16 +88,39 @@ def test_groups_overlap_where_neighbours_cannot_be_told_apart() -> None:
 
 
 def test_an_interval_of_the_difference_that_touches_zero_separates_nobody() -> None:
-    # 1,001 differences from -24 up: the 25th from below is 0, just under 2.5 % of the way.
-    differences = np.arange(1001.0) - 24.0
-    found = resamples({"ada": differences.tolist(), "bob": [0.0] * 1001}, n_prompts=10**9)
-    assert not separate_entrants(found, ratings=[1.0, 0.0], confidence=0.95).is_above.any()
-    found = resamples({"ada": (differences + 1).tolist(), "bob": [0.0] * 1001}, n_prompts=10**9)
-    assert separate_entrants(found, ratings=[1.0, 0.0], confidence=0.95).is_above[0, 1]
+    # The middle 95 % of evenly spaced differences are theirs less 2.5 % on each side; what Student
+    # and the normal distribution differ by is nothing with so many prompts.
+    differences = np.arange(1001.0) - 500.0
+    noise = separated_by(differences, n_prompts=10**9)
+    assert noise.high[0, 1] == -noise.low[0, 1] == pytest.approx(475, abs=1.5)
+    touching = separated_by(differences + 474, n_prompts=10**9)
+    assert touching.low[0, 1] < 0
+    assert not touching.is_above.any()
+    beyond = separated_by(differences + 477, n_prompts=10**9)
+    assert beyond.low[0, 1] > 0
+    assert beyond.is_above.tolist() == [[False, True], [False, False]]
+
+
+def separated_by(differences: np.ndarray, *, n_prompts: int) -> SeparatedEntrants:
+    found = resamples({"ada": differences.tolist(), "bob": [0.0] * differences.size}, n_prompts)
+    return separate_entrants(found, ratings=[1.0, 0.0], confidence=0.95)
+
+
+def test_the_intervals_of_independent_differences_are_those_of_sidak() -> None:
+    # Nine differences to one fixed entrant are independent, and the other 36 of those that stand
+    # apart anyway add little: Sidak's level for nine is 1 - 0.95 ** (1 / 9), 2.77 sds.
+    noise = np.random.default_rng(0).normal(size=(20_000, 9))
+    columns = {"fixed": np.zeros(20_000)} | {f"e{n}": noise[:, n] for n in range(9)}
+    some = resamples({name: columns[name].tolist() for name in columns}, n_prompts=10**9)
+    separated = separate_entrants(some, ratings=[0.0] * 10, confidence=0.95)
+    # All 45 differences of ten normal columns of which one has no spread: between 2.77 and 3.3.
+    reach = separated.high[0, 1:]
+    assert (reach > 2.77).all()
+    assert (reach < 3.3).all()
 
 
 def test_few_prompts_separate_less() -> None:
-    differences = np.arange(1001.0) - 23.0
+    differences = np.arange(1001.0) + 4.0
     many, few = (
         resamples({"ada": differences.tolist(), "bob": [0.0] * 1001}, n_prompts=n)
         for n in (10**9, 10)
@@ -119,6 +149,81 @@ def test_every_two_of_a_group_are_alike_and_every_alike_two_share_a_group() -> N
     assert not any(one < other for one in sets for other in sets)
 
 
+@pytest.mark.parametrize("undecided", [0.0, 0.85])
+@pytest.mark.parametrize(
+    "strengths", [(0.0,) * 4, (0.0,) * 10, (0.0, 0.0, 1.5, 1.5)], ids=["four", "ten", "two twos"]
+)
+def test_something_false_is_told_in_one_tournament_of_twenty(
+    strengths: tuple[float, ...], undecided: float
+) -> None:
+    n = 60
+    design = Design(50, 1.0, strengths=strengths, undecided=undecided)
+    claims = measure_claims(design, n_tournaments=n, n_bootstraps=299, seed=5)
+    error = math.sqrt(0.05 * 0.95 / n)
+    assert claims.together <= 0.05 + 2 * error
+    assert claims.places >= 0.95 - 2 * error
+    assert claims.one_at_a_time >= claims.together
+    if len(strengths) == 10:
+        assert claims.one_at_a_time > 0.4
+
+
+def test_the_same_pairs_separate_less_among_more_entrants() -> None:
+    generator = np.random.default_rng(2)
+    noise = {f"entrant_{n}": shifted(generator.normal(size=999), 0.0) for n in range(8)}
+    two = {"ada": shifted(generator.normal(size=999), 3.2), "bob": noise["entrant_0"]}
+    alone = separate_entrants(resamples(two), ratings=[3.2, 0.0], confidence=0.95)
+    crowd = separate_entrants(resamples(two | noise), ratings=[3.2, *([0.0] * 9)], confidence=0.95)
+    assert alone.is_above[0, 1]
+    assert not crowd.is_above[0, 1]
+    assert crowd.low[0, 1] < 0 < alone.low[0, 1]
+    np.testing.assert_array_equal(crowd.low, -crowd.high.T)
+
+
+def test_whoever_never_lost_is_above_although_nothing_bounds_its_rating() -> None:
+    judgments = wins({("ada", "bob"): 20, ("bob", "cyd"): 10, ("cyd", "bob"): 10})
+    cells = code_cells(judgments, entrants=ENTRANTS[:3])
+    assert [each.rating is None for each in fit_bradley_terry(cells)] == [True, False, False]
+    separated = separate_judged(
+        cells, ratings=[1500.0, 1400.0, 1400.0], n_bootstraps=299, seed=0, confidence=0.95
+    )
+    assert separated.is_above.tolist() == [[False, True, True], [False] * 3, [False] * 3]
+    assert np.isfinite(separated.low[0, 1])
+
+
+def test_nobody_is_placed_against_those_that_it_never_met() -> None:
+    judgments = [
+        *(win("ada", "bob", f"p{n}") for n in range(20)),
+        *(tie("ada", "cyd", f"p{n}") for n in range(20)),
+        *(win("dee", "eve", f"p{n}") for n in range(20)),
+    ]
+    cells = code_cells(judgments, entrants=(*ENTRANTS, "eve"))
+    separated = separate_judged(
+        cells, ratings=[1400.0] * 5, n_bootstraps=99, seed=0, confidence=0.95
+    )
+    assert separated.unranked == ("dee", "eve")
+    assert not separated.is_above[3:].any()
+    assert not separated.is_above[:, 3:].any()
+    assert {each.worst for each in separated.ranks} <= {1, 2, 3}
+
+
+def test_resamples_that_say_nothing_leave_a_pair_open_once_they_are_many() -> None:
+    noise = np.random.default_rng(0).normal(100, 1, size=1000)
+    for n_unknown, is_told in ((20, True), (30, False)):
+        values = [math.nan] * n_unknown + noise[n_unknown:].tolist()
+        found = resamples({"ada": values, "bob": [0.0] * 1000})
+        separated = separate_entrants(found, ratings=[100.0, 0.0], confidence=0.95)
+        assert separated.is_above[0, 1] == is_told
+        assert np.isfinite(separated.low[0, 1]) == is_told
+
+
+def test_too_few_resamples_to_tell_the_rarest_twentieth_tell_nobody_apart() -> None:
+    noise = np.random.default_rng(0).normal(100, 1, size=40)
+    for n_resamples, is_told in ((18, False), (40, True)):
+        found = resamples({"ada": noise[:n_resamples].tolist(), "bob": [0.0] * n_resamples})
+        separated = separate_entrants(found, ratings=[100.0, 0.0], confidence=0.95)
+        assert separated.is_above[0, 1] == is_told
+
+
 def test_unrated_entrants_are_in_no_group_and_no_rank() -> None:
     found = resamples({"ada": [1.0, 2.0], "bob": [math.nan, math.nan], "cyd": [2.0, 1.0]})
     separated = separate_entrants(found, ratings=[1.5, None, 1.4], confidence=0.95)
@@ -145,9 +250,11 @@ def test_a_tournament_separates_the_best_from_the_worst() -> None:
     cells = code_cells(
         simulate_judgments([0.0, 0.1, 0.2, 1.5], n_prompts=80, seed=1), entrants=ENTRANTS
     )
-    separated = separate_entrants(
-        bootstrap_bradley_terry(cells, n_bootstraps=500, seed=0),
+    separated = separate_judged(
+        cells,
         ratings=[each.rating for each in fit_bradley_terry(cells)],
+        n_bootstraps=500,
+        seed=0,
         confidence=0.95,
     )
     assert separated.ranks[0].entrant == "dee"

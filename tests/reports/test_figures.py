@@ -8,6 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 from PIL import Image
 
+from tests.ratings.builders import cells_of
 from tournament_assets.adapters.tables import table_rows
 from tournament_assets.ratings.matches import DecisiveMatches
 from tournament_assets.ratings.rows import elo_rows, trace_elo
@@ -175,7 +176,11 @@ def _large_ladder() -> list[dict[str, Any]]:
     )
     settings = RatingSettings(n_permutations=100, n_bootstraps=200, k_sweep=(16.0,))
     rows = elo_rows(
-        matches, trace_elo(matches, settings), dimension="factuality", settings=settings
+        matches,
+        trace_elo(matches, settings),
+        cells_of(matches),
+        dimension="factuality",
+        settings=settings,
     )
     return [row | {"judge": "judge-1"} for row in rows]
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from tournament_assets.archives.config import ArchiveConfig
 from tournament_assets.archives.models import ModelAudit, mean_of
 from tournament_assets.archives.runs import ArchiveContents, ArchivedRun, is_clean
-from tournament_assets.ratings.corrected_intervals import expanded_percentile_interval
+from tournament_assets.ratings.intervals import BootstrapRatings
+from tournament_assets.ratings.separated_entrants import SeparatedEntrants, separate_entrants
 
 Cell = tuple[str, str]
 
@@ -55,9 +56,11 @@ class Gap:
         higher: The model.
         lower: The other one.
         difference: Of their clean means.
-        low: Lower end of its interval; None where the tasks set none.
+        low: Lower end of its interval, which holds together with those of all other gaps; None
+            where the tasks set none.
         high: Upper end of its interval; None where the tasks set none.
         n_tasks: Tasks that were resampled.
+        is_separated: Whether the tasks tell the two apart.
     """
 
     higher: str
@@ -66,11 +69,7 @@ class Gap:
     low: float | None
     high: float | None
     n_tasks: int
-
-    @property
-    def is_separated(self) -> bool:
-        """Whether the interval leaves out zero."""
-        return (self.low is not None and self.low > 0) or (self.high is not None and self.high < 0)
+    is_separated: bool
 
     @property
     def is_within_noise(self) -> bool:
@@ -135,10 +134,19 @@ def measure_gaps(
         _resampled_means(draws, *_clean_totals(audit.model_id, tasks, contents, config))
         for audit in ranked
     ]
+    separated = separate_entrants(
+        BootstrapRatings(
+            entrants=tuple(audit.model_id for audit in ranked),
+            ratings=np.stack(means, axis=1),
+            n_prompts=len(tasks),
+            n_degenerate=0,
+            seed=config.bootstrap_seed,
+        ),
+        ratings=[audit.clean_mean for audit in ranked],
+        confidence=config.confidence,
+    )
     return tuple(
-        _gap(
-            ranked[first], ranked[second], means[first] - means[second], config, n_tasks=len(tasks)
-        )
+        _gap(ranked, separated, first, second, n_tasks=len(tasks))
         for first, second in combinations(range(len(ranked)), 2)
     )
 
@@ -173,25 +181,20 @@ def _resampled_means(
 
 
 def _gap(
-    higher: ModelAudit,
-    lower: ModelAudit,
-    differences: NDArray[np.float64],
-    config: ArchiveConfig,
+    ranked: Sequence[ModelAudit],
+    separated: SeparatedEntrants,
+    first: int,
+    second: int,
     *,
     n_tasks: int,
 ) -> Gap:
-    low = high = None
-    if n_tasks > 1:
-        interval = expanded_percentile_interval(
-            differences[:, np.newaxis], confidence=config.confidence, n_units=n_tasks
-        )
-        low = float(interval.low[0]) if isfinite(interval.low[0]) else None
-        high = float(interval.high[0]) if isfinite(interval.high[0]) else None
+    low, high = float(separated.low[first, second]), float(separated.high[first, second])
     return Gap(
-        higher=higher.model_id,
-        lower=lower.model_id,
-        difference=(higher.clean_mean or 0.0) - (lower.clean_mean or 0.0),
-        low=low,
-        high=high,
+        higher=ranked[first].model_id,
+        lower=ranked[second].model_id,
+        difference=(ranked[first].clean_mean or 0.0) - (ranked[second].clean_mean or 0.0),
+        low=low if isfinite(low) else None,
+        high=high if isfinite(high) else None,
         n_tasks=n_tasks,
+        is_separated=bool(separated.is_above[first, second] or separated.is_above[second, first]),
     )

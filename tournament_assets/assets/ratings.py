@@ -116,6 +116,7 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         rows = elo_rows(
             matches,
             traces,
+            code_cells(judgments_of(verdicts), entrants=tournament.entrant_ids),
             dimension=partition_values(context)["dimension"],
             settings=settings_for(context, traces.ratings.shape[0]),
         )

@@ -1,25 +1,19 @@
 """Entrants ranked on one set of judgments, and which gaps between neighbours are within noise.
 
 Ratings are Bradley-Terry with ties as half wins, so their order does not depend on the order of the
-judgments. The interval of a gap is that of the difference within resamples of whole prompts, as in
-`ratings.separated_entrants`: two intervals may overlap although one is surely better.
+judgments. Gaps are told from noise by `ratings.separated_entrants`, as on the leaderboard.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-
-import numpy as np
+from math import isfinite
 
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
-from tournament_assets.ratings.corrected_intervals import (
-    can_tell,
-    expanded_confidence,
-    sampling_intervals,
-)
-from tournament_assets.ratings.intervals import BootstrapRatings, percentile_interval
+from tournament_assets.ratings.corrected_intervals import sampling_intervals
 from tournament_assets.ratings.pair_cells import code_cells
+from tournament_assets.ratings.separated_entrants import SeparatedEntrants, separate_judged
 from tournament_assets.tournament.rating_settings import RatingSettings
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
@@ -31,9 +25,10 @@ class Gap:
     Attributes:
         below: Who that is.
         points: Elo points between the two.
-        low: Lower end of the interval of the difference; None where the prompts set no bound.
+        low: Lower end of the interval of the difference, which holds together with those of all
+            other pairs; None where the prompts set no bound.
         high: Upper end.
-        is_beyond_noise: Whether the whole interval lies above 0.
+        is_beyond_noise: Whether the two are told apart.
     """
 
     below: str
@@ -113,7 +108,14 @@ def rank_by_rating(
         sampling_intervals(bootstrap, confidence=settings.confidence) if cells.prompts else None
     )
     ratings = {each.entrant: each.rating for each in results}
-    gaps = _gaps(bootstrap, ratings, confidence=settings.confidence)
+    separated = separate_judged(
+        cells,
+        ratings=[ratings[each] for each in entrants],
+        n_bootstraps=settings.n_bootstraps,
+        seed=settings.bootstrap_seed,
+        confidence=settings.confidence,
+    )
+    gaps = _gaps(separated, ratings)
     share_ranks, ranks = _ranks(shares), _ranks(ratings)
     return tuple(
         FairPlace(
@@ -184,32 +186,21 @@ def _ranks(values: Mapping[str, float | None]) -> dict[str, int | None]:
     }
 
 
-def _gaps(
-    bootstrap: BootstrapRatings, ratings: Mapping[str, float | None], *, confidence: float
-) -> dict[str, Gap]:
+def _gaps(separated: SeparatedEntrants, ratings: Mapping[str, float | None]) -> dict[str, Gap]:
     rated = sorted(
         ((rating, name) for name, rating in ratings.items() if rating is not None),
         key=lambda each: (-each[0], each[1]),
     )
-    if not can_tell(confidence, n_units=bootstrap.n_prompts):
-        return {
-            name: Gap(below, rating - lower, None, None, is_beyond_noise=False)
-            for (rating, name), (lower, below) in pairwise(rated)
-        }
-    held = expanded_confidence(confidence, n_units=bootstrap.n_prompts)
-    column = {name: index for index, name in enumerate(bootstrap.entrants)}
+    index_of = {name: index for index, name in enumerate(separated.entrants)}
     gaps = {}
     for (rating, name), (lower, below) in pairwise(rated):
-        samples = bootstrap.ratings[:, [column[name], column[below]]]
-        # Infinite on the same side is unknown, as inf - inf is NaN.
-        with np.errstate(invalid="ignore"):
-            interval = percentile_interval(samples[:, :1] - samples[:, 1:], confidence=held)
-        low, high = float(interval.low[0]), float(interval.high[0])
+        pair = index_of[name], index_of[below]
+        low, high = float(separated.low[pair]), float(separated.high[pair])
         gaps[name] = Gap(
             below,
             rating - lower,
-            low if np.isfinite(low) else None,
-            high if np.isfinite(high) else None,
-            is_beyond_noise=low > 0,
+            low if isfinite(low) else None,
+            high if isfinite(high) else None,
+            is_beyond_noise=bool(separated.is_above[pair]),
         )
     return gaps

@@ -27,17 +27,18 @@ from tournament_assets.tournament.errors import InputError
 _NORMAL = NormalDist()
 
 
-def can_tell(confidence: float, *, n_units: int) -> bool:
+def can_tell(confidence: float, *, n_units: int, n_pairs: int = 1) -> bool:
     """Whether so many prompts can show anything at a confidence.
 
     Were nothing there to show, all prompts would say the same with a chance of 2 / 2^prompts. Where
     that is no rarity (5 prompts and fewer at 95 %), resamples that all agree show nothing.
 
     Args:
-        confidence: Coverage of an interval.
+        confidence: Coverage of an interval, or of as many together as there are pairs.
         n_units: Prompts that were resampled.
+        n_pairs: Pairs of entrants each of which they might all favour one side of.
     """
-    return 2.0 ** (1 - n_units) <= 1 - confidence
+    return n_pairs * 2.0 ** (1 - n_units) <= 1 - confidence
 
 
 def expanded_confidence(confidence: float, *, n_units: int) -> float:

@@ -7,11 +7,11 @@ from typing import Any
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.corrected_intervals import sampling_intervals
 from tournament_assets.ratings.elo import compute_elo_permutation, k_factor_sweep, summarise_elo
-from tournament_assets.ratings.elo_notes import elo_notes
+from tournament_assets.ratings.elo_notes import elo_notes, island_notes
 from tournament_assets.ratings.intervals import BootstrapRatings, bootstrap_elo
 from tournament_assets.ratings.matches import DecisiveMatches
 from tournament_assets.ratings.pair_cells import PairCells
-from tournament_assets.ratings.separated_entrants import separate_entrants
+from tournament_assets.ratings.separated_entrants import SeparatedEntrants, separate_judged
 from tournament_assets.ratings.traces import EloResult, EloTraces
 from tournament_assets.tournament.rating_settings import RatingSettings
 
@@ -30,6 +30,7 @@ def trace_elo(matches: DecisiveMatches, settings: RatingSettings) -> EloTraces:
 def elo_rows(
     matches: DecisiveMatches,
     traces: EloTraces,
+    cells: PairCells,
     *,
     dimension: str | None,
     settings: RatingSettings,
@@ -39,6 +40,7 @@ def elo_rows(
     Args:
         matches: The decisive matches.
         traces: What `trace_elo` made of them.
+        cells: Wins of each over each by prompt, ties as half wins: what tells entrants apart.
         dimension: The quality that was judged.
         settings: How they are rated.
 
@@ -69,7 +71,11 @@ def elo_rows(
     for swept in sorted((traces, *sweep), key=lambda each: each.k_factor):
         results = summarise_elo(swept, confidence=settings.confidence)
         resampled = (
-            _what_resamples_say(bootstrap, results, confidence=settings.confidence)
+            _what_resamples_say(
+                bootstrap,
+                _separate(matches, cells, results, settings=settings),
+                confidence=settings.confidence,
+            )
             if swept is traces
             else {}
         )
@@ -104,13 +110,31 @@ _NOTHING_SAID: Mapping[str, Any] = {
 }
 
 
+def _separate(
+    matches: DecisiveMatches,
+    cells: PairCells,
+    results: Sequence[EloResult],
+    *,
+    settings: RatingSettings,
+) -> SeparatedEntrants:
+    """Tell entrants apart, without those whose Elo rating compares with nobody else's."""
+    islands = island_notes(matches.winners, matches.losers, len(matches.entrants))
+    return separate_judged(
+        cells,
+        ratings=[
+            result.mean if island is None else None
+            for result, island in zip(results, islands, strict=True)
+        ],
+        n_bootstraps=settings.n_bootstraps,
+        seed=settings.bootstrap_seed,
+        confidence=settings.confidence,
+    )
+
+
 def _what_resamples_say(
-    bootstrap: BootstrapRatings, results: Sequence[EloResult], *, confidence: float
+    bootstrap: BootstrapRatings, separated: SeparatedEntrants, *, confidence: float
 ) -> dict[str, dict[str, Any]]:
     """Return intervals, places, who is below and the letters of the groups, by entrant."""
-    separated = separate_entrants(
-        bootstrap, ratings=[result.mean for result in results], confidence=confidence
-    )
     said: dict[str, dict[str, Any]] = {}
     for interval in sampling_intervals(bootstrap, confidence=confidence):
         bounds = {"sampling_low": interval.low, "sampling_high": interval.high}

@@ -1,21 +1,34 @@
-"""Who is above whom: shares of resamples, intervals of ranks, and groups that are not separated.
+"""Who is above whom: shares of resamples, places, and groups that are not separated.
 
 Two entrants judged on the same prompts share the prompts' luck, so the difference of their ratings
 is known better than either rating: their intervals may overlap although one is surely better.
-Everything here therefore looks at differences within resamples. Source of the groups: Piepho, "An
-algorithm for a letter-based representation of all-pairwise comparisons",
+Everything here therefore looks at differences within resamples.
+
+The intervals of all differences hold together: with ten entrants there are 45, and of 45 intervals
+that hold one at a time two miss. Each difference is divided by its spread over the resamples, and
+the largest over all pairs of one resample says how far the worst of them strays: the simultaneous
+intervals of Tukey's method with the resamples in place of his distribution; Romano and Wolf, "Exact
+and approximate stepdown methods for multiple hypothesis testing",
+https://doi.org/10.1198/016214504000000539, of which this is the first step, the one that yields
+intervals. Places that follow from such intervals hold together, too: Mogstad, Romano, Shaikh and
+Wilhelm, "Inference for ranks", https://doi.org/10.1093/restud/rdad006. Source of the groups:
+Piepho, "An algorithm for a letter-based representation of all-pairwise comparisons",
 https://doi.org/10.1198/1061860043515.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.corrected_intervals import can_tell, expanded_confidence
-from tournament_assets.ratings.intervals import BootstrapRatings, percentile_interval
+from tournament_assets.ratings.bradley_terry import rate_resamples
+from tournament_assets.ratings.corrected_intervals import can_tell
+from tournament_assets.ratings.intervals import BootstrapRatings
 from tournament_assets.ratings.options import require_confidence
+from tournament_assets.ratings.pair_cells import PairCells
+from tournament_assets.ratings.prompt_resamples import PromptResamples
 from tournament_assets.tournament.errors import InputError
 
 
@@ -57,12 +70,16 @@ class RankInterval:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeparatedEntrants:
-    """Which entrants are told apart, two by two.
+    """Which entrants are told apart; all of it holds together at the confidence asked for.
 
     Attributes:
         entrants: Rows and columns.
+        low: Lower ends of the intervals of the row's rating less the column's, shape (n, n); -inf
+            where the resamples set none.
+        high: Upper ends; inf where the resamples set none.
         is_above: Whether the row's entrant is shown to be above the column's: the interval of
-            the difference lies above 0. Shape (n, n).
+            the difference lies above 0, or enough prompts were resampled and the difference was
+            the same above 0 every time. Shape (n, n).
         ranks: Best rating first; without the unranked.
         groups: Largest sets of entrants of whom no two are told apart; an entrant may be in
             several. Best first, each in the order of `ranks`.
@@ -71,6 +88,8 @@ class SeparatedEntrants:
     """
 
     entrants: tuple[str, ...]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
     is_above: NDArray[np.bool_]
     ranks: tuple[RankInterval, ...]
     groups: tuple[tuple[str, ...], ...]
@@ -102,21 +121,69 @@ def pairwise_order(bootstrap: BootstrapRatings) -> PairwiseOrder:
     return PairwiseOrder(bootstrap.entrants, above, undetermined)
 
 
+def separate_judged(
+    cells: PairCells,
+    *,
+    ratings: Sequence[float | None],
+    n_bootstraps: int,
+    seed: int,
+    confidence: float,
+) -> SeparatedEntrants:
+    """Tell which entrants the judged pairs hold apart: one rule, whatever the rating shown.
+
+    The strengths compared are those of Bradley-Terry with ties as half wins and half a win added
+    to each side of every two entrants that met, on resamples of whole prompts. So whoever won
+    everything has a finite strength that many wins make large, and only a group that never met the
+    others has none. Elo's own resamples would not do: where few pairs are decisive, its steps get
+    shorter as ratings part, the spread comes out too small, and equals are told apart too often.
+
+    Args:
+        cells: Wins between entrants, by prompt.
+        ratings: What orders the entrants, in the order of the cells; None for whom not to rank.
+        n_bootstraps: Number of resamples.
+        seed: Seeds the resampling; the resamples are those of `bootstrap_bradley_terry`.
+        confidence: Probability with which all that is told is true together.
+
+    Returns:
+        As `separate_entrants`; differences in Elo points.
+
+    Raises:
+        InputError: If `confidence` is not between 0 and 1, `n_bootstraps` is less than 1, or there
+            is not one rating per entrant.
+        RatingError: If a likelihood could not be maximised.
+    """
+    wins = cells.wins
+    added = ((wins + wins.T) > 0) / 2
+    draw_wins = PromptResamples(cells, seed=seed).draw
+    bootstrap = rate_resamples(
+        _WinTable(cells.entrants, wins + added),
+        lambda: draw_wins() + added,
+        n_bootstraps=n_bootstraps,
+        n_prompts=len(cells.prompts),
+        seed=seed,
+    )
+    return separate_entrants(bootstrap, ratings=ratings, confidence=confidence)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _WinTable:
+    entrants: tuple[str, ...]
+    wins: NDArray[np.float64]
+
+
 def separate_entrants(
     bootstrap: BootstrapRatings, *, ratings: Sequence[float | None], confidence: float
 ) -> SeparatedEntrants:
-    """Tell which entrants the resamples hold apart.
+    """Tell which entrants the resamples hold apart, all pairs together.
 
-    With so few prompts that even all of them favouring one entrant would be no rarity (5 and fewer
-    at 95 %), nobody is told apart.
-
-    Each pair is decided for itself. Among 10 entrants there are 45 pairs, so at 95 % one or two of
-    them may be told apart by chance where all are alike.
+    Where even prompts that all agree would be no rarity among so many pairs, nobody is told apart:
+    at 95 % that is up to 5 prompts for two entrants, 7 for four and 10 for ten.
 
     Args:
-        bootstrap: Ratings of resamples of the prompts.
-        ratings: Ratings on all prompts, in the order of the columns; None where there is none.
-        confidence: Coverage of the interval of each difference.
+        bootstrap: Ratings, or any other scores, of resamples. Those that are not finite say
+            nothing; a pair of which they are more than (1 - confidence) / 2 is not told apart.
+        ratings: What orders the entrants, in the order of the columns; None for whom not to rank.
+        confidence: Probability with which all that is told is true together.
 
     Raises:
         InputError: If `confidence` is not between 0 and 1, or there is not one rating per column.
@@ -128,15 +195,21 @@ def separate_entrants(
         raise InputError(f"there are {len(ratings)} ratings; expected one for each of {n} entrants")
     has_rating = np.array([rating is not None for rating in ratings], dtype=np.bool_)
     is_ranked = has_rating & (np.isnan(samples).mean(axis=0) <= 0.5)
+    low, high = np.full((n, n), -np.inf), np.full((n, n), np.inf)
     is_above = np.zeros((n, n), dtype=np.bool_)
-    tells = can_tell(confidence, n_units=bootstrap.n_prompts)
-    held = expanded_confidence(confidence, n_units=bootstrap.n_prompts) if tells else confidence
-    for row in np.flatnonzero(is_ranked & tells):
-        differences = np.stack(
-            [_differences(samples[:, row], samples[:, column]) for column in range(n)], axis=1
+    first, second = (
+        np.flatnonzero(is_ranked)[side] for side in np.triu_indices(is_ranked.sum(), 1)
+    )
+    if first.size and can_tell(confidence, n_units=bootstrap.n_prompts, n_pairs=first.size):
+        found = _simultaneous(
+            _differences(samples[:, first], samples[:, second]),
+            n_units=bootstrap.n_prompts,
+            confidence=confidence,
         )
-        interval = percentile_interval(differences, confidence=held)
-        is_above[row] = (interval.low > 0) & is_ranked
+        low[first, second], high[first, second] = found.low, found.high
+        low[second, first], high[second, first] = -found.high, -found.low
+        is_above[first, second] = (found.low > 0) | (found.agreed > 0)
+        is_above[second, first] = (found.high < 0) | (found.agreed < 0)
     ordered = sorted(np.flatnonzero(is_ranked).tolist(), key=lambda index: -(ratings[index] or 0.0))
     place = {index: rank for rank, index in enumerate(ordered)}
     alike = {
@@ -150,6 +223,8 @@ def separate_entrants(
     groups = sorted(sorted(place[index] for index in group) for group in _cliques(alike))
     return SeparatedEntrants(
         entrants=entrants,
+        low=low,
+        high=high,
         is_above=is_above,
         ranks=tuple(
             RankInterval(
@@ -162,6 +237,52 @@ def separate_entrants(
         groups=tuple(tuple(entrants[ordered[rank]] for rank in group) for group in groups),
         unranked=tuple(entrants[index] for index in np.flatnonzero(~is_ranked)),
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Simultaneous:
+    """Intervals that hold together, and what resamples without spread agree on; shape (n_pairs,).
+
+    Attributes:
+        low: Lower ends; -inf where there is none.
+        high: Upper ends; inf where there is none.
+        agreed: The difference on every resample where that is one and the same, otherwise 0.
+    """
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    agreed: NDArray[np.float64]
+
+
+def _simultaneous(
+    differences: NDArray[np.float64], *, n_units: int, confidence: float
+) -> _Simultaneous:
+    """Return intervals of differences, shape (n_samples, n_pairs), from the largest |t| of each.
+
+    The quantile is widened from the normal distribution to Student's t, and the spread by
+    sqrt(n / (n - 1)), as `expanded_percentile_interval` does for one rating.
+    """
+    # Imported here, so that loading the definitions does not pay for it.
+    from scipy.special import ndtr, stdtrit
+
+    known = np.isfinite(differences)
+    tells = (~known).mean(axis=0) <= (1 - confidence) / 2
+    low, high = np.full(tells.size, -np.inf), np.full(tells.size, np.inf)
+    agreed = np.zeros(tells.size)
+    values = np.where(known, differences, np.nan)[:, tells]
+    middle, spread = np.nanmedian(values, axis=0), np.nanstd(values, axis=0)
+    # Solving the same battles twice may differ in the last digits, and that is no spread.
+    spreads = spread > 1e-9 * np.maximum(1.0, np.abs(middle))
+    agreed[tells] = np.where(spreads, 0.0, middle)
+    values, middle, spread = values[:, spreads], middle[spreads], spread[spreads]
+    rank = math.ceil(confidence * (len(values) + 1))
+    if spread.size and rank <= len(values):
+        largest = np.nanmax(np.abs(values - middle) / spread, axis=1, initial=0.0)
+        tail = ndtr(-np.sort(largest)[rank - 1])
+        reach = -stdtrit(n_units - 1, tail) * math.sqrt(n_units / (n_units - 1)) * spread
+        told = np.flatnonzero(tells)[spreads]
+        low[told], high[told] = middle - reach, middle + reach
+    return _Simultaneous(low, high, agreed)
 
 
 def _differences(ratings: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:

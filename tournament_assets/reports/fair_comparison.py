@@ -65,7 +65,8 @@ def fair_notes(*, confidence: float) -> tuple[str, ...]:
         "counts as nothing. A win share is wins and half the ties; ranks are by win share.",
         f"Ratings are Bradley–Terry, on the Elo scale; intervals are at "
         f"{format_confidence(confidence)}, prompts resampled. A gap is within noise where the "
-        "interval of the difference reaches 0.",
+        "interval of the difference reaches 0; these hold for all pairs of entrants together, as "
+        "those of the leaderboard do.",
     )
 
 

@@ -153,7 +153,7 @@ def interval_notes(*, confidence: float) -> tuple[str, ...]:
     return (
         f"SEM and order interval ({share}): order noise, the same matches in other orders.",
         f"sampling interval ({share}): sampling error, whole prompts resampled; compare with this.",
-        f"places: those an entrant may have; who shares a letter is not separated ({share}).",
+        f"places and letters ({share}, all pairs together): who shares a letter is not separated.",
     )
 
 

@@ -11,9 +11,9 @@ from tournament_assets.reports.formatting import format_confidence, format_gap, 
 class Separation:
     """Which entrants the judgments tell apart from the leader.
 
-    An entrant is separated when the interval of its difference to the leader lies wholly on one
-    side of 0; see `ratings.separated_entrants`. Everything else means only that these judgments do
-    not decide between the two.
+    An entrant is separated when the interval of its difference to the leader, which holds together
+    with those of all other pairs, lies wholly on one side of 0; see `ratings.separated_entrants`.
+    Everything else means only that these judgments do not decide between the two.
 
     Attributes:
         leader: The entrant with the highest mean, or None if nobody has a decisive match.

@@ -105,7 +105,7 @@ def _rate(
     elo, bradley_terry = [], []
     if "elo" in methods:
         traces = trace_elo(coded.matches, settings)
-        elo = elo_rows(coded.matches, traces, dimension=dimension, settings=settings)
+        elo = elo_rows(coded.matches, traces, coded.cells, dimension=dimension, settings=settings)
     if "bradley-terry" in methods:
         bradley_terry = bradley_terry_rows(coded.cells, dimension=dimension, settings=settings)
     return BattleRatings(
