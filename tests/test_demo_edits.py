@@ -12,7 +12,8 @@ from tests.demo import ROOT, DemoRun, count_responses
 from tests.edit_driver import EditDriver, edit, edit_driver
 from tests.projects import write_json_lines
 from tournament_assets.adapters.tables import decode_parquet, table_rows
-from tournament_assets.assets import inputs, settings_versions
+from tournament_assets.assets import inputs
+from tournament_assets.judging import parsing
 from tournament_assets.tournament.errors import WorkError
 
 DIMENSIONS = ("factuality", "calibration", "clinical_utility")
@@ -194,7 +195,7 @@ def test_a_price_list_and_a_corrected_parser_ask_nothing(
     before = demo.requests_seen()
     monkeypatch.setattr(inputs, "newest_prices_hash", lambda: "another")
     assert demo.settle() == {"pilot": ["judging_estimate"]}
-    monkeypatch.setattr(settings_versions, "reading_version", lambda: "another")
+    monkeypatch.setattr(parsing, "READING_VERSION", "another")
     assert in_order(demo.settle()) == in_order(
         {f"{dimension}|pilot": AFTER_REPLIES for dimension in DIMENSIONS}
     )

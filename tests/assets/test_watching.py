@@ -8,12 +8,13 @@ import yaml
 from tests.projects import SmallProject, bank_rows, make_project, write_json_lines
 from tournament_assets.adapters.config_files import load_config
 from tournament_assets.adapters.tables import decode_parquet, table_rows
-from tournament_assets.assets import inputs, settings_versions
+from tournament_assets.assets import inputs
 from tournament_assets.assets.inputs import observations, read_inputs
 from tournament_assets.assets.jobs import Stage, build_stages
 from tournament_assets.assets.out_of_date import find_out_of_date
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.definitions import build_definitions, build_plan
+from tournament_assets.judging import parsing
 from tournament_assets.launching import RunOptions, run_tournament
 
 RATED = [
@@ -168,7 +169,7 @@ def test_a_new_price_list_makes_only_the_estimate_out_of_date(
 def test_a_corrected_parser_makes_verdicts_out_of_date_and_nothing_before_them(
     project: SmallProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settings_versions, "reading_version", lambda: "another")
+    monkeypatch.setattr(parsing, "READING_VERSION", "another")
     after_replies = RATED[1:]
     assert out_of_date(project) == {
         "factuality|pilot": after_replies,

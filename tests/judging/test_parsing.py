@@ -1,9 +1,18 @@
+import hashlib
+from itertools import product
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz import oracle
-from tournament_assets.judging.parsing import needs_second_question, parse_verdict, read_reply
+from tournament_assets.judging.parsing import (
+    READING_VERSION,
+    needs_second_question,
+    parse_verdict,
+    read_reply,
+)
+from tournament_assets.judging.reconciliation import reconcile_swap
 from tournament_assets.judging.structured import ReplyFormat
 from tournament_assets.tournament.errors import VerdictParseError
 from tournament_assets.tournament.verdicts import Verdict
@@ -351,3 +360,27 @@ def test_a_row_is_read_as_by_a_slow_reader_and_says_why_it_has_no_verdict(
     )
     assert (verdict.value if verdict.is_decided else None) == expected
     assert (reason is None) is (verdict.is_decided and result_type == "succeeded")
+
+
+READINGS = {2: "2198f218650889a3"}
+"""What each version of the reader makes of the same replies, as a hash."""
+
+
+def test_a_reader_that_reads_a_reply_otherwise_has_another_version() -> None:
+    befores = ["", "So:\n", "VERDICT: B\n", "VERDICT: ABSTAIN\n", "```\n", '{"reasoning": ', "- "]
+    words = ["VERDICT:", "verdict :", "**Verdict:** ", "My VERDICT: ", '"x", "verdict": ']
+    values = ["A", "b", " TIE", "C", "A.", '"B"', "A or B", ""]
+    afters = ["", "\n", "\n```", "}", "**", "\nOr not."]
+    stops = ["end_turn", "max_tokens", "refusal"]
+    formats: list[ReplyFormat] = ["line", "json_schema"]
+    found = [
+        read(stop_reason=stop, text="".join(parts), reply_format=reply_format)[0].value
+        for *parts, stop, reply_format in product(befores, words, values, afters, stops, formats)
+    ]
+    settled = [reconcile_swap(first, second).value for first, second in product(Verdict, repeat=2)]
+    assert len(set(found)) > 4
+    # If this fails, the reader was changed: raise READING_VERSION, and put the new hash here.
+    assert (
+        hashlib.sha256("\n".join(found + settled).encode()).hexdigest()[:16]
+        == (READINGS[READING_VERSION])
+    )

@@ -4,15 +4,12 @@ Dagster shows an asset as out of date when its version is another than when it w
 """
 
 from collections.abc import Callable, Mapping
-from importlib import resources
 from typing import Any
 
 from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.judging import parsing
 from tournament_assets.judging.header import judge_header
-from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
-
-_READING = ("parsing.py", "reconciliation.py", "structured.py")
-"""The files of `judging/` that turn replies into outcomes."""
+from tournament_assets.tournament.fingerprints import fingerprint
 
 
 def settings_version(plan: TournamentPlan, asset: str) -> str | None:
@@ -29,15 +26,6 @@ def settings_version(plan: TournamentPlan, asset: str) -> str | None:
 def settings_versions(plan: TournamentPlan) -> dict[str, str]:
     """Return the version of every asset that has settings, by the asset's name."""
     return {asset: fingerprint(settings(plan)) for asset, settings in _SETTINGS.items()}
-
-
-def reading_version() -> str:
-    """Return the SHA-256 of the code that reads replies: a corrected parser reads them all again.
-
-    They are read for nothing, so even a changed comment may count.
-    """
-    folder = resources.files("tournament_assets.judging")
-    return fingerprint([fingerprint_bytes((folder / name).read_bytes()) for name in _READING])
 
 
 def _draw(plan: TournamentPlan) -> Any:
@@ -67,7 +55,7 @@ def _asking(plan: TournamentPlan) -> Any:
 
 
 def _reading(plan: TournamentPlan) -> Any:
-    return [plan.config.judge.reply_format, reading_version()]
+    return [plan.config.judge.reply_format, parsing.READING_VERSION]
 
 
 def _rating(plan: TournamentPlan) -> Any:

@@ -10,6 +10,9 @@ from tournament_assets.judging.structured import (
 from tournament_assets.tournament.errors import VerdictParseError
 from tournament_assets.tournament.verdicts import Verdict
 
+READING_VERSION = 2
+"""Raise it when any reply is read otherwise: verdicts of earlier versions are then out of date."""
+
 # Only these end a line. `str.splitlines` would also cut at U+2028, a form feed and others, and a
 # response that the judge quotes could then put a verdict on a line of its own.
 _LINE_END = re.compile(r"\r\n|\n|\r")
