@@ -53,8 +53,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def values(*arguments: str | Path) -> Any:
     result = invoke(*arguments, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.output)
+    found = json.loads(result.output)
+    assert result.exit_code == found["verdict"]["exit_code"], result.output
+    return found
 
 
 def test_a_run_and_itself_differ_in_nothing(runs: tuple[Path, Path]) -> None:
@@ -66,6 +67,44 @@ def test_a_run_and_itself_differ_in_nothing(runs: tuple[Path, Path]) -> None:
     printed = invoke(runs[0], runs[0]).output
     assert "Nothing differs in the inputs." in printed
     assert "Nobody's place changes. No rating moves." in printed
+    assert invoke(runs[0], runs[0]).exit_code == 0
+    assert "The same (exit code 0): no judgment flipped" in printed
+
+
+def test_what_was_edited_in_the_rubric_is_shown(runs: tuple[Path, Path]) -> None:
+    (edit,) = values(*runs)["rubric_edits"]
+    assert edit["dimension"] == "factuality"
+    assert "+Prefer the response that is right." in edit["diff"]
+    assert "+Prefer the response that is right.\n" in invoke(*runs).output
+
+
+def test_a_run_directory_of_an_earlier_version_is_compared_and_what_is_not_known_is_said(
+    runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    earlier = tmp_path / "earlier"
+    shutil.copytree(runs[0], earlier)
+    shutil.rmtree(earlier / "rubrics")
+    manifest = json.loads((earlier / "manifest.json").read_text())
+    for name in ("versions", "project_commit", "thresholds"):
+        del manifest[name]
+    for name in ("entrants", "price_list"):
+        del manifest["inputs"][name]
+    (earlier / "manifest.json").write_text(json.dumps(manifest))
+    said = values(earlier, runs[1])["summary"][0]
+    assert "rubric of factuality is not known: the first run keeps no text" in said
+    assert "Only one of the runs records" in said
+    assert values(earlier, runs[0])["verdict"]["sameness"] == "same"
+
+
+def test_a_text_that_the_judge_did_not_have_is_not_taken_for_its_rubric(
+    runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    edited = tmp_path / "edited"
+    shutil.copytree(runs[0], edited)
+    (edited / "rubrics" / "factuality.txt").write_text("# version: 1\n\nSomething else.\n")
+    result = invoke(edited, runs[1])
+    assert result.exit_code == 2
+    assert "is not the text that the judge had" in result.stderr
 
 
 def test_the_inputs_that_differ_are_named_and_no_others(runs: tuple[Path, Path]) -> None:
@@ -82,7 +121,8 @@ def test_the_inputs_that_differ_are_named_and_no_others(runs: tuple[Path, Path])
     ]
     assert found["summary"][0] == (
         "In the inputs differ: the rubric of factuality (version 1, then 2); the responses of "
-        "careful and sloppy. The judge was asked otherwise on factuality and calibration."
+        "careful and sloppy. The judge was asked otherwise on factuality (12 of 12 pairs) and "
+        "calibration (6 of 18 pairs)."
     )
 
 
@@ -106,15 +146,21 @@ def test_flips_are_those_of_the_verdict_files_and_marked_as_of_other_responses(
     assert {row["dimension"] for row in rows} == {"calibration"}
     assert all(row["responses_changed"] for row in rows)
     assert not any(row["question_changed"] for row in rows)
-    assert f"{len(rows)} of 30 judgments flipped" in found["summary"][1]
+    # Every pair on factuality, and those on calibration's two curated prompts.
+    assert found["flips"]["asked_otherwise"] == {"factuality": 12, "calibration": 6}
+    assert f"{len(rows)} of 18 judgments that were asked otherwise flipped" in found["summary"][1]
+    assert (
+        "The other 12 pairs that both runs settled were asked the same: 0 flipped."
+        in (found["summary"][1])
+    )
     strata = {
-        (count["dimension"], count["source"]): count["flips"]["count"]
+        (count["dimension"], count["source"]): (count["flips"]["count"], count["flips"]["n"])
         for count in found["flips"]["by_stratum"]
     }
     assert strata == {
-        ("factuality", "recall"): 0,
-        ("calibration", "curated"): len(rows),
-        ("calibration", "recall"): 0,
+        ("factuality", "recall"): (0, 12),
+        ("calibration", "curated"): (len(rows), 6),
+        ("calibration", "recall"): (0, 0),
     }
 
 

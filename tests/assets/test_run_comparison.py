@@ -7,6 +7,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from markdown_it import MarkdownIt
 
 from tests.projects import (
     SmallProject,
@@ -118,10 +119,15 @@ def test_the_table_counts_the_flips_of_the_verdict_files(project: SmallProject) 
     }
     for row in rows:
         group = row["dimension"], row["source"]
-        assert row["settled_in_both"] == expected[*group, "settled"]
+        # Calibration's recall prompts were asked the same, so the edits could not touch them.
+        touched = {
+            ("calibration", "recall"): 0,
+            ("calibration", None): expected["calibration", "curated", "settled"],
+        }.get(group, expected[*group, "settled"])
+        assert row["settled_in_both"] == touched
         assert row["flipped"] == row["other_texts"] == expected[*group, "flipped"]
         assert row["reversed"] == expected[*group, "reversed"]
-        assert row["flip_rate"] == row["flipped"] / row["settled_in_both"]
+        assert row["flip_rate"] == (row["flipped"] / touched if touched else None)
         assert (row["then"], row["now"]) == tuple(run.name for run in runs_of(project))
     assert expected["calibration", "curated", "flipped"] > 0
 
@@ -129,20 +135,24 @@ def test_the_table_counts_the_flips_of_the_verdict_files(project: SmallProject) 
 def test_the_first_thing_said_is_the_verdict(project: SmallProject) -> None:
     expected = count_by_hand(project)
     flipped, settled = (
-        sum(expected[dimension, None, name] for dimension in ("factuality", "calibration"))
+        expected["factuality", None, name] + expected["calibration", "curated", name]
         for name in ("flipped", "settled")
     )
     metadata = metadata_of(project)
     assert next(name for name in metadata if not name.startswith("dagster/")) == "verdict"
     assert metadata["verdict"].startswith(
-        f"{flipped} of {settled} judgments flipped after factuality's rubric went from version 1 "
-        "to version 2 <b>new</b> | bold; the responses of careful and sloppy changed. "
+        f"{flipped} of {settled} judgments that were asked otherwise flipped after factuality's "
+        "rubric went from version 1 to version 2 <b>new</b> | bold; the responses of careful and "
+        "sloppy changed. "
     )
     assert metadata["judgments_flipped"] == flipped
     assert metadata["cost_now_usd"] == 0.0
     for title in ("Inputs that differ", "Flips by dimension", "Ratings and places", "Cost"):
         assert f"## {title}" in metadata["comparison"]
-    assert "<b>" not in metadata["comparison"]
+    # The rubric's own words stand in an indented block, which knows no markup.
+    assert not [each for each in MarkdownIt().parse(metadata["comparison"]) if "html" in each.type]
+    assert "    +Prefer the right one." in metadata["comparison"]
+    assert metadata["comes_to_the_same"].startswith(("Undecided", "Differs"))
     assert "&lt;b&gt;new&lt;/b&gt; \\| bold" in metadata["comparison"]
 
 

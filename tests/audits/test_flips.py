@@ -2,7 +2,14 @@ from dataclasses import replace
 
 import pytest
 
-from tournament_assets.audits.flips import Change, FlipReport, SettledPair, compare_judgments
+from tournament_assets.audits.flips import (
+    Change,
+    FlipReport,
+    Sameness,
+    SettledPair,
+    compare_judgments,
+    judge_sameness,
+)
 from tournament_assets.audits.input_changes import compare_inputs
 from tournament_assets.audits.rating_moves import Standing, compare_standings
 from tournament_assets.tournament.errors import InputError
@@ -106,6 +113,100 @@ def test_a_flip_of_other_texts_is_marked() -> None:
     assert [each.responses_changed for each in found.pairs] == [False, True, False, None]
     assert [each.question_changed for each in found.pairs] == [False, False, True, False]
     assert found.total.shown_otherwise == 2
+
+
+def asked(settled: SettledPair, *keys: str) -> SettledPair:
+    return replace(settled, asked=frozenset(keys))
+
+
+def with_copies(n_asked: int, n_copies: int, *, rubric: str, flipped: int = 0) -> list[SettledPair]:
+    """Pairs that were asked under one rubric, some of them settled otherwise, and copies."""
+    return [
+        *(
+            asked(pair(number, B if number < flipped else A), f"{rubric}{number}ab", f"{number}ba")
+            for number in range(n_asked)
+        ),
+        *(asked(pair(1000 + number, TIE)) for number in range(n_copies)),
+    ]
+
+
+def test_flips_are_counted_over_the_pairs_that_an_edit_could_touch() -> None:
+    # 157 of 192 pairs are copies, and 600 of another dimension were asked the same.
+    other = [
+        replace(asked(pair(number, A), f"{number}"), dimension="style") for number in range(600)
+    ]
+    then = with_copies(35, 157, rubric="old") + other
+    found = compare_judgments(then, with_copies(35, 157, rubric="new") + other)
+    assert (found.total.flips.count, found.total.flips.n) == (0, 35)
+    assert found.total.flips.high == pytest.approx(0.0989, abs=1e-4)
+    assert found.asked_otherwise == {"facts": 35}
+    assert found.copies == 157
+    assert found.rest is not None
+    assert (found.rest.flips.count, found.rest.flips.n) == (0, 757)
+    assert [(each.dimension, each.flips.n) for each in found.by_dimension] == [
+        ("facts", 35),
+        ("style", 0),
+    ]
+
+
+def test_a_pair_of_which_a_run_does_not_say_what_was_asked_may_have_been_touched() -> None:
+    then = [pair(0, A), asked(pair(1, A), "k"), asked(pair(2, A), "l")]
+    now = [asked(pair(0, A), "m"), asked(pair(1, A), "k"), asked(pair(2, B), "new")]
+    found = compare_judgments(then, now)
+    assert [each.requests_changed for each in found.pairs] == [None, False, True]
+    assert not found.knows_requests
+    assert (found.total.flips.count, found.total.flips.n) == (1, 2)
+
+
+def decided(found: FlipReport, *, places: int = 0, ratings: int = 0) -> Sameness:
+    return judge_sameness(
+        found, tolerance=0.1, places_changed=places, ratings_moved=ratings
+    ).sameness
+
+
+@pytest.mark.parametrize(
+    ("n", "flipped", "expected"),
+    [
+        (35, 0, Sameness.SAME),  # at most 9.9 %
+        (34, 0, Sameness.UNDECIDED),  # at most 10.2 %
+        (35, 3, Sameness.UNDECIDED),
+        (35, 9, Sameness.DIFFERS),  # at least 14.2 %
+        (5, 5, Sameness.DIFFERS),
+        (5, 1, Sameness.UNDECIDED),
+    ],
+)
+def test_runs_differ_or_are_the_same_where_the_whole_interval_says_so(
+    n: int, flipped: int, expected: Sameness
+) -> None:
+    then = with_copies(n, 200, rubric="old")
+    now = with_copies(n, 200, rubric="new", flipped=flipped)
+    assert decided(compare_judgments(then, now)) is expected
+
+
+def test_where_nothing_was_asked_otherwise_and_nothing_flipped_a_few_pairs_suffice() -> None:
+    few = with_copies(3, 1, rubric="old")
+    same = compare_judgments(few, few)
+    assert decided(same) is Sameness.SAME
+    assert decided(same, places=2) is Sameness.UNDECIDED
+    assert decided(same, ratings=2) is Sameness.UNDECIDED
+    assert decided(compare_judgments(few, few[:-1])) is Sameness.UNDECIDED
+    assert decided(compare_judgments(few, [])) is Sameness.UNDECIDED
+    noisy = with_copies(3, 1, rubric="old", flipped=3)
+    assert decided(compare_judgments(few, noisy)) is Sameness.DIFFERS
+
+
+def test_flips_of_pairs_that_were_asked_the_same_count_as_well() -> None:
+    def pairs(rubric: str, style: Outcome) -> list[SettledPair]:
+        others = (replace(asked(pair(n, style), f"{n}"), dimension="style") for n in range(50))
+        return [*with_copies(60, 0, rubric=rubric), *others]
+
+    assert decided(compare_judgments(pairs("old", A), pairs("new", A))) is Sameness.SAME
+    assert decided(compare_judgments(pairs("old", A), pairs("new", B))) is Sameness.DIFFERS
+
+
+def test_every_verdict_has_an_exit_code_of_its_own_and_none_is_that_of_bad_input() -> None:
+    codes = {sameness: sameness.exit_code for sameness in Sameness}
+    assert codes == {Sameness.SAME: 0, Sameness.DIFFERS: 1, Sameness.UNDECIDED: 3}
 
 
 def test_strata_add_up_to_their_dimension() -> None:

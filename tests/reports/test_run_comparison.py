@@ -12,8 +12,10 @@ from tournament_assets.audits.rating_moves import Standing
 from tournament_assets.reports.run_comparison import (
     compare_runs,
     comparison_markdown,
+    comparison_values,
     print_comparison,
     summary,
+    verdict_line,
 )
 from tournament_assets.tournament.verdicts import Outcome
 
@@ -61,6 +63,81 @@ def test_a_flip_of_other_responses_is_never_called_noise() -> None:
     paragraphs = summary(compare_runs(then, replace(now, verdicts={"facts": tuple(other)})))
     assert paragraphs[0] == "Nothing differs in the inputs."
     assert "1 of these on pairs whose prompt or responses differ" in paragraphs[1]
+
+
+def with_requests(then: FinishedRun, **keys: str) -> FinishedRun:
+    """Let every pair be asked under a key of its prompt, some of them under another one."""
+    pairs = tuple(
+        replace(pair, asked=frozenset({keys.get(pair.prompt_id, pair.prompt_id)}))
+        for pair in then.verdicts["facts"]
+    )
+    return replace(then, verdicts={"facts": pairs})
+
+
+def test_the_judge_was_asked_otherwise_only_where_it_was() -> None:
+    then = with_requests(run(A, TIE, B))
+    edited = {"judge_requests": {"facts": "2"}}
+    now = with_requests(run(A, TIE, A, inputs=edited), p2="edited")
+    paragraphs = summary(compare_runs(then, now))
+    assert "The judge was asked otherwise on facts (1 of 3 pairs)." in paragraphs[0]
+    assert paragraphs[1].startswith("1 of 1 judgments that were asked otherwise flipped (100.0 %;")
+    assert (
+        "The other 2 pairs that both runs settled were asked the same: 0 flipped."
+        in (paragraphs[1])
+    )
+    # A run of more pairs has another hash of all requests, and asked nothing otherwise.
+    more = with_requests(run(A, TIE, B, A, inputs=edited))
+    paragraphs = summary(compare_runs(then, more))
+    assert "otherwise" not in paragraphs[0]
+    assert paragraphs[1].startswith(
+        "0 of 3 judgments flipped: about no pair that both runs have was the judge asked otherwise."
+    )
+
+
+def test_ratings_of_runs_of_different_size_carry_the_caution() -> None:
+    comparison = compare_runs(run(A, B), run(A, B, A))
+    assert summary(comparison)[2].startswith(
+        "Caution: the runs settled different pairs on facts (2, then 3)."
+    )
+    assert "Caution" in comparison_markdown(comparison, limit=5).split("## Ratings and places")[1]
+    assert {each["same_pairs"] for each in comparison_values(comparison)["ratings"]} == {False}
+    assert "Caution" in summary(compare_runs(run(A, B), run(A, Outcome.UNJUDGED)))[2]
+    assert "Caution" not in summary(compare_runs(run(A, B), run(A, A)))[2]
+
+
+def with_rubric(text: str | None) -> FinishedRun:
+    found = run(A, inputs={**HASHES, "rubrics": {"facts": {"version": "1", "hash": str(text)}}})
+    return found if text is None else replace(found, rubrics={"facts": text})
+
+
+def test_what_was_edited_in_a_rubric_is_shown() -> None:
+    then, now = with_rubric("# version: 1\nBe right.\nBe brief."), with_rubric("Be <b>right</b>.")
+    comparison = compare_runs(then, now)
+    (edit,) = comparison_values(comparison)["rubric_edits"]
+    assert edit["diff"][-4:] == ("-# version: 1", "-Be right.", "-Be brief.", "+Be <b>right</b>.")
+    markdown = comparison_markdown(comparison, limit=5)
+    assert "    +Be <b>right</b>.\n" in markdown  # an indented block knows no markup
+    console = Console(file=StringIO(), width=120)
+    print_comparison(comparison, console, limit=5)
+    assert isinstance(console.file, StringIO)
+    assert "-Be brief.\n+Be <b>right</b>.\n" in console.file.getvalue()
+    assert comparison_values(compare_runs(then, then))["rubric_edits"] == []
+
+
+def test_an_edit_of_a_rubric_whose_text_is_gone_is_called_unknown() -> None:
+    paragraph = summary(compare_runs(with_rubric(None), with_rubric("Be right.")))[0]
+    assert (
+        "What was edited in the rubric of facts is not known: the first run keeps no" in paragraph
+    )
+
+
+def test_the_threshold_of_noise_is_the_second_runs_own() -> None:
+    def line(**options: float) -> str:
+        then, now = run(*[A] * 40), run(*[A] * 40, thresholds={"max_drift_rate": 0.05})
+        return verdict_line(compare_runs(then, now, **options))
+
+    assert line().startswith("Undecided (exit code 3): 0 of 40 flipped on facts (0.0 % to 8.8 %).")
+    assert line(tolerance=0.1).startswith("The same (exit code 0): ")
 
 
 def test_what_nobody_recorded_is_not_called_the_same() -> None:

@@ -58,7 +58,7 @@ REVIEW_FIELDS: Mapping[str, list[Field]] = {
         ("now", pa.string(), False, "the directory of this run"),
         ("dimension", pa.string(), False, "the quality that was judged"),
         ("source", pa.string(), True, "the prompts' stratum; absent for all of them"),
-        ("settled_in_both", pa.int64(), False, "pairs that both runs settled"),
+        ("settled_in_both", pa.int64(), False, "pairs that both settled and an edit could touch"),
         ("flipped", pa.int64(), False, "those settled differently"),
         ("flip_rate", pa.float64(), True, "their share; absent if no pair is in both"),
         ("flip_rate_low", pa.float64(), True, "lower end of its Wilson interval"),

@@ -7,7 +7,7 @@ nobody knows whether the responses of two runs differ.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ class FinishedRun:
         verdicts: Settled pairs by dimension.
         requests: The requests that got a reply, by dimension: request key and asking.
         standings: Ratings with the primary K-factor by dimension, in the order of the file.
+        rubrics: The texts that the judge had, by dimension, where the directory keeps them.
     """
 
     folder: Path
@@ -38,6 +39,7 @@ class FinishedRun:
     verdicts: Mapping[str, tuple[SettledPair, ...]]
     requests: Mapping[str, frozenset[tuple[str, str]]]
     standings: Mapping[str, tuple[Standing, ...]]
+    rubrics: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def pairs(self) -> list[SettledPair]:
@@ -97,7 +99,35 @@ class _Reader:
             verdicts[name], requests[name] = self._read_verdicts(name, shown)
             if results is not None:
                 standings[name] = self._read_standings(name, results)
-        return FinishedRun(self._folder, manifest or {}, verdicts, requests, standings)
+        return FinishedRun(
+            self._folder,
+            manifest or {},
+            verdicts,
+            requests,
+            standings,
+            self._read_rubrics(dimensions, manifest or {}),
+        )
+
+    def _read_rubrics(self, dimensions: list[str], manifest: Mapping[str, Any]) -> dict[str, str]:
+        texts = {}
+        for name in dimensions:
+            file = f"rubrics/{name}.txt"
+            if not (self._folder / file).exists():
+                continue  # earlier versions kept no texts
+            text = (self._read_text(file) or "").strip()
+            try:
+                hash_ = manifest["inputs"]["rubrics"][name]["hash"]
+            except (KeyError, TypeError):
+                continue
+            if fingerprint_text(text) == hash_:
+                texts[name] = text
+            else:
+                self._note(
+                    file,
+                    "is not the text that the judge had, by its hash in manifest.json; "
+                    "expected it unedited; remove it if it is lost",
+                )
+        return texts
 
     def _note(self, file: str, problem: str) -> None:
         self._problems.add(f"{self._folder / file}: {problem}")
@@ -181,6 +211,7 @@ class _Reader:
                     question=None if texts is None else texts.question,
                     response_a=None if texts is None else texts.responses[a],
                     response_b=None if texts is None else texts.responses[b],
+                    asked=_asked(row),
                 )
             except KeyError as error:
                 self._note(file, f"line {number} has no {error}; expected a settled pair")
@@ -211,6 +242,15 @@ class _Reader:
                 "expected rank, mean and sampling interval of every entrant under 'primary'",
             )
             return ()
+
+
+def _asked(row: Mapping[str, Any]) -> frozenset[str] | None:
+    names = [f"{field}_{side}" for field in ("request_key", "reply") for side in ("ab", "ba")]
+    if any(name not in row for name in names) or None in (row[names[0]], row[names[1]]):
+        return None
+    # Two copies of one response settle themselves: there is an outcome without a reply.
+    is_copy = row["outcome"] != Outcome.UNJUDGED and row["reply_ab"] is row["reply_ba"] is None
+    return frozenset() if is_copy else frozenset((str(row[names[0]]), str(row[names[1]])))
 
 
 def _standing(name: str, row: Mapping[str, Any]) -> Standing:

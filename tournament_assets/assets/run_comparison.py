@@ -109,11 +109,13 @@ def _review(then: Path, now: Path) -> _Review:
         compare_runs,
         comparison_markdown,
         comparison_values,
+        verdict_line,
     )
     from tournament_assets.reports.run_comparison_verdict import verdict_sentences
 
     comparison = compare_runs(*read_finished_runs([then, now]))
     flips = comparison.flips
+    both = [count for count in (flips.total, flips.rest) if count is not None]
     rows = [
         {
             "then": then.name,
@@ -150,13 +152,15 @@ def _review(then: Path, now: Path) -> _Review:
         rows,
         {
             "verdict": verdict_sentences(comparison),
+            "comes_to_the_same": verdict_line(comparison),
             "comparison": dg.MetadataValue.md(
                 comparison_markdown(comparison, limit=_LISTED_JUDGMENTS)
             ),
             "judgments_flipped": flips.total.flips.count,
             "judgments_settled_in_both": flips.total.flips.n,
-            "judgments_lost": flips.total.changes[Change.LOST],
-            "judgments_gained": flips.total.changes[Change.GAINED],
+            "pairs_asked_otherwise": sum(flips.asked_otherwise.values()),
+            "judgments_lost": sum(count.changes[Change.LOST] for count in both),
+            "judgments_gained": sum(count.changes[Change.GAINED] for count in both),
             "places_changed": sum(move.is_of_place for move in comparison.moves),
             **{name: value for name, value in numbers.items() if value is not None},
             "then": dg.MetadataValue.path(str(then)),

@@ -2,6 +2,9 @@
 
 A judgment flips when both runs settled a pair and settled it differently. A pair that only one of
 them settled is lost or gained, and in no rate: missing is never a value.
+
+An edit can touch only the pairs about which the judge was asked otherwise, so the flips are counted
+over these; all others are the rest. Where nobody was asked otherwise, they are counted over all.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,6 +42,8 @@ class SettledPair:
             run does not say, as are the two that follow.
         response_a: Fingerprint of what the first entrant answered.
         response_b: Fingerprint of what the other one answered.
+        asked: Keys of the requests that it was settled by, none for two copies of one response,
+            which settle themselves; None if the run does not say.
     """
 
     dimension: str
@@ -50,6 +55,7 @@ class SettledPair:
     question: str | None = None
     response_a: str | None = None
     response_b: str | None = None
+    asked: frozenset[str] | None = None
 
     @property
     def key(self) -> PairKey:
@@ -94,6 +100,8 @@ class ComparedPair:
         responses_changed: Whether one of the responses differs; None if a run does not say. Then
             a flip is not the judge's.
         question_changed: The same of the prompt.
+        requests_changed: The same of what the judge was asked.
+        is_copy: Whether neither run asked, because both responses are the same.
     """
 
     dimension: str
@@ -105,6 +113,8 @@ class ComparedPair:
     now: Outcome
     responses_changed: bool | None
     question_changed: bool | None
+    requests_changed: bool | None
+    is_copy: bool
 
     @property
     def change(self) -> Change:
@@ -147,9 +157,11 @@ class FlipReport:
 
     Attributes:
         pairs: Pairs that both runs have, in the order of the first.
-        total: The flips of all of them.
-        by_dimension: The flips of each dimension, in the order of the pairs.
-        by_stratum: The flips of each dimension and source; prompts without one are left out.
+        total: The flips of the pairs that an edit could touch: those about which the judge was
+            asked otherwise, or may have been; all pairs, if there is none.
+        by_dimension: The same of each dimension, in the order of the pairs.
+        by_stratum: The same of each dimension and source; prompts without one are left out.
+        rest: The flips of all other pairs; None if there is none.
         only_then: Pairs that only the first run has, by dimension.
         only_now: Pairs that only the second run has, by dimension.
     """
@@ -158,8 +170,28 @@ class FlipReport:
     total: FlipCount
     by_dimension: tuple[FlipCount, ...]
     by_stratum: tuple[FlipCount, ...]
+    rest: FlipCount | None
     only_then: Mapping[str, int]
     only_now: Mapping[str, int]
+
+    @property
+    def knows_requests(self) -> bool:
+        """Whether both runs say of every pair what the judge was asked."""
+        return all(pair.requests_changed is not None for pair in self.pairs)
+
+    @property
+    def copies(self) -> int:
+        """Pairs about which neither run asked, because both responses are the same."""
+        return sum(pair.is_copy for pair in self.pairs)
+
+    @property
+    def asked_otherwise(self) -> dict[str, int]:
+        """Pairs about which the judge was asked otherwise, by dimension, where there is one."""
+        counts: dict[str, int] = {}
+        for pair in self.pairs:
+            if pair.requests_changed:
+                counts[pair.dimension] = counts.get(pair.dimension, 0) + 1
+        return counts
 
     @property
     def changed(self) -> tuple[ComparedPair, ...]:
@@ -195,12 +227,14 @@ def compare_judgments(
     """
     first, second = _by_key(then), _by_key(now)
     pairs = tuple(_compare(first[key], second[key]) for key in first if key in second)
+    has_touched = any(_may_be_touched(pair) for pair in pairs)
+    rest = [pair for pair in pairs if has_touched and not _may_be_touched(pair)]
 
     def count(
         members: Sequence[ComparedPair], dimension: str | None, source: str | None
     ) -> FlipCount:
         return _count_flips(
-            members,
+            [pair for pair in members if not has_touched or _may_be_touched(pair)],
             dimension=dimension,
             source=source,
             measure=lambda labels: measure_agreement(
@@ -220,9 +254,24 @@ def compare_judgments(
             for source, group in sorted(_group(members, lambda pair: pair.source or "").items())
             if source
         ),
+        rest=_count_flips(
+            rest,
+            dimension=None,
+            source=None,
+            measure=lambda labels: measure_agreement(
+                labels, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence
+            ),
+            confidence=confidence,
+        )
+        if rest
+        else None,
         only_then=_count_by_dimension(first, but=second),
         only_now=_count_by_dimension(second, but=first),
     )
+
+
+def _may_be_touched(pair: ComparedPair) -> bool:
+    return pair.requests_changed is not False
 
 
 def _by_key(pairs: Iterable[SettledPair]) -> dict[PairKey, SettledPair]:
@@ -250,6 +299,10 @@ def _compare(then: SettledPair, now: SettledPair) -> ComparedPair:
         now=_TURNED.get(now.outcome, now.outcome) if is_turned else now.outcome,
         responses_changed=_differ((then.response_a, then.response_b), responses),
         question_changed=_differ((then.question,), (now.question,)),
+        requests_changed=(
+            None if then.asked is None or now.asked is None else then.asked != now.asked
+        ),
+        is_copy=then.asked == now.asked == frozenset(),
     )
 
 
@@ -306,3 +359,91 @@ def _count_by_dimension(
         if key not in but:
             counts[pair.dimension] = counts.get(pair.dimension, 0) + 1
     return counts
+
+
+class Sameness(StrEnum):
+    """Whether two runs come to the same, as far as their judgments tell."""
+
+    SAME = "same"
+    """The same pairs, and no more flips than count as noise."""
+    DIFFERS = "differs"
+    """More flips than count as noise."""
+    UNDECIDED = "undecided"
+    """Neither can be said."""
+
+    @property
+    def exit_code(self) -> int:
+        """What `tournament compare` exits with; 2 is for directories that cannot be read."""
+        return {Sameness.SAME: 0, Sameness.DIFFERS: 1, Sameness.UNDECIDED: 3}[self]
+
+
+@dataclass(frozen=True, slots=True)
+class SamenessVerdict:
+    """Whether two runs come to the same, and why.
+
+    Attributes:
+        sameness: Which.
+        tolerance: Share of flips up to which judgments count as repeated.
+        reasons: What it rests on, a clause each.
+    """
+
+    sameness: Sameness
+    tolerance: float
+    reasons: tuple[str, ...]
+
+
+def judge_sameness(
+    flips: FlipReport, *, tolerance: float, places_changed: int, ratings_moved: int
+) -> SamenessVerdict:
+    """Say whether two runs come to the same.
+
+    They differ where the whole interval of a share of flips lies above the tolerance, by dimension
+    of what an edit could touch and for the rest. They are the same where every upper end is
+    within it, or nothing was asked otherwise and nothing flipped, and both have the same pairs and
+    places.
+
+    Args:
+        flips: What became of the judgments.
+        tolerance: Share of flips up to which judgments count as repeated.
+        places_changed: Entrants whose place is another one.
+        ratings_moved: Ratings that are not the same.
+    """
+    groups = [(f"on {each.dimension}", each) for each in flips.by_dimension if each.flips.n]
+    if flips.rest is not None and flips.rest.flips.count:
+        groups.append(("of the pairs asked the same", flips.rest))
+    if not flips.asked_otherwise and flips.knows_requests:
+        groups = [(name, each) for name, each in groups if each.flips.count]
+    differing = [_share(*group) for group in groups if (group[1].flips.low or 0.0) > tolerance]
+    if differing:
+        return SamenessVerdict(Sameness.DIFFERS, tolerance, tuple(differing))
+    settled = flips.total.flips.n + (flips.rest.flips.n if flips.rest else 0)
+    if not settled:
+        reason = "no pair was settled in both runs"
+        return SamenessVerdict(Sameness.UNDECIDED, tolerance, (reason,))
+    open_ = [_share(*group) for group in groups if (group[1].flips.high or 0.0) > tolerance]
+    one_sided = sum((*flips.only_then.values(), *flips.only_now.values())) + sum(
+        pair.change in (Change.LOST, Change.GAINED) for pair in flips.pairs
+    )
+    if one_sided:
+        open_.append(f"pairs that only one run settled: {one_sided}")
+    if places_changed:
+        open_.append(f"entrants whose place changes: {places_changed}")
+    flipped = any(pair.change.is_flip for pair in flips.pairs)
+    if ratings_moved and not (flipped or one_sided):
+        open_.append(f"ratings that move although no judgment flipped: {ratings_moved}")
+    if open_:
+        return SamenessVerdict(Sameness.UNDECIDED, tolerance, tuple(open_))
+    reasons = tuple(_share(*group) for group in groups)
+    return SamenessVerdict(
+        Sameness.SAME, tolerance, reasons or ("no judgment flipped and none was asked otherwise",)
+    )
+
+
+def _share(where: str, count: FlipCount) -> str:
+    flips = count.flips
+    if flips.low is None or flips.high is None:
+        return f"no pair {where}"
+    return (
+        f"{flips.count} of {flips.n} flipped {where} "
+        f"({100 * flips.low:.1f} % to {100 * flips.high:.1f} %)"
+    )

@@ -27,13 +27,28 @@ from rich.console import Console
     metavar="N",
     help="The most changed judgments to list.",
 )
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Share of flips that counts as noise; RUN_B's checks.max_drift_rate by default.",
+)
 def compare_command(
-    run_a: Path, run_b: Path, markdown_path: Path | None, as_json: bool, limit: int
+    run_a: Path,
+    run_b: Path,
+    markdown_path: Path | None,
+    as_json: bool,
+    limit: int,
+    tolerance: float | None,
 ) -> None:
     """Compare two run directories, RUN_A then and RUN_B now. This is how to review a rubric edit.
 
-    It says which inputs differ, which judgments flipped (by dimension and stratum, with kappa),
-    how ratings and places moved, and what each run cost. Nothing is asked and nothing is changed.
+    It says which inputs differ and what was edited in a rubric, which of the judgments that this
+    could touch flipped (by dimension and stratum, with kappa), how ratings and places moved, and
+    what each run cost. Nothing is asked and nothing is changed.
+
+    The exit code is 0 if the runs come to the same, 1 if they differ beyond noise, 3 if neither
+    can be said, and 2 if a directory cannot be read.
 
     \b
     tournament run --config configs/mine.yaml --mode pilot
@@ -52,11 +67,14 @@ def compare_command(
         print_comparison,
     )
 
-    comparison = compare_runs(*read_finished_runs([run_a, run_b]))
+    then, now = read_finished_runs([run_a, run_b])
+    comparison = compare_runs(then, now, tolerance=tolerance)
     if markdown_path is not None:
         write_page(markdown_path, comparison_markdown(comparison, limit=limit))
     if as_json:
         click.echo(json.dumps(comparison_values(comparison), indent=2))
-        return
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
-    print_comparison(comparison, console, limit=limit)
+    else:
+        console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+        print_comparison(comparison, console, limit=limit)
+    if comparison.verdict.sameness.exit_code:
+        click.get_current_context().exit(comparison.verdict.sameness.exit_code)

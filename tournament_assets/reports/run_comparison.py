@@ -5,10 +5,17 @@ This is how one reviews a rubric edit: the same prompts and responses, judged by
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from difflib import unified_diff
 from typing import TYPE_CHECKING, Any
 
 from tournament_assets.adapters.run_reading import FinishedRun
-from tournament_assets.audits.flips import FlipReport, compare_judgments
+from tournament_assets.audits.flips import (
+    FlipReport,
+    Sameness,
+    SamenessVerdict,
+    compare_judgments,
+    judge_sameness,
+)
 from tournament_assets.audits.input_changes import InputComparison, compare_inputs
 from tournament_assets.audits.rating_moves import RatingMove, compare_standings
 from tournament_assets.reports.formatting import format_confidence
@@ -26,8 +33,11 @@ from tournament_assets.reports.run_comparison_words import (
     input_sentences,
     move_sentences,
     partial_sentences,
+    size_cautions,
 )
-from tournament_assets.reports.terminal import print_table
+from tournament_assets.reports.terminal import print_table, shown
+from tournament_assets.tournament.check_thresholds import CheckThresholds
+from tournament_assets.tournament.verdicts import Outcome
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,6 +55,9 @@ class RunComparison:
         inputs: What differs between their inputs.
         flips: What became of the judgments.
         moves: How far ratings and places moved.
+        sizes: Settled pairs of either run, by dimension, where the runs settled different pairs.
+        rubric_edits: What was edited in the rubrics that differ.
+        verdict: Whether the runs come to the same.
     """
 
     then: FinishedRun
@@ -52,22 +65,121 @@ class RunComparison:
     inputs: InputComparison
     flips: FlipReport
     moves: tuple[RatingMove, ...]
+    sizes: Mapping[str, tuple[int, int]]
+    rubric_edits: tuple["RubricEdit", ...]
+    verdict: SamenessVerdict
 
 
-def compare_runs(then: FinishedRun, now: FinishedRun) -> RunComparison:
+@dataclass(frozen=True, slots=True)
+class RubricEdit:
+    """What was edited in one rubric.
+
+    Attributes:
+        dimension: Whose rubric.
+        diff: The lines of a unified diff; None where a run keeps no text.
+        unknown: Which runs keep no text: "first", "second" or both.
+    """
+
+    dimension: str
+    diff: tuple[str, ...] | None
+    unknown: tuple[str, ...]
+
+
+def compare_runs(
+    then: FinishedRun, now: FinishedRun, *, tolerance: float | None = None
+) -> RunComparison:
     """Compare two finished runs.
 
     Args:
         then: The first run.
         now: The second run.
+        tolerance: Share of flips up to which judgments count as repeated; the second run's
+            `checks.max_drift_rate` unless given, or that of a config that does not set it.
     """
+    if tolerance is None:
+        recorded = _mapping(now.manifest, "thresholds").get("max_drift_rate")
+        standard = CheckThresholds().max_drift_rate
+        tolerance = float(recorded) if isinstance(recorded, int | float) else standard
+    inputs = compare_inputs(then.manifest, now.manifest)
+    flips = compare_judgments(then.pairs, now.pairs, confidence=_CONFIDENCE)
+    moves = compare_standings(then.standings, now.standings)
     return RunComparison(
         then=then,
         now=now,
-        inputs=compare_inputs(then.manifest, now.manifest),
-        flips=compare_judgments(then.pairs, now.pairs, confidence=_CONFIDENCE),
-        moves=compare_standings(then.standings, now.standings),
+        inputs=inputs,
+        flips=flips,
+        moves=moves,
+        sizes=_sizes(then, now),
+        rubric_edits=tuple(
+            _rubric_edit(name, then.rubrics.get(name), now.rubrics.get(name))
+            for name in inputs.names("inputs.rubrics.")
+        ),
+        verdict=judge_sameness(
+            flips,
+            tolerance=tolerance,
+            places_changed=sum(move.is_of_place for move in moves),
+            ratings_moved=sum(bool(move.difference) for move in moves),
+        ),
     )
+
+
+def _sizes(then: FinishedRun, now: FinishedRun) -> dict[str, tuple[int, int]]:
+    first, second = (
+        {
+            dimension: {pair.key for pair in pairs if pair.outcome is not Outcome.UNJUDGED}
+            for dimension, pairs in run.verdicts.items()
+        }
+        for run in (then, now)
+    )
+    return {
+        dimension: (len(settled), len(second[dimension]))
+        for dimension, settled in first.items()
+        if dimension in second and settled != second[dimension]
+    }
+
+
+def _rubric_edit(dimension: str, then: str | None, now: str | None) -> RubricEdit:
+    unknown = tuple(name for name, text in (("first", then), ("second", now)) if text is None)
+    if then is None or now is None:
+        return RubricEdit(dimension, None, unknown)
+    lines = unified_diff(then.splitlines(), now.splitlines(), "then", "now", lineterm="")
+    return RubricEdit(dimension, tuple(lines), ())
+
+
+def verdict_line(comparison: RunComparison) -> str:
+    """Say whether the runs come to the same, with the exit code and what it rests on.
+
+    Args:
+        comparison: Two runs side by side.
+    """
+    verdict = comparison.verdict
+    words = {
+        Sameness.SAME: "The same",
+        Sameness.DIFFERS: "Differs beyond noise",
+        Sameness.UNDECIDED: "Undecided",
+    }
+    return (
+        f"{words[verdict.sameness]} (exit code {verdict.sameness.exit_code}): "
+        f"{'; '.join(verdict.reasons)}. "
+        f"Flips of up to {100 * verdict.tolerance:g} % count as noise."
+    )
+
+
+def _edit_sentence(edit: RubricEdit) -> str:
+    runs = " and the ".join(edit.unknown)
+    keeps = "run keeps" if len(edit.unknown) == 1 else "runs keep"
+    return (
+        f"What was edited in the rubric of {edit.dimension} is not known: the {runs} {keeps} no "
+        "text of it, as those of earlier versions do not."
+    )
+
+
+def _edit_lines(comparison: RunComparison) -> list[tuple[str, str]]:
+    return [
+        (f"What was edited in the rubric of {edit.dimension}", "\n".join(edit.diff))
+        for edit in comparison.rubric_edits
+        if edit.diff is not None
+    ]
 
 
 def summary(comparison: RunComparison) -> list[str]:
@@ -85,9 +197,10 @@ def summary(comparison: RunComparison) -> list[str]:
                     for run in (then, now)
                 ),
             ),
+            *(_edit_sentence(edit) for edit in comparison.rubric_edits if edit.diff is None),
         ],
         flip_sentences(comparison.flips, confidence=_CONFIDENCE),
-        move_sentences(comparison.moves),
+        move_sentences(comparison.moves, sizes=comparison.sizes),
         [
             cost_sentence(
                 _total(then),
@@ -137,7 +250,11 @@ def _sections(comparison: RunComparison, limit: int) -> list[tuple[str, ReportTa
             changed_table(changed[:limit]),
             f"{left} more; raise --limit, or print all by --json." if left > 0 else "",
         ),
-        ("Ratings and places", move_table(comparison.moves), ""),
+        (
+            "Ratings and places",
+            move_table(comparison.moves),
+            " ".join(size_cautions(comparison.sizes)),
+        ),
         ("Cost", cost_table(_costs(comparison)), ""),
     ]
     return [section for section in sections if section[1].rows]
@@ -149,6 +266,8 @@ def _notes() -> tuple[str, ...]:
         "flipped: both runs settled the pair, differently: reversed, to or from a tie, or to "
         "or from inconsistent (two verdicts that disagree). "
         "lost, gained: only the first, only the second run settled it.",
+        "Flips are counted over the pairs about which the judge was asked otherwise, where there "
+        "are any; the rest is all others.",
         "other texts: flips of pairs whose prompt or responses differ between the runs.",
         f"kappa: agreement corrected for chance; {share} interval, whole prompts resampled. The "
         "interval of the share of flips takes pairs as independent, so it is rather too narrow.",
@@ -168,7 +287,8 @@ def comparison_markdown(comparison: RunComparison, *, limit: int) -> str:
         "run_comparison.md.jinja",
         then=str(comparison.then.folder),
         now=str(comparison.now.folder),
-        paragraphs=summary(comparison),
+        paragraphs=[verdict_line(comparison), *summary(comparison)],
+        edits=_edit_lines(comparison),
         sections=_sections(comparison, limit),
         notes=_notes(),
     )
@@ -185,9 +305,13 @@ def print_comparison(comparison: RunComparison, console: "Console", *, limit: in
     from rich.text import Text  # loading the definitions does not pay for it
 
     console.print(Text(f"then: {comparison.then.folder}\nnow:  {comparison.now.folder}"))
-    for paragraph in summary(comparison):
+    for paragraph in (verdict_line(comparison), *summary(comparison)):
         console.print()
-        console.print(Text(paragraph))
+        console.print(Text(shown(paragraph)))
+    for title, diff in _edit_lines(comparison):
+        console.print()
+        console.print(Text(title, style="bold"))
+        console.print(Text(shown(diff)))
     for title, cells, remark in _sections(comparison, limit):
         print_table(title, cells, console)
         if remark:
@@ -203,9 +327,18 @@ def comparison_values(comparison: RunComparison) -> dict[str, Any]:
     return {
         "then": str(comparison.then.folder),
         "now": str(comparison.now.folder),
+        "verdict": {
+            **asdict(comparison.verdict),
+            "exit_code": comparison.verdict.sameness.exit_code,
+        },
         "summary": summary(comparison),
+        "rubric_edits": [asdict(edit) for edit in comparison.rubric_edits],
         "inputs": asdict(comparison.inputs),
         "flips": {
+            "asked_otherwise": flips.asked_otherwise,
+            "knows_requests": flips.knows_requests,
+            "copies": flips.copies,
+            "rest": None if flips.rest is None else asdict(flips.rest),
             "total": asdict(flips.total),
             "by_dimension": [asdict(each) for each in flips.by_dimension],
             "by_stratum": [asdict(each) for each in flips.by_stratum],
@@ -213,7 +346,14 @@ def comparison_values(comparison: RunComparison) -> dict[str, Any]:
             "only_then": dict(flips.only_then),
             "only_now": dict(flips.only_now),
         },
-        "ratings": [{**asdict(move), "difference": move.difference} for move in comparison.moves],
+        "ratings": [
+            {
+                **asdict(move),
+                "difference": move.difference,
+                "same_pairs": move.dimension not in comparison.sizes,
+            }
+            for move in comparison.moves
+        ],
         "cost": {
             "then_usd": _total(comparison.then),
             "now_usd": _total(comparison.now),

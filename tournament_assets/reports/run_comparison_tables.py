@@ -34,11 +34,14 @@ def _value(value: Any) -> str:
 
 
 def flip_table(flips: FlipReport) -> ReportTable:
-    """Return the flips by dimension and stratum, a row each; the rest are dimensions' totals."""
+    """Return the flips by dimension and stratum, a row each, and those of the rest.
+
+    Without a stratum a row is its dimension's total. Where an edit could touch nothing is no row.
+    """
     counts = []
     for total in flips.by_dimension:
         strata = [each for each in flips.by_stratum if each.dimension == total.dimension]
-        counts += [*strata, total]
+        counts += [each for each in (*strata, total) if each.flips.n or any(each.changes.values())]
     return ReportTable(
         headers=(
             "dimension",
@@ -52,7 +55,10 @@ def flip_table(flips: FlipReport) -> ReportTable:
             "other\ntexts",
             "kappa",
         ),
-        rows=tuple(_flip_cells(count) for count in counts),
+        rows=(
+            *(_flip_cells(count) for count in counts),
+            *([("the rest", "all", *_flip_cells(flips.rest)[2:])] if flips.rest else []),
+        ),
         n_labels=2,
     )
 

@@ -10,6 +10,7 @@ from tournament_assets.reports.run_comparison_words import (
     INPUT_WORDS,
     grouped_phrases,
     partial_sentences,
+    size_cautions,
 )
 
 _PARTIAL = "is_partial"
@@ -23,17 +24,21 @@ def verdict_sentences(comparison: RunComparison) -> str:
         comparison: Two runs side by side.
     """
     flips = comparison.flips.total.flips
-    if not flips.n:
+    asked = "that were asked otherwise " if comparison.flips.asked_otherwise else ""
+    if not flips.n and asked:
+        said = "No pair that was asked otherwise was settled in both runs"
+    elif not flips.n:
         said = "No pair was settled in both runs, so no judgment can be said to have flipped"
     else:
-        said = f"{flips.count} of {flips.n} judgments flipped"
+        said = f"{flips.count} of {flips.n} judgments {asked}flipped"
     causes = _causes(comparison.inputs)
     if causes:
         said += f" after {'; '.join(causes)}"
     else:
         said += ", and nothing differs in the inputs"
     partial = partial_sentences(comparison.then.manifest, comparison.now.manifest)
-    return " ".join([f"{said}.", _place_sentence(comparison.moves), *partial])
+    cautions = size_cautions(comparison.sizes)
+    return " ".join([f"{said}.", *cautions, _place_sentence(comparison.moves), *partial])
 
 
 def _place_sentence(moves: Sequence[RatingMove]) -> str:

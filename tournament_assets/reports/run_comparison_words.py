@@ -74,8 +74,7 @@ def input_sentences(
         sentences = ["Nothing differs in the inputs."]
     else:
         sentences = [f"In the inputs differ: {'; '.join(phrases) or 'only what was asked'}."]
-    if asked:
-        sentences.append(f"The judge was asked otherwise on {join_names(asked)}.")
+    sentences += _asked_sentences(asked, flips)
     if inputs.known_to_one:
         sentences.append(
             f"Only one of the runs records {join_names(inputs.known_to_one)}, so nobody knows "
@@ -86,7 +85,7 @@ def input_sentences(
         str(each.dimension)
         for each in flips.by_dimension
         if each.flips.count
-        and each.dimension not in asked
+        and each.dimension not in (flips.asked_otherwise if flips.knows_requests else asked)
         and not each.shown_otherwise
         and not answering
     ]
@@ -98,6 +97,27 @@ def input_sentences(
             "own noise, or was read otherwise."
         )
     return sentences
+
+
+def _asked_sentences(hashes_differ: Sequence[str], flips: FlipReport) -> list[str]:
+    if not flips.pairs or not flips.knows_requests:
+        return (
+            [f"The judge was asked otherwise on {join_names(hashes_differ)}."]
+            if hashes_differ
+            else []
+        )
+    asked = flips.asked_otherwise
+    if not asked:
+        return (
+            ["About the pairs that both runs have the judge was asked the same."]
+            if hashes_differ
+            else []
+        )
+    totals: dict[str, int] = {}
+    for pair in flips.pairs:
+        totals[pair.dimension] = totals.get(pair.dimension, 0) + 1
+    where = [f"{name} ({count} of {_count(totals[name], 'pair')})" for name, count in asked.items()]
+    return [f"The judge was asked otherwise on {join_names(where)}."]
 
 
 def _rubric_phrase(dimension: str, inputs: InputComparison) -> str:
@@ -118,16 +138,23 @@ def flip_sentences(flips: FlipReport, *, confidence: float) -> list[str]:
         flips: What became of the judgments.
         confidence: Coverage of the intervals.
     """
-    total = flips.total
+    total, rest = flips.total, flips.rest
     alone = _alone(flips)
-    if not total.flips.n:
+    if not total.flips.n and (rest is None or not rest.flips.n):
         return ["No pair was settled in both runs, so nothing can be said of flips.", *alone]
-    sentences = [
-        f"{total.flips.count} of {total.flips.n} judgments flipped "
-        f"({format_share(total.flips.rate)}; {format_confidence(confidence)} interval "
-        f"{format_share(total.flips.low)} to {format_share(total.flips.high)}); "
-        f"{kappa_phrase(total.agreement, confidence=confidence)}."
-    ]
+    sentences = [_flip_sentence(flips, confidence=confidence)]
+    if rest is not None:
+        noise = ", which is the judge's own noise, or was read otherwise"
+        sentences.append(
+            f"The other {_count(rest.flips.n, 'pair')} that both runs settled were asked the same"
+            f"{_copies_clause(flips)}: {rest.flips.count} flipped"
+            f"{noise if rest.flips.count else ''}."
+        )
+    if not flips.knows_requests:
+        sentences.append(
+            "Not every verdict names its requests, so it is not known everywhere about which pairs "
+            "the judge was asked otherwise; those are counted as if it was."
+        )
     if total.shown_otherwise:
         sentences.append(
             f"{total.shown_otherwise} of these on pairs whose prompt or responses differ: what "
@@ -138,13 +165,41 @@ def flip_sentences(flips: FlipReport, *, confidence: float) -> list[str]:
             "Not every response is in the run directories (matches/matches.jsonl), so it is not "
             "known everywhere whether the judge was shown the same."
         )
-    lost, gained = total.changes[Change.LOST], total.changes[Change.GAINED]
+    lost, gained = (
+        sum(pair.change is change for pair in flips.pairs)
+        for change in (Change.LOST, Change.GAINED)
+    )
     if lost or gained:
         sentences.append(
             f"Settled only in the first run: {_count(lost, 'pair')}; only in the second: "
             f"{_count(gained, 'pair')}."
         )
     return [*sentences, *alone]
+
+
+def _flip_sentence(flips: FlipReport, *, confidence: float) -> str:
+    total = flips.total
+    if not total.flips.n:
+        return "No pair about which the judge was asked otherwise was settled in both runs."
+    is_touched = bool(flips.asked_otherwise)
+    counts = f"{total.flips.count} of {total.flips.n} judgments"
+    said = f"{counts} {'that were asked otherwise ' if is_touched else ''}flipped"
+    if flips.knows_requests and not is_touched and not total.flips.count:
+        return (
+            f"{said}: about no pair that both runs have was the judge asked otherwise"
+            f"{_copies_clause(flips)}."
+        )
+    return (
+        f"{said} ({format_share(total.flips.rate)}; {format_confidence(confidence)} interval "
+        f"{format_share(total.flips.low)} to {format_share(total.flips.high)}); "
+        f"{kappa_phrase(total.agreement, confidence=confidence)}."
+    )
+
+
+def _copies_clause(flips: FlipReport) -> str:
+    if not flips.copies:
+        return ""
+    return f" (nobody was asked about {flips.copies} of them: both responses are the same)"
 
 
 def kappa_phrase(agreement: Agreement, *, confidence: float) -> str:
@@ -170,18 +225,39 @@ def _alone(flips: FlipReport) -> list[str]:
     ]
 
 
-def move_sentences(moves: Sequence[RatingMove]) -> list[str]:
+def size_cautions(sizes: Mapping[str, tuple[int, int]]) -> list[str]:
+    """Say where ratings cannot be compared because the runs are of different size.
+
+    Args:
+        sizes: Settled pairs of either run, by dimension, where the runs are of different size.
+    """
+    counts = [f"{name} ({then}, then {now})" for name, (then, now) in sizes.items()]
+    if not counts:
+        return []
+    return [
+        f"Caution: the runs settled different pairs on {join_names(counts)}. Elo ratings spread "
+        "with the number of matches, so a move of a rating there mixes size with strength."
+    ]
+
+
+def move_sentences(
+    moves: Sequence[RatingMove], *, sizes: Mapping[str, tuple[int, int]]
+) -> list[str]:
     """Say whose place changes, who is rated in one run only, and the largest move of a rating.
 
     Args:
         moves: Everybody's standings in both runs.
+        sizes: Settled pairs of either run, by dimension, where the runs are of different size.
     """
     places = [
         f"on {move.dimension} {move.entrant_id} goes from {move.then.rank} to {move.now.rank}"
         for move in moves
         if move.is_of_place and move.then is not None and move.now is not None
     ]
-    sentences = [f"Places change: {'; '.join(places)}." if places else "Nobody's place changes."]
+    sentences = size_cautions(sizes)
+    sentences.append(
+        f"Places change: {'; '.join(places)}." if places else "Nobody's place changes."
+    )
     for name, one_sided in (
         ("first", [move for move in moves if _is_rated_in(move, first=True)]),
         ("second", [move for move in moves if _is_rated_in(move, first=False)]),
