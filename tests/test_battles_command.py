@@ -116,9 +116,9 @@ def test_a_file_says_how_it_was_rated_and_options_override_it(tmp_path: Path) ->
         initial_rating=1000.0,
         confidence=0.5,
     )
-    # Two wins at K = 8 from 1000 points: 4, and then a little less.
-    ada = changed["ratings"][0]["elo"][0]
-    assert 1007 < ada["mean"] < 1008
+    # Nobody lost to bob.
+    ada, bob = changed["ratings"][0]["elo"]
+    assert (ada["mean"], ada["rank"], bob["rank"]) == (None, 1, 2)
 
 
 def test_one_method_alone_has_one_table(tmp_path: Path) -> None:
@@ -171,3 +171,39 @@ def test_rating_a_file_by_the_column_of_its_prompts(tmp_path: Path) -> None:
     assert "give it by --prompt-column" in printed
     printed = run("rate", path, "--source", "human", "--prompt-column", "task", *QUICK)
     assert "9 battles on 3 prompts" in printed
+
+
+def unconnected(folder: Path) -> Path:
+    """Ada beats everyone whom she meets, bob and cyd beat each other, eve and fay are apart."""
+    path = folder / "unconnected.jsonl"
+    met = [("ada", "bob"), ("ada", "cyd"), ("bob", "cyd"), ("cyd", "bob"), ("eve", "fay")]
+    battles = [
+        Battle(*pair, "model_a", "human", f"p{prompt}") for prompt in range(8) for pair in met
+    ]
+    write_battles(path, make_battle_table(battles), format_name="tournament")
+    return path
+
+
+def test_what_wins_do_not_determine_has_no_number_and_a_reason(tmp_path: Path) -> None:
+    path = unconnected(tmp_path)
+    (found,) = rated(path, *QUICK)["ratings"]
+    for name, rating in (("elo", "mean"), ("bradley_terry", "rating")):
+        rows = {row["entrant_id"]: row for row in found[name]}
+        assert [rows[each][rating] is None for each in ("ada", "bob", "cyd", "eve", "fay")] == [
+            *(True, False, False, True, True),
+        ]
+        for entrant in ("ada", "eve", "fay"):
+            assert rows[entrant]["note"]
+            assert rows[entrant]["sampling_low"] is rows[entrant]["sampling_high"] is None
+    elo = {row["entrant_id"]: row for row in found["elo"]}
+    assert [elo[name]["rank"] for name in ("ada", "eve", "fay")] == [1, None, None]
+    assert all(elo[name]["shown_above"] == [] for name in ("eve", "fay"))
+    printed = " ".join(run("rate", path, *QUICK).split())
+    assert "no Elo rating of ada: won every decisive match: no upper bound" in printed
+    assert "no Bradley–Terry rating of ada: won every match: no upper bound" in printed
+    assert "no Elo rating of eve: no chain of decisive matches connects it" in printed
+
+
+def test_an_anchor_without_a_rating_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="'ada' has no rating"):
+        run("rate", unconnected(tmp_path), "--anchor", "ada", "1000", *QUICK)

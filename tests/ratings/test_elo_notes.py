@@ -1,10 +1,14 @@
 from tournament_assets.ratings.elo_notes import (
+    ABOVE,
     APART,
+    BELOW,
     DIVIDED,
     LOST_ALL,
     NO_MATCH,
+    NOT_BOTH,
     WON_ALL,
     elo_notes,
+    elo_standing,
 )
 from tournament_assets.ratings.matches import code_decisive
 
@@ -25,8 +29,26 @@ def test_ordinary_ratings_need_no_note() -> None:
 
 
 def test_winning_or_losing_everything_is_said() -> None:
-    notes = notes_of({("ada", "bob"): 3, ("bob", "cyd"): 2})
-    assert [notes[name] for name in ("ada", "bob", "cyd")] == [WON_ALL, None, LOST_ALL]
+    chain = {("ada", "bob"): 3, ("bob", "cyd"): 2}
+    notes = notes_of(chain)
+    assert [notes[name] for name in ("ada", "bob", "cyd")] == [WON_ALL, NOT_BOTH, LOST_ALL]
+    circle = {("dee", "bob"): 1, ("cyd", "dee"): 1}
+    notes = notes_of(chain | circle)
+    assert [notes[name] for name in ENTRANTS] == [WON_ALL, None, None, None]
+
+
+def test_whoever_stands_above_or_below_the_rated_through_others_is_said() -> None:
+    rated = {("ada", "bob"): 1, ("bob", "ada"): 1, ("ada", "cyd"): 2, ("cyd", "dee"): 1}
+    notes = notes_of(rated | {("eve", "ada"): 1, ("fay", "eve"): 1})
+    assert [notes[name] for name in NAMES] == [None, None, BELOW, LOST_ALL, ABOVE, WON_ALL]
+
+
+def test_places_follow_the_chains_of_wins() -> None:
+    table = {("ada", "bob"): 3, ("bob", "cyd"): 2, ("dee", "cyd"): 1, ("eve", "fay"): 1}
+    matches = code_decisive(wins(table), entrants=NAMES)
+    standing = elo_standing(matches.winners, matches.losers, len(NAMES))
+    assert standing.n_above.tolist() == [0, 1, 3, 0, 0, 1]
+    assert standing.is_placed.tolist() == [True] * 4 + [False] * 2
 
 
 def test_a_small_group_apart_is_said() -> None:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tournament_assets.ratings.elo_notes import DIVIDED, NO_MATCH
+from tournament_assets.ratings.elo_notes import DIVIDED, NO_MATCH, WON_ALL
 from tournament_assets.ratings.model_comparison import ModelComparison, compare_models
 from tournament_assets.ratings.preferences import Preferences, code_columns, code_preferences
 
@@ -97,7 +97,8 @@ def test_an_entrant_that_some_model_cannot_rate_is_compared_by_the_others() -> N
     table = {("ada", "bob"): 3, ("bob", "ada"): 2, ("cyd", "bob"): 4}
     found = compare(code_preferences(wins(table), entrants=ENTRANTS))
     columns = {column.model: column for column in found.columns}
-    assert columns["elo"].ratings[2] is not None
+    assert columns["elo"].notes[2] == WON_ALL
+    assert columns["elo"].ratings[2] is None
     assert columns["bradley_terry"].notes[2] == "won every match: no upper bound"
     assert columns["elo"].notes[3] == NO_MATCH
     assert columns["elo"].ranks[3] is None

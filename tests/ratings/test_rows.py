@@ -65,10 +65,23 @@ def test_who_never_played_has_no_place_and_a_note() -> None:
     assert {row["note"] for row in primary if row is not idle} == {None}
 
 
-def test_whoever_won_everything_is_noted() -> None:
-    primary, _ = rate({(0, 1): 1.0, (0, 2): 1.0, (1, 2): 0.5}, n_prompts=30)
-    (ada,) = [row for row in primary if row["entrant_id"] == "ada"]
-    assert ada["note"].startswith("won every decisive match")
+def test_whoever_won_everything_has_a_place_and_no_number() -> None:
+    primary, others = rate({(0, 1): 1.0, (0, 2): 1.0, (1, 2): 0.5}, n_prompts=30)
+    ada = primary[0]
+    assert (ada["entrant_id"], ada["rank"]) == ("ada", 1)
+    assert ada["note"] == "won every decisive match: no upper bound"
+    assert ada["shown_above"] == ["bob", "cyd"]
+    numbers = ("mean", "sem", "order_low", "order_high", "sampling_low", "sampling_high")
+    assert {ada[name] for name in numbers} == {None}
+    assert all(row["mean"] is None for row in others if row["entrant_id"] == "ada")
+
+
+def test_groups_that_never_met_have_no_places_among_one_another() -> None:
+    apart, _ = rate({(0, 1): 0.6, (2, 3): 0.9}, n_prompts=40)
+    for row in apart:
+        assert (row["mean"], row["rank"], row["rank_best"], row["group"]) == (None,) * 4
+        assert row["shown_above"] == []
+        assert row["note"] == "the decisive matches fall into separate groups of the same size"
 
 
 def test_groups_that_never_met_have_no_places_against_one_another() -> None:

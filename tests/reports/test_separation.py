@@ -1,4 +1,10 @@
+from typing import Any
+
+from tournament_assets.reports.ladder_drawing import draw_ladder
+from tournament_assets.reports.latex import leaderboard_latex
+from tournament_assets.reports.leaderboard import leaderboard_cells
 from tournament_assets.reports.separation import separation, verdict_sentence
+from tournament_assets.reports.unseparated import unseparated_pairs
 
 from .builders import leader_row
 
@@ -108,3 +114,39 @@ def test_an_entrant_without_a_match_neither_leads_nor_trails() -> None:
     assert (found.leader, found.separated, found.unrated) == ("ada", ("bob",), ("idle",))
     sentence = verdict_sentence(rows, dimension="factuality")
     assert sentence.endswith("Not rated: idle has no decisive match.")
+
+
+def unrated(entrant_id: str, *, rank: int | None, note: str, above: tuple[str, ...] = ()) -> Any:
+    nothing = dict.fromkeys(("mean", "sem", "order_low", "order_high"))
+    row = leader_row(entrant_id, 0.0, sampling=(None, None), above=above)
+    return row | nothing | {"rank": rank, "note": note}
+
+
+def test_a_leader_that_won_everything_leads_by_no_number_of_points() -> None:
+    rows = [
+        unrated("ada", rank=1, note="won every decisive match: no upper bound", above=("bob",)),
+        leader_row("bob", 1420, rank=2, sampling=(1400, 1440)),
+        unrated("eve", rank=None, note="no chain of decisive matches connects it"),
+    ]
+    found = separation(rows)
+    assert (found.leader, found.lead, found.separated) == ("ada", None, ("bob",))
+    sentence = verdict_sentence(rows, dimension="tone")
+    assert "ada comes first, by no number of points (ada won every decisive match" in sentence
+    assert "Not rated: eve (no chain of decisive matches connects it)." in sentence
+    assert unseparated_pairs(rows, []) == []
+    (pair,) = unseparated_pairs([{**rows[0], "shown_above": []}, *rows[1:]], [])
+    assert (pair.upper, pair.lower, pair.gap) == ("ada", "bob", None)
+
+
+def test_tables_and_pictures_show_no_number_where_there_is_none() -> None:
+    rows = [
+        unrated("ada", rank=1, note="won every decisive match: no upper bound"),
+        leader_row("bob", 1420, rank=2, sampling=(1400, 1440)),
+        unrated("eve", rank=None, note="no chain of decisive matches connects it"),
+    ]
+    cells = {row[1]: row for row in leaderboard_cells(rows).rows}
+    assert cells["ada"][:5] == ("1", "ada", "not rated", "–", "–")
+    assert cells["eve"][0] == "–"
+    drawn = {text.get_text() for text in draw_ladder(rows, "tone").axes[0].texts}
+    assert {"won every decisive match", "not comparable"} <= drawn
+    assert "not rated" not in leaderboard_latex({"tone": rows})

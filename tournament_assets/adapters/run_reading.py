@@ -254,8 +254,8 @@ def _asked(row: Mapping[str, Any]) -> frozenset[str] | None:
 
 
 def _standing(name: str, row: Mapping[str, Any]) -> Standing:
-    # Without a decisive match the mean is where everybody begins, and says nothing.
-    is_rated = row["n_entrant_matches"] > 0
+    # In older runs the mean without a decisive match is where everybody begins: it says nothing.
+    is_rated = row["n_entrant_matches"] > 0 and row["mean"] is not None
     return Standing(
         entrant_id=name,
         rank=int(row["rank"]) if is_rated else None,

@@ -29,7 +29,7 @@ _INTERVAL_FIELDS = [
     ("sampling_high", pa.float64(), True, "upper end of the prompt-resampling interval"),
 ]
 _ELO_FIELDS = [
-    ("mean", pa.float64(), False, "mean over orderings, in Elo points"),
+    ("mean", pa.float64(), True, "mean over orderings, in Elo points; absent: see the note"),
     ("sem", pa.float64(), True, "standard error of that mean: order noise only"),
     ("order_low", pa.float64(), True, "lower end of the spread over orderings"),
     ("order_high", pa.float64(), True, "upper end of the spread over orderings"),
@@ -40,7 +40,7 @@ _ELO_FIELDS = [
     ("group", pa.string(), True, "letters; two entrants that share one are not separated"),
     ("n_decisive_matches", pa.int64(), False, "decisive matches on the dimension"),
     ("n_entrant_matches", pa.int64(), False, "decisive matches of this entrant"),
-    ("note", pa.string(), True, "why the rating is not to be read like the others"),
+    ("note", pa.string(), True, "why there is no rating"),
 ]
 _BATTLE_FIELDS = [
     ("model_a", pa.string(), False, "the first model"),
@@ -133,7 +133,7 @@ _FIELDS: Mapping[str, list[Field]] = {
         ("dimension", pa.string(), False, "the quality that was judged"),
         ("k_factor", pa.float64(), False, "the most one match can change a rating by"),
         ("is_primary", pa.bool_(), False, "whether this is the configured K-factor"),
-        ("rank", pa.int64(), False, "1 is best, for this K-factor"),
+        ("rank", pa.int64(), True, "1 is best, for this K-factor; absent: see the note"),
         ("entrant_id", pa.string(), False, "who is rated"),
         *_ELO_FIELDS,
     ],
@@ -257,7 +257,7 @@ _FIELDS: Mapping[str, list[Field]] = {
     ],
     "leaderboard": [
         ("dimension", pa.string(), False, "the quality that was judged"),
-        ("rank", pa.int64(), False, "1 is best"),
+        ("rank", pa.int64(), True, "1 is best; absent: see the note"),
         ("entrant_id", pa.string(), False, "who is rated"),
         *_ELO_FIELDS,
         ("win_rate", pa.float64(), True, "wins and half the ties over all its judged pairs"),

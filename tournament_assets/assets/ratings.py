@@ -126,10 +126,14 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             rows,
             metadata={
                 "leaderboard": _elo_table(primary),
-                "leader": primary[0]["entrant_id"],
+                "leader": primary[0]["entrant_id"] if primary[0]["rank"] else "nobody",
                 "decisive_matches": int(matches.winners.size),
                 "prompts": len(matches.prompts),
-                **{f"mean_{row['entrant_id']}": round(row["mean"], 1) for row in primary},
+                **{
+                    f"mean_{row['entrant_id']}": round(row["mean"], 1)
+                    for row in primary
+                    if row["mean"] is not None
+                },
                 "judge": tournament.judge_label,
             },
         )

@@ -39,14 +39,27 @@ def print_battle_ratings(
             f"{counts['battles']} battles on {counts['prompts']} prompts: {counts['decisive']} "
             f"decisive, {counts['ties']} ties, of which {counts['inconsistent']} inconsistent"
         )
-        unrated = [
-            f"{row['entrant_id']}: {row['note']}" for row in each.bradley_terry if row["note"]
-        ]
-        for text in (line, *unrated, *each.notes):
+        for text in (line, *_unrated(each), *each.notes):
             console.print(Text(text))
     console.print()
     for text in _explanations(ratings, settings):
         console.print(Text(text, style="dim"))
+
+
+def _unrated(ratings: BattleRatings) -> list[str]:
+    """Say of everyone without a number which rating lacks it and why."""
+    elo = [row for row in ratings.elo if row["is_primary"]]
+    reasons: dict[str, dict[str, list[str]]] = {}
+    for method, rows in (("Elo", elo), ("Bradley–Terry", ratings.bradley_terry)):
+        for row in rows:
+            if row["note"]:
+                by_note = reasons.setdefault(row["entrant_id"], {})
+                by_note.setdefault(row["note"], []).append(method)
+    return [
+        f"no {' and no '.join(methods)} rating of {name}: {note}"
+        for name, by_note in reasons.items()
+        for note, methods in by_note.items()
+    ]
 
 
 def _table(ratings: BattleRatings) -> Table:
@@ -67,7 +80,8 @@ def _table(ratings: BattleRatings) -> Table:
     ):
         table.add_column(header, justify="right", no_wrap=True)
     for place, name in enumerate(elo or bradley_terry, start=1):
-        cells = [str(elo[name]["rank"] if elo else place), name]
+        place_of = elo[name]["rank"] if elo else place if bradley_terry[name]["rating"] else None
+        cells = [ABSENT if place_of is None else str(place_of), name]
         cells += _elo_cells(elo[name]) if elo else []
         cells += _bradley_terry_cells(bradley_terry[name]) if bradley_terry else []
         table.add_row(*map(Text, cells))
@@ -76,8 +90,9 @@ def _table(ratings: BattleRatings) -> Table:
 
 def _elo_cells(row: Mapping[str, Any]) -> list[str]:
     sem = ABSENT if row["sem"] is None else f"{row['sem']:.1f}"
+    mean = ABSENT if row["mean"] is None else f"{row['mean']:.1f} ± {sem}"
     return [
-        f"{row['mean']:.1f} ± {sem}",
+        mean,
         format_interval(row["order_low"], row["order_high"], absent=ABSENT),
         format_interval(row["sampling_low"], row["sampling_high"], absent=ABSENT),
         str(row["n_entrant_matches"]),

@@ -61,7 +61,7 @@ def find_standing(wins: NDArray[np.float64]) -> Standing:
     Args:
         wins: How often the row's entrant beat the column's, shape (n_entrants, n_entrants).
     """
-    reaches = _chains(wins)
+    reaches = chains_of_wins(wins)
     connected = reaches & reaches.T
     sizes = connected.sum(axis=1)
     size = sizes.max(initial=0)
@@ -79,7 +79,12 @@ def find_standing(wins: NDArray[np.float64]) -> Standing:
     )
 
 
-def _chains(wins: NDArray[np.float64]) -> NDArray[np.bool_]:
+def chains_of_wins(wins: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Say whether wins lead from the row's entrant to the column's, through others or directly.
+
+    Args:
+        wins: How often the row's entrant beat the column's, shape (n_entrants, n_entrants).
+    """
     # Squaring doubles the length of the chains found, so few rounds reach everyone.
     reaches = (wins > 0) | np.eye(wins.shape[0], dtype=np.bool_)
     while True:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.davidson import TieModelFit, fit_davidson
-from tournament_assets.ratings.elo_notes import island_notes
+from tournament_assets.ratings.elo_notes import elo_standing
 from tournament_assets.ratings.newman import fit_newman
 from tournament_assets.ratings.preferences import Preferences
 from tournament_assets.ratings.soft_elo import compute_soft_elo_permutation
@@ -117,9 +117,14 @@ def compare_models(
             initial_rating=initial_rating,
         )
         decided = preferences.preference != 0.5
-        notes = island_notes(
-            preferences.first[decided], preferences.second[decided], len(preferences.entrants)
-        )
+        first, second = preferences.first[decided], preferences.second[decided]
+        # A soft preference is a share of a win for each side.
+        gains, loses = preferences.preference[decided] > 0, preferences.preference[decided] < 1
+        notes = elo_standing(
+            np.concatenate([first[gains], second[loses]]),
+            np.concatenate([second[gains], first[loses]]),
+            len(preferences.entrants),
+        ).notes
         compares = np.array([note is None for note in notes], dtype=np.bool_)
         means = np.where(compares, traces.ratings.mean(axis=0), np.nan)
         columns.append(_column("elo", means, notes))

@@ -7,7 +7,7 @@ from typing import Any
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.corrected_intervals import sampling_intervals
 from tournament_assets.ratings.elo import compute_elo_permutation, k_factor_sweep, summarise_elo
-from tournament_assets.ratings.elo_notes import elo_notes, island_notes
+from tournament_assets.ratings.elo_notes import EloStanding, elo_standing
 from tournament_assets.ratings.intervals import BootstrapRatings, bootstrap_elo
 from tournament_assets.ratings.matches import DecisiveMatches
 from tournament_assets.ratings.pair_cells import PairCells
@@ -45,7 +45,9 @@ def elo_rows(
         settings: How they are rated.
 
     Returns:
-        By K-factor and then best first; only those of the primary K have what the resamples say.
+        By K-factor and then best first, who has no place last; only those of the primary K have
+        what the resamples say. An entrant whose rating the matches do not determine has no number,
+        a note that says why, and the place that chains of wins give it, if any.
     """
     other_k = [k_factor for k_factor in settings.k_sweep if k_factor != settings.k_factor]
     sweep = (
@@ -66,39 +68,69 @@ def elo_rows(
         seed=settings.bootstrap_seed,
         initial_rating=settings.initial_rating,
     )
-    notes = dict(zip(matches.entrants, elo_notes(matches), strict=True))
+    standing = elo_standing(matches.winners, matches.losers, len(matches.entrants))
+    notes = dict(zip(matches.entrants, standing.notes, strict=True))
     rows: list[dict[str, Any]] = []
     for swept in sorted((traces, *sweep), key=lambda each: each.k_factor):
         results = summarise_elo(swept, confidence=settings.confidence)
         resampled = (
             _what_resamples_say(
                 bootstrap,
-                _separate(matches, cells, results, settings=settings),
+                _separate(cells, results, standing, settings=settings),
                 confidence=settings.confidence,
             )
             if swept is traces
             else {}
         )
+        ranks = _elo_ranks(results, standing)
         rows.extend(
             {
                 "dimension": dimension,
                 "k_factor": swept.k_factor,
                 "is_primary": swept is traces,
-                "rank": 1 + sum(other.mean > result.mean for other in results),
+                "rank": ranks[result.entrant],
                 "entrant_id": result.entrant,
-                "mean": result.mean,
-                "sem": result.sem,
-                "order_low": result.order_low,
-                "order_high": result.order_high,
+                **_order_noise(result),
                 **resampled.get(result.entrant, _NOTHING_SAID),
+                **({} if notes[result.entrant] is None else _NO_NUMBER),
                 "n_decisive_matches": matches.n_matches,
                 "n_entrant_matches": result.n_matches,
                 "note": notes[result.entrant],
             }
-            for result in sorted(results, key=lambda each: -each.mean)
+            for result in sorted(
+                results,
+                key=lambda each: (ranks[each.entrant] or len(results) + 1, -each.mean),
+            )
         )
     return rows
 
+
+def _elo_ranks(results: Sequence[EloResult], standing: EloStanding) -> dict[str, int | None]:
+    """Return the places: by chains of wins, and among the rated by their means."""
+    rated = [
+        result.mean for result, note in zip(results, standing.notes, strict=True) if note is None
+    ]
+    ranks: dict[str, int | None] = {}
+    for index, (result, note) in enumerate(zip(results, standing.notes, strict=True)):
+        n_above = int(standing.n_above[index])
+        if note is None:
+            n_above += sum(mean > result.mean for mean in rated)
+        ranks[result.entrant] = 1 + n_above if standing.is_placed[index] else None
+    return ranks
+
+
+def _order_noise(result: EloResult) -> dict[str, float | None]:
+    return {
+        "mean": result.mean,
+        "sem": result.sem,
+        "order_low": result.order_low,
+        "order_high": result.order_high,
+    }
+
+
+_NO_NUMBER: Mapping[str, None] = dict.fromkeys(
+    ("mean", "sem", "order_low", "order_high", "sampling_low", "sampling_high")
+)
 
 _NOTHING_SAID: Mapping[str, Any] = {
     "sampling_low": None,
@@ -111,19 +143,18 @@ _NOTHING_SAID: Mapping[str, Any] = {
 
 
 def _separate(
-    matches: DecisiveMatches,
     cells: PairCells,
     results: Sequence[EloResult],
+    standing: EloStanding,
     *,
     settings: RatingSettings,
 ) -> SeparatedEntrants:
-    """Tell entrants apart, without those whose Elo rating compares with nobody else's."""
-    islands = island_notes(matches.winners, matches.losers, len(matches.entrants))
+    """Tell entrants apart, without those who have no place among the others."""
     return separate_judged(
         cells,
         ratings=[
-            result.mean if island is None else None
-            for result, island in zip(results, islands, strict=True)
+            result.mean if placed else None
+            for result, placed in zip(results, standing.is_placed, strict=True)
         ],
         n_bootstraps=settings.n_bootstraps,
         seed=settings.bootstrap_seed,

@@ -106,7 +106,9 @@ def _overview_row(contents: ReportContents, dimension: str, rows: Rows) -> tuple
     return (
         dimension,
         found.leader,
-        format_gap(found.lead).removesuffix(" Elo points").removesuffix(" Elo point"),
+        ABSENT
+        if found.lead is None
+        else format_gap(found.lead).removesuffix(" Elo points").removesuffix(" Elo point"),
         f"{len(found.separated)} of {len(found.separated) + len(found.not_separated)}",
         *counts,
     )

@@ -10,6 +10,7 @@ from tournament_assets.reports.canvas import (
     new_figure,
     short_label,
 )
+from tournament_assets.reports.separation import is_rated
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,12 +33,11 @@ def draw_k_sensitivity(
         dimension: The quality that was judged, where the picture stands alone.
 
     Returns:
-        A figure; an entrant without a decisive match is left out.
+        A figure; an entrant without a rating is left out.
     """
     lines: dict[str, list[tuple[float, float]]] = {}
-    for row in sorted(rows, key=lambda row: (row["k_factor"], row["rank"])):
-        if row["n_entrant_matches"]:
-            lines.setdefault(row["entrant_id"], []).append((row["k_factor"], row["mean"]))
+    for row in sorted(filter(is_rated, rows), key=lambda row: (row["k_factor"], row["rank"])):
+        lines.setdefault(row["entrant_id"], []).append((row["k_factor"], row["mean"]))
     figure, axes = new_figure(height=max(2.9, 1.0 + 0.2 * len(lines)), palette=palette)
     if dimension:
         axes.set_title(dimension, loc="left", fontsize=11, fontweight="bold", color=palette.ink)

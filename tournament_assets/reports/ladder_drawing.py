@@ -17,6 +17,7 @@ from tournament_assets.reports.canvas import (
     short_label,
 )
 from tournament_assets.reports.formatting import format_interval, format_rating
+from tournament_assets.reports.separation import is_rated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +35,7 @@ def ladder_span(rows: Sequence[Row]) -> tuple[float, float]:
     ends = [
         row[name]
         for row in rows
-        if row["n_entrant_matches"]
+        if is_rated(row)
         for name in ("mean", "sampling_low", "sampling_high")
         if row[name] is not None
     ]
@@ -131,11 +132,11 @@ def _draw_panel(
     axes.set_xlim(left, right)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     leader = leader or next((row for row in rows if row is not None), None)
-    if leader and leader["n_entrant_matches"] and leader["sampling_low"] is not None:
+    if leader and is_rated(leader) and leader["sampling_low"] is not None:
         high = right if leader["sampling_high"] is None else leader["sampling_high"]
         axes.axvspan(leader["sampling_low"], high, color=palette.band, zorder=0)
     for place, row in enumerate(rows):
-        if row is not None and row["n_entrant_matches"]:
+        if row is not None and is_rated(row):
             _draw_entrant(axes, row, place=place, span=span, palette=palette)
     axes.set_title(
         dimension, loc="left", fontsize=11, fontweight="bold", color=palette.ink, parse_math=False
@@ -164,11 +165,11 @@ def _draw_entrant(
 
 
 def _write_numbers(axes: "Axes", row: Row, *, place: int, palette: Palette) -> None:
-    if row["n_entrant_matches"]:
+    if is_rated(row):
         interval = format_interval(row["sampling_low"], row["sampling_high"], absent="unbounded")
         text, colour = f"{format_rating(row['mean'])}  ({interval})", palette.ink
     else:
-        text, colour = "no decisive match", palette.quiet
+        text, colour = _unrated(row), palette.quiet
     axes.text(
         *(1.02, place, text),
         color=colour,
@@ -181,7 +182,7 @@ def _write_numbers(axes: "Axes", row: Row, *, place: int, palette: Palette) -> N
 def _write_mean(
     axes: "Axes", row: Row | None, *, place: int, span: tuple[float, float], palette: Palette
 ) -> None:
-    if row is not None and row["n_entrant_matches"]:
+    if row is not None and is_rated(row):
         axes.annotate(
             format_rating(row["mean"]),
             xy=(row["mean"], place - 0.26),
@@ -191,9 +192,15 @@ def _write_mean(
             color=palette.ink,
         )
     else:
-        text = "no decisive match" if row is not None else "not judged"
+        text = _unrated(row) if row is not None else "not judged"
         middle = (span[0] + span[1]) / 2
         axes.text(middle, place, text, ha="center", va="center", fontsize=8, color=palette.quiet)
+
+
+def _unrated(row: Row) -> str:
+    if not row["n_entrant_matches"]:
+        return "no decisive match"
+    return str(row["note"]).partition(":")[0] if row["rank"] is not None else "not comparable"
 
 
 def _add_legend(figure: "Figure", *, palette: Palette, judges: str = "") -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from tournament_assets.reports.formatting import ABSENT, format_interval, format_share
+from tournament_assets.reports.separation import is_rated
 
 Row = Mapping[str, Any]
 """A row of table "leaderboard"."""
@@ -34,15 +35,16 @@ def leaderboard_latex(leaderboard: Mapping[str, Sequence[Row]]) -> str:
 
 
 def _cells(row: Row) -> dict[str, str]:
-    is_rated = bool(row["n_entrant_matches"])
+    has_rating = is_rated(row)
+    has_place = row["n_entrant_matches"] and row["rank"] is not None
     sem = ABSENT if row["sem"] is None else f"{row['sem']:.1f}"
     return {
         "dimension": row["dimension"],
-        "rank": str(row["rank"]) if is_rated else ABSENT,
+        "rank": str(row["rank"]) if has_place else ABSENT,
         "entrant": row["entrant_id"],
-        "mean ± SEM": f"{row['mean']:.1f} ± {sem}" if is_rated else ABSENT,
-        "order": _interval(row, "order") if is_rated else ABSENT,
-        "sampling": _interval(row, "sampling") if is_rated else ABSENT,
+        "mean ± SEM": f"{row['mean']:.1f} ± {sem}" if has_rating else ABSENT,
+        "order": _interval(row, "order") if has_rating else ABSENT,
+        "sampling": _interval(row, "sampling") if has_rating else ABSENT,
         "group": row["group"] or ABSENT,
         "matches": str(row["n_entrant_matches"]),
         "win rate": format_share(row["win_rate"]),

@@ -13,7 +13,7 @@ from tournament_assets.reports.formatting import (
     format_share,
 )
 from tournament_assets.reports.rendering import ReportTable, render_template
-from tournament_assets.reports.separation import verdict_sentence
+from tournament_assets.reports.separation import is_rated, verdict_sentence
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -79,7 +79,9 @@ def build_leaderboard(
             "judge_model": judge_model,
             "judge": judge_label,
         }
-        for row in sorted(elo_rows, key=lambda row: (row["rank"], row["entrant_id"]))
+        for row in sorted(
+            elo_rows, key=lambda row: (row["rank"] is None, row["rank"], row["entrant_id"])
+        )
         if row["is_primary"]
     ]
 
@@ -115,8 +117,9 @@ def leaderboard_cells(rows: Sequence[Row]) -> ReportTable:
 
 def _cells(row: Row) -> tuple[str, ...]:
     rank, rating, order, sampling, places = ABSENT, "not rated", ABSENT, ABSENT, ABSENT
-    if row["n_entrant_matches"]:
+    if row["n_entrant_matches"] and row["rank"] is not None:
         rank = str(row["rank"])
+    if is_rated(row):
         rating = (
             f"{row['mean']:.1f} ± {ABSENT if row['sem'] is None else format(row['sem'], '.1f')}"
         )

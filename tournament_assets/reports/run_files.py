@@ -88,7 +88,7 @@ def build_run_files(
         ),
         "elo_results.json": _json(_elo_results(tables)),
         **encode_elo_reports(_elo_reports(tables, settings)),
-        "elo_per_perm.npz": _elo_per_perm(tables.elo_traces),
+        "elo_per_perm.npz": _elo_per_perm(tables),
         "pairwise_winrates.csv": _csv(
             [row for frame in tables.win_rates.values() for row in table_rows("win_rates", frame)],
             columns=list(next(iter(tables.win_rates.values())).columns),
@@ -190,10 +190,14 @@ def _elo_reports(tables: RunTables, settings: RatingSettings) -> dict[str, EloRe
     return reports
 
 
-def _elo_per_perm(traces_by_dimension: Mapping[str, EloTraces]) -> bytes:
+def _elo_per_perm(tables: RunTables) -> bytes:
     arrays: dict[str, Any] = {}
-    for dimension, traces in traces_by_dimension.items():
-        arrays[f"{dimension}__data"] = traces.ratings.astype(np.float64)
+    for dimension, traces in tables.elo_traces.items():
+        rows = table_rows("elo_ratings", tables.elo_ratings[dimension])
+        unrated = {row["entrant_id"] for row in rows if row["is_primary"] and row["mean"] is None}
+        ratings = traces.ratings.astype(np.float64)
+        ratings[:, [name in unrated for name in traces.entrants]] = np.nan
+        arrays[f"{dimension}__data"] = ratings
         arrays[f"{dimension}__entrants"] = np.array(traces.entrants, dtype=np.str_)
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)

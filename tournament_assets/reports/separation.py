@@ -16,24 +16,31 @@ class Separation:
     Everything else means only that these judgments do not decide between the two.
 
     Attributes:
-        leader: The entrant with the highest mean, or None if nobody has a decisive match.
-        runner_up: The entrant with the second highest mean.
-        lead: Elo points between their means.
+        leader: The entrant in the first place, or None if fewer than two have a place.
+        runner_up: The entrant in the second place.
+        lead: Elo points between their means; None where one of them has no rating.
+        no_lead: Why there is no number of points; None where there is one.
         separated: Entrants shown to be below the leader, best first.
         not_separated: The other rated entrants, best first.
         no_upper_bound: Those among them whose interval is open above.
         leader_is_unbounded: Whether the leader's own interval is open below.
-        unrated: Entrants without any decisive match.
+        unrated: Entrants without a place.
     """
 
     leader: str | None
     runner_up: str | None
-    lead: float
+    lead: float | None
+    no_lead: str | None
     separated: tuple[str, ...]
     not_separated: tuple[str, ...]
     no_upper_bound: tuple[str, ...]
     leader_is_unbounded: bool
     unrated: tuple[str, ...]
+
+
+def is_rated(row: Mapping[str, Any]) -> bool:
+    """Whether a row of Elo ratings has a number; tables of old have one for who never played."""
+    return bool(row["n_entrant_matches"]) and row["mean"] is not None
 
 
 def separation(rows: Sequence[Mapping[str, Any]]) -> Separation:
@@ -42,16 +49,19 @@ def separation(rows: Sequence[Mapping[str, Any]]) -> Separation:
     Args:
         rows: Rows of table "leaderboard" of one dimension, best entrant first.
     """
-    rated = sorted((row for row in rows if row["n_entrant_matches"]), key=lambda row: -row["mean"])
-    unrated = tuple(row["entrant_id"] for row in rows if not row["n_entrant_matches"])
+    placed = [row for row in rows if row["n_entrant_matches"] and row["rank"] is not None]
+    rated = sorted(placed, key=lambda row: row["rank"])
+    unrated = tuple(row["entrant_id"] for row in rows if row not in placed)
     if len(rated) < 2:
-        return Separation(None, None, 0.0, (), (), (), False, unrated)
+        return Separation(None, None, 0.0, None, (), (), (), False, unrated)
     leader, *others = rated
+    no_lead = [f"{row['entrant_id']} {row['note']}" for row in rated[:2] if not is_rated(row)]
     below = [row["entrant_id"] in leader["shown_above"] for row in others]
     return Separation(
         leader=leader["entrant_id"],
         runner_up=others[0]["entrant_id"],
-        lead=leader["mean"] - others[0]["mean"],
+        lead=None if no_lead else leader["mean"] - others[0]["mean"],
+        no_lead="; ".join(no_lead) or None,
         separated=tuple(
             row["entrant_id"] for row, is_below in zip(others, below, strict=True) if is_below
         ),
@@ -78,23 +88,21 @@ def verdict_sentence(
     if found.leader is None:
         return _undecided_sentence(rows, dimension=dimension)
     basis = f"({format_confidence(confidence)} intervals of the difference, prompts resampled)"
-    gap = (
-        f"{format_gap(found.lead)} above {found.runner_up}"
-        if found.lead
-        else f"which {found.runner_up} shares"
-    )
+    if found.lead is None:
+        leads = f"comes first, by no number of points ({found.no_lead})"
+    elif found.lead:
+        leads = f"has the highest mean, {format_gap(found.lead)} above {found.runner_up}"
+    else:
+        leads = f"has the highest mean, which {found.runner_up} shares"
     if not found.not_separated:
+        leads = leads.replace("has the highest mean, ", "leads: its mean is ")
         sentences = [
-            f"On {dimension}, {found.leader} leads: its mean is {gap}, and it is separated from "
+            f"On {dimension}, {found.leader} {leads}, and it is separated from "
             f"{join_names(found.separated)} {basis}."
         ]
     else:
-        opening = (
-            f"On {dimension}, {found.leader} has the highest mean, {gap}, but"
-            if found.separated
-            else f"On {dimension}, nobody is shown to lead: {found.leader} has the highest mean, "
-            f"{gap}, but"
-        )
+        nobody = "" if found.separated else "nobody is shown to lead: "
+        opening = f"On {dimension}, {nobody}{found.leader} {leads}, but"
         sentences = [f"{opening} is not separated from {join_names(found.not_separated)} {basis}."]
         if found.leader_is_unbounded:
             sentences.append(f"The judgments set no lower bound for {found.leader}.")
@@ -106,8 +114,13 @@ def verdict_sentence(
             sentences.append(f"It is separated from {join_names(found.separated)}.")
         sentences.append("Judging more prompts would narrow the intervals.")
     if found.unrated:
-        verb = "has" if len(found.unrated) == 1 else "have"
-        sentences.append(f"Not rated: {join_names(found.unrated)} {verb} no decisive match.")
+        notes = {row["entrant_id"]: row["note"] for row in rows if row["n_entrant_matches"]}
+        idle = [name for name in found.unrated if name not in notes]
+        reasons = [f"{name} ({notes[name]})" for name in found.unrated if name in notes]
+        if idle:
+            verb = "has" if len(idle) == 1 else "have"
+            reasons.append(f"{join_names(idle)} {verb} no decisive match")
+        sentences.append(f"Not rated: {'; '.join(reasons)}.")
     return " ".join(sentences)
 
 

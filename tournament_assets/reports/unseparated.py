@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tournament_assets.reports.separation import is_rated
+
 MOST_PAIRS = 12
 """The most pairs that are listed; of many entrants, the closest."""
 
@@ -15,7 +17,7 @@ class UnseparatedPair:
     Attributes:
         upper: The one with the higher mean.
         lower: The other.
-        gap: Elo points between their means.
+        gap: Elo points between their means; None where one of them has no rating.
         wins: Judged pairs that the upper one won against the lower.
         losses: Judged pairs that the lower one won.
         ties: Ties, inconsistent pairs among them.
@@ -23,7 +25,7 @@ class UnseparatedPair:
 
     upper: str
     lower: str
-    gap: float
+    gap: float | None
     wins: int
     losses: int
     ties: int
@@ -52,14 +54,14 @@ def unseparated_pairs(
         records[row["entrant_a"], row["entrant_b"]] = (row["wins_a"], row["wins_b"], ties)
         records[row["entrant_b"], row["entrant_a"]] = (row["wins_b"], row["wins_a"], ties)
     rated = sorted(
-        (row for row in rows if row["n_entrant_matches"]),
-        key=lambda row: (-row["mean"], row["entrant_id"]),
+        (row for row in rows if row["n_entrant_matches"] and row["rank"] is not None),
+        key=lambda row: (row["rank"], row["entrant_id"]),
     )
     pairs = [
         UnseparatedPair(
             upper["entrant_id"],
             lower["entrant_id"],
-            upper["mean"] - lower["mean"],
+            upper["mean"] - lower["mean"] if is_rated(upper) and is_rated(lower) else None,
             *records.get((upper["entrant_id"], lower["entrant_id"]), (0, 0, 0)),
         )
         for index, upper in enumerate(rated)
@@ -67,7 +69,9 @@ def unseparated_pairs(
         if lower["entrant_id"] not in upper["shown_above"]
         and upper["entrant_id"] not in lower["shown_above"]
     ]
-    return sorted(pairs, key=lambda pair: (pair.gap, pair.upper, pair.lower))
+    return sorted(
+        pairs, key=lambda pair: (pair.gap is None, pair.gap or 0.0, pair.upper, pair.lower)
+    )
 
 
 def unseparated_sentence(n_unseparated: int, n_rated: int) -> str:

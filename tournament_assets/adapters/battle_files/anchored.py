@@ -58,7 +58,7 @@ def _moved(
         return []
     shift = anchor_shift(
         [row["entrant_id"] for row in listed],
-        [row[columns[0]] if row.get("n_entrant_matches", 1) else None for row in listed],
+        [row[columns[0]] for row in listed],
         model=model,
         rating=rating,
     )
