@@ -70,6 +70,7 @@ def test_a_run_directory_holds_every_file_of_the_layout(
         "rubrics/calibration.txt",
         "elo_results.json",
         "elo_ratings.json",
+        "elo_ratings_calibration.json",
         "elo_per_perm.npz",
         "pairwise_winrates.csv",
         "battles.jsonl",
