@@ -4,7 +4,7 @@ The runs are recorded in the same Dagster home that the UI shows.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -175,23 +175,39 @@ def run_tournament(
 
 
 def estimate_tournament(
-    config_path: Path, mode: Mode, *, environment: Mapping[str, str], judge_model: str | None = None
+    config_path: Path,
+    mode: Mode,
+    *,
+    environment: Mapping[str, str],
+    judge_model: str | None = None,
+    counts_tokens: bool = False,
 ) -> JudgingEstimate:
-    """Count what a mode's judging would cost, and send nothing.
+    """Count what a mode's judging would cost, and ask nothing.
 
     Args:
         config_path: The tournament's configuration.
         mode: `pilot` or `headline`.
         environment: The environment variables.
         judge_model: Another model than the configured one.
+        counts_tokens: Let the service count the tokens of a sample of requests, which is free.
 
     Raises:
         InputError: If the config, the bank, a rubric or a recorded file cannot be used.
+        JudgeError: If the service does not count.
     """
     from tournament_assets.assets.forecasting import estimate_judging
+    from tournament_assets.resources.judge import JudgeResource
 
-    with opened_ledger(config_path, environment) as (plan, ledger):
-        return estimate_judging(plan, mode, ledger=ledger, judge_model=judge_model)
+    with opened_ledger(config_path, environment) as (plan, ledger), ExitStack() as stack:
+        counter = None
+        if counts_tokens:
+            judge = JudgeResource(
+                api_key=environment.get("ANTHROPIC_API_KEY", ""),
+                base_url=environment.get("ANTHROPIC_BASE_URL", ""),
+                loopback_folder=str(plan.project.folder / "ledger" / "loopback_judge"),
+            )
+            counter = stack.enter_context(judge.service(plan.config.judge))
+        return estimate_judging(plan, mode, ledger=ledger, judge_model=judge_model, counter=counter)
 
 
 @contextmanager

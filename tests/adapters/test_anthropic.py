@@ -79,6 +79,24 @@ def test_thirty_requests_go_and_thirty_replies_come_back(connect: Opener) -> Non
         assert json.loads(rows["nonce-00"].raw)["custom_id"] == "nonce-00"
 
 
+def test_the_tokens_of_a_request_are_counted_as_they_will_be_billed_and_cost_nothing(
+    connect: Opener,
+) -> None:
+    with LoopbackServer() as server:
+        service = connect(server.url)
+        counted = service.count_tokens(request(1).params)
+        assert (server.log.batches, server.log.messages) == (0, 0)
+        usage = service.ask_directly(request(1)).usage
+        assert usage is not None
+        # The text that is cached and the rest are rounded up by themselves.
+        assert 0 <= usage.read_tokens - counted <= 1
+
+
+def test_a_service_that_does_not_count_is_told_apart(connect: Opener, impostor: Impostor) -> None:
+    with pytest.raises(JudgeError, match="could not count the tokens of a request"):
+        connect(impostor.url).count_tokens(request(1).params)
+
+
 def test_a_known_model_passes(connect: Opener) -> None:
     with LoopbackServer() as server:
         connect(server.url).check_model("claude-opus-5-5")

@@ -4,7 +4,9 @@ import pytest
 
 from tournament_assets.adapters.price_files import load_newest_prices
 from tournament_assets.judging.pricing import ModelPrice
+from tournament_assets.judging.requests import ModelRequest, most_usd
 from tournament_assets.judging.service import TokenUsage
+from tournament_assets.tournament.config import ConfiguredPrice
 
 
 def test_the_newest_list_is_dated_and_halves_batches() -> None:
@@ -22,7 +24,60 @@ def test_every_price_is_a_number_of_dollars() -> None:
         assert 0 < price.cache_read < price.input < price.cache_write_1h < price.output
 
 
-@pytest.mark.parametrize("model", ["claude-opus-5-5", "claude-sonnet-5-5"])
-def test_the_judges_of_the_bundled_tournament_have_a_price(model: str) -> None:
-    usage = TokenUsage(input_tokens=1)
-    assert load_newest_prices().cost_usd(model, usage, channel="batch") is not None
+@pytest.mark.parametrize(
+    ("model", "dollars"),
+    [
+        # A million tokens of each kind: input, output, written to the cache and read from it.
+        ("claude-fable-5-1", 10 + 50 + 20 + 0.25),
+        ("claude-fable-5", 10 + 50 + 20 + 1),
+        ("claude-opus-5-5", 4 + 20 + 8 + 0.2),
+        ("claude-opus-5", 5 + 25 + 10 + 0.5),
+        ("claude-opus-4-8", 5 + 25 + 10 + 0.5),
+        ("claude-opus-4-7", 5 + 25 + 10 + 0.5),
+        ("claude-opus-4-6", 5 + 25 + 10 + 0.5),
+        ("claude-opus-4-5", 5 + 25 + 10 + 0.5),
+        ("claude-sonnet-5-5", 2 + 10 + 4 + 0.1),
+        ("claude-sonnet-5", 2 + 10 + 4 + 0.2),
+        ("claude-sonnet-4-6", 3 + 15 + 6 + 0.3),
+        ("claude-sonnet-4-5", 3 + 15 + 6 + 0.3),
+        ("claude-haiku-5-5", 0.1 + 0.5 + 0.2 + 0.01),
+        ("claude-haiku-4-5", 1 + 5 + 2 + 0.1),
+    ],
+)
+def test_every_model_that_is_served_has_its_prices_and_half_of_them_in_batches(
+    model: str, dollars: float
+) -> None:
+    prices, million = load_newest_prices(), 1_000_000
+    usage = TokenUsage(million, million, million, million)
+    assert prices.cost_usd(model, usage, channel="direct") == pytest.approx(dollars)
+    assert prices.cost_usd(model, usage, channel="batch") == pytest.approx(dollars / 2)
+
+
+def test_the_list_says_where_its_prices_were_published() -> None:
+    assert load_newest_prices().source.startswith("https://platform.claude.com/docs/")
+
+
+def test_prices_of_a_config_come_before_those_of_the_list_and_are_dear_where_they_are_silent() -> (
+    None
+):
+    own = {
+        "claude-own": ConfiguredPrice(input=3, output=15),
+        "claude-opus-5-5": ConfiguredPrice(input=1, output=2, cache_write_1h=3, cache_read=0.5),
+    }
+    prices = load_newest_prices(own)
+    assert prices.models["claude-own"] == ModelPrice(3, 15, 6, 3, 1024)
+    assert prices.models["claude-opus-5-5"] == ModelPrice(1, 2, 3, 0.5, 1024)
+    assert prices.configured == ("claude-own", "claude-opus-5-5")
+    assert "claude-sonnet-5-5" in prices.models
+
+
+def test_a_prompt_longer_than_its_price_holds_for_has_none() -> None:
+    prices = load_newest_prices()
+
+    def asking(n_characters: int) -> ModelRequest:
+        message = {"role": "user", "content": "x" * n_characters}
+        params = {"model": "claude-haiku-5-5", "max_tokens": 100, "messages": [message]}
+        return ModelRequest("key", params)
+
+    assert most_usd(asking(90_000), prices, "batch") is not None
+    assert most_usd(asking(100_000), prices, "batch") is None

@@ -7,6 +7,7 @@ from typing import Any, cast
 import dagster as dg
 import pandas as pd
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from tests.projects import SmallProject, make_project, recorded_responses, write_json_lines
@@ -248,6 +249,61 @@ def test_a_model_without_a_price_is_refused_only_where_there_is_a_budget_to_keep
     passed, words = check(materialise(unpriced), "within_budget")
     assert not passed
     assert "no price for judging the pilot by claude-pilot is known" in words
+
+
+def test_the_advice_on_a_model_without_a_price_works(
+    tmp_path: Path, judge_server: LoopbackServer, served: dict[str, str]
+) -> None:
+    unpriced = make_project(tmp_path / "unpriced", service="anthropic", dimensions=["factuality"])
+    edit_judge(unpriced, budget_usd=100.0)
+    passed, words = check(materialise(unpriced), "within_budget")
+    assert not passed
+    advice = yaml.safe_load(words.split("such as ")[1].split(", or remove")[0])
+    assert list(advice["judge"]["prices"]) == ["claude-pilot"]
+    edit_judge(unpriced, **advice["judge"])
+    told = estimate(unpriced)
+    assert told.price_source == "judge.prices"
+    # A request of some tokens and a reply of 450, at $4 and $20, in a batch.
+    workload = told.workloads["factuality"]
+    tokens = workload.to_ask * workload.prefix_tokens + workload.message_tokens
+    dollars = (tokens * 4 + workload.output_tokens * 20) * 0.5 / 1e6
+    assert told.total_usd(None) == pytest.approx(dollars)
+    assert check(materialise(unpriced), "within_budget")[0]
+    before = judge_server.log.requests
+    assert unpriced.run(environment=served).requests_submitted == 24
+    assert judge_server.log.requests == before + 24
+    assert estimate(unpriced).month.usd > 0
+
+
+def test_the_service_counts_a_sample_of_every_dimension_where_it_is_asked_to(
+    tmp_path: Path,
+    judge_server: LoopbackServer,
+    served: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    project = make_priced_project(tmp_path / "project", dimensions=tuple(PRESENTATIONS))
+    # A tokenizer with shorter tokens than the estimate takes for granted.
+    monkeypatch.setattr("tournament_assets.loopback.caching._CHARACTERS_PER_TOKEN", 2.5)
+    before = judge_server.log.to_dict()
+    arguments = ["estimate", "--config", str(project.config_path), "--mode", "pilot"]
+    plain = CliRunner().invoke(main, arguments)
+    assert "Tokens are counted at 4 characters each" in plain.output
+    counted = CliRunner().invoke(main, [*arguments, "--count-tokens"])
+    assert counted.exit_code == 0, counted.output
+    words = " ".join(counted.output.split())
+    assert "counted by the service for a sample of each dimension" in words
+    assert "factuality 20 requests, \N{MULTIPLICATION SIGN}1.60" in words
+    assert judge_server.log.to_dict() == before
+    environment = {**project.environment, **served}
+    by_characters = estimate(project)
+    by_service = estimate_tournament(
+        project.config_path, "pilot", environment=environment, counts_tokens=True
+    )
+    for dimension in PRESENTATIONS:
+        one, other = by_characters.workloads[dimension], by_service.workloads[dimension]
+        assert (other.counted, other.to_ask) == (20, one.to_ask)
+        assert other.message_tokens == pytest.approx(1.6 * one.message_tokens, rel=0.01)
+        assert other.prefix_tokens == pytest.approx(1.6 * one.prefix_tokens, rel=0.01)
 
 
 def test_identical_responses_are_not_priced_unless_the_judge_is_asked_about_them(

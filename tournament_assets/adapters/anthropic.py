@@ -45,6 +45,8 @@ _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 _DIRECT_SECONDS = 600.0
 _BATCHES_PATH = "/v1/messages/batches"
 _PAGE = 100
+_COUNTED = ("model", "system", "messages", "output_config")
+"""What the counting route takes of a request; it refuses what only an answer needs."""
 _QUOTED_LENGTH = 500
 _NO_ROUTE = frozenset({404, 405, 501})
 
@@ -216,6 +218,36 @@ class AnthropicBatches:
                 failure=JudgeFailure.AMBIGUOUS,
             )
         return read_message(request.custom_id, message)
+
+    def count_tokens(self, params: Mapping[str, Any]) -> int:
+        """Return the input tokens of a request, by the service's free counting route.
+
+        Raises:
+            JudgeError: If the service does not say.
+        """
+        import anthropic
+        import httpx2
+
+        task = "count the tokens of a request"
+        counted = {name: params[name] for name in _COUNTED if name in params}
+        with self._translated_errors(task):
+            response = self._client.post(
+                "/v1/messages/count_tokens",
+                content=canonical_json(counted).encode(),
+                cast_to=httpx2.Response,
+                options={
+                    "headers": {"content-type": "application/json"},
+                    "timeout": anthropic.Timeout(_POLL_SECONDS, connect=_CONNECT_SECONDS),
+                },
+            )
+        answer = self._read_object(response.text, task)
+        n_tokens = answer.get("input_tokens")
+        if not isinstance(n_tokens, int) or isinstance(n_tokens, bool) or n_tokens < 0:
+            raise JudgeError(
+                f"could not {task}: {self._address} answered {self._tidy(str(answer))!r}; "
+                "expected its input_tokens; estimate without --count-tokens"
+            )
+        return n_tokens
 
     def check_model(self, model: str) -> str | None:
         """Return if the service lets this key use the model, or does not say; then, a warning.

@@ -36,6 +36,7 @@ from tournament_assets.archives.rules import (
     When,
     pattern_with,
 )
+from tournament_assets.tournament.config import ConfiguredPrice
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.frozen import Frozen
 
@@ -255,6 +256,7 @@ class Rejudging(Frozen):
             does and not from where on: a number, or where one stands.
         max_tokens: The most tokens of one reply, thinking included.
         budget_usd: The most dollars that one call of the command may spend; None sets no limit.
+        prices: Prices by model id, for models that the price list does not name.
     """
 
     service: str = Field(pattern="^(loopback|anthropic)$")
@@ -264,6 +266,7 @@ class Rejudging(Frozen):
     passing_threshold: float | Annotated[JudgeInput, _FromKey] | None = None
     max_tokens: int = Field(default=8192, ge=64)
     budget_usd: float | None = Field(default=None, ge=0)
+    prices: Mapping[str, ConfiguredPrice] = Field(default_factory=dict)
 
     @field_validator("parts")
     @classmethod

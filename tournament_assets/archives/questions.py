@@ -205,7 +205,7 @@ def ask_judge(
         policy=policy,
         approve=_build_approval(rejudging),
         terms=BudgetTerms(
-            prices=load_newest_prices(),
+            prices=load_newest_prices(rejudging.prices),
             limit_usd=None if rejudging.service == "loopback" else rejudging.budget_usd,
             period="run",
             began_at=datetime.now(UTC),
@@ -247,7 +247,7 @@ def dearest_usd(requests: Sequence[ModelRequest], rejudging: Rejudging) -> float
     workload = measure_workload(
         requests, find_answered=lambda _: frozenset(), tokens_per_reply=ASSUMED_OUTPUT_TOKENS
     )
-    prices = load_newest_prices()
+    prices = load_newest_prices(rejudging.prices)
     price = prices.models.get(rejudging.judge_model)
     if price is None:
         return None

@@ -22,7 +22,7 @@ def judging_cost_usd(replies: Rows, config: TournamentConfig) -> float | None:
     """
     if config.judge.service == "loopback":
         return 0.0
-    prices = load_newest_prices()
+    prices = load_newest_prices(config.judge.prices)
     by_price: dict[tuple[str, Channel], list[Mapping[str, Any]]] = {}
     for row in _billed(replies):
         by_price.setdefault((row["judge_model"], row["channel"]), []).append(row)

@@ -26,6 +26,7 @@ from tournament_assets.judging.estimating import JudgingEstimate, Workload, meas
 from tournament_assets.judging.pairing import PRESENTATIONS, PairToJudge, split_identical
 from tournament_assets.judging.pricing import format_usd
 from tournament_assets.judging.records import JudgingScope
+from tournament_assets.judging.service import TokenCounter
 from tournament_assets.reports.estimate import (
     budget_sentence,
     caching_problems,
@@ -56,6 +57,7 @@ def estimate_pairs(
     ledger: "Ledger",
     judge_model: str,
     assumed_responses: int = 0,
+    counter: TokenCounter | None = None,
 ) -> JudgingEstimate:
     """Count the requests that some pairs take, and price them.
 
@@ -66,13 +68,15 @@ def estimate_pairs(
         ledger: What is in it is not asked again.
         judge_model: The model that would judge.
         assumed_responses: Responses among them that do not exist yet.
+        counter: Counts the tokens of a sample of requests; None counts characters.
 
     Raises:
         InputError: If a rubric cannot be used.
+        JudgeError: If the counter does not say.
     """
     judge = plan.config.judge
     rubrics = load_rubrics(plan.config, plan.project)
-    prices = load_newest_prices()
+    prices = load_newest_prices(judge.prices)
     observation, tokens_per_reply = observe_ledger(ledger, judge_model)
     workloads: dict[str, Workload] = {}
     for dimension, pairs in pairs_by_dimension:
@@ -87,6 +91,7 @@ def estimate_pairs(
             identical=len(PRESENTATIONS) * n_identical,
             tokens_per_reply=tokens_per_reply,
             prices=prices,
+            counter=counter,
         )
     now = datetime.now(UTC)
     return JudgingEstimate(
@@ -94,6 +99,7 @@ def estimate_pairs(
         judge_model=judge_model,
         prices_of=prices.date,
         price=prices.models.get(judge_model),
+        price_source="judge.prices" if judge_model in prices.configured else prices.source,
         batch_discount=prices.batch_discount,
         workloads=workloads,
         assumed_responses=assumed_responses,

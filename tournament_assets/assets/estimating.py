@@ -60,7 +60,7 @@ def judging_terms(plan: TournamentPlan, *, since: datetime) -> BudgetTerms:
     """
     judge = plan.config.judge
     return BudgetTerms(
-        prices=load_newest_prices(),
+        prices=load_newest_prices(judge.prices),
         limit_usd=None if judge.service == "loopback" else judge.budget_usd,
         period=judge.budget_period,
         began_at=since,
@@ -76,7 +76,7 @@ def response_terms(plan: TournamentPlan, *, since: datetime) -> BudgetTerms:
     """
     generation = plan.config.generation
     return BudgetTerms(
-        prices=load_newest_prices(),
+        prices=load_newest_prices(plan.config.judge.prices),
         limit_usd=generation.budget_usd,
         period=generation.budget_period,
         began_at=since,
@@ -149,7 +149,8 @@ def build_approval(terms: BudgetTerms, *, ledger: "Ledger", judge_model: str) ->
             planned = workload.dearest_usd(price, discount=terms.prices.discount(channel))
         noun = "request" if workload.to_ask == 1 else "requests"
         if budget is not None and not is_free_model(judge_model):
-            budget.check(planned, what=f"asking {workload.to_ask:,} {noun} of {judge_model}")
+            what = f"asking {workload.to_ask:,} {noun} of {judge_model}"
+            budget.check(planned, what=what, model=judge_model)
 
     return approve
 

@@ -20,6 +20,7 @@ from tournament_assets.judging.estimating import (
     measure_workload,
 )
 from tournament_assets.judging.responses import build_response_requests, response_scope
+from tournament_assets.judging.service import TokenCounter
 from tournament_assets.tournament.api_entrants import AnthropicApiEntrant
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import RecordedEntrant
@@ -30,7 +31,12 @@ if TYPE_CHECKING:
 
 
 def estimate_judging(
-    plan: TournamentPlan, mode: Mode, *, ledger: "Ledger", judge_model: str | None = None
+    plan: TournamentPlan,
+    mode: Mode,
+    *,
+    ledger: "Ledger",
+    judge_model: str | None = None,
+    counter: TokenCounter | None = None,
 ) -> JudgingEstimate:
     """Count the requests that a mode would send, with the responses that exist so far.
 
@@ -41,9 +47,11 @@ def estimate_judging(
         mode: The mode.
         ledger: What is in it is not asked again.
         judge_model: Another model than the configured one.
+        counter: Counts the tokens of a sample of requests; None counts characters.
 
     Raises:
         InputError: If the bank, a rubric or a recorded file cannot be used.
+        JudgeError: If the counter does not say.
     """
     config = plan.config
     bank, prompts = load_bank_and_selection(plan, mode)
@@ -75,6 +83,7 @@ def estimate_judging(
         ledger=ledger,
         judge_model=judge_model or config.judge_model(mode),
         assumed_responses=assumed,
+        counter=counter,
     )
     return replace(
         estimate,

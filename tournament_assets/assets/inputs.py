@@ -22,6 +22,7 @@ from tournament_assets.generation.weights import fingerprint_file
 from tournament_assets.tournament.api_entrants import AnthropicApiEntrant, OpenAiApiEntrant
 from tournament_assets.tournament.entrants import AnyEntrant, LocalEntrant, RecordedEntrant
 from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.fingerprints import fingerprint
 
 INPUT_ASSETS = ("prompt_file", "entrants", "rubrics", "price_list")
 _DATA_VERSION = "dagster/data_version"
@@ -60,9 +61,17 @@ def read_inputs(plan: TournamentPlan, *assets: str) -> list[InputVersion]:
             for entrant in plan.config.entrants
         ],
         "rubrics": lambda: [_rubric(plan, dimension) for dimension in plan.config.dimension_names],
-        "price_list": lambda: [InputVersion("price_list", None, newest_prices_hash())],
+        "price_list": lambda: [InputVersion("price_list", None, _prices_version(plan))],
     }
     return [each for asset in assets or INPUT_ASSETS for each in readers[asset]()]
+
+
+def _prices_version(plan: TournamentPlan) -> str:
+    listed, configured = newest_prices_hash(), plan.config.judge.prices
+    if not configured:
+        return listed
+    own = {model: price.model_dump(mode="json") for model, price in configured.items()}
+    return fingerprint([listed, own])
 
 
 def _attempt(asset: str, partition: str | None, read: Callable[[], str]) -> InputVersion:

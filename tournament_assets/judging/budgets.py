@@ -127,21 +127,25 @@ class Budget:
     def _gone_usd(self) -> float:
         return self.spent_usd + self.committed_usd
 
-    def problem(self, planned_usd: float | None, *, what: str) -> str | None:
+    def problem(self, planned_usd: float | None, *, what: str, model: str = "MODEL") -> str | None:
         """Say why a plan cannot be paid, or None. A plan that costs nothing always can.
 
         Args:
             planned_usd: The most it may cost; None where a price is not known.
             what: What would be paid, such as `asking 12 requests of claude-opus-5-5`.
+            model: Which model would be paid for.
         """
         if planned_usd == 0:
             return None
         if planned_usd is None or self.unpriced:
             whose = f"of {', '.join(self.unpriced)}" if self.unpriced else f"for {what}"
+            section = "rejudging" if self.setting.startswith("rejudging") else "judge"
             return (
                 f"no price {whose} is known; expected one, so that the budget of "
-                f"{format_usd(self.limit_usd)} a {self.period} can be kept; add the model to a "
-                f"list in tournament_assets/data/prices, or remove {self.setting}"
+                f"{format_usd(self.limit_usd)} a {self.period} can be kept; write what a million "
+                "tokens cost into the config, such as "
+                f"{section}: {{prices: {{{self.unpriced[0] if self.unpriced else model}: "
+                f"{{input: 4.0, output: 20.0}}}}}}, or remove {self.setting}"
             )
         if self._gone_usd + planned_usd <= self.limit_usd:
             return None
@@ -164,17 +168,18 @@ class Budget:
             count += 1
         return count
 
-    def check(self, planned_usd: float | None, *, what: str) -> None:
+    def check(self, planned_usd: float | None, *, what: str, model: str = "MODEL") -> None:
         """Return if a plan can be paid.
 
         Args:
             planned_usd: The most it may cost; None where a price is not known.
             what: What would be paid.
+            model: Which model would be paid for.
 
         Raises:
             BudgetError: If it would exceed the limit, or nobody knows.
         """
-        problem = self.problem(planned_usd, what=what)
+        problem = self.problem(planned_usd, what=what, model=model)
         if problem is not None:
             raise BudgetError(problem)
 

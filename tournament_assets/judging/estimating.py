@@ -8,11 +8,14 @@ from typing import Any
 from tournament_assets.judging.budgets import Budget
 from tournament_assets.judging.pricing import Bill, ModelPrice, PriceList, Spending
 from tournament_assets.judging.requests import ModelRequest, most_usd
+from tournament_assets.judging.service import TokenCounter
 
 CHARACTERS_PER_TOKEN = 4.0
 """English text; the provider's own count differs by some per cent."""
 ASSUMED_OUTPUT_TOKENS = 450.0
 """Tokens of one reply where the ledger holds too few to learn from."""
+SAMPLED_REQUESTS = 20
+"""So many requests of a dimension are counted by the service where it is asked to."""
 MIN_OBSERVED_REPLIES = 30
 """So many replies of a model tell more than an assumption."""
 
@@ -70,6 +73,9 @@ class Workload:
         tokens_per_reply: Tokens that one reply takes.
         most_usd: The most that all requests that are still to be sent may cost in batches, at
             `max_tokens`; None if nobody knows.
+        counted: How many of the requests the service has counted the tokens of; 0 if all are
+            counted by their characters.
+        correction: What tokens by characters were multiplied by, from those that it has counted.
     """
 
     presentations: int
@@ -82,6 +88,8 @@ class Workload:
     distinct_message_tokens: int
     tokens_per_reply: float
     most_usd: float | None = None
+    counted: int = 0
+    correction: float = 1.0
 
     @property
     def to_ask(self) -> int:
@@ -179,6 +187,7 @@ class JudgingEstimate:
         budget: What may be spent; None if there is no limit.
         responses: What the missing responses of entrants behind a provider's API would cost.
         response_budget: What may be spent on those; None if there is no limit.
+        price_source: Where the judge's prices come from.
     """
 
     mode: str
@@ -194,6 +203,7 @@ class JudgingEstimate:
     budget: Budget | None
     responses: tuple[ResponseEstimate, ...] = ()
     response_budget: Budget | None = None
+    price_source: str = ""
 
     @property
     def observed_hit_rate(self) -> float | None:
@@ -243,7 +253,10 @@ class JudgingEstimate:
             return None
         names = ", ".join(each.entrant_id for each in self.responses if each.workload.to_ask)
         planned = _sum_known(each.planned_usd for each in self.responses)
-        return self.response_budget.problem(planned, what=f"letting {names} answer")
+        models = [each.model for each in self.responses if each.planned_usd is None]
+        return self.response_budget.problem(
+            planned, what=f"letting {names} answer", model=models[0] if models else "MODEL"
+        )
 
     @property
     def budget_problem(self) -> str | None:
@@ -251,7 +264,9 @@ class JudgingEstimate:
         if self.budget is None:
             return None
         return self.budget.problem(
-            self.planned_usd, what=f"judging the {self.mode} by {self.judge_model}"
+            self.planned_usd,
+            what=f"judging the {self.mode} by {self.judge_model}",
+            model=self.judge_model,
         )
 
 
@@ -263,6 +278,7 @@ def measure_workload(
     identical: int = 0,
     tokens_per_reply: float = ASSUMED_OUTPUT_TOKENS,
     prices: PriceList | None = None,
+    counter: TokenCounter | None = None,
 ) -> Workload:
     """Count what a list of requests would take; each is looked at once, and its key is kept.
 
@@ -273,6 +289,11 @@ def measure_workload(
         identical: Presentations of the pairs that are settled without asking.
         tokens_per_reply: Tokens of one reply.
         prices: What prices the most that each may cost; None leaves that unknown.
+        counter: Counts the tokens of a sample of the requests that are still to be sent, evenly
+            spread over them; the others are corrected by what it says.
+
+    Raises:
+        JudgeError: If the counter does not say.
     """
     most: dict[str, float | None] = {}
     message_tokens: dict[str, int] = {}
@@ -287,20 +308,49 @@ def measure_workload(
     answered = find_answered(message_tokens.keys())
     sent = (under_way & message_tokens.keys()) - answered
     all_tokens = sum(message_tokens.values())
+    counted, correction = 0, 1.0
+    if counter is not None:
+        open_keys = message_tokens.keys() - answered - sent
+        counted, correction = _correct(requests, open_keys, counter)
+        message_tokens = {key: round(tokens * correction) for key, tokens in message_tokens.items()}
+        all_tokens = sum(message_tokens.values())
     return Workload(
         presentations=presentations + identical,
         identical=identical,
         distinct=len(message_tokens),
         answered=len(answered),
         under_way=len(sent),
-        prefix_tokens=_tokens(prefix),
+        prefix_tokens=round(_tokens(prefix) * correction),
         message_tokens=all_tokens - sum(message_tokens[key] for key in answered | sent),
         distinct_message_tokens=all_tokens,
         tokens_per_reply=tokens_per_reply,
         most_usd=_sum_known(
             most.get(key) for key in message_tokens if key not in answered and key not in sent
         ),
+        counted=counted,
+        correction=correction,
     )
+
+
+def _correct(
+    requests: Sequence[ModelRequest], keys: AbstractSet[str], counter: TokenCounter
+) -> tuple[int, float]:
+    """Return how many requests were counted, and by what their characters mislead."""
+    first: dict[str, int] = {}
+    for position, request in enumerate(requests):
+        if request.request_key in keys:
+            first.setdefault(request.request_key, position)
+    positions = list(first.values())
+    step = max(1.0, len(positions) / SAMPLED_REQUESTS)
+    sample = [
+        requests[positions[int(number * step)]].params
+        for number in range(min(SAMPLED_REQUESTS, len(positions)))
+    ]
+    by_characters = sum(
+        _tokens(_cached_prefix(params)) + _tokens(_varying_text(params)) for params in sample
+    )
+    counted = sum(counter.count_tokens(params) for params in sample)
+    return len(sample), counted / by_characters if by_characters else 1.0
 
 
 def _sum_known(amounts: Iterable[float | None]) -> float | None:

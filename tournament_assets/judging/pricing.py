@@ -20,6 +20,7 @@ class ModelPrice:
         cache_write_1h: Input tokens written to the one-hour cache.
         cache_read: Input tokens read from the cache.
         min_cacheable_tokens: A prefix shorter than this is not cached.
+        max_prompt_tokens: The longest prompt that these prices hold for; None for any.
     """
 
     input: float
@@ -27,6 +28,7 @@ class ModelPrice:
     cache_write_1h: float
     cache_read: float
     min_cacheable_tokens: int
+    max_prompt_tokens: int | None = None
 
     @property
     def break_even_hit_rate(self) -> float:
@@ -78,11 +80,15 @@ class PriceList:
         date: When they were published, such as `2026-09`.
         batch_discount: What a batch multiplies every price by.
         models: Prices by model id.
+        source: Where they were published.
+        configured: Models whose prices the config gives.
     """
 
     date: str
     batch_discount: float
     models: Mapping[str, ModelPrice]
+    source: str = ""
+    configured: tuple[str, ...] = ()
 
     def cost_usd(self, model: str, usage: TokenUsage, *, channel: Channel) -> float | None:
         """Return what some tokens cost, in US dollars; None for a model without a price."""

@@ -239,7 +239,7 @@ def serialised_size(request: ModelRequest) -> int:
 
 
 def most_usd(request: ModelRequest, prices: PriceList, channel: Channel) -> float | None:
-    """Return the most that a request can cost, in US dollars; None if its model has no price.
+    """Return the most that a request can cost, in US dollars; None if it has no price.
 
     No token is shorter than a byte, so the request cannot have more tokens than bytes as it
     travels; all of its prefix may be written to the cache; and no reply has more tokens than
@@ -249,13 +249,14 @@ def most_usd(request: ModelRequest, prices: PriceList, channel: Channel) -> floa
     if is_free_model(params["model"]):
         return 0.0
     price = prices.models.get(params["model"])
-    if price is None:
+    size = serialised_size(request)
+    if price is None or (price.max_prompt_tokens is not None and size > price.max_prompt_tokens):
         return None
     system = params.get("system")
     prefix = len(canonical_json(system).encode()) if isinstance(system, list) else 0
     dollars = (
         prefix * max(price.cache_write_1h, price.input)
-        + (serialised_size(request) - prefix) * price.input
+        + (size - prefix) * price.input
         + params["max_tokens"] * price.output
     )
     return float(dollars * prices.discount(channel) / 1_000_000)

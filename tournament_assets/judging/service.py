@@ -130,6 +130,18 @@ class ReplyRow:
     raw: str
 
 
+class TokenCounter(Protocol):
+    """A service that says how many tokens a request has, without answering it."""
+
+    def count_tokens(self, params: Mapping[str, Any]) -> int:
+        """Return the input tokens of a request; nothing is billed.
+
+        Raises:
+            JudgeError: If the service does not say.
+        """
+        ...
+
+
 class BatchService(Protocol):
     """A service that judges requests in batches, and single ones at once.
 

@@ -154,13 +154,13 @@ def wait_for_room(
     model, cap = request.params["model"], request.params["max_tokens"]
     what = f"the next request of {model}, at max_tokens {cap:,},"
     if not budget.waiting_for:
-        budget.check(most, what=what)
+        budget.check(most, what=what, model=model)
         return
     patience = session.policy.deadline_seconds
     if not budget.is_at_work:
         # Whoever sent it may have made a pause; if nobody comes, nobody is waited for.
         patience = min(patience, session.policy.adopt_grace_seconds)
-    problem = budget.problem(most, what=what)
+    problem = budget.problem(most, what=what, model=model)
     if problem is None:
         return
     others = ", ".join(budget.waiting_for)

@@ -96,6 +96,12 @@ def _write_judgment(params: Mapping[str, Any]) -> str | None:
     return replace(reply, verdict=reply.verdict or "TIE", names=names).write()
 
 
+def count_input_tokens(params: Mapping[str, Any]) -> int:
+    """Return the tokens of a request's system and messages together."""
+    messages = "".join(join_text(message["content"]) for message in params["messages"])
+    return count_tokens(join_text(params.get("system", "")) + messages)
+
+
 def _simulate_usage(params: Mapping[str, Any], reply: str, cache_use: CacheUse) -> dict[str, Any]:
     system = join_text(params.get("system", ""))
     messages = "".join(join_text(message["content"]) for message in params["messages"])

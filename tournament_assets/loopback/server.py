@@ -14,7 +14,11 @@ from starlette.routing import Route
 
 from tournament_assets.loopback.batches import StoredBatch
 from tournament_assets.loopback.bodies import read_requests
-from tournament_assets.loopback.messages import compose_message, find_invalid_parameter
+from tournament_assets.loopback.messages import (
+    compose_message,
+    count_input_tokens,
+    find_invalid_parameter,
+)
 from tournament_assets.loopback.refusals import (
     Refusal,
     answer_http_exception,
@@ -91,6 +95,7 @@ def create_app(store: BatchStore, *, max_requests: float = math.inf) -> Starlett
     return Starlette(
         routes=[
             Route("/v1/messages", _protect(api.create_message), methods=["POST"]),
+            Route("/v1/messages/count_tokens", _protect(api.count_tokens), methods=["POST"]),
             Route(batches, _protect(api.create_batch), methods=["POST"]),
             Route(batches, _protect(api.list_batches), methods=["GET"]),
             Route(f"{batches}/{{batch_id}}", _protect(api.get_batch), methods=["GET"]),
@@ -123,6 +128,15 @@ class _Api:
         # Written down first: what was answered is in the log, whatever becomes of the answer.
         await run_in_threadpool(self._store.messages.record, params)
         return JSONResponse(message)
+
+    async def count_tokens(self, request: Request) -> Response:
+        params = await read_object(request)
+        if "max_tokens" in params:
+            raise invalid("max_tokens: Extra inputs are not permitted")
+        problem = find_invalid_parameter({**params, "max_tokens": 1})
+        if problem is not None:
+            raise invalid(problem)
+        return JSONResponse({"input_tokens": count_input_tokens(params)})
 
     async def create_batch(self, request: Request) -> Response:
         requests = await read_requests(request.stream())

@@ -66,6 +66,12 @@ def estimate_json(estimate: JudgingEstimate) -> dict[str, Any]:
         "mode": estimate.mode,
         "judge_model": estimate.judge_model,
         "prices_of": estimate.prices_of,
+        "price_source": estimate.price_source,
+        "tokens_counted_by": (
+            "the service"
+            if any(workload.counted for workload in estimate.workloads.values())
+            else "characters"
+        ),
         "is_within_budget": estimate.budget_problem is None,
         "total": estimate_totals(estimate),
         "dimensions": estimate_rows(estimate),
@@ -236,15 +242,33 @@ def estimate_notes(estimate: JudgingEstimate) -> list[str]:
         else f"at {observation.output_tokens_per_reply:.0f}, the mean of "
         f"{observation.n_replies:,} replies in the ledger"
     )
-    notes = [
-        f"Tokens are counted at 4 characters each; a reply {reply}. Prefix, in tokens: {prefixes}.",
-    ]
+    notes = [f"{_counting_sentence(estimate)}; a reply {reply}. Prefix, in tokens: {prefixes}."]
+    if estimate.price_source and estimate.price is not None and not estimate.is_free:
+        notes.append(f"Prices from {estimate.price_source}.")
     if estimate.assumed_responses:
         notes.append(
             f"{estimate.assumed_responses:,} responses do not exist yet and are counted at their "
             "token cap: expect less."
         )
     return notes
+
+
+def _counting_sentence(estimate: JudgingEstimate) -> str:
+    """Say how the tokens of requests were counted."""
+    counted = [
+        f"{dimension} {workload.counted} requests, \N{MULTIPLICATION SIGN}{workload.correction:.2f}"
+        for dimension, workload in estimate.workloads.items()
+        if workload.counted
+    ]
+    if not counted:
+        return (
+            "Tokens are counted at 4 characters each, which newer models can exceed by a third "
+            "(--count-tokens asks the service)"
+        )
+    return (
+        "Tokens are counted by the service for a sample of each dimension, and the others at 4 "
+        f"characters each, corrected by what it says ({'; '.join(counted)})"
+    )
 
 
 def caching_problems(estimate: JudgingEstimate) -> list[str]:
@@ -293,7 +317,8 @@ def estimate_warnings(estimate: JudgingEstimate) -> list[str]:
         return [
             *warnings,
             f"the price list of {estimate.prices_of} does not name {estimate.judge_model!r}; "
-            "the requests are counted, their price is not known",
+            "the requests are counted, their price is not known: write it into the config, such as "
+            f"judge: {{prices: {{{estimate.judge_model}: {{input: 4.0, output: 20.0}}}}}}",
         ]
     problems = caching_problems(estimate)
     if not problems and estimate.observed_hit_rate is None:

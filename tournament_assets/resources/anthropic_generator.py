@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tournament_assets.adapters.price_files import load_newest_prices
 from tournament_assets.adapters.progress import JudgingBar
 from tournament_assets.judging.budgets import BudgetTerms, month_start
-from tournament_assets.judging.pricing import is_free_model
+from tournament_assets.judging.pricing import PriceList, is_free_model
 from tournament_assets.judging.records import StoredReply
 from tournament_assets.judging.responses import (
     REMEDY,
@@ -121,6 +121,7 @@ def complete_by_batches(
             raise GenerationError(str(error)) from None
         # Another run may have bought some while this one waited for its turn.
         purchase.keep_what_is_paid()
+    prices = load_newest_prices(config.prices)
     kept = purchase.responses()
     reasons = purchase.reasons(withheld=tally.withheld)
     if prompts and not kept:
@@ -133,7 +134,7 @@ def complete_by_batches(
         generated=len(kept) - n_kept,
         device=source,
         reasons=reasons,
-        costs={**_work(tally), **purchase.bill()},
+        costs={**_work(tally), **purchase.bill(prices)},
     )
 
 
@@ -266,9 +267,9 @@ class _Purchase:
                 reasons[prompt.prompt_id] = f"prompt {prompt.prompt_id!r}: {reason}"
         return reasons
 
-    def bill(self) -> dict[str, Any]:
+    def bill(self, prices: PriceList) -> dict[str, Any]:
         """Return what the replies to these prompts cost, whenever they were paid for."""
-        model, prices = self.entrant.model, load_newest_prices()
+        model = self.entrant.model
         by_channel: dict[Channel, TokenUsage] = {}
         for reply in self.ledger.iterate_replies(self._requests):
             if reply.usage is not None:

@@ -3,12 +3,15 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from tournament_assets.judging.service import BatchService
 from tournament_assets.tournament.config import JudgeConfig
 from tournament_assets.tournament.errors import InputError
+
+if TYPE_CHECKING:
+    from tournament_assets.adapters.anthropic import AnthropicBatches
 
 _LOOPBACK_KEY = "loopback"  # the loopback judge wants some key and accepts any
 
@@ -38,7 +41,7 @@ class JudgeResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its p
     loopback_folder: str
 
     @contextmanager
-    def service(self, config: JudgeConfig) -> Iterator[BatchService]:
+    def service(self, config: JudgeConfig) -> "Iterator[AnthropicBatches]":
         """Connect to the service; the loopback judge is started, and stopped again.
 
         Raises:

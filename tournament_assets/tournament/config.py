@@ -73,6 +73,34 @@ class DimensionConfig(Frozen):
         return self
 
 
+class ConfiguredPrice(Frozen):
+    """Prices of a model that the price list does not name, in US dollars per million tokens.
+
+    Attributes:
+        input: Input tokens.
+        output: Output tokens, thinking included.
+        cache_write_1h: Input tokens written to the one-hour cache; twice `input` by default.
+        cache_read: Input tokens read from the cache; as much as `input` by default.
+        min_cacheable_tokens: A prefix shorter than this is not cached.
+    """
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    cache_write_1h: float | None = Field(default=None, ge=0)
+    cache_read: float | None = Field(default=None, ge=0)
+    min_cacheable_tokens: int = Field(default=1024, ge=0)
+
+    @property
+    def write_price(self) -> float:
+        """What writing to the cache costs."""
+        return 2 * self.input if self.cache_write_1h is None else self.cache_write_1h
+
+    @property
+    def read_price(self) -> float:
+        """What reading from the cache costs."""
+        return self.input if self.cache_read is None else self.cache_read
+
+
 class JudgeConfig(Frozen):
     """How the judge is asked.
 
@@ -87,6 +115,8 @@ class JudgeConfig(Frozen):
         budget_usd: The most dollars that may be spent; None sets no limit.
         budget_period: What counts towards the budget: one `run`, or everything that the ledger
             holds of this calendar `month` (UTC).
+        prices: Prices by model id, for models that the price list does not name or that cost
+            something else here; entrants' models as well.
         poll_initial_seconds: Wait before the first look at a batch; it doubles from look to look.
         poll_max_seconds: The longest wait between two looks.
         slot_seconds: How long a step waits for its batches before it gives up its place; they are
@@ -110,6 +140,7 @@ class JudgeConfig(Frozen):
     identical_responses_tie: bool = True
     budget_usd: float | None = Field(default=None, ge=0)
     budget_period: Literal["run", "month"] = "month"
+    prices: dict[Annotated[str, Field(min_length=1)], ConfiguredPrice] = Field(default_factory=dict)
     poll_initial_seconds: float = Field(default=30.0, gt=0)
     poll_max_seconds: float = Field(default=300.0, gt=0)
     slot_seconds: float = Field(default=3600.0, ge=0)
@@ -286,7 +317,7 @@ class TournamentConfig(Frozen):
             exclude={
                 "automation": True,
                 "generation": {"budget_usd", "budget_period"},
-                "judge": {"base_url"},
+                "judge": {"base_url", "prices"},
             },
         )
         return fingerprint(values)

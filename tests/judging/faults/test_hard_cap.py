@@ -162,7 +162,7 @@ def test_eight_runs_at_once_and_replies_as_long_as_they_can_be_stay_within_the_b
         outcomes = list(pool.map(run, range(n_runs)))
         billed = billed_usd(server)
         with closing(Ledger(ledger_url)) as ledger:
-            assert spent_usd(ledger) <= billed
+            assert spent_usd(ledger) <= billed + 1e-9  # added up in another order
     # All of it would cost much more, and what there was room for was not left unused.
     assert most_of(asked(5)) * n_runs > 3 * limit
     assert 0.6 * limit < billed <= limit

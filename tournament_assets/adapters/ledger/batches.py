@@ -155,7 +155,7 @@ class BatchRecords(LeaseRecords, SpendingRecords):
             return len(intent.request_keys)
         total = None if intent.most_usd is None else sum(intent.most_usd)
         if total is None or (total and budget.unpriced):
-            budget.check(total, what=f"asking {intent.judge_model}")
+            budget.check(total, what=f"asking {intent.judge_model}", model=intent.judge_model)
         return budget.affordable(intent.most_usd or ())
 
     def record_created(self, nonce: str, batch_id: str) -> None:
