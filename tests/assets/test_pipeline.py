@@ -30,9 +30,11 @@ PAIRS_PER_PROMPT = len(ENTRANTS) * (len(ENTRANTS) - 1) // 2
 PILOT_PAIRS = {"factuality": 4 * PAIRS_PER_PROMPT, "calibration": 6 * PAIRS_PER_PROMPT}
 
 
-@pytest.fixture(scope="module")
-def judge_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackServer]:
-    with LoopbackServer(directory=tmp_path_factory.mktemp("judge")) as server:
+@pytest.fixture
+def judge_server(tmp_path: Path) -> Iterator[LoopbackServer]:
+    # One for each test: a project whose ledger does not know what the server was asked by another
+    # project of the same texts is stopped.
+    with LoopbackServer(directory=tmp_path / "judge") as server:
         yield server
 
 

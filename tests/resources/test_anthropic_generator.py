@@ -12,15 +12,18 @@ from typing import Any, cast
 
 import pytest
 
+from tests.judging.builders import Progress
 from tests.judging.mortal import Killed, Life, Mortal
 from tournament_assets.adapters.anthropic import AnthropicBatches
 from tournament_assets.adapters.ledger import Ledger
 from tournament_assets.adapters.price_files import load_newest_prices
 from tournament_assets.judging.budgets import BudgetTerms
+from tournament_assets.judging.recovery import recover_batches
 from tournament_assets.judging.requests import most_usd
 from tournament_assets.judging.responses import build_response_requests, response_scope
+from tournament_assets.judging.sessions import WaitingPolicy
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.resources.anthropic_generator import batch_problems
+from tournament_assets.resources.anthropic_generator import batch_problems, planned_responses
 from tournament_assets.resources.generator import CompletedResponses
 from tournament_assets.resources.judge import JudgeResource
 from tournament_assets.tournament.config import JudgeConfig
@@ -264,6 +267,25 @@ def test_without_a_key_a_model_is_not_asked_and_the_loopback_model_is(tmp_path: 
         )
         assert completed.costs["cost_usd"] == 0.0
         assert bench.sent == sent(0, 0)
+
+
+def test_a_lost_ledger_gets_responses_back_that_were_paid_for() -> None:
+    with batch_bench() as bench, closing(Ledger("sqlite://")) as ledger:
+        bench.complete()
+        with pytest.raises(GenerationError, match="tournament ledger recover"):
+            bench.complete(ledger=ledger)
+        judge = JudgeResource(api_key=KEY, base_url=bench.server.url, loopback_folder="")
+        with judge.service(JudgeConfig(service="anthropic")) as service:
+            report = recover_batches(
+                planned_responses(claude(), PROMPTS),
+                ledger=ledger,
+                service=service,
+                policy=WaitingPolicy(0.1, 0.1, 20.0),
+                progress=Progress(),
+            )
+        assert report.replies == len(PROMPTS)
+        assert texts(bench.complete(ledger=ledger)) == ALL
+        assert bench.sent == sent(1, len(PROMPTS))
 
 
 def test_a_model_is_asked_where_the_judge_is_configured_to_be_asked() -> None:

@@ -9,7 +9,9 @@ from tournament_assets.adapters.progress import JudgingBar
 from tournament_assets.assets.estimating import build_approval, judging_terms
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.judging.pairing import PairToJudge
+from tournament_assets.judging.pricing import is_free_model
 from tournament_assets.judging.records import JudgingScope
+from tournament_assets.judging.recovery import refuse_to_repay
 from tournament_assets.judging.rejudging import rejudge_requests
 from tournament_assets.judging.remaining import find_work_left
 from tournament_assets.judging.requests import (
@@ -109,6 +111,15 @@ def ask_what_is_missing(
         judge.service(config) as service,
         JudgingBar(title, total=left.total, log=log) as progress,
     ):
+        if left.unanswered and not asking.rejudges:
+            refuse_to_repay(
+                frozenset(left.unanswered),
+                ledger=ledger,
+                service=service,
+                progress=progress,
+                command=f"tournament ledger recover --config {plan.config_path}",
+                may_pay_again=asking.may_pay_again or is_free_model(requests[0].params["model"]),
+            )
         work = rejudge_requests if asking.rejudges else settle_requests
         return work(
             requests,

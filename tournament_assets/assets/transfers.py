@@ -1,6 +1,6 @@
 """Moving judgments between ledgers, as JSON lines that other programs can read."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,13 +10,27 @@ from tournament_assets.adapters.judgment_files import (
     read_judgments,
     write_judgments,
 )
-from tournament_assets.assets.holdings import existing_requests
+from tournament_assets.adapters.progress import JudgingBar
+from tournament_assets.assets.holdings import (
+    existing_requests,
+    known_responses,
+    load_bank_and_selection,
+)
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.judging.harvesting import is_final
-from tournament_assets.judging.records import StoredReply
+from tournament_assets.judging.records import JudgingScope, StoredReply
+from tournament_assets.judging.recovery import PlannedRequest, RecoveryReport, recover_batches
 from tournament_assets.judging.requests import JudgeRequests
 from tournament_assets.judging.service import ReplyRow
-from tournament_assets.tournament.config import Mode
+from tournament_assets.judging.sessions import WaitingPolicy
+from tournament_assets.resources.anthropic_generator import (
+    keep_paid_responses,
+    planned_responses,
+)
+from tournament_assets.resources.judge import JudgeResource
+from tournament_assets.tournament.api_entrants import AnthropicApiEntrant
+from tournament_assets.tournament.config import MODES, Mode
+from tournament_assets.tournament.entrants import RecordedEntrant
 
 if TYPE_CHECKING:
     from tournament_assets.adapters.ledger import Ledger
@@ -111,6 +125,91 @@ def import_judgments(paths: Sequence[Path], *, ledger: "Ledger") -> list[ImportR
                 failures += 1
         reports.append(ImportReport(path, file.n_records, added, failures))
     return reports
+
+
+def recover_replies(
+    plan: TournamentPlan,
+    *,
+    ledger: "Ledger",
+    judge: JudgeResource,
+    log: Callable[[str], None],
+    judge_model: str | None = None,
+) -> RecoveryReport:
+    """Take back what both modes of a tournament, and its entrants, have paid for and forgotten.
+
+    Args:
+        plan: The tournament.
+        ledger: Where replies are put.
+        judge: Leads to the service.
+        log: Told what is happening.
+        judge_model: Another judge than the configured ones.
+
+    Raises:
+        InputError: If the bank, a rubric or a recorded file cannot be used, or there is no key.
+        JudgeError: If the service cannot be asked.
+    """
+    config = plan.config.judge
+    bank, _ = load_bank_and_selection(plan, "headline")
+    bought = [
+        entrant
+        for entrant in plan.config.entrants
+        if isinstance(entrant, AnthropicApiEntrant) and entrant.service == config.service
+    ]
+    planned: dict[str, PlannedRequest] = {}
+    for entrant in bought:
+        planned.update(planned_responses(entrant, bank))
+    policy = WaitingPolicy(
+        poll_initial_seconds=min(config.poll_initial_seconds, 1.0),
+        poll_max_seconds=config.poll_max_seconds,
+        deadline_seconds=config.deadline_seconds,
+    )
+    with (
+        judge.service(config) as service,
+        JudgingBar("replies are taken back", total=1, log=log) as progress,
+    ):
+
+        def recover() -> RecoveryReport:
+            return recover_batches(
+                planned, ledger=ledger, service=service, policy=policy, progress=progress
+            )
+
+        responses = RecoveryReport()
+        if bought:
+            responses = recover()
+            for entrant in bought:
+                keep_paid_responses(entrant, bank, ledger=ledger)
+        # What the judge was asked holds the responses, so it is known only now.
+        for mode in MODES:
+            model = judge_model or plan.config.judge_model(mode)
+            for dimension, requests in existing_requests(
+                plan, mode, ledger=ledger, judge_model=model
+            ).items():
+                scope = JudgingScope(plan.tournament_id, mode, dimension)
+                one = PlannedRequest(scope, model, config.reply_format)
+                for request in requests:
+                    planned.setdefault(request.request_key, one)
+        report = recover()
+    report.taken[:0] = responses.taken
+    report.replies += responses.replies
+    report.paid_twice += responses.paid_twice
+    report.without_reply += responses.without_reply
+    return report
+
+
+def missing_responses(plan: TournamentPlan, *, ledger: "Ledger") -> dict[str, int]:
+    """Return how many responses do not exist, by entrant; what they make up cannot be planned.
+
+    Raises:
+        InputError: If the bank or a recorded file cannot be used.
+    """
+    bank, _ = load_bank_and_selection(plan, "headline")
+    missing = {
+        entrant.entrant_id: len(bank)
+        - len(known_responses(plan, entrant, bank, bank, ledger=ledger))
+        for entrant in plan.config.entrants
+        if not isinstance(entrant, RecordedEntrant)
+    }
+    return {entrant_id: count for entrant_id, count in missing.items() if count}
 
 
 def _row(record: JudgmentRecord) -> ReplyRow:

@@ -1,4 +1,4 @@
-"""`tournament ledger export | import`."""
+"""`tournament ledger export | import | recover`."""
 
 import os
 from pathlib import Path
@@ -8,10 +8,12 @@ import click
 
 from tournament_assets.cli.options import config_option, mode_option
 
+_LISTED = 5
+
 
 @click.group("ledger")
 def ledger_group() -> None:
-    """Take judgments out of the ledger, or put some in, as JSON lines."""
+    """Take judgments out of the ledger, put some in, or have the service give them back."""
 
 
 @ledger_group.command("export")
@@ -53,4 +55,51 @@ def ledger_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
         click.echo(
             f"{report.path}: {report.records} records, {report.added} new replies, "
             f"{report.failures} that can be judged again"
+        )
+
+
+@ledger_group.command("recover")
+@config_option
+@click.option("--judge-model", metavar="ID", help="The judge that was asked, if not the config's.")
+def ledger_recover_command(config_path: Path, judge_model: str | None) -> None:
+    """Take back replies that were paid for and that the ledger has forgotten; nothing is sent.
+
+    Reads the service's batches of the last 29 days that the ledger does not know. A batch that
+    answers a request of this tournament is taken back with all its replies.
+    """
+    from tournament_assets.assets.transfers import missing_responses, recover_replies
+    from tournament_assets.launching import opened_ledger
+    from tournament_assets.resources.judge import JudgeResource
+
+    with opened_ledger(config_path, os.environ) as (plan, ledger):
+        report = recover_replies(
+            plan,
+            ledger=ledger,
+            judge=JudgeResource(
+                api_key=os.environ.get("ANTHROPIC_API_KEY", ""),
+                base_url=os.environ.get("ANTHROPIC_BASE_URL", ""),
+                loopback_folder=str(plan.project.folder / "ledger" / "loopback_judge"),
+            ),
+            log=lambda message: click.echo(message, err=True),
+            judge_model=judge_model,
+        )
+        missing = missing_responses(plan, ledger=ledger)
+    click.echo(
+        f"{report.replies} replies of {len(report.taken)} batches are back in the ledger; "
+        f"{report.paid_twice} replies had been paid for twice; "
+        f"{report.without_reply} requests of these batches have no reply"
+    )
+    for names, what in (
+        (report.incomplete, "could be read only in part: recover again"),
+        (report.in_progress, "have not ended: if they are this tournament's, recover again then"),
+        (report.gone, "have results that the service does not show"),
+        (report.unplanned, "are this program's and answer nothing that is planned today"),
+        (report.foreign, "are not this program's"),
+    ):
+        if names:
+            click.echo(f"{len(names)} batches {what} ({', '.join(names[:_LISTED])})")
+    for entrant_id, count in missing.items():
+        click.echo(
+            f"{count} responses of {entrant_id} do not exist, so what the judge was asked about "
+            "them is not known: generate them (`tournament run --skip-judging`) and recover again"
         )

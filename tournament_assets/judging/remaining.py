@@ -69,7 +69,7 @@ def find_work_left(
         unanswered.pop(key, None)
         # One that was asked more often and has a readable reply needs nothing more, nor does one
         # that was unreadable twice.
-        if reply_format is not None and last.asking == 1 and _is_unreadable(last, reply_format):
+        if reply_format is not None and last.asking == 1 and is_unreadable(last, reply_format):
             unreadable[key] = last
     return WorkLeft(
         total=total,
@@ -80,7 +80,8 @@ def find_work_left(
     )
 
 
-def _is_unreadable(reply: StoredReply, reply_format: ReplyFormat) -> bool:
+def is_unreadable(reply: StoredReply, reply_format: ReplyFormat) -> bool:
+    """Whether a reply holds no verdict and is worth asking for once more."""
     verdict, _ = read_reply(
         result_type=reply.result_type,
         stop_reason=reply.stop_reason,

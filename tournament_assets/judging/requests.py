@@ -22,6 +22,9 @@ from tournament_assets.tournament.rubrics import Rubric
 
 _FENCE_LENGTH = 8
 _KEY_BYTES = 32
+NONCE_LENGTH = 12
+"""Characters of our own name for a batch: hexadecimal digits."""
+_NONCE = re.compile(f"[0-9a-f]{{{NONCE_LENGTH}}}")
 AnyRequest = TypeVar("AnyRequest", bound="ModelRequest")
 
 
@@ -231,6 +234,13 @@ def request_key_of(name: str, *, nonce: str) -> str | None:
     if len(decoded) != _KEY_BYTES or custom_id(nonce, decoded.hex()) != name:
         return None
     return decoded.hex()
+
+
+def read_custom_id(name: str) -> tuple[str, str] | None:
+    """Return whose batch a request of ours was in, as a nonce, and its key; None if it is none."""
+    nonce = name[:NONCE_LENGTH]
+    key = request_key_of(name, nonce=nonce) if _NONCE.fullmatch(nonce) else None
+    return None if key is None else (nonce, key)
 
 
 def serialised_size(request: ModelRequest) -> int:

@@ -8,6 +8,7 @@ from tournament_assets.judging.adoption import adopt_batch
 from tournament_assets.judging.harvesting import record_part
 from tournament_assets.judging.records import BatchIntent, OpenBatch, SubmittedBatch
 from tournament_assets.judging.requests import (
+    NONCE_LENGTH,
     ModelRequest,
     custom_id,
     most_usd,
@@ -109,7 +110,7 @@ def write_intent(
         What was written down: as many of the requests, from the first one on, as the budget has
         room for at their most; None if it has room for none.
     """
-    nonce = secrets.token_hex(6)
+    nonce = secrets.token_hex(NONCE_LENGTH // 2)
     model = requests[0].params["model"]
     begun_at = session.policy.now()
     terms = session.terms

@@ -10,6 +10,7 @@ from tournament_assets.adapters.progress import JudgingBar
 from tournament_assets.judging.budgets import BudgetTerms, month_start
 from tournament_assets.judging.pricing import PriceList, is_free_model
 from tournament_assets.judging.records import StoredReply
+from tournament_assets.judging.recovery import PlannedRequest, refuse_to_repay
 from tournament_assets.judging.responses import (
     REMEDY,
     NoResponse,
@@ -138,6 +139,21 @@ def complete_by_batches(
     )
 
 
+def planned_responses(
+    entrant: AnthropicApiEntrant, prompts: Sequence[Prompt]
+) -> dict[str, PlannedRequest]:
+    """Return what a model would be asked, by request key."""
+    request = PlannedRequest(response_scope(entrant), entrant.model, reply_format=None)
+    return dict.fromkeys(build_response_requests(entrant, prompts), request)
+
+
+def keep_paid_responses(
+    entrant: AnthropicApiEntrant, prompts: Sequence[Prompt], *, ledger: "Ledger"
+) -> None:
+    """Keep the responses in replies that the ledger holds."""
+    _Purchase(entrant, prompts, ledger).keep_what_is_paid()
+
+
 def _buy(
     purchase: "_Purchase",
     judge: JudgeResource,
@@ -161,6 +177,14 @@ def _buy(
         ) as service,
         JudgingBar(f"{entrant.entrant_id} responds", total=len(left), log=log) as progress,
     ):
+        refuse_to_repay(
+            frozenset(request.request_key for request in left),
+            ledger=purchase.ledger,
+            service=service,
+            progress=progress,
+            command="tournament ledger recover --config CONFIG",
+            may_pay_again=may_pay_again or is_free_model(entrant.model),
+        )
         return settle_requests(
             left,
             scope=purchase.scope,

@@ -12,7 +12,13 @@ from tournament_assets.adapters.ledger.database import chunks, time_text
 from tournament_assets.adapters.ledger.leases import LeaseRecords
 from tournament_assets.adapters.ledger.spending import SpendingRecords
 from tournament_assets.judging.budgets import BudgetTerms
-from tournament_assets.judging.records import BatchIntent, JudgingScope, Lease, OpenBatch
+from tournament_assets.judging.records import (
+    BatchIntent,
+    JudgingScope,
+    Lease,
+    OpenBatch,
+    SubmittedBatch,
+)
 from tournament_assets.tournament.errors import JudgeError
 
 _TABLE = schema.batches
@@ -87,6 +93,45 @@ class BatchRecords(LeaseRecords, SpendingRecords):
                 query = sa.select(_TABLE.c.batch_id).where(_TABLE.c.batch_id.in_(chunk))
                 known.update(connection.scalars(query))
         return known
+
+    def batch_states(
+        self, *, batch_ids: AbstractSet[str] = frozenset(), nonces: AbstractSet[str] = frozenset()
+    ) -> dict[str, str]:
+        """Return what became of batches, by the provider's name or by our own."""
+        states: dict[str, str] = {}
+        with self._transaction() as connection:
+            for column, names in ((_TABLE.c.batch_id, batch_ids), (_TABLE.c.nonce, nonces)):
+                for chunk in chunks(names):
+                    query = sa.select(column, _TABLE.c.state).where(column.in_(chunk))
+                    states.update((name, state) for name, state in connection.execute(query))
+        return states
+
+    def begin_recovery(
+        self, scope: JudgingScope, batch: SubmittedBatch, *, model: str, asking: int, size: int
+    ) -> None:
+        """Write down a batch that was paid and forgotten; it is closed when its rows are held.
+
+        One that was written down before keeps what is known of it, but for its state.
+        """
+        values = {"batch_id": batch.batch_id, "state": "recovering", "closed_at": None}
+        row = {
+            **values,
+            "nonce": batch.nonce,
+            "tournament_id": scope.tournament_id,
+            "mode": scope.mode,
+            "dimension": scope.dimension,
+            "purpose": scope.purpose,
+            "judge_model": model,
+            "asking": asking,
+            "channel": "batch",
+            "n_requests": size,
+            "begun_at": time_text(batch.begun_at),
+        }
+        with self._transaction() as connection:
+            if not self._insert_new(connection, _TABLE, [row]):
+                connection.execute(
+                    sa.update(_TABLE).where(_TABLE.c.nonce == batch.nonce).values(values)
+                )
 
     def record_intent(
         self, lease: Lease, intent: BatchIntent, terms: BudgetTerms | None = None

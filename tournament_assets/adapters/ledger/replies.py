@@ -64,8 +64,19 @@ class ReplyRecords(LedgerDatabase):
                     found[row.request_key] = row.error_type or row.result_type
         return found
 
-    def record_rows(self, nonce: str, final: Sequence[tuple[str, ReplyRow]]) -> int:
+    def record_rows(
+        self,
+        nonce: str,
+        final: Sequence[tuple[str, ReplyRow]],
+        *,
+        received_at: datetime | None = None,
+    ) -> int:
         """Keep final replies, by request key; the first one of a key and asking stays.
+
+        Args:
+            nonce: The batch they came in.
+            final: The replies, each with its request's key.
+            received_at: When they were billed, for budgets; now by default.
 
         Returns:
             How many of them had been paid for before, in another batch.
@@ -73,7 +84,7 @@ class ReplyRecords(LedgerDatabase):
         if not final:
             return 0
         asking, channel = self._asking_and_channel(nonce)
-        now = time_text()
+        now = time_text(received_at)
         rows = [
             {
                 "request_key": key,

@@ -44,7 +44,8 @@ batches = sa.Table(
     sa.Column("asking", sa.Integer, nullable=False, server_default="1"),
     sa.Column("channel", sa.Text, nullable=False, server_default="batch"),
     sa.Column("batch_id", sa.Text, index=True),
-    # intent, created, then harvested, refused (never accepted), abandoned (never found) or lost
+    # intent, created, then harvested, refused (never accepted), abandoned (never found) or lost;
+    # recovering, then harvested, if it was found again after the ledger had forgotten it
     sa.Column("state", sa.Text, nullable=False),
     sa.Column("n_requests", sa.Integer, nullable=False),
     sa.Column("begun_at", sa.Text, nullable=False),

@@ -1,0 +1,257 @@
+"""Ledgers that are lost while the service still holds what was paid for."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.judging.builders import SCOPE, requests_for
+from tests.loopback.builders import judge_params
+from tournament_assets.adapters.anthropic import AnthropicBatches
+from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.judging.pricing import Spending
+from tournament_assets.judging.records import StoredReply
+from tournament_assets.judging.recovery import (
+    PlannedRequest,
+    RecoveryReport,
+    recover_batches,
+    refuse_to_repay,
+)
+from tournament_assets.judging.requests import custom_id
+from tournament_assets.judging.service import BatchStatus, ReplyRow, SubmittedRequest
+from tournament_assets.judging.sessions import WaitingPolicy
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure
+
+from .runs import KEYS, Run, Runner
+
+PLANNED = dict.fromkeys(KEYS, PlannedRequest(SCOPE, "judge-1", "line"))
+COMMAND = "tournament ledger recover --config configs/small.yaml"
+
+
+def lose_ledger(run: Run, path: Path) -> None:
+    """Go on with an empty ledger."""
+    run.ledger.close()
+    run.ledger = Ledger(f"sqlite:///{path}")
+    run._path = path
+
+
+def recover(run: Run, *, service: Any = None, days_later: int = 0, n: int = 3) -> RecoveryReport:
+    return recover_batches(
+        PLANNED,
+        ledger=run.ledger,
+        service=service or run.service,
+        policy=WaitingPolicy(
+            0.01,
+            0.02,
+            20.0,
+            max_readings=n,
+            now=lambda: datetime.now(UTC) + timedelta(days=days_later),
+        ),
+        progress=run.progress,
+    )
+
+
+def check(run: Run, *, may_pay_again: bool = False) -> None:
+    refuse_to_repay(
+        frozenset(KEYS),
+        ledger=run.ledger,
+        service=run.service,
+        progress=run.progress,
+        command=COMMAND,
+        may_pay_again=may_pay_again,
+    )
+
+
+def held(run: Run) -> list[StoredReply]:
+    """Return what the ledger holds, but for when it came."""
+    noon = datetime(2026, 9, 1, 12, tzinfo=UTC)
+    return [replace(each, received_at=noon) for each in run.ledger.iterate_replies(KEYS)]
+
+
+def send(run: Run, *names: str) -> str:
+    """Submit a batch that no ledger of ours knows."""
+    return run.service.create_batch(
+        [SubmittedRequest(name, judge_params()) for name in names]
+    ).batch_id
+
+
+def billed(run: Run) -> list[Spending]:
+    return run.ledger.spending_since()
+
+
+def test_an_emptied_ledger_gets_every_reply_back_and_asks_nothing(
+    start: Runner, tmp_path: Path
+) -> None:
+    run = start()
+    run.settle()
+    before, bill = held(run), billed(run)
+    lose_ledger(run, tmp_path / "new.sqlite")
+    report = recover(run)
+    assert (len(report.taken), report.replies, report.paid_twice) == (1, 4, 0)
+    assert held(run) == before
+    assert billed(run) == bill
+    assert run.states == ["harvested"]
+    assert run.is_settled()
+    assert run.settle().submitted == 0
+    assert run.paid == (1, 4, 0)
+    assert recover(run) == RecoveryReport()
+
+
+def test_second_questions_come_back_as_such(start: Runner, tmp_path: Path) -> None:
+    run = start("no_verdict:2", "row_expired")
+    run.settle()
+    before, paid = held(run), run.paid
+    assert {reply.asking for reply in before} == {1, 2}
+    lose_ledger(run, tmp_path / "new.sqlite")
+    report = recover(run)
+    assert (len(report.taken), report.replies) == (paid[0], len(before))
+    assert (report.paid_twice, report.without_reply) == (0, 1)
+    assert held(run) == before
+    assert run.settle().submitted == 0
+    assert run.paid == paid
+
+
+class BreaksOff:
+    """A service whose results break off after some rows, but for the first readings."""
+
+    def __init__(self, service: AnthropicBatches, n_rows: int, *, whole: int = 0) -> None:
+        self._service = service
+        self._n_rows = n_rows
+        self._whole = whole
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._service, name)
+
+    def iterate_results(self, batch_id: str) -> Iterator[ReplyRow]:
+        self._whole -= 1
+        for number, row in enumerate(self._service.iterate_results(batch_id)):
+            if number == self._n_rows and self._whole < 0:
+                raise JudgeError("it broke off", failure=JudgeFailure.PASSING)
+            yield row
+
+
+def test_a_recovery_that_breaks_off_keeps_what_it_read_and_goes_on_from_there(
+    start: Runner, tmp_path: Path
+) -> None:
+    run = start()
+    run.settle()
+    lose_ledger(run, tmp_path / "new.sqlite")
+    broken = recover(run, service=BreaksOff(run.service, 0), n=1)
+    assert (len(broken.incomplete), broken.replies, run.states) == (1, 0, [])
+    # The third reading is the one that keeps rows: two before it look whose batch it is.
+    cut = recover(run, service=BreaksOff(run.service, 2, whole=2), n=1)
+    assert (len(cut.incomplete), cut.replies, run.states) == (1, 2, ["recovering"])
+    rest = recover(run)
+    assert (len(rest.taken), rest.replies, run.states) == (1, 2, ["harvested"])
+    assert run.is_settled()
+    assert run.paid == (1, 4, 0)
+
+
+def test_only_what_is_planned_is_taken_and_the_rest_is_counted(
+    start: Runner, tmp_path: Path
+) -> None:
+    run = start()
+    run.settle()
+    lose_ledger(run, tmp_path / "new.sqlite")
+    other = requests_for(4)[7].request_key
+    unplanned = send(run, custom_id("0123456789ab", other))
+    foreign = send(run, "request-1")
+    mixed = send(run, custom_id("0123456789ac", other), custom_id("0123456789ac", KEYS[0]))
+    report = recover(run)
+    assert (report.unplanned, report.foreign) == ([unplanned], [foreign])
+    assert report.taken[1:] == [mixed]
+    assert (report.replies, report.paid_twice) == (5, 1)
+    assert run.ledger.answered_keys([other]) == {other}
+    assert recover(run).taken == []
+
+
+def test_what_the_service_no_longer_keeps_is_not_looked_at(start: Runner, tmp_path: Path) -> None:
+    run = start()
+    run.settle()
+    lose_ledger(run, tmp_path / "new.sqlite")
+    assert recover(run, days_later=30) == RecoveryReport()
+    assert recover(run, days_later=28).replies == 4
+
+
+def test_a_batch_that_was_written_off_and_exists_is_taken_back_and_counted_as_waste(
+    start: Runner,
+) -> None:
+    run = start("create_drop_after", "list_lag:always")
+    run.settle()
+    assert run.states == ["abandoned", "harvested"]
+    assert run.paid == (2, 8, 0)
+    report = recover(run)
+    assert (len(report.taken), report.replies, report.paid_twice) == (1, 0, 4)
+    assert run.states == ["harvested", "harvested"]
+    waste = run.ledger.waste_of(SCOPE.tournament_id, SCOPE.mode)
+    assert (waste.replies_paid_twice, waste.requests_never_confirmed) == (4, 0)
+
+
+@pytest.mark.parametrize("fault", ["archived", "never_ends"])
+def test_a_batch_that_cannot_be_read_is_told(start: Runner, tmp_path: Path, fault: str) -> None:
+    run = start(fault)
+    with pytest.raises(JudgeError):
+        run.settle(deadline_seconds=0.2)
+    lose_ledger(run, tmp_path / "new.sqlite")
+    report = recover(run)
+    assert len(report.gone if fault == "archived" else report.in_progress) == 1
+    assert held(run) == []
+
+
+def test_nothing_is_sent_that_the_service_was_paid_for_without_the_ledger_knowing(
+    start: Runner, tmp_path: Path
+) -> None:
+    run = start()
+    check(run)
+    run.settle()
+    check(run)
+    assert not run.progress.heard(COMMAND)
+    lose_ledger(run, tmp_path / "new.sqlite")
+    with pytest.raises(JudgeError, match=r"holds 1 batches \(msgbatch_.*`tournament ledger rec"):
+        check(run)
+    check(run, may_pay_again=True)
+    assert run.progress.heard(COMMAND)
+    recover(run)
+    check(run)
+
+
+def test_a_batch_that_looks_like_ours_is_told(start: Runner) -> None:
+    run = start()
+    send(run, "request-1")
+    check(run)
+    assert not run.progress.heard(COMMAND)
+    send(run, custom_id("0123456789ab", requests_for(4)[7].request_key))
+    check(run)
+    assert run.progress.heard("holds 1 batches (msgbatch_")
+    assert run.progress.heard(COMMAND)
+
+
+def test_a_batch_in_progress_of_the_size_that_is_about_to_be_sent_is_told(start: Runner) -> None:
+    run = start("never_ends")
+    send(run, "a", "b", "c", "d")
+    check(run)
+    assert run.progress.heard(COMMAND)
+
+
+class DiesOnceAccepted(BreaksOff):
+    """A service whose caller is killed before it hears that a batch was accepted."""
+
+    def create_batch(self, requests: Iterable[SubmittedRequest]) -> BatchStatus:
+        self._service.create_batch(requests)
+        raise KeyboardInterrupt
+
+
+def test_a_batch_whose_creation_was_not_confirmed_is_left_to_its_own_run(start: Runner) -> None:
+    run = start()
+    whole = run.service
+    run.service = DiesOnceAccepted(whole, 0)  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt):
+        run.settle()
+    run.service = whole
+    check(run)
+    assert (recover(run).taken, run.states) == ([], ["intent"])
+    assert run.settle().adopted == 1
+    assert run.paid == (1, 4, 0)
