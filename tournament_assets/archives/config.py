@@ -173,6 +173,7 @@ class LogPattern(Frozen):
         name: What it is called.
         pattern: A regular expression, searched in every line. Groups named `task` and `run` say
             what it was that failed, `model` whose it was: a model's id, label or folder.
+        first_run: The same as in the logs' own rules, for the lines of this pattern alone.
     """
 
     name: str = Field(min_length=1)

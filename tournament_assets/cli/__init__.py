@@ -15,6 +15,7 @@ from tournament_assets.cli.auditing import audit_command
 from tournament_assets.cli.bank import bank_group
 from tournament_assets.cli.battles import battles_group
 from tournament_assets.cli.comparing import compare_command
+from tournament_assets.cli.configuration import configuration_command
 from tournament_assets.cli.estimating import estimate_command
 from tournament_assets.cli.ledger import ledger_group
 from tournament_assets.cli.reporting import report_command
@@ -73,6 +74,7 @@ for command in (
     bank_group,
     battles_group,
     archive_group,
+    configuration_command,
     judge_server_command,
 ):
     main.add_command(command)

@@ -1,0 +1,173 @@
+"""`tournament configuration`: every key of every config.
+
+Types, defaults and limits come from the pydantic models, and meanings from their docstrings, so
+that no second text has to follow the first. `docs/configuration.md` is what it prints, and a test
+holds that page current.
+"""
+
+import inspect
+import re
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import click
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+_INTRODUCTION = """\
+# Configuration
+
+Every key of a config, as `tournament configuration` prints it from the code. An unknown key, a
+text where a number is expected, or a value outside its limits is refused with its line before
+anything is spent. Keys in **bold** have no default. [`configs/demo.yaml`](../configs/demo.yaml) is
+a config that runs; [entrants](entrants.md), [judging](judging.md), [operations](operations.md) and
+[archives](archives.md) say when to change what.
+"""
+_LIMITS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+
+
+@click.command("configuration", short_help="Print every key of a config and what it means.")
+def configuration_command() -> None:
+    """Print every key of a config with its type, its default and its meaning, as Markdown."""
+    click.echo(render_page(), nl=False)
+
+
+def render_page() -> str:
+    """Return the page as Markdown.
+
+    Raises:
+        ValueError: If a key has no meaning in its model's docstring.
+    """
+    from tournament_assets.archives.config import ArchiveConfig
+    from tournament_assets.tournament.config import TournamentConfig
+
+    parts = [_INTRODUCTION]
+    seen: set[type[BaseModel]] = set()
+    roots: dict[str, type[BaseModel]] = {
+        "A tournament": TournamentConfig,
+        "An archive of scored runs": ArchiveConfig,
+    }
+    for title, root in roots.items():
+        parts.append(f"## {title}\n")
+        for model in _models_below(root):
+            if model not in seen:
+                seen.add(model)
+                parts.append(_section(model, is_root=model is root))
+    return "\n".join(parts)
+
+
+def _models_below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """Yield a model and all that its fields hold, each before what it holds, some twice."""
+    yield model
+    for field in model.model_fields.values():
+        for inner in _models_in(field.annotation):
+            yield from _models_below(inner)
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models_in(part)]
+
+
+def _section(model: type[BaseModel], *, is_root: bool) -> str:
+    summary = (inspect.getdoc(model) or "").split("\n\n")[0].replace("\n", " ")
+    meanings = _meanings(model)
+    missing = [name for name in model.model_fields if name not in meanings]
+    if missing:
+        raise ValueError(
+            f"{model.__name__} does not say what {', '.join(missing)} means; "
+            "expected a line for each key under Attributes in its docstring"
+        )
+    rows = [
+        f"| {_shown_key(name, field)} | {_escape(_shown_type(field.annotation, field.metadata))} | "
+        f"{_escape(_shown_default(field))} | {_escape(meanings[name])} |"
+        for name, field in model.model_fields.items()
+    ]
+    head = "" if is_root else f"### {model.__name__}\n\n"
+    return (
+        "\n".join(
+            [f"{head}{summary}\n", "| key | type | default | meaning |", "|---|---|---|---|", *rows]
+        )
+        + "\n"
+    )
+
+
+def _meanings(model: type[BaseModel]) -> Mapping[str, str]:
+    """Read what the docstrings of a model and its bases say under Attributes."""
+    found: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if not issubclass(base, BaseModel):
+            continue
+        _, _, attributes = (inspect.cleandoc(base.__doc__ or "")).partition("Attributes:\n")
+        for match in re.finditer(
+            r"^    (\w+): (.*(?:\n(?:      .*|$))*)", attributes, flags=re.MULTILINE
+        ):
+            found[match[1]] = " ".join(match[2].split())
+    return found
+
+
+def _shown_key(name: str, field: FieldInfo) -> str:
+    key = f"`{field.alias or name}`"
+    return f"**{key}**" if field.is_required() else key
+
+
+def _shown_default(field: FieldInfo) -> str:
+    if field.is_required():
+        return ""
+    default = field.default
+    if default is PydanticUndefined:
+        default = field.default_factory() if field.default_factory is not None else None  # type: ignore[call-arg]
+    if isinstance(default, BaseModel):
+        return "its own defaults"
+    if default is None or default == "":
+        return "none"
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    if isinstance(default, str) and (len(default) > 40 or "\n" in default):
+        return "a text of its own"
+    if isinstance(default, Mapping) and not default:
+        return "none"
+    if isinstance(default, Sequence) and not isinstance(default, str):
+        return ", ".join(f"`{value}`" for value in default) or "none"
+    return f"`{default}`"
+
+
+def _shown_type(annotation: Any, metadata: Sequence[Any]) -> str:
+    shown = _type_name(annotation)
+    limits = [
+        f"{sign} {getattr(limit, name)}"
+        for limit in metadata
+        for name, sign in _LIMITS.items()
+        if getattr(limit, name, None) is not None
+    ]
+    return ", ".join([shown, *limits])
+
+
+def _type_name(annotation: Any) -> str:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _shown_type(arguments[0], _flat(arguments[1:]))
+    if origin is Literal:
+        return " or ".join(f"`{value}`" for value in arguments)
+    if origin in (Union, types.UnionType):
+        return " or ".join(_type_name(part) for part in arguments if part is not type(None))
+    if origin is dict:
+        return f"mapping to {_type_name(arguments[1])}"
+    if origin in (tuple, list):
+        return f"list of {_type_name(arguments[0])}"
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        return f"[{annotation.__name__}](#{annotation.__name__.lower()})"
+    names = {str: "text", int: "whole number", float: "number", bool: "true or false"}
+    return names.get(annotation, getattr(annotation, "__name__", str(annotation)))
+
+
+def _flat(metadata: Sequence[Any]) -> list[Any]:
+    """Take the limits out of pydantic's fields."""
+    return [each for item in metadata for each in getattr(item, "metadata", [item])]
+
+
+def _escape(text: str) -> str:
+    return text.replace("|", "\\|")
