@@ -23,6 +23,7 @@ from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.assets.preflight import refuse_bad_input
 from tournament_assets.assets.reports import outages_of
 from tournament_assets.assets.run_failures import failed_checks, raise_failure
+from tournament_assets.audits.outages import copy_sentences
 from tournament_assets.definitions import build_definitions, build_plan, default_ledger_url
 from tournament_assets.judging.estimating import JudgingEstimate
 from tournament_assets.resources.generator import release_models
@@ -74,6 +75,7 @@ class RunSummary:
         confidence: Coverage of the intervals.
         warnings: What the asset checks found, a sentence each.
         outages: What must be said before the leaderboard, a sentence each.
+        cautions: What comes next: the judge's red lights, and where texts are copies.
     """
 
     leaderboard: pd.DataFrame
@@ -83,6 +85,7 @@ class RunSummary:
     confidence: float
     warnings: tuple[str, ...]
     outages: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
 
 
 _PROCESS_TAG = "tournament/process"
@@ -109,6 +112,8 @@ def run_tournament(
         InputError: If any input cannot be used; nothing has been spent then.
         WorkError: If a step failed; what was paid for until then is in the ledger.
     """
+    from tournament_assets.reports.trust_section import red_sentences
+
     started_at = datetime.now(UTC).replace(microsecond=0)
     config_file = load_config(options.config_path)
     plan = build_plan(config_file, environment)
@@ -127,6 +132,8 @@ def run_tournament(
     warnings: list[str] = []
     leaderboard = pd.DataFrame()
     outages: list[str] = []
+    copies: list[str] = []
+    trust: list[dict[str, Any]] = []
     tags = {
         "tournament": plan.tournament_id,
         "mode": options.mode,
@@ -155,9 +162,10 @@ def run_tournament(
                 )
             if "leaderboard" in stage.assets:
                 leaderboard = result.asset_value(plan.key("leaderboard"))
-                outages = outages_of(
-                    plan, table_rows("audit", result.asset_value(plan.key("audit")))
-                )
+                audit = table_rows("audit", result.asset_value(plan.key("audit")))
+                outages, copies = outages_of(plan, audit), copy_sentences(audit)
+            if "trust_panel" in stage.assets:
+                trust += table_rows("trust_panel", result.asset_value(plan.key("trust_panel")))
             warnings.extend(failed_checks(result))
             on_done(stage, label)
             if "entrant_responses" not in stage.assets:
@@ -171,6 +179,7 @@ def run_tournament(
         confidence=plan.config.ratings.confidence,
         warnings=tuple(warnings),
         outages=tuple(outages),
+        cautions=(*red_sentences(trust), *copies),
     )
 
 

@@ -3,7 +3,8 @@ import pytest
 from tournament_assets.audits.drift import JudgedAnchor, explain_drift, measure_drift
 from tournament_assets.tournament.verdicts import Outcome
 
-A, B, TIE, INCONSISTENT, UNJUDGED = Outcome
+A, B, TIE, INCONSISTENT = Outcome.A_WINS, Outcome.B_WINS, Outcome.TIE, Outcome.INCONSISTENT
+UNJUDGED = Outcome.UNJUDGED
 
 
 def repeat(anchor: JudgedAnchor, times: int) -> list[JudgedAnchor]:

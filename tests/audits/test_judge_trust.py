@@ -118,7 +118,7 @@ def test_a_corrupted_answer_has_to_lose(outcome: Outcome, as_expected: int) -> N
 
 
 def test_an_injection_has_to_change_nothing_whatever_its_baseline_is() -> None:
-    judged = [outcome for outcome in Outcome if outcome is not Outcome.UNJUDGED]
+    judged = [outcome for outcome in Outcome if outcome.is_judged]
     controls = [injected(before, after) for before in judged for after in judged]
     result = result_of(ControlKind.INJECTION, *controls)
     assert (result.judged, result.as_expected) == (16, 4)

@@ -5,9 +5,9 @@ import pytest
 
 from tournament_assets.audits.agreement import LabelPair, measure_agreement
 from tournament_assets.audits.judge_trust import SettledControl
+from tournament_assets.audits.position_bias import JudgedPair
 from tournament_assets.audits.retest import JudgedTwice
 from tournament_assets.audits.trust import (
-    JudgedPair,
     TrustEvidence,
     TrustLine,
     TrustState,
@@ -43,7 +43,11 @@ STRICT = CheckThresholds(
 
 def pair(prompt: str, a: str, b: str, *verdicts: Verdict) -> JudgedPair:
     first, second = verdicts
-    return JudgedPair(Judgment(prompt, "f", a, b, reconcile_swap(first, second)), (first, second))
+    return JudgedPair(
+        Judgment(prompt, "f", a, b, reconcile_swap(first, second)),
+        (first, second),
+        (f"{prompt} {a} {b}", f"{prompt} {b} {a}"),
+    )
 
 
 def panel(
@@ -97,8 +101,8 @@ def test_a_judge_without_fault_is_green_where_it_was_measured() -> None:
         people=Estimate(0.7, 0.5, 0.9, 30, ""),
         judges={"another": agreed},
     )
-    flips = found.pop(("flip_direction", None))
-    assert flips.state is TrustState.NOT_MEASURED
+    for measure in ("flip_direction", "longer_wins"):
+        assert found.pop((measure, None)).state is TrustState.NOT_MEASURED
     assert {line.state for line in found.values()} == {TrustState.GREEN}
     assert found["judge_agreement", "another"].estimate.value == 1.0
 
@@ -136,9 +140,9 @@ def test_a_judge_with_every_fault_is_red_everywhere() -> None:
         people=Estimate(0.1, -0.1, 0.3, 30, ""),
         judges={"another": apart},
     )
-    # One triple of majorities says nothing, and a direction of flips has no threshold.
+    # One triple of majorities says nothing, and nobody counted these responses' words.
     assert found.pop(("transitivity_of_majorities", None)).state is TrustState.GREEN
-    assert found.pop(("flip_direction", None)).state is TrustState.NO_THRESHOLD
+    assert found.pop(("longer_wins", None)).state is TrustState.NOT_MEASURED
     assert {key: line.state for key, line in found.items()} == dict.fromkeys(found, TrustState.RED)
     assert found["position_bias", None].estimate.value == pytest.approx(180 / 240)
     assert found["unjudged", "bob"].estimate.n == 120
@@ -159,7 +163,9 @@ def test_without_thresholds_there_is_a_number_and_no_light() -> None:
 def test_every_measure_is_red_on_its_own_side_of_the_threshold_and_not_at_it() -> None:
     beyond = {
         "position_bias": (0.35, 0.65),
+        "flip_direction": (0.05, 0.95),
         "length_effect": (-21.0, 21.0),
+        "longer_wins": (0.95,),
         "injection_controls": (0.11,),
         "unjudged": (0.03,),
         "swap_consistency": (0.6,),
@@ -171,13 +177,27 @@ def test_every_measure_is_red_on_its_own_side_of_the_threshold_and_not_at_it() -
         "transitivity_within_prompts": (0.009,),
         "transitivity_of_majorities": (0.009,),
     }
-    assert set(beyond) == set(WORDS) - {"flip_direction"}
+    assert set(beyond) == set(WORDS)
     for measure, values in beyond.items():
         threshold = threshold_of(measure, STRICT)
         assert threshold is not None
-        assert all(is_red(measure, value, threshold) for value in values), measure
-        at = 0.5 + threshold if measure == "position_bias" else threshold
-        assert not is_red(measure, at, threshold), measure
+        for value in values:
+            assert is_red(measure, value, threshold, low=value - 0.01, high=value + 0.01), measure
+        at = 0.5 + threshold if measure in ("position_bias", "flip_direction") else threshold
+        assert not is_red(measure, at, threshold, low=at - 0.01, high=at + 0.01), measure
+
+
+def test_a_direction_that_chance_may_give_is_not_red() -> None:
+    for measure, value, neutral in (
+        ("flip_direction", 1.0, 0.5),
+        ("longer_wins", 1.0, 0.5),
+        ("length_effect", 200.0, 0.0),
+    ):
+        threshold = threshold_of(measure, CheckThresholds())
+        assert threshold is not None
+        assert is_red(measure, value, threshold, low=neutral + 0.01, high=value)
+        assert not is_red(measure, value, threshold, low=neutral - 0.01, high=value)
+        assert not is_red(measure, value, threshold)
 
 
 def test_every_measure_has_a_meaning_and_an_advice_in_one_sentence_each() -> None:

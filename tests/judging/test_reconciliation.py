@@ -11,6 +11,7 @@ from tournament_assets.judging.reconciliation import (
     SettledPair,
     reconcile_swap,
     settle_pairs,
+    stored_outcome,
 )
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
@@ -198,10 +199,13 @@ def test_a_judge_that_goes_by_position_alone_decides_nothing(
         assert reconcile_swap(first, second) is not Outcome.TIE
 
 
-def test_identical_responses_settle_their_pair_as_a_tie() -> None:
+def test_identical_responses_settle_their_pair_as_one_of_the_same_text() -> None:
     (pair,) = settle_pairs(
         [reply("p1", presentation, None, result_type="identical") for presentation in Presentation]
     )
-    assert pair.judgment.outcome is Outcome.TIE
+    assert pair.judgment.outcome is Outcome.SAME_TEXT
     assert pair.reason_ab == pair.reason_ba
+    # Earlier versions wrote such a pair down as a tie with the same reason.
+    assert stored_outcome("tie", pair.reason_ab) is Outcome.SAME_TEXT
+    assert stored_outcome("tie", None) is Outcome.TIE
     assert "was not asked" in str(pair.reason_ab)

@@ -15,6 +15,7 @@ PREFERENCES = {
     Outcome.A_WINS: 1.0,
     Outcome.B_WINS: 0.0,
     Outcome.TIE: 0.5,
+    Outcome.SAME_TEXT: 0.5,
     Outcome.INCONSISTENT: 0.5,
 }
 

@@ -20,7 +20,7 @@ def test_both_orders_of_a_pair_share_a_row() -> None:
         settled("bob", "ada", Outcome.UNJUDGED),
     ]
     (counts,) = pairwise_winrates(judgments)
-    assert counts == PairCounts("ada", "bob", 2, 1, ties=1, inconsistent=1, unjudged=1)
+    assert counts == PairCounts("ada", "bob", 2, 1, ties=1, inconsistent=1, same_text=0, unjudged=1)
     assert counts.judged == 5
     assert counts.win_rate_a == pytest.approx(3 / 5)
 
@@ -54,7 +54,7 @@ def test_neither_order_nor_presentation_changes_the_counts(
 @given(any_judgments(), st.sampled_from(["ada", "dee"]))
 def test_every_judgment_is_counted_once(judgments: list[Judgment], entrant: str) -> None:
     rows = pairwise_winrates(judgments)
-    assert sum(row.judged + row.unjudged for row in rows) == len(judgments)
+    assert sum(row.judged + row.same_text + row.unjudged for row in rows) == len(judgments)
     won = sum(row.wins_a for row in rows if row.entrant_a == entrant)
     won += sum(row.wins_b for row in rows if row.entrant_b == entrant)
     assert won == sum(judgment.winner == entrant for judgment in judgments)

@@ -163,11 +163,13 @@ def pair_row(
     wins_b: int = 0,
     ties: int = 0,
     inconsistent: int = 0,
+    same_text: int = 0,
     unjudged: int = 0,
     dimension: str = "factuality",
 ) -> dict[str, Any]:
     """Build a row of table "win_rates" from its counts."""
     judged = wins_a + wins_b + ties + inconsistent
+    settled = judged + same_text
     return {
         "dimension": dimension,
         "entrant_a": entrant_a,
@@ -176,9 +178,12 @@ def pair_row(
         "wins_b": wins_b,
         "ties": ties,
         "inconsistent": inconsistent,
+        "same_text": same_text,
         "unjudged": unjudged,
         "judged": judged,
-        "win_rate_a": (wins_a + (ties + inconsistent) / 2) / judged if judged else None,
+        "win_rate_a": (wins_a + (ties + inconsistent + same_text) / 2) / settled
+        if settled
+        else None,
     }
 
 
@@ -195,6 +200,7 @@ def audit_row(
         "truncated_responses": 0,
         "pairs_planned": pairs,
         "pairs_unanswered": 0,
+        "pairs_same_text": 0,
         "pairs_judged": pairs,
         "pairs_inconsistent": 0,
         "pairs_clean": pairs,

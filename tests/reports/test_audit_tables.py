@@ -73,6 +73,7 @@ def report(audit: list[dict[str, Any]], prompts: list[dict[str, Any]]) -> AuditR
         prompts,
         check_missingness(audit, max_spread=0.02),
         find_outages(audit, max_unjudged_rate=0.02, max_missing_spread=0.02),
+        trust=[],
     )
 
 
@@ -92,13 +93,16 @@ def test_what_is_missing_stands_by_entrant_with_what_it_is_out_of() -> None:
         "45 / 50",
         "0",
         "0",
-        "80 / 110",
+        "110",
         "10",
+        "0",
+        "100",
+        "80",
         "72.7 %",
     )
     assert missing.rows[0] == ("factuality", "ada", "30", "0", "0", "0", "7", "4")
     dash = "\N{EN DASH}"
-    assert scores.rows[0][2:] == ("110", "80", "70", "50.0 %", dash, "25.0 %")
+    assert scores.rows[0][2:] == ("110", "80", "0", "70", "50.0 %", dash, "25.0 %")
 
 
 def test_prompts_are_shown_by_what_they_can_change_and_movers_by_how_far() -> None:

@@ -23,7 +23,7 @@ from tournament_assets.reports.figures import (
 )
 from tournament_assets.reports.k_drawing import spread
 from tournament_assets.reports.ladder_drawing import draw_ladder, draw_ladders, ladder_span
-from tournament_assets.reports.win_grid_drawing import win_rate_matrix
+from tournament_assets.reports.win_grid_drawing import WinRate, win_rate_matrix
 from tournament_assets.tournament.rating_settings import RatingSettings
 
 from .builders import elo_table, leader_row, pair_row
@@ -93,8 +93,9 @@ def test_pictures_of_many_entrants_are_modest_in_size() -> None:
 
 def test_the_win_grid_is_seen_from_the_row() -> None:
     grid = win_rate_matrix(PAIRS, ["bob", "ada", "cy"])
-    assert grid[1][0] == (0.7, 10)
-    assert grid[0][1] == pytest.approx((0.3, 10))
+    assert grid[1][0] == WinRate(0.7, 10, 0)
+    assert grid[0][1] is not None
+    assert grid[0][1].rate == pytest.approx(0.3)
     assert grid[1][2] is None
     assert [grid[i][i] for i in range(3)] == [None, None, None]
 

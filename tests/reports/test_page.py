@@ -69,7 +69,7 @@ def test_missing_verdicts_are_counted_in_presentations_and_by_entrant() -> None:
 @pytest.mark.parametrize("render", RENDERERS)
 def test_the_audit_shows_coverage_and_every_kind_of_missing_verdict(render: Renderer) -> None:
     page = re.sub(r"</t[dh]>\s*<t[dh][^>]*>", " | ", render(_with_missing()))
-    assert "bob | 50 / 50 | 0 | 0 | 8 / 10 | 80.0 % | 0.0 % | 0 | 1 | 0 | 2" in page
+    assert "bob | 50 / 50 | 0 | 0 | 10 | 0 | 10 | 8 | 80.0 % | 0.0 % | 0 | 1 | 0 | 2" in page
 
 
 def test_missing_responses_are_warned_of() -> None:

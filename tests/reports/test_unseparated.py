@@ -23,7 +23,7 @@ def test_pairs_come_closest_first_with_their_record_seen_from_the_upper() -> Non
         ("bob", "cy", 60.0),
     ]
     first = pairs[0]
-    assert (first.wins, first.losses, first.ties, first.judged) == (3, 2, 5, 10)
+    assert (first.wins, first.losses, first.ties, first.settled) == (3, 2, 5, 10)
 
 
 def test_the_record_is_turned_where_the_table_names_the_lower_first() -> None:

@@ -51,5 +51,6 @@ def test_words_in_stored_tables_stay_the_same() -> None:
         "b_wins",
         "tie",
         "inconsistent",
+        "same_text",
         "unjudged",
     ]

@@ -13,6 +13,7 @@ from typing import Any
 
 from tournament_assets.audits.flips import PairKey, SettledPair
 from tournament_assets.audits.rating_moves import Standing
+from tournament_assets.judging.reconciliation import stored_outcome
 from tournament_assets.tournament.errors import Problems
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
 from tournament_assets.tournament.verdicts import Outcome
@@ -207,7 +208,7 @@ class _Reader:
                     source=None if row.get("source") is None else str(row["source"]),
                     entrant_a=a,
                     entrant_b=b,
-                    outcome=Outcome(row["outcome"]),
+                    outcome=stored_outcome(row["outcome"], row.get("reason_ab")),
                     question=None if texts is None else texts.question,
                     response_a=None if texts is None else texts.responses[a],
                     response_b=None if texts is None else texts.responses[b],

@@ -11,8 +11,9 @@ from tournament_assets.audits.coverage import (
 )
 from tournament_assets.judging.infrastructure import classify_reply
 from tournament_assets.judging.pairing import PRESENTATIONS
+from tournament_assets.judging.reconciliation import stored_outcome
 from tournament_assets.judging.structured import ReplyFormat
-from tournament_assets.tournament.verdicts import Outcome, Verdict
+from tournament_assets.tournament.verdicts import Verdict
 
 Row = Mapping[str, Any]
 
@@ -37,7 +38,7 @@ def pair_readings(
             stratum=row["source"],
             entrant_a=row["entrant_a"],
             entrant_b=row["entrant_b"],
-            outcome=Outcome(row["outcome"]),
+            outcome=stored_outcome(row["outcome"], row["reason_ab"]),
             replies=(
                 _read_presentation(
                     Verdict(row[f"verdict_{ab}"]),
@@ -95,6 +96,7 @@ def coverage_row(dimension: str, entrant: EntrantCoverage) -> dict[str, Any]:
         "truncated_responses": entrant.truncated_responses,
         "pairs_planned": entrant.pairs_planned,
         "pairs_unanswered": entrant.pairs_unanswered,
+        "pairs_same_text": entrant.pairs_same_text,
         "pairs_judged": entrant.pairs_judged,
         "pairs_inconsistent": entrant.pairs_inconsistent,
         "pairs_clean": entrant.pairs_clean,

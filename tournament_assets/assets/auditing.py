@@ -28,7 +28,7 @@ from tournament_assets.audits.coverage import (
     PairReading,
     measure_coverage,
 )
-from tournament_assets.audits.outages import MissingnessCheck, check_missingness
+from tournament_assets.audits.outages import MissingnessCheck, asked, check_missingness
 from tournament_assets.tournament.responses import GeneratedResponse
 
 Row = Mapping[str, Any]
@@ -48,10 +48,10 @@ def build_audit_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         return partitions_of(plan.key(name), same_mode())
 
     def readings(verdicts: Frames, replies: Frames) -> dict[str, list[PairReading]]:
-        asked = rows_by_dimension(plan, "judge_replies", replies)
+        reply_rows = rows_by_dimension(plan, "judge_replies", replies)
         return {
             dimension: pair_readings(
-                settled, asked[dimension], reply_format=config.judge.reply_format
+                settled, reply_rows[dimension], reply_format=config.judge.reply_format
             )
             for dimension, settled in rows_by_dimension(plan, "judge_verdicts", verdicts).items()
         }
@@ -121,8 +121,8 @@ def build_audit_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             rows,
             metadata={
                 **outage_metadata(outages_of(plan, rows)),
-                "pairs_not_judged": sum(row["pairs_planned"] - row["pairs_judged"] for row in rows)
-                // 2,
+                "pairs_not_judged": sum(asked(row) - row["pairs_judged"] for row in rows) // 2,
+                "pairs_same_text": sum(row["pairs_same_text"] for row in rows) // 2,
                 "largest_missing_spread": check.largest_spread,
                 "infra_failures_remaining": sum(row["infra_remaining"] for row in rows) // 2,
                 "infra_failures_rejudged": sum(row["infra_rejudged"] for row in rows) // 2,
@@ -133,6 +133,7 @@ def build_audit_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                         "entrant_id",
                         "responses",
                         "pairs_planned",
+                        "pairs_same_text",
                         "pairs_judged",
                         "pairs_clean",
                         "score_present",

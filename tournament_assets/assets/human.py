@@ -27,6 +27,7 @@ from tournament_assets.tournament.battles import battles_from_judgments
 from tournament_assets.tournament.fingerprints import fingerprint_bytes, short
 from tournament_assets.tournament.human_battles import HumanBattlesConfig
 from tournament_assets.tournament.rating_settings import settings_of_run
+from tournament_assets.tournament.verdicts import Outcome
 
 _STAGE = "4_ratings"
 _MOST_LISTED = 100
@@ -180,7 +181,11 @@ def build_human_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         counted = battles_that_count(
             _battle_table(human), dimension, dimensions=tournament.dimension_names
         )
-        judgments = judgments_of(verdicts)
+        judgments = [
+            judgment
+            for judgment in judgments_of(verdicts)
+            if judgment.outcome is not Outcome.SAME_TEXT
+        ]
         on_judged = on_prompts(counted, {judgment.prompt_id for judgment in judgments})
         without_prompt = counted.column("question_id").null_count
         found = measure_human_agreement(

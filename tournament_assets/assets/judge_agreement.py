@@ -16,8 +16,8 @@ from tournament_assets.assets.partitions import (
     partition_values,
     same_dimension_all_modes,
 )
+from tournament_assets.judging.reconciliation import stored_outcome
 from tournament_assets.tournament.config import MODES
-from tournament_assets.tournament.verdicts import Outcome
 
 ByMode = Mapping[str, pd.DataFrame]
 
@@ -145,5 +145,5 @@ class _Judged:
         for row in table_rows("judge_verdicts", verdicts):
             self.models.add(row["judge_model"])
             name = (row["prompt_id"], row["entrant_a"], row["entrant_b"])
-            is_judged = row["outcome"] != Outcome.UNJUDGED
-            self.outcomes[name] = row["outcome"] if is_judged else None
+            outcome = stored_outcome(row["outcome"], row["reason_ab"])
+            self.outcomes[name] = outcome.value if outcome.is_judged else None

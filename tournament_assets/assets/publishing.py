@@ -37,6 +37,7 @@ from tournament_assets.assets.provenance import (
 )
 from tournament_assets.assets.report_sections import report_sections
 from tournament_assets.assets.reports import Frames, judge_models, outages_of, rows_by_dimension
+from tournament_assets.audits.outages import copy_sentences
 from tournament_assets.ratings.traces import EloTraces
 from tournament_assets.resources.ledger import LedgerResource
 from tournament_assets.tournament.fingerprints import combine, fingerprint_bytes, short
@@ -105,8 +106,12 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         from tournament_assets.reports.battle_data import BattleTables
         from tournament_assets.reports.page import render_markdown, render_pages
         from tournament_assets.reports.report_contents import ReportContents
+        from tournament_assets.reports.trust_section import red_sentences
 
         mode = mode_of(partition_values(context))
+        lights = [
+            row for rows in rows_by_dimension(plan, "trust_panel", trust).values() for row in rows
+        ]
         reply_rows = rows_by_dimension(plan, "judge_replies", replies)
         inputs = input_hashes(
             plan,
@@ -137,6 +142,8 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             confidence=tournament.ratings.confidence,
             further_warnings=[
                 *outages_of(plan, table_rows("audit", audit)),
+                *red_sentences(lights),
+                *copy_sentences(table_rows("audit", audit)),
                 *partial_warnings(pending_presentations(reply_rows)),
                 *limit_warnings(
                     pairs_left_out(plan, selected=selected, responses=responses, replies=reply_rows)
@@ -151,11 +158,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             ),
             sections=report_sections(
                 plan,
-                trust=[
-                    row
-                    for rows in rows_by_dimension(plan, "trust_panel", trust).values()
-                    for row in rows
-                ],
+                trust=lights,
                 audit=table_rows("audit", audit),
                 prompt_audit=table_rows("prompt_audit", prompt_audit),
                 fair=table_rows("fair_comparison", fair),

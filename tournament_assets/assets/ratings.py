@@ -180,9 +180,10 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         partitions_def=plan.by_mode_and_dimension,
     )
     def win_rates(context: dg.AssetExecutionContext, verdicts: pd.DataFrame) -> Table:
-        """Wins, losses, ties, inconsistent and unjudged pairs of every two entrants.
+        """Wins, losses, ties, inconsistent, same-text and unjudged pairs of every two entrants.
 
-        An inconsistent pair counts as a tie here; an unjudged one counts as nothing.
+        An inconsistent pair and one of the same text count as ties in the rate; an unjudged one
+        counts as nothing.
         """
         from tournament_assets.reports.figures import png_markdown, win_rate_matrix_figure
 
@@ -196,6 +197,7 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 "wins_b": counts.wins_b,
                 "ties": counts.ties,
                 "inconsistent": counts.inconsistent,
+                "same_text": counts.same_text,
                 "unjudged": counts.unjudged,
                 "judged": counts.judged,
                 "win_rate_a": counts.win_rate_a,
@@ -217,6 +219,7 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                         "wins_b",
                         "ties",
                         "inconsistent",
+                        "same_text",
                         "unjudged",
                     ),
                     limit=20,

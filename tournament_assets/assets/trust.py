@@ -18,6 +18,7 @@ from tournament_assets.assets.trust_evidence import (
     controls_of,
     judges_of,
     length_of,
+    longer_responses,
     people_of,
     retest_of,
 )
@@ -48,6 +49,7 @@ def build_trust_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         ins={
             "replies": dg.AssetIn(key=plan.key("judge_replies")),
             "verdicts": dg.AssetIn(key=plan.key("judge_verdicts")),
+            "matches": dg.AssetIn(key=plan.key("match_list")),
             "style": dg.AssetIn(key=plan.key("style_control")),
             "retest": if_there_is_one(plan.key("judge_retest")),
             "controls": if_there_is_one(plan.key("judge_controls")),
@@ -61,6 +63,7 @@ def build_trust_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         context: dg.AssetExecutionContext,
         replies: pd.DataFrame,
         verdicts: pd.DataFrame,
+        matches: pd.DataFrame,
         style: pd.DataFrame,
         retest: pd.DataFrame | None,
         controls: pd.DataFrame | None,
@@ -72,21 +75,30 @@ def build_trust_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         Tests of the judge cost money and run on request. Until they have, for these very requests
         and this rubric, their lights say "not measured", which is never green.
         """
-        from tournament_assets.audits.trust import JudgedPair, TrustEvidence, trust_lines
+        from tournament_assets.audits.position_bias import JudgedPair
+        from tournament_assets.audits.trust import TrustEvidence, trust_lines
         from tournament_assets.reports.trust_section import trust_rows, trust_table
 
         values = partition_values(context)
         ratings = tournament.ratings
         rows = table_rows("judge_verdicts", verdicts)
+        lengths = longer_responses(table_rows("match_list", matches))
         pairs = [
-            JudgedPair(judgment, (Verdict(row["verdict_ab"]), Verdict(row["verdict_ba"])))
+            JudgedPair(
+                judgment,
+                (Verdict(row["verdict_ab"]), Verdict(row["verdict_ba"])),
+                (row["request_key_ab"], row["request_key_ba"]),
+                lengths.get((row["prompt_id"], row["entrant_a"], row["entrant_b"])),
+            )
             for judgment, row in zip(judgments_of(verdicts), rows, strict=True)
         ]
         job = f"{plan.tournament_id}_test_judge"
         lines = trust_lines(
             TrustEvidence(
                 pairs=pairs,
-                length=length_of(style, n_judged=len(pairs)),
+                length=length_of(
+                    style, n_judged=sum(pair.judgment.outcome.is_judged for pair in pairs)
+                ),
                 retest=retest_of(retest, rows, job=job),
                 controls=controls_of(controls, table_rows("judge_replies", replies), job=job),
                 people=people_of(people.get("people")),

@@ -136,6 +136,31 @@ def people_of(frame: pd.DataFrame | None) -> "Estimate | str | None":
     )
 
 
+def longer_responses(matches: Rows) -> dict[tuple[str, str, str], Outcome]:
+    """Return which response of every pair has more words.
+
+    Args:
+        matches: Rows of the table `match_list`.
+
+    Returns:
+        By prompt and entrants: `a_wins` or `b_wins` for whose response is longer, or `tie`.
+    """
+    from tournament_assets.ratings.style_features import count_style
+
+    words = {
+        text: count_style(text).words
+        for text in {row[f"response_{side}"] for row in matches for side in "ab"}
+    }
+    longer = {1: Outcome.A_WINS, 0: Outcome.TIE, -1: Outcome.B_WINS}
+    return {
+        (row["prompt_id"], row["entrant_a"], row["entrant_b"]): longer[
+            (words[row["response_a"]] > words[row["response_b"]])
+            - (words[row["response_a"]] < words[row["response_b"]])
+        ]
+        for row in matches
+    }
+
+
 def length_of(frame: pd.DataFrame, *, n_judged: int) -> "Estimate | str":
     """Return what a usual difference in length is worth.
 

@@ -20,8 +20,13 @@ from tournament_assets.assets.partitions import (
     partition_label,
     partition_values,
 )
+from tournament_assets.audits.outages import mostly_same_text, same_text_sentence
 from tournament_assets.judging.pairing import PRESENTATIONS, Presentation
-from tournament_assets.judging.reconciliation import PresentedReply, settle_pairs
+from tournament_assets.judging.reconciliation import (
+    PresentedReply,
+    settle_pairs,
+    stored_outcome,
+)
 from tournament_assets.judging.structured import ReplyFormat
 from tournament_assets.tournament.check_thresholds import CheckThresholds
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
@@ -46,7 +51,7 @@ def judgments_of(frame: pd.DataFrame) -> list[Judgment]:
             dimension=row["dimension"],
             entrant_a=row["entrant_a"],
             entrant_b=row["entrant_b"],
-            outcome=Outcome(row["outcome"]),
+            outcome=stored_outcome(row["outcome"], row["reason_ab"]),
         )
         for row in table_rows("judge_verdicts", frame)
     ]
@@ -105,11 +110,13 @@ def settled_rows(
 def _verdict_checks(
     outcomes: Counter[str], thresholds: CheckThresholds, *, where: str
 ) -> list[dg.AssetCheckResult]:
+    same_text = outcomes[Outcome.SAME_TEXT]
     pairs = outcomes.total()
+    asked = pairs - same_text
     unjudged = outcomes[Outcome.UNJUDGED]
-    judged = pairs - unjudged
+    judged = asked - unjudged
     inconsistent = outcomes[Outcome.INCONSISTENT]
-    unjudged_rate = unjudged / pairs
+    unjudged_rate = unjudged / asked if asked else 0.0
     inconsistency_rate = inconsistent / judged if judged else 0.0
     return [
         dg.AssetCheckResult(
@@ -117,11 +124,11 @@ def _verdict_checks(
             passed=unjudged_rate <= thresholds.max_unjudged_rate,
             severity=dg.AssetCheckSeverity.WARN,
             description=(
-                f"{where}: {unjudged} of {pairs} pairs have no two readable replies "
+                f"{where}: {unjudged} of {asked} pairs asked have no two readable replies "
                 f"({unjudged_rate:.1%}; at most {thresholds.max_unjudged_rate:.1%} expected); "
                 "run again to ask for what is pending"
             ),
-            metadata={"unjudged": unjudged, "pairs": pairs, "unjudged_rate": unjudged_rate},
+            metadata={"unjudged": unjudged, "asked": asked, "unjudged_rate": unjudged_rate},
         ),
         dg.AssetCheckResult(
             check_name="inconsistency_rate",
@@ -138,11 +145,24 @@ def _verdict_checks(
                 "inconsistency_rate": inconsistency_rate,
             },
         ),
+        dg.AssetCheckResult(
+            check_name="same_text_rate",
+            passed=not mostly_same_text(same_text, pairs),
+            severity=dg.AssetCheckSeverity.WARN,
+            description=f"{where}: {same_text_sentence(same_text, pairs)}",
+            metadata={"same_text": same_text, "pairs": pairs, "same_text_rate": same_text / pairs},
+        ),
     ]
 
 
 def _accounting_check(
-    readings: Counter[Verdict], *, planned: int, unread: int, allows_partial: bool, where: str
+    readings: Counter[Verdict],
+    *,
+    planned: int,
+    not_asked: int,
+    unread: int,
+    allows_partial: bool,
+    where: str,
 ) -> dg.AssetCheckResult:
     """Check that every planned presentation is accounted for, and none of them is pending."""
     verdicts = sum(readings[verdict] for verdict in Verdict if verdict.is_decided)
@@ -151,9 +171,10 @@ def _accounting_check(
         for verdict in (Verdict.REFUSED, Verdict.UNREADABLE, Verdict.PERMANENT, Verdict.PENDING)
     }
     pending = missing[Verdict.PENDING]
-    adds_up = planned == verdicts + sum(missing.values())
-    sentence = f"{where}: {planned} presentations planned = {verdicts} verdicts + " + " + ".join(
-        f"{count} {name}" for name, count in missing.items()
+    adds_up = planned == verdicts + not_asked + sum(missing.values())
+    parts = {"verdicts": verdicts, "of one text, not asked": not_asked, **missing}
+    sentence = f"{where}: {planned} presentations planned = " + " + ".join(
+        f"{count} {name}" for name, count in parts.items()
     )
     if not adds_up:
         sentence += "; this does not add up: a presentation was lost on the way, please report it"
@@ -179,7 +200,13 @@ def _accounting_check(
             else dg.AssetCheckSeverity.ERROR
         ),
         description=sentence,
-        metadata={"planned": planned, "verdicts": verdicts, **missing, "unread": unread},
+        metadata={
+            "planned": planned,
+            "verdicts": verdicts,
+            "same_text": not_asked,
+            **missing,
+            "unread": unread,
+        },
     )
 
 
@@ -191,7 +218,7 @@ def _nothing_to_judge(where: str) -> list[dg.AssetCheckResult]:
             severity=dg.AssetCheckSeverity.WARN,
             description=f"{where}: there is no pair to judge",
         )
-        for name in ("unjudged_rate", "inconsistency_rate")
+        for name in ("unjudged_rate", "inconsistency_rate", "same_text_rate")
     ]
 
 
@@ -208,6 +235,7 @@ def build_verdict_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         checks={
             "unjudged_rate": "Few pairs lack two readable replies.",
             "inconsistency_rate": "Few pairs change their winner when the responses swap places.",
+            "same_text_rate": "At least half of the pairs have two different responses.",
         },
         blocking_checks={
             "accounting": (
@@ -222,14 +250,16 @@ def build_verdict_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         """Every pair settled from its two replies, at no cost.
 
         Both replies mean the same entrant: it wins. Both say tie: a tie. They disagree:
-        inconsistent. One says nothing readable: unjudged, which is never counted as a tie.
+        inconsistent. One says nothing readable: unjudged, which is never counted as a tie. Both
+        responses are the same text: the judge was not asked, and nobody won.
         """
         where = partition_label(partition_values(context))
         reply_rows = table_rows("judge_replies", replies)
         rows = settled_rows(reply_rows, reply_format=tournament.judge.reply_format)
         outcomes = Counter(row["outcome"] for row in rows)
+        asked = [row for row in rows if row["outcome"] != Outcome.SAME_TEXT]
         readings = Counter(
-            Verdict(row[name]) for row in rows for name in ("verdict_ab", "verdict_ba")
+            Verdict(row[name]) for row in asked for name in ("verdict_ab", "verdict_ba")
         )
         first_slot = readings[Verdict.A]
         decided = first_slot + readings[Verdict.B]
@@ -255,6 +285,7 @@ def build_verdict_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                         row["result_type"] == "pending" and row["error_type"] == UNREAD
                         for row in reply_rows
                     ),
+                    not_asked=2 * (len(rows) - len(asked)),
                     allows_partial=config.allow_partial,
                     where=where,
                 ),

@@ -3,7 +3,8 @@
 Raw agreement flatters: two judges who call nearly everything a tie agree nearly always. Cohen's
 kappa is 0 for what labels drawn at random in the same proportions would reach, and 1 for perfect
 agreement. Sources: Cohen, https://doi.org/10.1177/001316446002000104 (kappa); Wilson,
-https://doi.org/10.1080/01621459.1927.10502953 (interval of a share).
+https://doi.org/10.1080/01621459.1927.10502953 (interval of a share); Franco and others,
+https://pmc.ncbi.nlm.nih.gov/articles/PMC6690503 (the same for shares of clusters).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from tournament_assets.ratings.intervals import draw_prompts, percentile_interval
 from tournament_assets.ratings.options import require_confidence, require_count
+from tournament_assets.ratings.student_t import two_sided_quantile
 from tournament_assets.tournament.errors import InputError
 
 Key = TypeVar("Key")
@@ -30,7 +32,7 @@ class Proportion:
         n: How many were looked at.
         rate: Their share; None if nothing was looked at, as are the bounds.
         low: Lower end of the interval.
-        high: Upper end of the interval.
+        high: Upper end of the interval; None, as is the other end, where prompts give none.
     """
 
     count: int
@@ -61,12 +63,52 @@ def measure_proportion(count: int, n: int, *, confidence: float = 0.95) -> Propo
         return Proportion(count, n, None, None, None)
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
     rate = count / n
+    low, high = _wilson(rate, n, z)
+    # At the ends the formula gives 0 and 1 up to rounding.
+    return Proportion(count, n, rate, 0.0 if count == 0 else low, 1.0 if count == n else high)
+
+
+def measure_by_prompt(units: Iterable[tuple[str, bool]], *, confidence: float = 0.95) -> Proportion:
+    """Return a share with an interval that takes prompts, not the units on them, as independent.
+
+    Wilson's interval with the effective number of units: as many as would give the share the
+    standard error that the prompts show, but no more than there are; Student's t over the
+    prompts in place of the normal quantile. Where all units agree the prompts show no spread, and
+    each prompt counts as one unit. On one prompt alone there is no interval.
+
+    Args:
+        units: The prompt of every unit, and whether the unit has the property.
+        confidence: Coverage of the interval.
+
+    Raises:
+        InputError: If `confidence` is not between 0 and 1.
+    """
+    require_confidence(confidence)
+    tallies: dict[str, list[int]] = {}
+    for prompt_id, has_property in units:
+        tally = tallies.setdefault(prompt_id, [0, 0])
+        tally[0] += has_property
+        tally[1] += 1
+    counts, sizes = np.array([*tallies.values()], dtype=np.float64).reshape(-1, 2).T
+    count, n, n_prompts = int(counts.sum()), int(sizes.sum()), sizes.size
+    if n_prompts < 2:
+        return Proportion(count, n, count / n if n else None, None, None)
+    rate = count / n
+    residuals = counts - rate * sizes
+    variance = n_prompts / (n_prompts - 1) * float(residuals @ residuals) / n**2
+    if count in (0, n):
+        effective = float(n_prompts)
+    else:
+        effective = min(float(n), rate * (1 - rate) / variance) if variance > 0 else float(n)
+    t = two_sided_quantile(confidence, degrees_of_freedom=n_prompts - 1)
+    low, high = _wilson(rate, effective, t)
+    return Proportion(count, n, rate, 0.0 if count == 0 else low, 1.0 if count == n else high)
+
+
+def _wilson(rate: float, n: float, z: float) -> tuple[float, float]:
     centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
     half_width = z / (1 + z**2 / n) * (rate * (1 - rate) / n + z**2 / (4 * n**2)) ** 0.5
-    # At the ends the formula gives 0 and 1 up to rounding.
-    low = 0.0 if count == 0 else centre - half_width
-    high = 1.0 if count == n else centre + half_width
-    return Proportion(count, n, rate, low, high)
+    return centre - half_width, centre + half_width
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +153,7 @@ class Agreement:
         n: Things that both readings label.
         n_left_out: Things that at least one of them leaves unlabelled; in no rate.
         agreement: Share of the n with twice the same label; None if n is 0.
-        agreement_low: Lower end of its Wilson interval, which takes things as independent.
+        agreement_low: Lower end of its interval by prompt, as of `measure_by_prompt`.
         agreement_high: Upper end of that interval.
         kappa: Cohen's kappa; None where chance alone would agree always.
         kappa_low: Lower end of its interval from resampled prompts; None where there is none.
@@ -157,7 +199,9 @@ def measure_agreement(
     ]
     tables = _tabulate(both)
     pooled = tables.sum(axis=0)
-    agreed = measure_proportion(int(np.trace(pooled)), len(both), confidence=confidence)
+    agreed = measure_by_prompt(
+        ((prompt_id, first == second) for prompt_id, first, second in both), confidence=confidence
+    )
     kappa = float(_kappas(pooled[None])[0]) if both else float("nan")
     low = high = None
     if np.isfinite(kappa) and len(tables) > 1:

@@ -63,12 +63,17 @@ class PairReading:
 
     @property
     def is_judged(self) -> bool:
-        """Whether both replies hold a verdict."""
+        """Whether the judge was asked and both replies hold a verdict."""
+        return self.outcome.is_judged
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the pair counts: judged, or not asked since both responses are one text."""
         return self.outcome is not Outcome.UNJUDGED
 
     def points(self, entrant_id: str) -> float | None:
-        """Return what the pair is worth to one of its entrants; None if it is not judged."""
-        if not self.is_judged:
+        """Return what the pair is worth to one of its entrants; None if it is not settled."""
+        if not self.is_settled:
             return None
         if not self.outcome.is_decisive:
             return 0.5
@@ -88,11 +93,12 @@ class EntrantCoverage:
         truncated_responses: Answers that the token cap ended.
         pairs_planned: Pairs it should take part in.
         pairs_unanswered: Those that nobody could be asked about: somebody did not answer.
-        pairs_judged: Those that are present: with two readable replies.
+        pairs_same_text: Those whose two responses are the same text; nobody was asked.
+        pairs_judged: Those that were asked, with two readable replies.
         pairs_inconsistent: Judged pairs whose replies disagree.
-        pairs_clean: Judged pairs whose replies agree, about two responses that are neither empty
-            nor cut off.
-        points: What its judged pairs are worth to it.
+        pairs_clean: Judged pairs whose replies agree, and pairs of one text, about responses that
+            are neither empty nor cut off.
+        points: What its judged pairs and those of one text are worth to it.
         points_clean: What its clean pairs are worth to it.
         missing_replies: Presentations without a verdict, by reason.
         infra_remaining: Presentations that failed for reasons of infrastructure; each is among
@@ -107,6 +113,7 @@ class EntrantCoverage:
     truncated_responses: int
     pairs_planned: int
     pairs_unanswered: int
+    pairs_same_text: int
     pairs_judged: int
     pairs_inconsistent: int
     pairs_clean: int
@@ -118,13 +125,18 @@ class EntrantCoverage:
 
     @property
     def coverage(self) -> float | None:
-        """Share of the planned pairs that are judged; None where none was planned."""
-        return _ratio(self.pairs_judged, self.pairs_planned)
+        """Share of the planned pairs that are settled; None where none was planned."""
+        return _ratio(self.pairs_settled, self.pairs_planned)
+
+    @property
+    def pairs_settled(self) -> int:
+        """Judged pairs and those of one text."""
+        return self.pairs_judged + self.pairs_same_text
 
     @property
     def score_present(self) -> float | None:
-        """Win share over all judged pairs; None without one."""
-        return _ratio(self.points, self.pairs_judged)
+        """Win share over all settled pairs; None without one."""
+        return _ratio(self.points, self.pairs_settled)
 
     @property
     def score_clean(self) -> float | None:
@@ -167,10 +179,11 @@ def measure_coverage(
     for entrant in entrants:
         given = responses.get(entrant, ())
         own = [pair for pair in pairs if entrant in (pair.entrant_a, pair.entrant_b)]
+        settled = [pair for pair in own if pair.is_settled]
         judged = [pair for pair in own if pair.is_judged]
         clean = [
             pair
-            for pair in judged
+            for pair in settled
             if pair.outcome is not Outcome.INCONSISTENT
             and (pair.entrant_a, pair.prompt_id) not in spoiled
             and (pair.entrant_b, pair.prompt_id) not in spoiled
@@ -185,10 +198,11 @@ def measure_coverage(
                 truncated_responses=sum(map(_is_cut_off, given)),
                 pairs_planned=len(own) + unanswered,
                 pairs_unanswered=unanswered,
+                pairs_same_text=len(settled) - len(judged),
                 pairs_judged=len(judged),
                 pairs_inconsistent=sum(pair.outcome is Outcome.INCONSISTENT for pair in judged),
                 pairs_clean=len(clean),
-                points=_sum_points(judged, entrant),
+                points=_sum_points(settled, entrant),
                 points_clean=_sum_points(clean, entrant),
                 missing_replies=dict(
                     Counter(reply.verdict for reply in replies if not reply.verdict.is_decided)

@@ -73,6 +73,7 @@ _POINTS: Mapping[Outcome, tuple[float, float]] = {
     Outcome.A_WINS: (1.0, 0.0),
     Outcome.B_WINS: (0.0, 1.0),
     Outcome.TIE: (0.5, 0.5),
+    Outcome.SAME_TEXT: (0.5, 0.5),
     Outcome.INCONSISTENT: (0.5, 0.5),
 }
 

@@ -126,7 +126,9 @@ class ComparedPair:
             return Change.GAINED if self.then is Outcome.UNJUDGED else Change.LOST
         if Outcome.INCONSISTENT in both:
             return Change.INCONSISTENT
-        return Change.TIE if Outcome.TIE in both else Change.REVERSED
+        if all(each.is_tie for each in both):
+            return Change.NONE
+        return Change.TIE if any(each.is_tie for each in both) else Change.REVERSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,6 +350,8 @@ def _count_flips(
 
 
 def _label(outcome: Outcome) -> str | None:
+    if outcome.is_tie:
+        return Outcome.TIE.value
     return None if outcome is Outcome.UNJUDGED else outcome.value
 
 

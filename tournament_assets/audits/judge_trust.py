@@ -12,7 +12,13 @@ from tournament_assets.audits.wording import nothing_judged, share_in_words
 from tournament_assets.judging.controls import ControlKind
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
-_STANDING = {Outcome.A_WINS: -1, Outcome.TIE: 0, Outcome.INCONSISTENT: 0, Outcome.B_WINS: 1}
+_STANDING = {
+    Outcome.A_WINS: -1,
+    Outcome.TIE: 0,
+    Outcome.SAME_TEXT: 0,
+    Outcome.INCONSISTENT: 0,
+    Outcome.B_WINS: 1,
+}
 """How the planted text, which is response B, came off."""
 
 

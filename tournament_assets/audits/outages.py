@@ -159,6 +159,42 @@ def find_outages(
     return tuple(found)
 
 
+def mostly_same_text(same_text: int, pairs: int) -> bool:
+    """Say whether more than half of a dimension's pairs are copies, which no judge told apart."""
+    return 2 * same_text > pairs
+
+
+def same_text_sentence(same_text: int, pairs: int) -> str:
+    """Say how many pairs the judge was not asked about.
+
+    Args:
+        same_text: Pairs whose two responses are the same text.
+        pairs: All pairs that there is something to judge of.
+    """
+    return (
+        f"{same_text} of {pairs} pairs ({same_text / pairs:.1%}) have the same text on both sides; "
+        f"the judge was asked about the other {pairs - same_text}"
+    )
+
+
+def copy_sentences(rows: Rows) -> list[str]:
+    """Warn of every dimension more than half of whose pairs are copies.
+
+    Args:
+        rows: Rows of table "audit".
+    """
+    found = []
+    for dimension, members in _by_dimension(rows).items():
+        same_text = sum(row["pairs_same_text"] for row in members) // 2
+        pairs = same_text + sum(map(asked, members)) // 2
+        if mostly_same_text(same_text, pairs):
+            found.append(
+                f"On {dimension}, {same_text_sentence(same_text, pairs)}. Its ratings rest on "
+                "those, and a pair of one text shows only that nothing can separate the two there."
+            )
+    return found
+
+
 def outage_sentences(
     rows: Rows, *, max_unjudged_rate: float, max_missing_spread: float
 ) -> list[str]:
@@ -173,7 +209,7 @@ def outage_sentences(
 
 def asked(row: Mapping[str, Any]) -> int:
     """Return how many of an entrant's pairs were put to the judge."""
-    return int(row["pairs_planned"] - row["pairs_unanswered"])
+    return int(row["pairs_planned"] - row["pairs_unanswered"] - row["pairs_same_text"])
 
 
 def _judge_sentence(dimension: str, rows: Rows, max_unjudged_rate: float) -> str | None:
@@ -181,6 +217,11 @@ def _judge_sentence(dimension: str, rows: Rows, max_unjudged_rate: float) -> str
     put = sum(map(asked, rows)) // 2
     judged = sum(row["pairs_judged"] for row in rows) // 2
     if not put:
+        if any(row["pairs_same_text"] for row in rows):
+            return (
+                f"The judge was asked nothing on {dimension}: every two responses to one prompt "
+                "are the same text."
+            )
         if not planned:
             return f"Nothing was judged on {dimension}: there was no pair to judge."
         return (

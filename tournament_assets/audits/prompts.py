@@ -78,7 +78,10 @@ def _badness(finding: PromptFinding) -> float:
 
 
 def _judge_failures(by_prompt: dict[str, list[PairReading]]) -> Iterator[PromptFinding]:
-    shown = {prompt_id: 2 * len(members) for prompt_id, members in by_prompt.items()}
+    shown = {
+        prompt_id: 2 * sum(pair.outcome is not Outcome.SAME_TEXT for pair in members)
+        for prompt_id, members in by_prompt.items()
+    }
     missing = {
         prompt_id: Counter(
             reply.verdict.value

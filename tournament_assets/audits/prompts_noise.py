@@ -53,14 +53,14 @@ def measure_noise(prompt_id: str, pairs: Iterable[PairReading]) -> PromptNoise:
 
     Args:
         prompt_id: The prompt.
-        pairs: Its pairs on one dimension; those that are not judged are left out.
+        pairs: Its pairs on one dimension; those that are not settled are left out.
     """
     scores: dict[str, list[tuple[float, float]]] = {}
     judged = disagreements = 0
     for pair in pairs:
-        if not pair.is_judged:
+        if not pair.is_settled:
             continue
-        judged += 1
+        judged += pair.is_judged
         ab, ba = (reply.verdict for reply in pair.replies)
         shown_first, shown_second = _POINTS_AB[ab], _POINTS_BA[ba]
         disagreements += shown_first != shown_second

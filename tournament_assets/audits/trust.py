@@ -9,7 +9,12 @@ from enum import StrEnum
 
 from tournament_assets.audits.agreement import Agreement
 from tournament_assets.audits.judge_trust import SettledControl
-from tournament_assets.audits.position_bias import measure_position_bias
+from tournament_assets.audits.position_bias import (
+    JudgedPair,
+    distinct_requests,
+    measure_longer_wins,
+    measure_position_bias,
+)
 from tournament_assets.audits.retest import JudgedTwice
 from tournament_assets.audits.transitivity import measure_transitivity
 from tournament_assets.audits.trust_estimates import (
@@ -19,6 +24,7 @@ from tournament_assets.audits.trust_estimates import (
     estimate_cycles,
     estimate_first_slot,
     estimate_flips,
+    estimate_longer_wins,
     estimate_majorities,
     estimate_retest,
     estimate_unjudged,
@@ -32,6 +38,7 @@ from tournament_assets.audits.trust_measures import (
     HUMANS,
     JUDGES,
     LENGTH,
+    LONGER,
     MAJORITIES,
     RETEST,
     SWAP,
@@ -41,7 +48,6 @@ from tournament_assets.audits.trust_measures import (
 )
 from tournament_assets.ratings.matches import code_decisive
 from tournament_assets.tournament.check_thresholds import CheckThresholds
-from tournament_assets.tournament.verdicts import Judgment, Verdict
 
 
 class TrustState(StrEnum):
@@ -71,19 +77,6 @@ class TrustLine:
     estimate: Estimate
     threshold: float | None
     state: TrustState
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedPair:
-    """A pair and what its two replies say.
-
-    Attributes:
-        judgment: How it was settled.
-        verdicts: What the replies to its presentations say.
-    """
-
-    judgment: Judgment
-    verdicts: tuple[Verdict, Verdict]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +123,8 @@ def trust_lines(
         InputError: If an option is impossible, or a judgment names somebody else.
         RatingError: If the odds behind the cycles could not be fitted.
     """
-    bias = measure_position_bias((pair.verdicts for pair in evidence.pairs), confidence=confidence)
+    distinct = distinct_requests(evidence.pairs)
+    bias = measure_position_bias(distinct, confidence=confidence)
     judgments = [pair.judgment for pair in evidence.pairs]
     cycles = measure_transitivity(code_decisive(judgments, entrants=entrants), seed=seed)
     estimates: list[tuple[str, str | None, Estimate]] = [
@@ -151,6 +145,11 @@ def trust_lines(
             else []
         ),
         (LENGTH, None, not_measured_or(evidence.length)),
+        (
+            LONGER,
+            None,
+            estimate_longer_wins(measure_longer_wins(distinct, confidence=confidence)),
+        ),
         *(
             (name, None, each)
             for name, each in estimate_controls(evidence.controls, confidence=confidence)
@@ -158,7 +157,7 @@ def trust_lines(
         (CYCLES, None, estimate_cycles(cycles.within_prompts, "judgments on one prompt", cycles)),
         (MAJORITIES, None, estimate_majorities(cycles)),
         *(
-            (UNJUDGED, entrant, estimate_unjudged(judgments, entrant, confidence=confidence))
+            (UNJUDGED, entrant, estimate_unjudged(evidence.pairs, entrant, confidence=confidence))
             for entrant in entrants
         ),
     ]
@@ -176,7 +175,7 @@ def _light(
     elif threshold is None:
         state = TrustState.NO_THRESHOLD
     else:
-        red = is_red(measure, estimate.value, threshold)
+        red = is_red(measure, estimate.value, threshold, low=estimate.low, high=estimate.high)
         state = TrustState.RED if red else TrustState.GREEN
     return TrustLine(measure, subject, estimate, threshold, state)
 

@@ -1,21 +1,20 @@
 """The numbers of the trust panel, with what there is to say of each in one line."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tournament_assets.audits.agreement import Agreement, Proportion, measure_proportion
+from tournament_assets.audits.agreement import Agreement, Proportion, measure_by_prompt
 from tournament_assets.audits.judge_trust import (
     SettledControl,
     measure_controls,
     measure_injection,
 )
-from tournament_assets.audits.position_bias import PositionBias
+from tournament_assets.audits.position_bias import JudgedPair, PositionBias, distinct_requests
 from tournament_assets.audits.retest import JudgedTwice, measure_retest
 from tournament_assets.audits.transitivity import CycleCount, Transitivity
 from tournament_assets.audits.trust_measures import CORRUPTED, IDENTICAL, INJECTION
 from tournament_assets.judging.controls import ControlKind
-from tournament_assets.tournament.verdicts import Judgment, Outcome
+from tournament_assets.tournament.verdicts import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ def estimate_consistency(bias: PositionBias) -> Estimate:
     found = bias.consistent
     if not found.n:
         return not_measured_or("no pair has two readable replies")
-    return _share(found, f"{found.count} of {found.n} judged pairs came out the same")
+    return _share(found, f"{found.count} of {found.n} distinct judged pairs came out the same")
 
 
 def estimate_retest(
@@ -173,16 +172,26 @@ def estimate_majorities(cycles: Transitivity) -> Estimate:
     )
 
 
-def estimate_unjudged(
-    judgments: Iterable[Judgment], entrant: str, *, confidence: float
-) -> Estimate:
-    """Return the share of an entrant's pairs that are not judged."""
-    outcomes = Counter(
-        judgment.outcome
-        for judgment in judgments
-        if entrant in (judgment.entrant_a, judgment.entrant_b)
+def estimate_longer_wins(found: Proportion) -> Estimate:
+    """Return the share of decided pairs that the response with more words won."""
+    if not found.n:
+        return not_measured_or("no decided pair has responses of different length")
+    return _share(found, f"the response with more words won {found.count} of {found.n} pairs")
+
+
+def estimate_unjudged(pairs: Iterable[JudgedPair], entrant: str, *, confidence: float) -> Estimate:
+    """Return the share of an entrant's pairs that were asked and are not judged."""
+    share = measure_by_prompt(
+        (
+            (pair.judgment.prompt_id, pair.judgment.outcome is Outcome.UNJUDGED)
+            for pair in distinct_requests(
+                each
+                for each in pairs
+                if entrant in (each.judgment.entrant_a, each.judgment.entrant_b)
+            )
+        ),
+        confidence=confidence,
     )
-    share = measure_proportion(outcomes[Outcome.UNJUDGED], outcomes.total(), confidence=confidence)
     if not share.n:
-        return not_measured_or("it takes part in no pair")
-    return _share(share, f"{share.count} of its {share.n} pairs are not judged")
+        return not_measured_or("the judge was asked about none of its pairs")
+    return _share(share, f"{share.count} of its {share.n} distinct pairs are not judged")

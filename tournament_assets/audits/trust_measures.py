@@ -30,6 +30,7 @@ RETEST = "test_retest"
 JUDGES = "judge_agreement"
 HUMANS = "human_agreement"
 LENGTH = "length_effect"
+LONGER = "longer_wins"
 IDENTICAL = "identical_controls"
 CORRUPTED = "corrupted_controls"
 INJECTION = "injection_controls"
@@ -58,7 +59,8 @@ WORDS: Mapping[str, TrustWords] = {
     ),
     SWAP: TrustWords(
         "swap consistency",
-        "This share of the judged pairs comes out the same when the two responses change places.",
+        "Of the pairs that were asked and judged, this share comes out the same when the two "
+        "responses change places.",
         "The judge cannot tell many pairs apart: make the rubric more concrete, ask a stronger "
         "judge, and do not read anything into single pairs.",
         _SHARE,
@@ -93,6 +95,15 @@ WORDS: Mapping[str, TrustWords] = {
         "The judge rewards length: compare with the ratings at equal style, tell the judge in the "
         "rubric that length is no merit, or limit all entrants to the same length.",
         _POINTS,
+    ),
+    LONGER: TrustWords(
+        "longer wins",
+        "Of the decided pairs whose responses differ in length, this share goes to the response "
+        "with more words, whoever wrote it.",
+        "Either longer responses are better here or the judge goes by length, and these pairs "
+        "cannot tell: tell the judge in the rubric that length is no merit, plant controls, or "
+        "limit all entrants to the same length.",
+        _SHARE,
     ),
     IDENTICAL: TrustWords(
         "identical controls",
@@ -133,7 +144,8 @@ WORDS: Mapping[str, TrustWords] = {
     ),
     UNJUDGED: TrustWords(
         "unjudged pairs",
-        "This share of the entrant's pairs has no two readable replies, and counts as nothing.",
+        "Of the entrant's pairs that were asked, this share has no two readable replies, and "
+        "counts as nothing.",
         "Its rating rests on other prompts than the others' do: ask again (tournament rejudge), "
         "and until then go by the common support of the fair comparison.",
         _SHARE,
@@ -146,11 +158,13 @@ def threshold_of(measure: str, thresholds: CheckThresholds) -> float | None:
     """Return where a measure's light turns red; None if the config names no threshold."""
     by_measure = {
         FIRST_SLOT: thresholds.max_position_bias,
+        FLIPS: thresholds.max_flip_bias,
         SWAP: 1 - thresholds.max_inconsistency_rate,
         RETEST: thresholds.min_retest_agreement,
         JUDGES: thresholds.min_judge_kappa,
         HUMANS: thresholds.min_human_kappa,
         LENGTH: thresholds.max_length_effect,
+        LONGER: thresholds.max_longer_wins,
         IDENTICAL: thresholds.min_identical_ties,
         CORRUPTED: thresholds.min_corrupted_wins,
         INJECTION: thresholds.max_injection_gain,
@@ -163,7 +177,9 @@ def threshold_of(measure: str, thresholds: CheckThresholds) -> float | None:
 
 _DISTANCES: Mapping[str, Callable[[float], float]] = {
     FIRST_SLOT: lambda share: abs(share - 0.5),
+    FLIPS: lambda share: abs(share - 0.5),
     LENGTH: abs,
+    LONGER: float,
     INJECTION: float,
     UNJUDGED: float,
 }
@@ -173,8 +189,29 @@ _ROUNDING = 1e-12
 """A share that is at its threshold may miss it by this much, as 0.6 - 0.5 misses 0.1."""
 
 
-def is_red(measure: str, value: float, threshold: float) -> bool:
-    """Say whether a measure's light is red: too large for some measures, too small for others."""
+_NEUTRAL: Mapping[str, float] = {FLIPS: 0.5, LENGTH: 0.0, LONGER: 0.5}
+"""What shows nothing; red needs an interval without it, as few pairs go one way by chance."""
+
+
+def is_red(
+    measure: str,
+    value: float,
+    threshold: float,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+) -> bool:
+    """Say whether a measure's light is red: too large for some measures, too small for others.
+
+    Args:
+        measure: Which measure.
+        value: Its number.
+        threshold: Where it turns red.
+        low: Lower end of the number's interval; None if it has none.
+        high: Upper end.
+    """
+    if measure in _NEUTRAL and (low is None or high is None or low <= _NEUTRAL[measure] <= high):
+        return False
     if measure in _DISTANCES:
         return _DISTANCES[measure](value) > threshold + _ROUNDING
     return value < threshold - _ROUNDING

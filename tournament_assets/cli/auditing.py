@@ -44,11 +44,13 @@ def audit_command(
     that were refused, unreadable or lost to infrastructure, and those judged again; empty and
     cut-off responses. By prompt, across entrants: where nobody wins, where every judgment is
     inconsistent, where the judge failed, strata that one entrant fails, prompts with more noise
-    than signal, and those that decide the ranking. Nothing is asked and nothing is changed.
+    than signal, and those that decide the ranking. The judge's red lights and dimensions of mostly
+    the same text come first. Nothing is asked and nothing is changed.
 
     \b
-    Exit code 0: what is missing is missing for everybody alike, and is little.
-              1: a dimension had a judge outage, or an entrant misses more than the others.
+    Exit code 0: little is missing, for everybody alike, and no light of the trust panel is red.
+              1: a dimension had a judge outage, an entrant misses more than the others, or a light
+                 of the trust panel is red.
               2: bad usage or input, or nothing was materialised yet.
 
     What is said of prompts never changes the exit code: it is for a person to look at.
@@ -84,6 +86,7 @@ def _read_report(config_path: Path, mode: "Mode") -> "AuditReport":
     plan = build_plan(load_config(config_path), os.environ)
     stored = StoredTables(plan, mode, environment=os.environ)
     frames = {name: stored.of_mode(name) for name in ("audit", "prompt_audit")}
+    panels = stored.by("dimension", "trust_panel", plan.config.dimension_names)
     stored.raise_if_missing()
     audit = table_rows("audit", frames["audit"])
     checks = plan.config.checks
@@ -98,4 +101,5 @@ def _read_report(config_path: Path, mode: "Mode") -> "AuditReport":
             max_unjudged_rate=checks.max_unjudged_rate,
             max_missing_spread=checks.max_missing_spread,
         ),
+        trust=[row for panel in panels.values() for row in table_rows("trust_panel", panel)],
     )

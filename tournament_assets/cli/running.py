@@ -99,7 +99,10 @@ def _run(options: "RunOptions") -> None:
     console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
     console.print()
     print_leaderboard(
-        summary.leaderboard, console, confidence=summary.confidence, first_lines=summary.outages
+        summary.leaderboard,
+        console,
+        confidence=summary.confidence,
+        first_lines=(*summary.outages, *summary.cautions),
     )
     for warning in summary.warnings:
         console.print(f"check: {warning}", style="yellow", markup=False)

@@ -25,6 +25,8 @@ _VERDICT_LINE = re.compile(
 )
 _CLOSING_FENCE = re.compile(rf"[{_BLANK}]*(?:`{{3,}}|~{{3,}})[{_BLANK}]*")
 _VERDICTS = {"A": Verdict.A, "B": Verdict.B, "TIE": Verdict.TIE}
+SAME_TEXT_REASON = "the two responses are identical; the judge was not asked"
+"""Why a pair of one text has no reply; tables of earlier versions are told apart by it."""
 _EXPECTED = "expected 'VERDICT: A', 'VERDICT: B' or 'VERDICT: TIE' alone on the last line"
 
 
@@ -104,7 +106,7 @@ def read_reply(
 
 def _read_failure(result_type: str) -> tuple[Verdict, str]:
     if result_type == "identical":
-        return Verdict.TIE, "the two responses are identical; the judge was not asked"
+        return Verdict.TIE, SAME_TEXT_REASON
     if result_type == "pending":
         return Verdict.PENDING, "there is no reply yet"
     if result_type == "errored":

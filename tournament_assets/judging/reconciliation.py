@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tournament_assets.judging.pairing import Presentation
-from tournament_assets.judging.parsing import read_reply
+from tournament_assets.judging.parsing import SAME_TEXT_REASON, read_reply
 from tournament_assets.judging.structured import ReplyFormat
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
@@ -27,6 +27,19 @@ def reconcile_swap(verdict_ab: Verdict, verdict_ba: Verdict) -> Outcome:
         return Outcome.UNJUDGED
     first, second = _UNSWAPPED[verdict_ab], _SWAPPED[verdict_ba]
     return first if first is second else Outcome.INCONSISTENT
+
+
+def stored_outcome(outcome: str, reason: str | None) -> Outcome:
+    """Read how a pair was settled, from a row that this version or an earlier one wrote.
+
+    Earlier versions called pairs of one text ties and gave the reason.
+
+    Raises:
+        ValueError: If there is no such outcome.
+    """
+    found = Outcome(outcome)
+    is_copy = found is Outcome.TIE and reason == SAME_TEXT_REASON
+    return Outcome.SAME_TEXT if is_copy else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +120,11 @@ def settle_pairs(
             dimension=first.reply.dimension,
             entrant_a=first.reply.entrant_a,
             entrant_b=first.reply.entrant_b,
-            outcome=reconcile_swap(first.verdict, second.verdict),
+            outcome=(
+                Outcome.SAME_TEXT
+                if first.reply.result_type == second.reply.result_type == "identical"
+                else reconcile_swap(first.verdict, second.verdict)
+            ),
         )
         settled.append(
             SettledPair(

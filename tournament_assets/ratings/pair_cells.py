@@ -70,7 +70,9 @@ def code_cells(
     index_of = index_entrants(judgments, entrants=entrants)
     prompts = judged_prompts(judgments)
     prompt_of = {prompt_id: index for index, prompt_id in enumerate(prompts)}
-    tied = {Outcome.TIE, Outcome.INCONSISTENT} if count_inconsistent else {Outcome.TIE}
+    tied = {Outcome.TIE, Outcome.SAME_TEXT}
+    if count_inconsistent:
+        tied.add(Outcome.INCONSISTENT)
     half_wins: Counter[tuple[int, int, int]] = Counter()
     for judgment in judgments:
         a, b = index_of[judgment.entrant_a], index_of[judgment.entrant_b]

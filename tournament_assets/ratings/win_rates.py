@@ -20,6 +20,7 @@ class PairCounts:
         wins_b: Pairs that `entrant_b` won.
         ties: Pairs that both presentations called a tie.
         inconsistent: Pairs whose two presentations disagreed.
+        same_text: Pairs whose two responses are the same text; the judge was not asked.
         unjudged: Pairs without two readable replies; in no rate.
     """
 
@@ -29,22 +30,29 @@ class PairCounts:
     wins_b: int
     ties: int
     inconsistent: int
+    same_text: int
     unjudged: int
 
     @property
     def judged(self) -> int:
-        """Pairs with two readable replies."""
+        """Pairs that the judge was asked about, with two readable replies."""
         return self.wins_a + self.wins_b + self.ties + self.inconsistent
 
     @property
-    def win_rate_a(self) -> float | None:
-        """Share of the judged pairs that `entrant_a` won, or None if none was judged.
+    def settled(self) -> int:
+        """Judged pairs and those of one text: what the win rate is of."""
+        return self.judged + self.same_text
 
-        Ties and inconsistent pairs count half.
+    @property
+    def win_rate_a(self) -> float | None:
+        """Share of the settled pairs that `entrant_a` won, or None if none was settled.
+
+        Ties, inconsistent pairs and pairs of one text count half.
         """
-        if self.judged == 0:
+        if self.settled == 0:
             return None
-        return (self.wins_a + (self.ties + self.inconsistent) / 2) / self.judged
+        level = self.ties + self.inconsistent + self.same_text
+        return (self.wins_a + level / 2) / self.settled
 
 
 def pairwise_winrates(judgments: Iterable[Judgment]) -> list[PairCounts]:
@@ -69,6 +77,7 @@ def pairwise_winrates(judgments: Iterable[Judgment]) -> list[PairCounts]:
             wins_b=counts[Outcome.B_WINS],
             ties=counts[Outcome.TIE],
             inconsistent=counts[Outcome.INCONSISTENT],
+            same_text=counts[Outcome.SAME_TEXT],
             unjudged=counts[Outcome.UNJUDGED],
         )
         for (entrant_a, entrant_b), counts in sorted(outcomes.items())

@@ -1,14 +1,15 @@
-"""The audits on their own: printed, as a page in Markdown, and as values for JSON."""
+"""The audits on their own, with the judge's red lights: printed, as Markdown, and for JSON."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from tournament_assets.audits.outages import MissingnessCheck, Outage
+from tournament_assets.audits.outages import MissingnessCheck, Outage, copy_sentences
 from tournament_assets.reports.audit_tables import audit_sections
 from tournament_assets.reports.rendering import ReportSection, render_template
 from tournament_assets.reports.terminal import print_table
+from tournament_assets.reports.trust_section import red_sentences
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,6 +26,7 @@ class AuditReport:
         prompt_audit: Rows of table "prompt_audit".
         check: What the check `even_missingness` says.
         outages: What must be said first.
+        trust: Rows of table "trust_panel", all dimensions.
     """
 
     tournament_id: str
@@ -33,11 +35,21 @@ class AuditReport:
     prompt_audit: Sequence[Mapping[str, Any]]
     check: MissingnessCheck
     outages: Sequence[Outage]
+    trust: Sequence[Mapping[str, Any]]
 
     @property
     def passed(self) -> bool:
-        """Whether nothing is missing that a reader would have to be told of first."""
-        return self.check.passed and not self.outages
+        """Whether nothing is missing that a reader must be told of first, and no light is red."""
+        return self.check.passed and not self.outages and not red_sentences(self.trust)
+
+    @property
+    def first_sentences(self) -> tuple[str, ...]:
+        """What stands before everything else: outages, red lights, and where texts are copies."""
+        return (
+            *(outage.sentence for outage in self.outages),
+            *red_sentences(self.trust),
+            *copy_sentences(self.audit),
+        )
 
 
 def print_audit(report: AuditReport, console: "Console", *, limit: int) -> None:
@@ -50,8 +62,8 @@ def print_audit(report: AuditReport, console: "Console", *, limit: int) -> None:
     """
     from rich.text import Text  # loading the definitions does not pay for it
 
-    for outage in report.outages:
-        console.print(Text(outage.sentence, style="bold red"))
+    for sentence in report.first_sentences:
+        console.print(Text(sentence, style="bold red"))
         console.print()
     for section in _sections(report, limit):
         console.print(Text(section.title, style="bold underline"))
@@ -72,7 +84,7 @@ def audit_markdown(report: AuditReport, *, limit: int) -> str:
     return render_template(
         "sections.md.jinja",
         title=f"{report.tournament_id}, {report.mode}: audit",
-        warnings=[outage.sentence for outage in report.outages],
+        warnings=report.first_sentences,
         sections=_sections(report, limit),
     )
 
@@ -91,7 +103,9 @@ def audit_values(report: AuditReport) -> dict[str, Any]:
             "answers": asdict(report.check.answers),
             "verdicts": {name: asdict(each) for name, each in report.check.verdicts.items()},
         },
+        "first_sentences": list(report.first_sentences),
         "audit": [dict(row) for row in report.audit],
+        "trust_panel": [dict(row) for row in report.trust],
         "prompt_audit": [
             {**row, "value": "inf" if row["value"] in (math.inf, -math.inf) else row["value"]}
             for row in report.prompt_audit

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from tournament_assets.audits.outages import MissingnessCheck
+from tournament_assets.audits.outages import MissingnessCheck, asked
 from tournament_assets.reports.formatting import ABSENT, format_count_of, format_share
 from tournament_assets.reports.rendering import ReportSection, ReportTable
 
@@ -57,10 +57,11 @@ def missing_section(
         sentences=(
             *outages,
             f"{check.sentence[0].upper()}{check.sentence[1:]}.",
-            "Present: pairs with two readable replies. Clean: those among them whose replies "
-            "agree, about two responses that are neither empty nor cut off. A score is a share of "
-            "wins, ties and inconsistent pairs count half; normalised, it divides by what was "
-            "planned, so that what is missing earns nothing.",
+            "Same text: both responses are the same, so the judge was not asked and nobody won. "
+            "Judged: asked, with two readable replies. Clean: judged pairs whose replies agree, "
+            "and pairs of one text, about responses that are neither empty nor cut off. A score is "
+            "a share of wins; ties, inconsistent pairs and pairs of one text count half. "
+            "Normalised, it divides by what was planned, so that what is missing earns nothing.",
         ),
         tables=(
             ("Planned and present, by entrant", _present_table(rows)),
@@ -202,8 +203,11 @@ def _present_table(rows: Iterable[Row]) -> ReportTable:
             "answered",
             "empty",
             "cut off",
-            "pairs present",
-            "not asked",
+            "pairs planned",
+            "unanswered",
+            "same text",
+            "asked",
+            "judged",
             "coverage",
         ),
         rows=tuple(
@@ -213,8 +217,11 @@ def _present_table(rows: Iterable[Row]) -> ReportTable:
                 f"{row['responses']} / {row['prompts_selected']}",
                 str(row["empty_responses"]),
                 str(row["truncated_responses"]),
-                f"{row['pairs_judged']} / {row['pairs_planned']}",
+                str(row["pairs_planned"]),
                 str(row["pairs_unanswered"]),
+                str(row["pairs_same_text"]),
+                str(asked(row)),
+                str(row["pairs_judged"]),
                 format_share(row["coverage"]),
             )
             for row in rows
@@ -240,7 +247,8 @@ def _score_table(rows: Iterable[Row]) -> ReportTable:
             "dimension",
             "entrant",
             "planned",
-            "present",
+            "judged",
+            "same text",
             "clean",
             "mean",
             "clean mean",
@@ -252,6 +260,7 @@ def _score_table(rows: Iterable[Row]) -> ReportTable:
                 row["entrant_id"],
                 str(row["pairs_planned"]),
                 str(row["pairs_judged"]),
+                str(row["pairs_same_text"]),
                 str(row["pairs_clean"]),
                 format_share(row["score_present"]),
                 format_share(row["score_clean"]),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tournament_assets.audits.outages import asked
 from tournament_assets.reports.formatting import format_share
 from tournament_assets.reports.rendering import ReportTable
 from tournament_assets.reports.report_warnings import MISSING_REPLIES
@@ -16,7 +17,10 @@ def coverage_table(rows: Sequence[Mapping[str, Any]]) -> ReportTable:
             "prompts answered",
             "empty",
             "cut off",
-            "pairs judged",
+            "pairs planned",
+            "same text",
+            "asked",
+            "judged",
             "coverage",
             "inconsistent",
             *MISSING_REPLIES.values(),
@@ -27,8 +31,11 @@ def coverage_table(rows: Sequence[Mapping[str, Any]]) -> ReportTable:
                 f"{row['responses']} / {row['prompts_selected']}",
                 str(row["empty_responses"]),
                 str(row["truncated_responses"]),
-                f"{row['pairs_judged']} / {row['pairs_planned']}",
-                _share_of(row["pairs_judged"], row["pairs_planned"]),
+                str(row["pairs_planned"]),
+                str(row["pairs_same_text"]),
+                str(asked(row)),
+                str(row["pairs_judged"]),
+                _share_of(row["pairs_judged"] + row["pairs_same_text"], row["pairs_planned"]),
                 _share_of(row["pairs_inconsistent"], row["pairs_judged"]),
                 *(str(row[name]) for name in MISSING_REPLIES),
             )

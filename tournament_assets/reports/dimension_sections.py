@@ -28,7 +28,7 @@ from tournament_assets.reports.unseparated import (
     unseparated_pairs,
     unseparated_sentence,
 )
-from tournament_assets.reports.win_grid_drawing import win_rate_matrix
+from tournament_assets.reports.win_grid_drawing import WinRate, win_rate_matrix
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -81,8 +81,9 @@ def overview_table(contents: ReportContents) -> ReportTable:
             "highest mean",
             "gap to the next",
             "separated from",
-            "decisive pairs",
+            "decisive pairs of those judged",
             "inconsistent",
+            "same text of all",
             "judging cost",
         ),
         rows=tuple(
@@ -100,7 +101,13 @@ def _overview_row(contents: ReportContents, dimension: str, rows: Rows) -> tuple
     decisive = sum(row["wins_a"] + row["wins_b"] for row in pairs)
     inconsistent = sum(row["inconsistent"] for row in pairs)
     cost = _price(contents, dimension) or ABSENT
-    counts = (format_count_of(decisive, judged), format_count_of(inconsistent, judged), cost)
+    same = sum(row["same_text"] for row in pairs)
+    counts = (
+        format_count_of(decisive, judged),
+        format_count_of(inconsistent, judged),
+        format_count_of(same, same + judged + sum(row["unjudged"] for row in pairs)),
+        cost,
+    )
     if found.leader is None:
         return (dimension, ABSENT, ABSENT, ABSENT, *counts)
     return (
@@ -153,11 +160,10 @@ def _win_cells(rows: Rows, order: Sequence[str]) -> tuple[tuple[WinCell, ...], .
     )
 
 
-def _win_cell(name: str, other: str, cell: tuple[float, int] | None) -> WinCell:
+def _win_cell(name: str, other: str, cell: WinRate | None) -> WinCell:
     if cell is None:
         return WinCell(name, other, "" if name == other else ABSENT, "", None)
-    rate, judged = cell
-    return WinCell(name, other, f"{100 * rate:.0f} %", f"n = {judged}", rate)
+    return WinCell(name, other, f"{100 * cell.rate:.0f} %", cell.count, cell.rate)
 
 
 def _with_strengths(cells: ReportTable, rows: Rows) -> ReportTable:

@@ -88,13 +88,14 @@ def build_leaderboard(
 
 def _overall_win_rate(entrant_id: str, pair_rows: Sequence[Row]) -> float | None:
     points = 0.0
-    judged = 0
+    settled = 0
     for pair in pair_rows:
+        level = pair["ties"] + pair["inconsistent"] + pair["same_text"]
         for entrant, wins in (("entrant_a", "wins_a"), ("entrant_b", "wins_b")):
             if pair[entrant] == entrant_id:
-                points += pair[wins] + (pair["ties"] + pair["inconsistent"]) / 2
-                judged += pair["judged"]
-    return points / judged if judged else None
+                points += pair[wins] + level / 2
+                settled += pair["judged"] + pair["same_text"]
+    return points / settled if settled else None
 
 
 def leaderboard_cells(rows: Sequence[Row]) -> ReportTable:

@@ -3,6 +3,7 @@
 import math
 
 from tournament_assets.adapters.tables import table_rows
+from tournament_assets.audits.outages import asked
 from tournament_assets.reports.formatting import format_count_of
 from tournament_assets.reports.report_contents import ReportContents
 
@@ -25,7 +26,7 @@ def warning_lines(contents: ReportContents) -> list[str]:
     shown = dict(missing)
     for row in rows:
         missing[row["entrant_id"]] += sum(row[name] for name in MISSING_REPLIES)
-        shown[row["entrant_id"]] += 2 * (row["pairs_planned"] - row["pairs_unanswered"])
+        shown[row["entrant_id"]] += 2 * asked(row)
     if any(missing.values()):
         # Every presentation shows two entrants, so it stands in two rows.
         total = format_count_of(math.ceil(sum(missing.values()) / 2), sum(shown.values()) // 2)

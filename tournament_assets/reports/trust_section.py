@@ -4,13 +4,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tournament_assets.audits.trust import TrustLine, TrustState
-from tournament_assets.audits.trust_measures import FIRST_SLOT, INJECTION, LENGTH, UNJUDGED, WORDS
+from tournament_assets.audits.trust_measures import (
+    FIRST_SLOT,
+    FLIPS,
+    INJECTION,
+    LENGTH,
+    LONGER,
+    UNJUDGED,
+    WORDS,
+)
 from tournament_assets.reports.formatting import ABSENT, format_confidence, join_names
 from tournament_assets.reports.rendering import ReportSection, ReportTable
 
 Row = Mapping[str, Any]
 
-_UPPER = (INJECTION, UNJUDGED)
+_UPPER = (INJECTION, LONGER, UNJUDGED)
 
 
 def trust_rows(lines: Sequence[TrustLine], *, dimension: str) -> list[dict[str, Any]]:
@@ -83,6 +91,31 @@ def light_sentence(line: TrustLine) -> str:
     return f"{sentence} {words.advice}" if line.state is TrustState.RED else sentence
 
 
+def red_sentences(rows: Sequence[Row]) -> list[str]:
+    """Return what stands before any number: the red lights of every dimension that has any.
+
+    Args:
+        rows: Rows of table "trust_panel", all dimensions.
+    """
+    sentences = []
+    for dimension in dict.fromkeys(row["dimension"] for row in rows):
+        own = [row for row in rows if row["dimension"] == dimension]
+        red = [row for row in own if row["state"] == TrustState.RED]
+        lit = len(red) + sum(row["state"] == TrustState.GREEN for row in own)
+        if red:
+            listed = "; ".join(
+                f"{_title(row['measure'], row['subject'])} {_with_interval(row)}, "
+                f"{_threshold(row['measure'], row['threshold'], row['unit'])} expected, "
+                f"n = {row['n']}"
+                for row in red
+            )
+            sentences.append(
+                f"The judge on {dimension}: {len(red)} of {lit} lights are red. {listed}. "
+                "See the trust panel before using these ratings."
+            )
+    return sentences
+
+
 def trust_section(rows: Sequence[Row], *, confidence: float) -> ReportSection:
     """Return the section of a report on whether the judge can be trusted.
 
@@ -93,10 +126,13 @@ def trust_section(rows: Sequence[Row], *, confidence: float) -> ReportSection:
     dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
     sentences = [_summary(dimension, rows) for dimension in dimensions]
     sentences += [
-        f"Intervals are at {format_confidence(confidence)}: Wilson's of shares, prompts resampled "
-        "of kappas, the sandwich per prompt of Elo points. A light goes by the number itself, so "
-        "where the threshold lies inside the interval it may be chance. What was not measured is "
-        "never green."
+        "Every number is over pairs that the judge was asked about, n counts distinct requests or "
+        "pairs of them, and pairs of one text are in none. Intervals are at "
+        f"{format_confidence(confidence)} and by prompt: Wilson's with the effective number of "
+        "units for shares, prompts resampled for kappas, the sandwich for Elo points. A light "
+        "goes by the number itself, so where the threshold lies inside the interval it may be "
+        "chance; for the direction of flips and for length it is red only where the interval "
+        "leaves out no effect at all. What was not measured is never green."
     ]
     tables = []
     for dimension in dimensions:
@@ -175,7 +211,7 @@ def _with_interval(row: Row) -> str:
 def _threshold(measure: str, threshold: float | None, unit: str) -> str:
     if threshold is None:
         return ABSENT
-    if measure == FIRST_SLOT:
+    if measure in (FIRST_SLOT, FLIPS):
         return f"{100 * (0.5 - threshold):.1f} to {100 * (0.5 + threshold):.1f} %"
     if measure == LENGTH:
         return f"at most {threshold:.0f} Elo up or down"

@@ -21,6 +21,7 @@ class UnseparatedPair:
         wins: Judged pairs that the upper one won against the lower.
         losses: Judged pairs that the lower one won.
         ties: Ties, inconsistent pairs among them.
+        same_text: Pairs whose two responses are the same text; the judge was not asked.
     """
 
     upper: str
@@ -29,11 +30,12 @@ class UnseparatedPair:
     wins: int
     losses: int
     ties: int
+    same_text: int
 
     @property
-    def judged(self) -> int:
-        """Pairs with two readable replies."""
-        return self.wins + self.losses + self.ties
+    def settled(self) -> int:
+        """Judged pairs and those of one text."""
+        return self.wins + self.losses + self.ties + self.same_text
 
 
 def unseparated_pairs(
@@ -51,8 +53,9 @@ def unseparated_pairs(
     records = {}
     for row in win_rates:
         ties = row["ties"] + row["inconsistent"]
-        records[row["entrant_a"], row["entrant_b"]] = (row["wins_a"], row["wins_b"], ties)
-        records[row["entrant_b"], row["entrant_a"]] = (row["wins_b"], row["wins_a"], ties)
+        level = (ties, row["same_text"])
+        records[row["entrant_a"], row["entrant_b"]] = (row["wins_a"], row["wins_b"], *level)
+        records[row["entrant_b"], row["entrant_a"]] = (row["wins_b"], row["wins_a"], *level)
     rated = sorted(
         (row for row in rows if row["n_entrant_matches"] and row["rank"] is not None),
         key=lambda row: (row["rank"], row["entrant_id"]),
@@ -62,7 +65,7 @@ def unseparated_pairs(
             upper["entrant_id"],
             lower["entrant_id"],
             upper["mean"] - lower["mean"] if is_rated(upper) and is_rated(lower) else None,
-            *records.get((upper["entrant_id"], lower["entrant_id"]), (0, 0, 0)),
+            *records.get((upper["entrant_id"], lower["entrant_id"]), (0, 0, 0, 0)),
         )
         for index, upper in enumerate(rated)
         for lower in rated[index + 1 :]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tournament_assets.reports.canvas import LIGHT, label_axis, new_figure, short_label
@@ -19,6 +20,27 @@ _CELLS = ((12, (0.85, 0.5)), (24, (0.42, 0.3)), (10_000, (0.2, 0.2)))
 alone, for no text."""
 
 
+@dataclass(frozen=True, slots=True)
+class WinRate:
+    """How one entrant fares against another.
+
+    Attributes:
+        rate: Share of the settled pairs that it won; ties and pairs of one text count half.
+        judged: Pairs that the judge was asked about, with two readable replies.
+        same_text: Pairs whose two responses are the same text.
+    """
+
+    rate: float
+    judged: int
+    same_text: int
+
+    @property
+    def count(self) -> str:
+        """What the rate is from, in words."""
+        same = f", {self.same_text} same text" if self.same_text else ""
+        return f"n = {self.judged}{same}"
+
+
 def draw_win_grid(
     rows: Sequence[Row], order: Sequence[str], *, judge_label: str = "", dimension: str = ""
 ) -> "Figure":
@@ -31,7 +53,7 @@ def draw_win_grid(
         dimension: The quality that was judged, where the picture stands alone.
 
     Returns:
-        A figure; ties count half, and pairs that nobody judged show a dash.
+        A figure; ties and pairs of one text count half, and where nothing is settled is a dash.
     """
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -44,7 +66,7 @@ def draw_win_grid(
     if dimension:
         figure.suptitle(dimension, fontsize=11, fontweight="bold", color=LIGHT.ink)
     colours = LinearSegmentedColormap.from_list("win", [_LOSING, "#ffffff", _WINNING])
-    values = [[math.nan if cell is None else cell[0] for cell in line] for line in rates]
+    values = [[math.nan if cell is None else cell.rate for cell in line] for line in rates]
     if values:
         axes.imshow(values, cmap=colours, vmin=-0.2, vmax=1.2, aspect="auto")
     for i, line in enumerate(rates):
@@ -52,7 +74,7 @@ def draw_win_grid(
             if cell is None:
                 text = ABSENT
             else:
-                text = f"{100 * cell[0]:.0f} %" + (f"\nn = {cell[1]}" if level == 0 else "")
+                text = f"{100 * cell.rate:.0f} %" + (f"\n{cell.count}" if level == 0 else "")
             if i != j and level < 2:
                 axes.text(j, i, text, ha="center", va="center", fontsize=8.5, color="#101820")
     names = [short_label(name) for name in order]
@@ -61,7 +83,7 @@ def draw_win_grid(
     axes.xaxis.tick_top()
     axes.set_xticks(range(size))
     axes.set_xticklabels(names, parse_math=False, rotation=30, ha="left", rotation_mode="anchor")
-    label_axis(axes, "share of judged pairs that the row won, ties half", judge_label)
+    label_axis(axes, "share of pairs that the row won, ties and same text half", judge_label)
     axes.set_xticks([edge - 0.5 for edge in range(1, size)], minor=True)
     axes.set_yticks([edge - 0.5 for edge in range(1, size)], minor=True)
     axes.grid(which="minor", color="white", linewidth=2)
@@ -69,9 +91,7 @@ def draw_win_grid(
     return figure
 
 
-def win_rate_matrix(
-    rows: Sequence[Row], order: Sequence[str]
-) -> list[list[tuple[float, int] | None]]:
+def win_rate_matrix(rows: Sequence[Row], order: Sequence[str]) -> list[list[WinRate | None]]:
     """Return the win rate of each row against each column, with the pairs it is from.
 
     Args:
@@ -79,11 +99,12 @@ def win_rate_matrix(
         order: The entrants, for rows and columns alike.
 
     Returns:
-        None on the diagonal and where no pair was judged.
+        None on the diagonal and where no pair was settled.
     """
-    cells: dict[tuple[str, str], tuple[float, int]] = {}
+    cells: dict[tuple[str, str], WinRate] = {}
     for row in rows:
-        if row["win_rate_a"] is not None:
-            cells[row["entrant_a"], row["entrant_b"]] = (row["win_rate_a"], row["judged"])
-            cells[row["entrant_b"], row["entrant_a"]] = (1 - row["win_rate_a"], row["judged"])
+        if (rate := row["win_rate_a"]) is not None:
+            counts = (row["judged"], row["same_text"])
+            cells[row["entrant_a"], row["entrant_b"]] = WinRate(rate, *counts)
+            cells[row["entrant_b"], row["entrant_a"]] = WinRate(1 - rate, *counts)
     return [[cells.get((one, other)) for other in order] for one in order]

@@ -155,6 +155,7 @@ def battles_from_judgments(judgments: Sequence[Judgment], *, judge_model: str) -
         Outcome.A_WINS: "model_a",
         Outcome.B_WINS: "model_b",
         Outcome.TIE: "tie",
+        Outcome.SAME_TEXT: "tie",
         Outcome.INCONSISTENT: "tie",
     }
     return [

@@ -37,6 +37,8 @@ class Outcome(StrEnum):
     TIE = "tie"
     INCONSISTENT = "inconsistent"
     """Both replies are readable and they disagree once the positions are undone."""
+    SAME_TEXT = "same_text"
+    """Both responses are the same text, so the judge was not asked; nobody won."""
     UNJUDGED = "unjudged"
     """At least one of the two replies says nothing."""
 
@@ -44,6 +46,16 @@ class Outcome(StrEnum):
     def is_decisive(self) -> bool:
         """Whether somebody won."""
         return self in (Outcome.A_WINS, Outcome.B_WINS)
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether the two are level, by the judge's word or because their texts are the same."""
+        return self in (Outcome.TIE, Outcome.SAME_TEXT)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the judge was asked and both replies are readable."""
+        return self not in (Outcome.SAME_TEXT, Outcome.UNJUDGED)
 
 
 @dataclass(frozen=True, slots=True)

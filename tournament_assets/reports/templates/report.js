@@ -94,10 +94,11 @@
       lost: (battle, state) => winnerOf(battle) !== null && winnerOf(battle) !== state.entrant,
       tie: (battle) => battle.outcome === "tie",
       inconsistent: (battle) => battle.outcome === "inconsistent",
+      same_text: (battle) => battle.outcome === "same_text",
       unjudged: (battle) => battle.outcome === "unjudged",
     };
     const ORDERS = {
-      agree: (battle) => !["inconsistent", "unjudged"].includes(battle.outcome),
+      agree: (battle) => !["inconsistent", "same_text", "unjudged"].includes(battle.outcome),
       flipped: (battle) => battle.outcome === "inconsistent",
       first: (battle) => battle.verdicts.every((verdict) => verdict === "A"),
       second: (battle) => battle.verdicts.every((verdict) => verdict === "B"),
@@ -200,6 +201,7 @@
       const winner = winnerOf(battle);
       if (winner) return `${winner} beats ${winner === battle.a ? battle.b : battle.a}`;
       if (battle.outcome === "tie") return `${battle.a} ties with ${battle.b}`;
+      if (battle.outcome === "same_text") return `${battle.a} and ${battle.b} wrote the same text`;
       if (battle.outcome === "unjudged") return `${battle.a} and ${battle.b}: not judged`;
       return `${battle.a} and ${battle.b}: the two orders disagree`;
     };
