@@ -3,7 +3,11 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from tournament_assets.audits.prompts_deciding import PromptInfluence, leave_one_prompt_out
+from tournament_assets.audits.prompts_deciding import (
+    PromptInfluence,
+    leave_one_prompt_out,
+    prompts_behind_lead,
+)
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.pair_cells import code_cells
 from tournament_assets.tournament.verdicts import Judgment, Outcome
@@ -91,3 +95,22 @@ def test_nobody_is_rated_and_nothing_can_move() -> None:
     assert leave_one_prompt_out(code_cells([], entrants=ENTRANTS)) == []
     unbeaten = [judge("p1", "ada", "bob")]
     assert leave_one_prompt_out(code_cells(unbeaten, entrants=ENTRANTS)) == []
+
+
+def lead(*outcomes: Outcome) -> tuple[str, ...]:
+    judgments = [
+        Judgment(f"p{number}", "factuality", "ada", "bob", outcome)
+        for number, outcome in enumerate(outcomes)
+    ]
+    cells = code_cells(judgments, entrants=("ada", "bob"))
+    return prompts_behind_lead(cells, leader="ada", runner_up="bob")
+
+
+def test_the_prompts_that_a_lead_rests_on_are_named() -> None:
+    win, loss, tie, same = Outcome.A_WINS, Outcome.B_WINS, Outcome.TIE, Outcome.SAME_TEXT
+    assert lead(tie, win, same, same) == ("p1",)
+    assert lead(win, loss, win, tie) == ("p0", "p2")
+    assert lead(win, win, loss, win, win) == ()
+    # An entrant that won everything has no rating that could move.
+    assert lead(win) == ("p0",)
+    assert lead(win, win) == ()

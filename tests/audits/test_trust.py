@@ -189,6 +189,7 @@ def test_every_measure_is_red_on_its_own_side_of_the_threshold_and_not_at_it() -
 
 def test_a_direction_that_chance_may_give_is_not_red() -> None:
     for measure, value, neutral in (
+        ("position_bias", 1.0, 0.5),
         ("flip_direction", 1.0, 0.5),
         ("longer_wins", 1.0, 0.5),
         ("length_effect", 200.0, 0.0),

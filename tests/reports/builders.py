@@ -10,6 +10,7 @@ from tournament_assets.adapters.tables import make_table
 from tournament_assets.reports.battle_data import BattleTables
 from tournament_assets.reports.leaderboard import build_leaderboard
 from tournament_assets.reports.report_contents import ReportContents
+from tournament_assets.reports.separation import PairRecord
 
 LOOPBACK = "loopback (lexical, not a language model)"
 CLAUDE = "Claude through the Message Batches API"
@@ -31,6 +32,9 @@ def leader_row(
     above: Sequence[str] = (),
     places: tuple[int, int] | None = None,
     group: str | None = None,
+    same_answers_as: Sequence[str] = (),
+    lead_rests_on: Sequence[str] = (),
+    record: PairRecord | None = None,
 ) -> dict[str, Any]:
     """Build a row of table "leaderboard"; `above` are the entrants shown to be below."""
     order_low, order_high = (mean - 9, mean + 9) if order is None else order
@@ -52,6 +56,12 @@ def leader_row(
         "n_entrant_matches": matches,
         "note": None,
         "win_rate": win_rate,
+        "same_answers_as": list(same_answers_as),
+        "lead_rests_on": list(lead_rests_on),
+        **{
+            f"leader_{name}": None if record is None else getattr(record, name)
+            for name in PairRecord.__slots__
+        },
         "bradley_terry": mean,
         "judge_model": "judge-1",
         "judge": LOOPBACK,

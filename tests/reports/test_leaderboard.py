@@ -162,3 +162,31 @@ def test_importing_the_reports_loads_neither_matplotlib_nor_jinja2() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+def test_equal_ratings_and_the_same_answers_share_a_rank() -> None:
+    means = {"ada": 1450.04, "bob": 1450.01, "cy": 1380.0, "dee": 1379.0}
+    rows = _build(
+        elo_ratings=elo_table(means, k_factors=(16.0,)),
+        bradley_terry=strengths_table(means),
+        win_rates=make_table(
+            "win_rates",
+            [
+                pair_row("ada", "bob", wins_a=3, wins_b=3),
+                pair_row("cy", "dee", same_text=7),
+                pair_row("ada", "cy", wins_a=4, ties=1, inconsistent=1, same_text=2, unjudged=1),
+            ],
+        ),
+        lead_rests_on=("p1",),
+    )
+    assert [(row["rank"], row["entrant_id"]) for row in rows] == [
+        (1, "ada"),
+        (1, "bob"),
+        (3, "cy"),
+        (3, "dee"),
+    ]
+    ada, _, cy, dee = rows
+    assert (cy["same_answers_as"], dee["same_answers_as"]) == (["dee"], ["cy"])
+    assert (ada["lead_rests_on"], cy["lead_rests_on"]) == (["p1"], [])
+    counts = [cy[f"leader_{name}"] for name in ("wins", "losses", "ties", "inconsistent")]
+    assert (counts, cy["leader_same_text"], dee["leader_wins"]) == ([4, 0, 1, 1], 2, None)

@@ -3,7 +3,7 @@ from typing import Any
 from tournament_assets.reports.ladder_drawing import draw_ladder
 from tournament_assets.reports.latex import leaderboard_latex
 from tournament_assets.reports.leaderboard import leaderboard_cells
-from tournament_assets.reports.separation import separation, verdict_sentence
+from tournament_assets.reports.separation import PairRecord, separation, verdict_sentence
 from tournament_assets.reports.unseparated import unseparated_pairs
 
 from .builders import leader_row
@@ -150,3 +150,52 @@ def test_tables_and_pictures_show_no_number_where_there_is_none() -> None:
     drawn = {text.get_text() for text in draw_ladder(rows, "tone").axes[0].texts}
     assert {"won every decisive match", "not comparable"} <= drawn
     assert "not rated" not in leaderboard_latex({"tone": rows})
+
+
+def test_the_gap_is_a_win_share_with_its_counts_beside_the_points() -> None:
+    record = PairRecord(wins=26, losses=0, ties=6, inconsistent=4, same_text=57, unjudged=2)
+    rows = [
+        leader_row("ada", 1480.0, sampling=(1450.0, 1510.0), above=["bob"]),
+        leader_row("bob", 1380.0, sampling=(1350.0, 1410.0), record=record),
+    ]
+    sentence = verdict_sentence(rows, dimension="factuality")
+    assert (
+        "its mean is 100 Elo points above bob, and a win share of 64.0 % (wins 26, loses 0, "
+        "ties 6, inconsistent 4, same text 57 of 93) against bob"
+    ) in sentence
+
+
+def test_entrants_that_wrote_the_same_answers_are_not_ranked_against_one_another() -> None:
+    rows = [
+        leader_row("ada", 1450.2, sampling=(1420.0, 1480.0), above=["cy"], same_answers_as=["bob"]),
+        leader_row("bob", 1450.1, sampling=(1420.0, 1480.0), above=["cy"], same_answers_as=["ada"]),
+        leader_row("cy", 1300.0, sampling=(1270.0, 1330.0)),
+    ]
+    found = separation(rows)
+    assert (found.runner_up, found.same_answers, found.not_separated) == ("cy", ("bob",), ())
+    sentence = verdict_sentence(rows, dimension="factuality")
+    assert "ada and bob wrote the same answers; nothing can separate them." in sentence
+    assert "above bob" not in sentence
+    assert "ada and bob lead: their mean is 150 Elo points above cy" in sentence
+    alone = verdict_sentence(rows[:2], dimension="factuality")
+    assert alone == (
+        "On factuality, nobody can lead. ada and bob wrote the same answers; nothing can separate "
+        "them."
+    )
+    level = [{**row, "mean": 1400.0, "n_entrant_matches": 0} for row in rows[:2]]
+    assert verdict_sentence(level, dimension="factuality") == alone
+
+
+def test_a_lead_that_rests_on_one_prompt_names_the_prompt() -> None:
+    def said(*prompts: str) -> str:
+        rows = [
+            leader_row("ada", 1405.0, sampling=(1380.0, 1430.0), lead_rests_on=prompts),
+            leader_row("bob", 1395.0, sampling=(1370.0, 1420.0)),
+        ]
+        return verdict_sentence(rows, dimension="factuality")
+
+    assert "The lead over bob rests on one prompt: p7." in said("p7")
+    assert "Without any one of 4 prompts (p1, p2, p3, …) it would not be ahead of bob." in said(
+        "p1", "p2", "p3", "p4"
+    )
+    assert "prompt:" not in said()

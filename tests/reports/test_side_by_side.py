@@ -11,6 +11,7 @@ from tournament_assets.reports.side_by_side import (
     NOTHING_TO_COMPARE,
     comparison_notes,
     disagreement_sentences,
+    scale_sentence,
     side_by_side_cells,
     tie_sentence,
 )
@@ -154,3 +155,18 @@ def test_names_of_entrants_are_escaped_in_sentences() -> None:
     )
     assert "<b>" not in render_html(given)
     assert "Elo puts &lt;b&gt;\\|x above bob" in render_markdown(given)
+
+
+def test_one_sentence_says_why_the_models_give_one_gap_so_different_numbers() -> None:
+    points = {"elo": 403.2, "bradley_terry": 98.4, "davidson": 1078.6}
+    rows = [
+        model_row(name, model, 1400.0 + gap, 1)
+        for model, up in points.items()
+        for name, gap in (("ada", up), ("bob", 0.0))
+    ]
+    sentence = scale_sentence(rows, upper="ada", lower="bob")
+    assert sentence is not None
+    assert "403 (Elo), 98 (Bradley" in sentence
+    assert "1,079 (Davidson) Elo points above bob" in sentence
+    assert "half a win for each" in sentence
+    assert scale_sentence(rows[:2], upper="ada", lower="bob") is None

@@ -29,8 +29,10 @@ from tournament_assets.assets.partitions import (
 )
 from tournament_assets.assets.verdicts import judgments_of
 from tournament_assets.audits.outages import outage_sentences
+from tournament_assets.ratings.pair_cells import code_cells
 from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.tournament.battles import battles_from_judgments
+from tournament_assets.tournament.config import TournamentConfig
 
 Frames = dict[str, pd.DataFrame]
 
@@ -89,6 +91,26 @@ def _plotted_ratings(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         for row in sorted(rows, key=lambda row: (row["dimension"], row["entrant_id"]))
         if row["mean"] is not None
     }
+
+
+def _prompts_behind_lead(
+    config: TournamentConfig, ratings: pd.DataFrame, verdicts: pd.DataFrame
+) -> tuple[str, ...]:
+    from tournament_assets.audits.prompts_deciding import prompts_behind_lead
+
+    rated = [
+        row
+        for row in table_rows("elo_ratings", ratings)
+        if row["is_primary"] and row["n_entrant_matches"] and row["rank"] is not None
+    ]
+    if len(rated) < 2:
+        return ()
+    first, second, *_ = sorted(rated, key=lambda row: (row["rank"], -(row["mean"] or 0.0)))
+    return prompts_behind_lead(
+        code_cells(judgments_of(verdicts), entrants=config.entrant_ids),
+        leader=first["entrant_id"],
+        runner_up=second["entrant_id"],
+    )
 
 
 def build_report_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
@@ -163,6 +185,7 @@ def build_report_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         strengths = by_partition(bradley_terry, names)
         rates = by_partition(win_rates, names)
         judge_model = judge_models(rows_by_dimension(plan, "judge_verdicts", verdicts))
+        judged = by_partition(verdicts, names)
         confidence = config.ratings.confidence
         rows: list[dict[str, Any]] = []
         findings: dict[str, Any] = {}
@@ -174,6 +197,7 @@ def build_report_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 win_rates=rates[dimension],
                 judge_model=judge_model,
                 judge_label=config.judge_label,
+                lead_rests_on=_prompts_behind_lead(config, ratings, judged[dimension]),
             )
             rows.extend(ranked)
             findings[f"verdict_{dimension}"] = verdict_sentence(

@@ -78,6 +78,30 @@ def leave_one_prompt_out(cells: PairCells) -> list[PromptInfluence]:
     ]
 
 
+def prompts_behind_lead(cells: PairCells, *, leader: str, runner_up: str) -> tuple[str, ...]:
+    """Return the prompts without any one of which the leader would not be ahead.
+
+    Ahead is by Bradley-Terry, as in `leave_one_prompt_out`. Where that rates nobody, a lead rests
+    on a prompt if the leader won on no other.
+
+    Args:
+        cells: Wins between entrants, by prompt; ties as halves.
+        leader: Who is ahead.
+        runner_up: Who is next.
+
+    Raises:
+        RatingError: If a likelihood could not be maximised.
+    """
+    found = tuple(
+        each.prompt_id for each in leave_one_prompt_out(cells) if (leader, runner_up) in each.swaps
+    )
+    if found or leader not in cells.entrants:
+        return found
+    is_win = (cells.winners == cells.entrants.index(leader)) & (cells.weights % 1 == 0)
+    where = np.unique(cells.prompt_index[is_win])
+    return (cells.prompts[int(where[0])],) if where.size == 1 else ()
+
+
 def _influence(
     prompt_id: str,
     moves: NDArray[np.float64],

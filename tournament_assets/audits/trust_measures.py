@@ -189,7 +189,7 @@ _ROUNDING = 1e-12
 """A share that is at its threshold may miss it by this much, as 0.6 - 0.5 misses 0.1."""
 
 
-_NEUTRAL: Mapping[str, float] = {FLIPS: 0.5, LENGTH: 0.0, LONGER: 0.5}
+_NEUTRAL: Mapping[str, float] = {FIRST_SLOT: 0.5, FLIPS: 0.5, LENGTH: 0.0, LONGER: 0.5}
 """What shows nothing; red needs an interval without it, as few pairs go one way by chance."""
 
 

@@ -20,6 +20,7 @@ from tournament_assets.reports.separation import separation, verdict_sentence
 from tournament_assets.reports.side_by_side import (
     comparison_notes,
     disagreement_sentences,
+    scale_sentence,
     side_by_side_cells,
 )
 from tournament_assets.reports.unseparated import (
@@ -50,6 +51,7 @@ class DimensionSection:
 
     name: str
     verdict: str
+    scale_sentence: str | None
     price: str
     ladder: ReportTable
     notes: tuple[str, ...]
@@ -108,8 +110,8 @@ def _overview_row(contents: ReportContents, dimension: str, rows: Rows) -> tuple
         format_count_of(same, same + judged + sum(row["unjudged"] for row in pairs)),
         cost,
     )
-    if found.leader is None:
-        return (dimension, ABSENT, ABSENT, ABSENT, *counts)
+    if found.leader is None or found.runner_up is None:
+        return (dimension, found.leader or ABSENT, ABSENT, ABSENT, *counts)
     return (
         dimension,
         found.leader,
@@ -129,6 +131,7 @@ def _price(contents: ReportContents, dimension: str) -> str:
 
 
 def _section(contents: ReportContents, dimension: str, rows: Rows) -> DimensionSection:
+    found = separation(rows)
     order = tuple(row["entrant_id"] for row in rows)
     elo_rows = table_rows("elo_ratings", contents.elo_ratings[dimension])
     model_rows = table_rows("model_comparison", contents.model_comparison[dimension])
@@ -138,6 +141,11 @@ def _section(contents: ReportContents, dimension: str, rows: Rows) -> DimensionS
     return DimensionSection(
         name=dimension,
         verdict=verdict_sentence(rows, dimension=dimension, confidence=contents.confidence),
+        scale_sentence=(
+            None
+            if found.leader is None or found.runner_up is None
+            else scale_sentence(model_rows, upper=found.leader, lower=found.runner_up)
+        ),
         price=_price(contents, dimension),
         ladder=_with_strengths(leaderboard_cells(rows), rows),
         notes=tuple(f"{row['entrant_id']}: {row['note']}." for row in rows if row["note"]),

@@ -13,7 +13,12 @@ from tournament_assets.reports.formatting import (
     format_share,
 )
 from tournament_assets.reports.rendering import ReportTable, render_template
-from tournament_assets.reports.separation import is_rated, verdict_sentence
+from tournament_assets.reports.separation import (
+    PairRecord,
+    is_rated,
+    pair_records,
+    verdict_sentence,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,7 +28,6 @@ Row = Mapping[str, Any]
 
 _COPIED = (
     "dimension",
-    "rank",
     "entrant_id",
     "mean",
     "sem",
@@ -48,6 +52,7 @@ def build_leaderboard(
     win_rates: pd.DataFrame,
     judge_model: str,
     judge_label: str,
+    lead_rests_on: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Return the rows of table "leaderboard" for one dimension, best entrant first.
 
@@ -57,6 +62,7 @@ def build_leaderboard(
         win_rates: Table "win_rates".
         judge_model: The model that judged.
         judge_label: What kind of judge that is.
+        lead_rests_on: Prompts without any one of which the first would not be ahead.
 
     Raises:
         ValueError: If the tables are of more than one dimension.
@@ -71,19 +77,67 @@ def build_leaderboard(
             "build one leaderboard per dimension"
         )
     strengths = {row["entrant_id"]: row["rating"] for row in strength_rows}
+    primary = [row for row in elo_rows if row["is_primary"]]
+    records = pair_records(pair_rows)
+    copies = {
+        row["entrant_id"]: [
+            other
+            for (entrant, other), record in records.items()
+            if entrant == row["entrant_id"] and record.is_all_same_text
+        ]
+        for row in primary
+    }
+    ranks = _shared_ranks(primary, copies)
+    ordered = sorted(
+        primary,
+        key=lambda row: (
+            ranks[row["entrant_id"]] is None,
+            ranks[row["entrant_id"]],
+            -(row["mean"] or 0.0),
+            row["entrant_id"],
+        ),
+    )
+    placed = [
+        row["entrant_id"]
+        for row in ordered
+        if row["n_entrant_matches"] and ranks[row["entrant_id"]] is not None
+    ]
+    leads = placed[0] if placed else None
     return [
         {
             **{name: row[name] for name in _COPIED},
+            "rank": ranks[row["entrant_id"]],
+            "same_answers_as": copies[row["entrant_id"]],
+            "lead_rests_on": list(lead_rests_on) if row["entrant_id"] == leads else [],
+            **_record_of(records.get((leads, row["entrant_id"])) if leads else None),
             "win_rate": _overall_win_rate(row["entrant_id"], pair_rows),
             "bradley_terry": strengths.get(row["entrant_id"]),
             "judge_model": judge_model,
             "judge": judge_label,
         }
-        for row in sorted(
-            elo_rows, key=lambda row: (row["rank"] is None, row["rank"], row["entrant_id"])
-        )
-        if row["is_primary"]
+        for row in ordered
     ]
+
+
+def _shared_ranks(
+    rows: Sequence[Row], copies: Mapping[str, Sequence[str]]
+) -> dict[str, int | None]:
+    """Let ratings that are shown alike, and entrants that wrote the same, share the better rank."""
+    own = {row["entrant_id"]: row["rank"] for row in rows}
+    shown = {row["entrant_id"]: round(row["mean"], 1) for row in rows if is_rated(row)}
+    ranks = {}
+    for name, rank in own.items():
+        alike = {name, *copies[name]}
+        alike.update(other for other in shown if name in shown and shown[other] == shown[name])
+        ranks[name] = min((own[other] for other in alike if own[other] is not None), default=rank)
+    return ranks
+
+
+def _record_of(record: PairRecord | None) -> dict[str, int | None]:
+    return {
+        f"leader_{name}": None if record is None else getattr(record, name)
+        for name in PairRecord.__slots__
+    }
 
 
 def _overall_win_rate(entrant_id: str, pair_rows: Sequence[Row]) -> float | None:

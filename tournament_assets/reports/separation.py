@@ -1,10 +1,72 @@
-"""Who leads, and whom the resamples cannot tell apart from the leader, in plain words."""
+"""Who leads, by how much, and whom the judgments cannot tell apart from the leader, in words."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tournament_assets.reports.formatting import format_confidence, format_gap, join_names
+from tournament_assets.reports.formatting import (
+    format_confidence,
+    format_gap,
+    format_share,
+    join_names,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PairRecord:
+    """How one entrant fared against another.
+
+    Attributes:
+        wins: Judged pairs that it won.
+        losses: Judged pairs that the other won.
+        ties: Judged pairs that both presentations called a tie.
+        inconsistent: Judged pairs whose two presentations disagree.
+        same_text: Pairs whose two responses are the same text; the judge was not asked.
+        unjudged: Pairs without two readable replies.
+    """
+
+    wins: int
+    losses: int
+    ties: int
+    inconsistent: int
+    same_text: int
+    unjudged: int
+
+    @property
+    def settled(self) -> int:
+        """All pairs but the unjudged."""
+        return self.wins + self.losses + self.ties + self.inconsistent + self.same_text
+
+    @property
+    def is_all_same_text(self) -> bool:
+        """Whether every pair is of one text, so that nothing can separate the two."""
+        return self.same_text > 0 and self.same_text == self.settled + self.unjudged
+
+    @property
+    def sentence(self) -> str:
+        """The win share with its counts; what nobody won counts half."""
+        share = (self.wins + (self.settled - self.wins - self.losses) / 2) / self.settled
+        rest = {"inconsistent": self.inconsistent, "same text": self.same_text}
+        named = "".join(f", {name} {count}" for name, count in rest.items() if count)
+        return (
+            f"a win share of {format_share(share)} "
+            f"(wins {self.wins}, loses {self.losses}, ties {self.ties}{named} of {self.settled})"
+        )
+
+
+def pair_records(win_rates: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], PairRecord]:
+    """Return how each entrant fared against each other one.
+
+    Args:
+        win_rates: Rows of table "win_rates" of one dimension.
+    """
+    records = {}
+    for row in win_rates:
+        a, b = row["entrant_a"], row["entrant_b"]
+        rest = (row["ties"], row["inconsistent"], row["same_text"], row["unjudged"])
+        records[a, b] = PairRecord(row["wins_a"], row["wins_b"], *rest)
+        records[b, a] = PairRecord(row["wins_b"], row["wins_a"], *rest)
+    return records
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,17 +79,19 @@ class Separation:
 
     Attributes:
         leader: The entrant in the first place, or None if fewer than two have a place.
-        runner_up: The entrant in the second place.
+        same_answers: Entrants that wrote the same answers as the leader to every prompt.
+        runner_up: The entrant in the next place among the others; None if there is none.
         lead: Elo points between their means; None where one of them has no rating.
         no_lead: Why there is no number of points; None where there is one.
         separated: Entrants shown to be below the leader, best first.
-        not_separated: The other rated entrants, best first.
+        not_separated: The other rated entrants, best first, without the leader's copies.
         no_upper_bound: Those among them whose interval is open above.
         leader_is_unbounded: Whether the leader's own interval is open below.
         unrated: Entrants without a place.
     """
 
     leader: str | None
+    same_answers: tuple[str, ...]
     runner_up: str | None
     lead: float | None
     no_lead: str | None
@@ -53,14 +117,18 @@ def separation(rows: Sequence[Mapping[str, Any]]) -> Separation:
     rated = sorted(placed, key=lambda row: row["rank"])
     unrated = tuple(row["entrant_id"] for row in rows if row not in placed)
     if len(rated) < 2:
-        return Separation(None, None, 0.0, None, (), (), (), False, unrated)
-    leader, *others = rated
-    no_lead = [f"{row['entrant_id']} {row['note']}" for row in rated[:2] if not is_rated(row)]
+        return Separation(None, (), None, 0.0, None, (), (), (), False, unrated)
+    leader = rated[0]
+    copies = [row for row in rated[1:] if row["entrant_id"] in leader["same_answers_as"]]
+    others = [row for row in rated[1:] if row not in copies]
+    both = [leader, *others[:1]]
+    no_lead = [f"{row['entrant_id']} {row['note']}" for row in both if not is_rated(row)]
     below = [row["entrant_id"] in leader["shown_above"] for row in others]
     return Separation(
         leader=leader["entrant_id"],
-        runner_up=others[0]["entrant_id"],
-        lead=None if no_lead else leader["mean"] - others[0]["mean"],
+        same_answers=tuple(row["entrant_id"] for row in copies),
+        runner_up=others[0]["entrant_id"] if others else None,
+        lead=None if no_lead else leader["mean"] - both[-1]["mean"],
         no_lead="; ".join(no_lead) or None,
         separated=tuple(
             row["entrant_id"] for row, is_below in zip(others, below, strict=True) if is_below
@@ -87,23 +155,38 @@ def verdict_sentence(
     found = separation(rows)
     if found.leader is None:
         return _undecided_sentence(rows, dimension=dimension)
+    copies = _same_answers(rows)
+    if found.runner_up is None:
+        return " ".join([f"On {dimension}, nobody can lead.", *copies, *_unrated(rows, found)])
+    leaders = join_names((found.leader, *found.same_answers))
+    is_one = not found.same_answers
+    lead, its, it, has = (
+        ("leads", "its", "it is", "has") if is_one else ("lead", "their", "they are", "have")
+    )
     basis = f"({format_confidence(confidence)} intervals of the difference, prompts resampled)"
+    record = _record_against(rows, found.runner_up)
+    against = "" if record is None else f"{record.sentence} against {found.runner_up}"
     if found.lead is None:
-        leads = f"comes first, by no number of points ({found.no_lead})"
-    elif found.lead:
-        leads = f"has the highest mean, {format_gap(found.lead)} above {found.runner_up}"
+        come = "comes" if is_one else "come"
+        leads = f"{come} first, by no number of points ({found.no_lead})"
+        leads += f", with {against}" if against else ""
     else:
-        leads = f"has the highest mean, which {found.runner_up} shares"
+        shared = f"which {found.runner_up} shares"
+        gap = f"{format_gap(found.lead)} above {found.runner_up}" if found.lead else shared
+        leads = f"{has} the highest mean, {gap}" + (f", and {against}" if against else "")
     if not found.not_separated:
-        leads = leads.replace("has the highest mean, ", "leads: its mean is ")
+        leads = leads.replace(f"{has} the highest mean, ", f"{lead}: {its} mean is ")
         sentences = [
-            f"On {dimension}, {found.leader} {leads}, and it is separated from "
+            f"On {dimension}, {leaders} {leads}, and {it} separated from "
             f"{join_names(found.separated)} {basis}."
         ]
     else:
         nobody = "" if found.separated else "nobody is shown to lead: "
-        opening = f"On {dimension}, {nobody}{found.leader} {leads}, but"
-        sentences = [f"{opening} is not separated from {join_names(found.not_separated)} {basis}."]
+        verb = "is" if is_one else "are"
+        sentences = [
+            f"On {dimension}, {nobody}{leaders} {leads}, but {verb} not separated from "
+            f"{join_names(found.not_separated)} {basis}."
+        ]
         if found.leader_is_unbounded:
             sentences.append(f"The judgments set no lower bound for {found.leader}.")
         if found.no_upper_bound:
@@ -111,17 +194,64 @@ def verdict_sentence(
                 f"The judgments set no upper bound for {join_names(found.no_upper_bound)}."
             )
         if found.separated:
-            sentences.append(f"It is separated from {join_names(found.separated)}.")
+            sentences.append(
+                f"{it[0].upper()}{it[1:]} separated from {join_names(found.separated)}."
+            )
         sentences.append("Judging more prompts would narrow the intervals.")
-    if found.unrated:
-        notes = {row["entrant_id"]: row["note"] for row in rows if row["n_entrant_matches"]}
-        idle = [name for name in found.unrated if name not in notes]
-        reasons = [f"{name} ({notes[name]})" for name in found.unrated if name in notes]
-        if idle:
-            verb = "has" if len(idle) == 1 else "have"
-            reasons.append(f"{join_names(idle)} {verb} no decisive match")
-        sentences.append(f"Not rated: {'; '.join(reasons)}.")
+    sentences += [*copies, *_fragile_lead(rows, found), *_unrated(rows, found)]
     return " ".join(sentences)
+
+
+def _record_against(rows: Sequence[Mapping[str, Any]], runner_up: str) -> PairRecord | None:
+    row = next(each for each in rows if each["entrant_id"] == runner_up)
+    counts = [row[f"leader_{name}"] for name in PairRecord.__slots__]
+    if None in counts:
+        return None
+    record = PairRecord(*counts)
+    return record if record.settled else None
+
+
+def _same_answers(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    groups = dict.fromkeys(
+        tuple(sorted((row["entrant_id"], *row["same_answers_as"])))
+        for row in rows
+        if row["same_answers_as"]
+    )
+    return [
+        f"{join_names(group)} wrote the same answers; nothing can separate them."
+        for group in groups
+    ]
+
+
+_MOST_PROMPTS = 3
+"""The most prompts that a sentence names."""
+
+
+def _fragile_lead(rows: Sequence[Mapping[str, Any]], found: Separation) -> list[str]:
+    row = next(each for each in rows if each["entrant_id"] == found.leader)
+    prompts = row["lead_rests_on"]
+    if not prompts or not found.lead:
+        return []
+    if len(prompts) == 1:
+        return [f"The lead over {found.runner_up} rests on one prompt: {prompts[0]}."]
+    named = ", ".join(prompts[:_MOST_PROMPTS])
+    more = ", …" if len(prompts) > _MOST_PROMPTS else ""
+    return [
+        f"Without any one of {len(prompts)} prompts ({named}{more}) it would not be ahead of "
+        f"{found.runner_up}."
+    ]
+
+
+def _unrated(rows: Sequence[Mapping[str, Any]], found: Separation) -> list[str]:
+    if not found.unrated:
+        return []
+    notes = {row["entrant_id"]: row["note"] for row in rows if row["n_entrant_matches"]}
+    idle = [name for name in found.unrated if name not in notes]
+    reasons = [f"{name} ({notes[name]})" for name in found.unrated if name in notes]
+    if idle:
+        verb = "has" if len(idle) == 1 else "have"
+        reasons.append(f"{join_names(idle)} {verb} no decisive match")
+    return [f"Not rated: {'; '.join(reasons)}."]
 
 
 def _undecided_sentence(rows: Sequence[Mapping[str, Any]], *, dimension: str) -> str:
@@ -130,6 +260,8 @@ def _undecided_sentence(rows: Sequence[Mapping[str, Any]], *, dimension: str) ->
             f"On {dimension}, nothing can be said: no pair has been judged. "
             "See the audit for what is missing, then run the tournament again."
         )
+    if len(rows) > 1 and all(len(row["same_answers_as"]) == len(rows) - 1 for row in rows):
+        return f"On {dimension}, nobody can lead. {' '.join(_same_answers(rows))}"
     return (
         f"On {dimension}, nothing can be said: there is no decisive match, because every judged "
         "pair was a tie or got two verdicts that disagree. Judge more prompts, or write a rubric "

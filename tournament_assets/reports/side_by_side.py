@@ -95,6 +95,30 @@ def disagreement_sentences(rows: Sequence[Row]) -> list[str]:
     return [NO_DISAGREEMENT if is_compared else NOTHING_TO_COMPARE]
 
 
+def scale_sentence(rows: Sequence[Row], *, upper: str, lower: str) -> str | None:
+    """Say why the models put so different numbers on one gap; None where fewer than two do.
+
+    Args:
+        rows: Rows of table "model_comparison" of one dimension.
+        upper: Who leads.
+        lower: Who is next.
+    """
+    ratings = {(row["entrant_id"], row["model"]): row["rating"] for row in rows}
+    gaps = {}
+    for model in ("elo", "bradley_terry", "davidson"):
+        above, below = ratings.get((upper, model)), ratings.get((lower, model))
+        if above is not None and below is not None:
+            gaps[model] = f"{above - below:,.0f} ({MODEL_NAMES[model]})"
+    if len(gaps) < 2:
+        return None
+    return (
+        f"The same pairs put {upper} {join_names([*gaps.values()])} Elo points above {lower}: Elo "
+        "leaves out what nobody won and moves at most K points a match, Bradley–Terry counts it as "
+        "half a win for each, and Davidson gives ties a rate of their own and goes by wins against "
+        "losses; the win share depends on no such choice."
+    )
+
+
 def comparison_notes(rows: Sequence[Row]) -> list[str]:
     """Say which model ranks whom not or without an interval, and why; then how ready ties were.
 

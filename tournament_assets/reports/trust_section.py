@@ -110,7 +110,8 @@ def red_sentences(rows: Sequence[Row]) -> list[str]:
                 for row in red
             )
             sentences.append(
-                f"The judge on {dimension}: {len(red)} of {lit} lights are red. {listed}. "
+                f"The judge on {dimension}: {len(red)} of {lit} lights red. {listed[0].upper()}"
+                f"{listed[1:]}. "
                 "See the trust panel before using these ratings."
             )
     return sentences
@@ -131,8 +132,8 @@ def trust_section(rows: Sequence[Row], *, confidence: float) -> ReportSection:
         f"{format_confidence(confidence)} and by prompt: Wilson's with the effective number of "
         "units for shares, prompts resampled for kappas, the sandwich for Elo points. A light "
         "goes by the number itself, so where the threshold lies inside the interval it may be "
-        "chance; for the direction of flips and for length it is red only where the interval "
-        "leaves out no effect at all. What was not measured is never green."
+        "chance; for slots and for length it is red only where the interval leaves out no effect "
+        "at all. What was not measured is never green."
     ]
     tables = []
     for dimension in dimensions:

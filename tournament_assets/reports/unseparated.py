@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tournament_assets.reports.separation import is_rated
+from tournament_assets.reports.separation import PairRecord, is_rated, pair_records
 
 MOST_PAIRS = 12
 """The most pairs that are listed; of many entrants, the closest."""
@@ -18,24 +18,16 @@ class UnseparatedPair:
         upper: The one with the higher mean.
         lower: The other.
         gap: Elo points between their means; None where one of them has no rating.
-        wins: Judged pairs that the upper one won against the lower.
-        losses: Judged pairs that the lower one won.
-        ties: Ties, inconsistent pairs among them.
-        same_text: Pairs whose two responses are the same text; the judge was not asked.
+        record: How the upper one fared against the lower.
     """
 
     upper: str
     lower: str
     gap: float | None
-    wins: int
-    losses: int
-    ties: int
-    same_text: int
+    record: PairRecord
 
-    @property
-    def settled(self) -> int:
-        """Judged pairs and those of one text."""
-        return self.wins + self.losses + self.ties + self.same_text
+
+_NEVER_MET = PairRecord(0, 0, 0, 0, 0, 0)
 
 
 def unseparated_pairs(
@@ -50,12 +42,7 @@ def unseparated_pairs(
         rows: Rows of table "leaderboard" of one dimension.
         win_rates: Rows of table "win_rates" of the same dimension.
     """
-    records = {}
-    for row in win_rates:
-        ties = row["ties"] + row["inconsistent"]
-        level = (ties, row["same_text"])
-        records[row["entrant_a"], row["entrant_b"]] = (row["wins_a"], row["wins_b"], *level)
-        records[row["entrant_b"], row["entrant_a"]] = (row["wins_b"], row["wins_a"], *level)
+    records = pair_records(win_rates)
     rated = sorted(
         (row for row in rows if row["n_entrant_matches"] and row["rank"] is not None),
         key=lambda row: (row["rank"], row["entrant_id"]),
@@ -65,7 +52,7 @@ def unseparated_pairs(
             upper["entrant_id"],
             lower["entrant_id"],
             upper["mean"] - lower["mean"] if is_rated(upper) and is_rated(lower) else None,
-            *records.get((upper["entrant_id"], lower["entrant_id"]), (0, 0, 0, 0)),
+            records.get((upper["entrant_id"], lower["entrant_id"]), _NEVER_MET),
         )
         for index, upper in enumerate(rated)
         for lower in rated[index + 1 :]
