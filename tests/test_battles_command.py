@@ -207,3 +207,34 @@ def test_what_wins_do_not_determine_has_no_number_and_a_reason(tmp_path: Path) -
 def test_an_anchor_without_a_rating_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="'ada' has no rating"):
         run("rate", unconnected(tmp_path), "--anchor", "ada", "1000", *QUICK)
+
+
+def test_weights_that_drown_one_another_are_refused(tmp_path: Path) -> None:
+    battles = [
+        Battle("ada", "bob", "model_a", "human", "p", weight=1e17),
+        Battle("ada", "bob", "model_b", "human", "q", weight=1.0),
+    ]
+    path = tmp_path / "b.parquet"
+    write_battles(path, make_battle_table(battles), format_name="tournament")
+    with pytest.raises(InputError, match=r"go from 1 to 1e\+17; expected none more than"):
+        run("rate", path, *QUICK)
+
+
+def test_signs_that_turn_the_direction_of_a_text_are_shown_as_escapes(tmp_path: Path) -> None:
+    path = tmp_path / "b.parquet"
+    battles = [
+        Battle(*pair, "model_a", "human", f"p{n}", dimension="tone\u2066")
+        for n in range(4)
+        for pair in (("ada\u202e", "bob"), ("bob", "ada\u202e"))
+    ]
+    write_battles(path, make_battle_table(battles), format_name="tournament")
+    printed = run("rate", path, *QUICK)
+    assert "\u202e" not in printed
+    assert "\u2066" not in printed
+    assert "ada\\u202e" in printed
+    as_json = run("rate", path, "--json", *QUICK)
+    assert "\u202e" not in as_json
+    assert {row["entrant_id"] for row in json.loads(as_json)["ratings"][0]["elo"]} == {
+        "ada\u202e",
+        "bob",
+    }

@@ -15,6 +15,7 @@ from tournament_assets.reports.formatting import (
     format_interval,
     format_rating,
 )
+from tournament_assets.reports.terminal import shown
 from tournament_assets.tournament.rating_settings import RatingSettings
 
 _ELO_COLUMNS = ("mean\n± SEM", "order\ninterval", "sampling\ninterval", "decisive\nmatches")
@@ -40,10 +41,10 @@ def print_battle_ratings(
             f"decisive, {counts['ties']} ties, of which {counts['inconsistent']} inconsistent"
         )
         for text in (line, *_unrated(each), *each.notes):
-            console.print(Text(text))
+            console.print(Text(shown(text)))
     console.print()
     for text in _explanations(ratings, settings):
-        console.print(Text(text, style="dim"))
+        console.print(Text(shown(text), style="dim"))
 
 
 def _unrated(ratings: BattleRatings) -> list[str]:
@@ -64,7 +65,7 @@ def _unrated(ratings: BattleRatings) -> list[str]:
 
 def _table(ratings: BattleRatings) -> Table:
     table = Table(
-        title=Text(ratings.dimension or "no dimension named", style="bold"),
+        title=Text(shown(ratings.dimension or "no dimension named"), style="bold"),
         title_justify="left",
         box=SIMPLE_HEAD,
         show_edge=False,
@@ -84,7 +85,7 @@ def _table(ratings: BattleRatings) -> Table:
         cells = [ABSENT if place_of is None else str(place_of), name]
         cells += _elo_cells(elo[name]) if elo else []
         cells += _bradley_terry_cells(bradley_terry[name]) if bradley_terry else []
-        table.add_row(*map(Text, cells))
+        table.add_row(*(Text(shown(cell)) for cell in cells))
     return table
 
 

@@ -194,6 +194,7 @@ def battles_rate_command(
     from tournament_assets.adapters.battle_files.anchored import anchor_ratings
     from tournament_assets.adapters.battle_files.rating import METHODS, rate_battles
     from tournament_assets.cli.battle_tables import print_battle_ratings
+    from tournament_assets.reports.formatting import show_directions
     from tournament_assets.tournament.rating_settings import RatingSettings
 
     battles = _read(file, format_name, source, baseline, prompt_column)
@@ -218,7 +219,9 @@ def battles_rate_command(
             "settings": settings.to_dict(),
             "ratings": [each.to_dict() for each in ratings],
         }
-        click.echo(json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False))
+        # Inside JSON the escape of a sign is the sign, so the text reads back as it was.
+        text = json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False)
+        click.echo(show_directions(text))
         return
     click.echo(f"{file}: {battles.table.num_rows} battles, {battles.format}")
     _print_left_out(battles.left_out)
@@ -261,5 +264,7 @@ def _require_dimension(battles: "BattleFile", dimension: str) -> None:
 
 
 def _print_left_out(left_out: Mapping[str, int]) -> None:
+    from tournament_assets.reports.terminal import shown
+
     for reason, count in left_out.items():
-        click.echo(f"  left out, {reason}: {count}")
+        click.echo(f"  left out, {shown(reason)}: {count}")

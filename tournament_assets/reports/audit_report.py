@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tournament_assets.audits.outages import MissingnessCheck, Outage, copy_sentences
 from tournament_assets.reports.audit_tables import audit_sections
 from tournament_assets.reports.rendering import ReportSection, render_template
-from tournament_assets.reports.terminal import print_table
+from tournament_assets.reports.terminal import print_table, shown
 from tournament_assets.reports.trust_section import red_sentences
 
 if TYPE_CHECKING:
@@ -63,12 +63,12 @@ def print_audit(report: AuditReport, console: "Console", *, limit: int) -> None:
     from rich.text import Text  # loading the definitions does not pay for it
 
     for sentence in report.first_sentences:
-        console.print(Text(sentence, style="bold red"))
+        console.print(Text(shown(sentence), style="bold red"))
         console.print()
     for section in _sections(report, limit):
-        console.print(Text(section.title, style="bold underline"))
+        console.print(Text(shown(section.title), style="bold underline"))
         for sentence in section.sentences:
-            console.print(Text(sentence))
+            console.print(Text(shown(sentence)))
         for title, cells in section.tables:
             print_table(title, cells, console)
         console.print()

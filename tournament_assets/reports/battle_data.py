@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from tournament_assets.adapters.tables import table_rows
+from tournament_assets.reports.formatting import show_directions
 
 _BATTLE_COLUMNS = (
     "dimension",
@@ -175,7 +176,7 @@ def battle_data(
         )
         for name, value in zip(_BATTLE_COLUMNS, row, strict=True):
             columns[name].append(value)
-    return {
+    data = {
         "dimensions": dimensions.values,
         "entrants": entrants.values,
         "prompts": prompts.values,
@@ -184,6 +185,18 @@ def battle_data(
         "words": words.values,
         "battles": columns,
     }
+    shown: dict[str, Any] = _show_directions(data)
+    return shown
+
+
+def _show_directions(value: Any) -> Any:
+    if isinstance(value, str):
+        return show_directions(value)
+    if isinstance(value, list):
+        return [_show_directions(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _show_directions(each) for key, each in value.items()}
+    return value
 
 
 def _described(text: str, row: Mapping[str, Any] | None) -> dict[str, Any]:

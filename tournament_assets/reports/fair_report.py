@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tournament_assets.reports.fair_comparison import fair_section
 from tournament_assets.reports.formatting import join_names
 from tournament_assets.reports.rendering import ReportTable, render_template
-from tournament_assets.reports.terminal import print_table
+from tournament_assets.reports.terminal import print_table, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -106,12 +106,12 @@ def print_fair_report(report: FairReport, console: "Console") -> None:
 
     section = fair_section(report.rows, confidence=report.confidence)
     for line in _facts(report):
-        console.print(Text(line, style="dim"))
+        console.print(Text(shown(line), style="dim"))
     for title, cells in section.tables:
         print_table(title, cells, console)
     console.print()
     for sentence in section.sentences:
-        console.print(Text(sentence))
+        console.print(Text(shown(sentence)))
 
 
 def _facts(report: FairReport) -> list[str]:

@@ -5,7 +5,12 @@ from typing import Any
 
 import pandas as pd
 
-from tournament_assets.reports.formatting import ABSENT, format_interval, format_share
+from tournament_assets.reports.formatting import (
+    ABSENT,
+    format_interval,
+    format_share,
+    show_directions,
+)
 from tournament_assets.reports.separation import is_rated
 
 Row = Mapping[str, Any]
@@ -28,7 +33,9 @@ def leaderboard_latex(leaderboard: Mapping[str, Sequence[Row]]) -> str:
     lines = [_cells(row) for rows in leaderboard.values() for row in rows]
     frame = pd.DataFrame(lines)
     # pandas escapes LaTeX's own signs; line breaks would end a comment or begin a paragraph.
-    styler = frame.map(lambda text: " ".join(text.split())).style.hide(axis="index")
+    styler = frame.map(lambda text: show_directions(" ".join(text.split()))).style.hide(
+        axis="index"
+    )
     styler = styler.format(escape="latex").format_index(escape="latex", axis="columns")
     text = styler.to_latex(hrules=True, column_format="lrlrrrlrr")
     return _NOTE + _divide(text, [len(rows) for rows in leaderboard.values()])

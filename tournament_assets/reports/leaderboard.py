@@ -19,6 +19,7 @@ from tournament_assets.reports.separation import (
     pair_records,
     verdict_sentence,
 )
+from tournament_assets.reports.terminal import shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -259,23 +260,23 @@ def print_leaderboard(
 
     rows = table_rows("leaderboard", frame)
     for line in first_lines:
-        console.print(Text(line, style="bold red"))
+        console.print(Text(shown(line), style="bold red"))
         console.print()
     for dimension, members in by_dimension(rows).items():
         cells = leaderboard_cells(members)
         table = Table(
-            title=Text(dimension, style="bold"),
+            title=Text(shown(dimension), style="bold"),
             title_justify="left",
             box=SIMPLE_HEAD,
             show_edge=False,
             padding=(0, 1, 0, 0),
         )
-        shown = [
+        columns = [
             index
             for index, header in enumerate(cells.headers)
             if console.width >= _WIDE or header != "order interval"
         ]
-        for index in shown:
+        for index in columns:
             header = cells.headers[index]
             is_name = header == "entrant"
             table.add_column(
@@ -286,14 +287,14 @@ def print_leaderboard(
                 style="bold" if index == 1 else "",
             )
         for texts in cells.rows:
-            table.add_row(*(Text(texts[index]) for index in shown))
+            table.add_row(*(Text(shown(texts[index])) for index in columns))
         console.print(table)
         console.print()
         sentence = verdict_sentence(members, dimension=dimension, confidence=confidence)
-        console.print(Text(sentence))
+        console.print(Text(shown(sentence)))
         console.print()
     for line in (*_judge_lines(rows), *interval_notes(confidence=confidence)):
-        console.print(Text(line, style="dim"))
+        console.print(Text(shown(line), style="dim"))
 
 
 _WIDE = 100

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tournament_assets.reports.formatting import show_directions
+
 if TYPE_CHECKING:
     from jinja2 import Environment
 
@@ -64,7 +66,7 @@ class ReportSection:
 
 def escape_markdown(text: str) -> str:
     """Return text that Markdown shows as it is, on one line and inside a table too."""
-    line = " ".join(text.split())
+    line = show_directions(" ".join(text.split()))
     escaped = _MARKDOWN_SIGNS.sub(lambda match: _escape_last(match[0]), line)
     return html.escape(escaped, quote=False)
 
@@ -94,10 +96,15 @@ def _environment() -> "Environment":
 
     def markdown_code(value: object) -> Markup:
         # Inside an indented block Markdown knows neither markup nor HTML.
-        lines = str(value).splitlines()
+        lines = show_directions(str(value)).splitlines()
         return Markup("\n".join(f"    {line}" for line in lines))  # noqa: S704
 
+    def visible(value: object) -> object:
+        is_text = isinstance(value, str) and not isinstance(value, Markup)
+        return show_directions(str(value)) if is_text else value
+
     environment = Environment(
+        finalize=visible,
         loader=PackageLoader("tournament_assets.reports", "templates"),
         autoescape=True,
         undefined=StrictUndefined,

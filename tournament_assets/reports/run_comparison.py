@@ -304,21 +304,21 @@ def print_comparison(comparison: RunComparison, console: "Console", *, limit: in
     """
     from rich.text import Text  # loading the definitions does not pay for it
 
-    console.print(Text(f"then: {comparison.then.folder}\nnow:  {comparison.now.folder}"))
+    console.print(Text(shown(f"then: {comparison.then.folder}\nnow:  {comparison.now.folder}")))
     for paragraph in (verdict_line(comparison), *summary(comparison)):
         console.print()
         console.print(Text(shown(paragraph)))
     for title, diff in _edit_lines(comparison):
         console.print()
-        console.print(Text(title, style="bold"))
+        console.print(Text(shown(title), style="bold"))
         console.print(Text(shown(diff)))
     for title, cells, remark in _sections(comparison, limit):
         print_table(title, cells, console)
         if remark:
-            console.print(Text(remark))
+            console.print(Text(shown(remark)))
     console.print()
     for note in _notes():
-        console.print(Text(note, style="dim"))
+        console.print(Text(shown(note), style="dim"))
 
 
 def comparison_values(comparison: RunComparison) -> dict[str, Any]:

@@ -83,6 +83,8 @@ class Battle:
             values["question_id"] = str(values["question_id"])
         if problems := _wrong_values(values):
             raise InputError(problems)
+        # A column of floats takes no whole number beyond 2^53.
+        values |= {name: float(values[name]) for name in ("weight", "pref") if name in values}
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
@@ -133,7 +135,9 @@ def _wrong_values(values: Mapping[str, Any]) -> list[str]:
 
 
 def _is_number(value: object) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
+    if type(value) is int:
+        return abs(value) < 2**1023  # what a float can hold
+    return type(value) is float and math.isfinite(value)
 
 
 def _is_whole(text: str) -> bool:

@@ -103,7 +103,9 @@ def settings_of_run(
 
 
 def _is_number(value: object) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
+    if type(value) is int:
+        return abs(value) < 2**63
+    return type(value) is float and math.isfinite(value)
 
 
 def _is_list_of(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -115,7 +117,7 @@ def _are_names(value: Any) -> bool:
 
 
 def _is_whole_number(least: int) -> Callable[[Any], bool]:
-    return lambda value: type(value) is int and value >= least
+    return lambda value: type(value) is int and least <= value < 2**63
 
 
 def _is_k_factor(value: Any) -> bool:

@@ -117,3 +117,44 @@ def test_a_column_can_be_named_that_holds_the_prompt(tmp_path: Path, name: str) 
     (problem,) = problems_of(lambda: read(path, name, prompt_column="task"))
     assert "no battle has a value in 'task'" in problem
     assert "asked" in problem
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        ("arena-hard", {"games": [{"score": ["A>B"]}, {"score": "A>B"}]}, "score is ['A>B']"),
+        ("tournament", {"weight": 10**400}, "weight is 1000"),
+        ("tournament", {"pref": 10**400}, "pref is 1000"),
+        ("tournament", {"turn": 2**63}, "turn is 9223372036854775808"),
+        ("alpaca-eval", {"preference": 10**400}, "preference is 1000"),
+    ],
+)
+def test_values_that_no_column_holds_are_refused_by_row(
+    tmp_path: Path, name: str, changes: dict[str, Any], said: str
+) -> None:
+    row = ROWS.get(name, ROWS["judgearena"]) | changes
+    path = tmp_path / "b.jsonl"
+    path.write_text(json.dumps([row] if name == "alpaca-eval" else row) + "\n")
+    (problem,) = problems_of(lambda: read(path, name))
+    assert problem.startswith("b.jsonl:")
+    assert said in problem
+
+
+def test_an_id_may_be_any_whole_number(tmp_path: Path) -> None:
+    row = ROWS["judgearena"] | {"question_id": 2**63, "weight": 2**63}
+    path = write_lines(tmp_path / "b.jsonl", ROWS["judgearena"] | {"question_id": 7}, row)
+    assert read(path).table.column("question_id").to_pylist() == ["7", str(2**63)]
+
+
+def test_a_line_of_a_hundred_megabytes_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tournament_assets.adapters.battle_files.files._LONGEST_LINE", 2**20)
+    long = ROWS["orq-arena"] | {"response_a": "x" * 2**20}
+    path = tmp_path / "b.jsonl"
+    for rows, number in (([ROWS["orq-arena"], long], 2), ([long], 1)):
+        write_lines(path, *rows)
+        (problem,) = problems_of(lambda: read(path))
+        assert problem == (
+            f"b.jsonl:{number}: the line is longer than 1 MiB; expected one battle a line"
+        )

@@ -7,7 +7,6 @@ Source: the annotators of AlpacaEval, https://github.com/tatsu-lab/alpaca_eval
 """
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,11 +85,7 @@ def _parse(
     preference = row["preference"]
     if preference is None:
         return [LeftOut(NO_VERDICT)]
-    if (
-        type(preference) not in (int, float)
-        or not math.isfinite(preference)
-        or not (preference in _TIES or 1 <= preference <= 2)
-    ):
+    if type(preference) not in (int, float) or not (preference in _TIES or 1 <= preference <= 2):
         raise InputError(
             f"preference is {preference!r:.80}; expected 1 (the first output) to 2 (the second), "
             "0 or 1.5 for a tie, or null for no verdict"

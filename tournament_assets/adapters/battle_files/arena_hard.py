@@ -119,7 +119,11 @@ def _parse(
     if len(games) != 2:
         raise InputError(f"games holds {len(games)}; expected two, the second one swapped")
     scores: list[Any] = [game.get("score") if isinstance(game, Mapping) else None for game in games]
-    unknown = [score for score in scores if score is not None and score not in _SCORES]
+    unknown = [
+        score
+        for score in scores
+        if score is not None and not (isinstance(score, str) and score in _SCORES)
+    ]
     if unknown:
         raise InputError(
             f"score is {score!r:.40}; expected A>>B, A>B, A=B, B>A or B>>A" for score in unknown

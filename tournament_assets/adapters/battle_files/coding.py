@@ -18,6 +18,7 @@ from tournament_assets.ratings.pair_cells import PairCells
 from tournament_assets.tournament.errors import InputError
 
 _LARGEST_KEY = 2**62
+_WIDEST_WEIGHTS = 1e6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +85,7 @@ def code_battles(
     prompts, prompt_index = _code_prompts(table)
     is_won = outcome > 0
     weight = table.column("weight").to_numpy()
+    _refuse_far_weights(weight)
     pref = table.column("pref").to_numpy()
     # The share of model_b: what the winner says, or the preference where that is finer.
     share = np.array([0.5, 0.0, 1.0])[outcome]
@@ -110,6 +112,15 @@ def code_battles(
         n_repeated=_count_repeated(table, prompt_index, model_a, model_b, len(names)),
         n_soft=int(is_soft.sum()),
     )
+
+
+def _refuse_far_weights(weight: NDArray[np.float64]) -> None:
+    """Refuse weights of which the smaller ones are lost in the rounding of the larger ones."""
+    if weight.size and weight.max() > _WIDEST_WEIGHTS * weight.min():
+        raise InputError(
+            f"the weights of the battles go from {weight.min():g} to {weight.max():g}; expected "
+            f"none more than {_WIDEST_WEIGHTS:g} times another"
+        )
 
 
 def _code_prompts(table: pa.Table) -> tuple[tuple[str, ...], NDArray[np.int64]]:

@@ -54,6 +54,7 @@ def sample_file(path: Path) -> FileSample:
         items = read_json_list(path)
         return _json_sample("json list", items[0][1] if items else None, path)
     if line.startswith(b"{"):
+        _refuse_long(line, path, 1)
         return _json_sample("json lines", load_object(line, f"{path.name}:1"), path)
     try:
         header = line.decode().strip().split(",")
@@ -76,10 +77,18 @@ def _json_sample(kind: FileKind, first: object, path: Path) -> FileSample:
 
 
 def _first_line(file: BinaryIO, path: Path) -> bytes:
-    for line in iter(lambda: file.readline(_LONGEST_LINE), b""):
+    for line in iter(lambda: file.readline(_LONGEST_LINE + 1), b""):
         if content := line.removeprefix(_BYTE_ORDER_MARK).strip():
             return content
     raise InputError(f"{path}: the file is empty; expected at least one battle")
+
+
+def _refuse_long(line: bytes, path: Path, number: int) -> None:
+    if len(line) > _LONGEST_LINE:
+        raise InputError(
+            f"{path.name}:{number}: the line is longer than {_LONGEST_LINE // 2**20} MiB; expected "
+            "one battle a line"
+        )
 
 
 @contextmanager
@@ -102,7 +111,9 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 def json_lines(path: Path) -> Iterator[tuple[str, bytes]]:
     """Go through the lines that hold something, each with where it stands (`file:line`)."""
     with opened(path) as file:
-        for number, line in enumerate(file, start=1):
+        lines = iter(lambda: file.readline(_LONGEST_LINE + 1), b"")
+        for number, line in enumerate(lines, start=1):
+            _refuse_long(line, path, number)
             content = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
             if content.strip():
                 yield f"{path.name}:{number}", content
