@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from tournament_assets.adapters.price_files import load_newest_prices
+from tournament_assets.tournament.config import ConfiguredPrice
 from tournament_assets.tournament.errors import WorkError
 
 from .paid_projects import paid_project
@@ -139,3 +141,33 @@ def test_a_structured_reply_is_asked_for_and_read(tmp_path: Path) -> None:
         assert summary.requests_submitted == PRESENTATIONS
         assert all(row["reply"].startswith("{") for row in paid.rows("judge_replies"))
         assert summary.warnings == ()
+
+
+def test_long_replies_end_a_run_within_its_budget_and_what_was_paid_can_be_rated(
+    tmp_path: Path,
+) -> None:
+    price = {"input": 4.0, "output": 20.0}
+    with paid_project(tmp_path, "reply_long:always") as paid:
+        paid.configure_judge(budget_usd=0.3, max_tokens=4096, prices={"claude-pilot": price})
+        # What is expected of them fits; that they took all of max_tokens shows in the first slice.
+        with pytest.raises(WorkError, match=r"of the budget of \$0.30 a month"):
+            paid.run()
+        n_paid = paid.server.log.requests
+        assert 0 < n_paid < PRESENTATIONS
+        with paid.ledger() as ledger:
+            spendings = ledger.spending_since()
+        assert sum(each.usage.output_tokens for each in spendings) == 4096 * n_paid
+        bill = load_newest_prices({"claude-pilot": ConfiguredPrice.model_validate(price)}).add_up(
+            spendings
+        )
+        assert 0.15 < bill.usd <= 0.3
+        assert paid.run(skip_judging=True).requests_submitted == 0
+
+
+def test_short_replies_are_bought_in_slices_where_the_budget_is_small(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid:
+        paid.configure_judge(
+            budget_usd=0.3, max_tokens=4096, prices={"claude-pilot": {"input": 4.0, "output": 20.0}}
+        )
+        assert paid.run().requests_submitted == PRESENTATIONS
+        assert paid.server.log.batches > 2

@@ -64,6 +64,7 @@ def judging_terms(plan: TournamentPlan, *, since: datetime) -> BudgetTerms:
         limit_usd=None if judge.service == "loopback" else judge.budget_usd,
         period=judge.budget_period,
         began_at=since,
+        max_tokens=judge.max_tokens,
     )
 
 

@@ -10,6 +10,8 @@ from tournament_assets.judging.service import Channel
 from tournament_assets.tournament.errors import BudgetError
 
 BudgetPeriod = Literal["run", "month"]
+_UNWRITTEN_INPUT_TOKENS = 20_000
+"""So many tokens, more than a judge is usually shown, are taken for a request of unknown length."""
 _ADVICE = {
     "judge.budget_usd": "judge fewer pairs (--limit-pairs)",
     "generation.budget_usd": "answer fewer prompts, or lower max_new_tokens",
@@ -53,8 +55,8 @@ class BudgetTerms:
         began_at: When the run began, for a limit that is for one run.
         on_responses: Whether it is for entrants' own responses, instead of judging.
         setting: Which line of the config sets the limit.
-        unwritten_usd: The most that one request costs that an earlier version sent and did not
-            price, by model and channel; None if the model has no price.
+        max_tokens: The most tokens of a reply to a request that an earlier version sent without
+            writing down what it may cost.
     """
 
     prices: PriceList
@@ -63,7 +65,7 @@ class BudgetTerms:
     began_at: datetime
     on_responses: bool = False
     setting: str = "judge.budget_usd"
-    unwritten_usd: Callable[[str, Channel], float | None] = lambda _model, _channel: None
+    max_tokens: int = 8192
 
     @property
     def counts_from(self) -> datetime:
@@ -88,10 +90,18 @@ class BudgetTerms:
             spendings=spendings,
             unbilled=unbilled,
             prices=self.prices,
-            request_usd=self.unwritten_usd,
+            request_usd=self._unwritten_usd,
             at_most=True,
             setting=self.setting,
         )
+
+    def _unwritten_usd(self, model: str, channel: Channel) -> float | None:
+        price = self.prices.models.get(model)
+        if price is None:
+            return None
+        dearest_input = max(price.cache_write_1h, price.input)
+        dollars = self.max_tokens * price.output + _UNWRITTEN_INPUT_TOKENS * dearest_input
+        return dollars * self.prices.discount(channel) / 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

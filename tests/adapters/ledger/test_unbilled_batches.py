@@ -2,9 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
+from tests.judging.prices import PRICES
 from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.judging.budgets import UnbilledBatch
+from tournament_assets.judging.budgets import BudgetTerms, UnbilledBatch
 from tournament_assets.judging.records import JudgingScope
+from tournament_assets.judging.service import TokenUsage
+from tournament_assets.tournament.errors import BudgetError
 
 from .builders import (
     BEGUN_AT,
@@ -67,6 +72,60 @@ def test_replies_without_tokens_are_not_among_those_that_were_billed(ledger: Led
     (spending,) = ledger.spending_since()
     assert (spending.n_replies, spending.usage.output_tokens) == (1, 40)
     assert ledger.spending_since(datetime.now(UTC) + timedelta(minutes=1)) == []
+
+
+def test_what_is_under_way_holds_its_most_until_it_is_known_what_it_cost(ledger: Ledger) -> None:
+    terms = BudgetTerms(PRICES, 10.0, "month", BEGUN_AT)
+    begin_batch(ledger, "n1", KEYS[:3], judge_model="opus", most_usd=[1.0, 2.0, 4.0])
+    (batch,) = ledger.unbilled_batches()
+    assert (batch.most_usd, batch.holder) == (7.0, "factuality (pilot) of tiny")
+    ledger.record_rows("n1", [(KEYS[1], success("VERDICT: A", usage=TokenUsage()))])
+    ledger.record_failures("n1", [(KEYS[2], failure("overloaded_error"))])
+    budget = ledger.draw_up_budget(terms)
+    assert budget is not None
+    assert (budget.committed_usd, budget.waiting_for) == (1.0, (batch.holder,))
+    # A result that nobody can read may have been billed; an error never is.
+    ledger.record_failures("n1", [(KEYS[0], failure(None, result_type="missing"))])
+    ledger.record_closed("n1", state="harvested")
+    budget = ledger.draw_up_budget(terms)
+    assert budget is not None
+    assert (budget.committed_usd, budget.waiting_for) == (1.0, ())
+
+
+def test_of_an_intent_as_much_is_written_down_as_the_budget_has_room_for(ledger: Ledger) -> None:
+    terms = BudgetTerms(PRICES, 7.5, "month", BEGUN_AT)
+    lease = acquire(ledger)
+    most = [2.0, 2.0, 2.0, 2.0, 0.5]
+    wanted = intent("n1", KEYS, judge_model="opus", most_usd=most)
+    assert ledger.record_intent(lease, wanted, terms) == 3
+    assert ledger.batch_keys("n1") == set(KEYS[:3])
+    (batch,) = ledger.open_batches(lease.scope)
+    assert batch.n_requests == 3
+    again = intent("n2", KEYS[3:], judge_model="opus", most_usd=most[3:])
+    assert ledger.record_intent(lease, again, terms) == 0
+    assert ledger.batch_keys("n2") == set()
+    small = intent("n3", KEYS[4:], judge_model="opus", most_usd=most[4:])
+    assert ledger.record_intent(lease, small, terms) == 1
+    unpriced = intent("n4", KEYS[:1], judge_model="gone", most_usd=None)
+    with pytest.raises(BudgetError, match="no price for asking gone is known"):
+        ledger.record_intent(lease, unpriced, terms)
+
+
+def test_of_what_a_dead_process_asked_one_by_one_four_may_have_been_billed(ledger: Ledger) -> None:
+    most = [1.0, 2.0, 3.0, 4.0, 5.0]
+    begin_batch(ledger, "n1", KEYS, judge_model="opus", channel="direct", most_usd=most)
+    ledger.record_rows("n1", [(KEYS[4], success("VERDICT: A", usage=TokenUsage()))])
+    ledger.record_closed("n1", state="abandoned")
+    (batch,) = ledger.unbilled_batches()
+    assert (batch.n_requests, batch.most_usd, batch.is_lost) == (4, 16.0, True)
+
+
+def test_an_open_batch_of_an_earlier_version_holds_a_part_of_the_budget(ledger: Ledger) -> None:
+    begin_batch(ledger, "n1", KEYS, judge_model="opus")
+    budget = ledger.draw_up_budget(BudgetTerms(PRICES, 100.0, "month", BEGUN_AT))
+    assert budget is not None
+    assert budget.unpriced == ()
+    assert 0 < budget.committed_usd < 100
 
 
 def test_more_open_batches_than_one_query_can_name_are_counted(ledger: Ledger) -> None:
