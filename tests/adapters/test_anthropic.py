@@ -342,18 +342,40 @@ def test_readable_rows_survive_unreadable_ones(connect: Opener, impostor: Impost
     strange = json.dumps(succeeded("r2", novelty="a\u2028b\x85c"), ensure_ascii=False).encode()
     bad = [b"garbage", b"[]", b'{"custom_id": "r3"}', b'{"custom_id": 4, "result": {}}']
     impostor.results = b"\r\n".join([good, b"", *bad, strange, good[:-9]])
-    received: list[str] = []
-    rows = connect(impostor.url).iterate_results("b1")
-    with pytest.raises(JudgeError, match="5 lines of the results of batch b1"):
-        received.extend(row.custom_id for row in rows)
-    assert received == ["r1", "r2"]
+    rows = list(connect(impostor.url).iterate_results("b1"))
+    assert [row.custom_id for row in rows] == ["r1", "", "", "", "", "r2"]
+    unparsable = [row for row in rows if not row.custom_id]
+    assert {row.result_type for row in unparsable} == {"unparsable"}
+    assert [row.error_message for row in unparsable] == [line.decode() for line in bad]
+
+
+def test_the_beginning_of_a_line_that_is_no_row_is_kept_without_the_key(
+    connect: Opener, impostor: Impostor
+) -> None:
+    impostor.results = b'{"custom_id": "r1", \xff\x00' + KEY.encode() + b"x" * 10_000_000 + b"\n"
+    (row,) = connect(impostor.url).iterate_results("b1")
+    assert (row.error_message or "").startswith('{"custom_id": "r1", \\xff')
+    assert "[key]" in (row.error_message or "")
+    assert KEY not in (row.error_message or "")
+    assert len(row.error_message or "") < 1000
+
+
+@pytest.mark.parametrize("figure", [2**31, 2**63, 2**70, -1, 1.5, "7", True])
+def test_a_bill_with_a_figure_that_cannot_be_one_is_no_bill(
+    connect: Opener, impostor: Impostor, figure: object
+) -> None:
+    usage = {"input_tokens": 3, "output_tokens": figure}
+    (row,) = rows_of(connect(impostor.url), impostor, succeeded(usage=usage))
+    assert (row.text, row.usage) == ("VERDICT: A", None)
+    assert json.loads(row.raw)["result"]["message"]["usage"] == usage
 
 
 def test_lines_are_the_same_however_the_stream_is_cut() -> None:
     stream = b"one\n\n \r\ntw\xc2\x85o\r\n" + b"3" * 30 + b"\nfour"
     for size in range(1, len(stream) + 1):
         chunks = (stream[at : at + size] for at in range(0, len(stream), size))
-        assert list(split_lines(chunks)) == [b"one", b"tw\xc2\x85o\r", b"3" * 30, b"four"]
+        lines = [b"one\n", b"tw\xc2\x85o\r\n", b"3" * 30 + b"\n", b"four"]
+        assert list(split_lines(chunks)) == lines
 
 
 def test_a_line_in_many_parts_takes_time_in_proportion_to_its_length() -> None:

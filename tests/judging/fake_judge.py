@@ -242,6 +242,12 @@ def end_early(n_rows: int) -> Reading:
     return lambda rows: iter(list(reversed(rows))[:n_rows])
 
 
+def unparsable(n_rows: int) -> Reading:
+    """Yield lines that are not JSON in the place of the first rows."""
+    line = reply_row("", result_type="unparsable", error_message="{'custom_id")
+    return lambda rows: iter([line] * n_rows + list(rows[n_rows:]))
+
+
 def adding(*more: ReplyRow) -> Reading:
     """Yield some rows besides."""
     return lambda rows: iter([*reversed(rows), *more])

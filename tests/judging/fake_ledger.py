@@ -1,6 +1,7 @@
 """A ledger of dictionaries."""
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -95,6 +96,10 @@ class FakeLedger:
         return {
             key: row.error_type or row.result_type for key, row in self.failures if key in wanted
         }
+
+    def keys_failed(self, result_type: str, *, times: int) -> set[str]:
+        counts = Counter(key for key, row in self.failures if row.result_type == result_type)
+        return {key for key, count in counts.items() if count >= times}
 
     def open_batches(self, scope: JudgingScope) -> list[OpenBatch]:
         return [

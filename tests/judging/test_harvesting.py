@@ -1,5 +1,6 @@
 import time
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +16,7 @@ from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 from .bench import Bench
 from .builders import START, failure, keys_of, reply_row, requests_for
-from .fake_judge import Reading, adding, cut_after, end_early, failing, key_in
+from .fake_judge import Reading, adding, cut_after, end_early, failing, key_in, unparsable
 
 
 @pytest.fixture
@@ -161,6 +162,67 @@ def test_what_other_batches_left_over_is_asked_though_one_is_not_all_read(
     assert bench.judge.asked == [2, 2, 2]
     assert len(tally.withheld) == 1
     assert tally.answered == 3
+
+
+def test_the_request_behind_a_line_that_is_never_json_is_asked_again_once() -> None:
+    bench = read_by(*[unparsable(1)] * 5)
+    assert bench.judge.asked == [4, 1]
+    ((key, row),) = bench.ledger.failures
+    assert (key, row.result_type, row.error_message) == (
+        keys_of(2)[0],
+        "unparsable",
+        "{'custom_id",
+    )
+    assert bench.ledger.answered() == set(keys_of(2))
+    assert bench.ledger.states == ["harvested", "harvested"]
+    assert bench.progress.heard("1 lines of the results of batch batch-0 are not JSON")
+    assert bench.progress.heard("asked again once, and may be paid for twice")
+
+
+def test_a_request_that_comes_back_as_no_json_twice_is_withheld_until_somebody_pays_again() -> None:
+    bench = Bench()
+    bench.judge.readings = [unparsable(1)] * 10
+    tally = bench.settle(requests_for(2))
+    assert (bench.judge.asked, bench.judge.direct_requests) == ([4, 1], [])
+    assert (tally.answered, tally.unparsable, tally.withheld) == (3, 2, {keys_of(2)[0]})
+    assert bench.progress.heard("1 requests came back 2 times in a line that is not JSON")
+    again = bench.settle(requests_for(2))
+    assert (again.submitted, again.withheld) == (0, {keys_of(2)[0]})
+    paid = bench.settle(requests_for(2), may_pay_again=True)
+    assert (paid.submitted, paid.answered, paid.withheld) == (1, 4, set())
+
+
+def test_with_leave_to_pay_again_a_line_that_is_never_json_is_paid_for_once_more_only() -> None:
+    bench = Bench()
+    bench.judge.readings = [unparsable(1)] * 100
+    bench.settle(requests_for(1))
+    assert bench.judge.asked == [2, 1]
+    tally = bench.settle(requests_for(1), may_pay_again=True)
+    assert (bench.judge.asked, bench.judge.direct_requests) == ([2, 1, 1], [])
+    assert len(tally.withheld) == 1
+
+
+def test_results_that_are_counted_are_not_bought_again_because_one_line_is_no_json() -> None:
+    bench = Bench()
+    bench.judge.readings = [lambda rows: islice(unparsable(1)(rows), 3)] * 5
+    tally = bench.settle(requests_for(2))
+    assert bench.judge.asked == [4]
+    assert len(tally.withheld) == 2
+    assert (bench.ledger.states, bench.ledger.failures) == (["created"], [])
+
+
+def test_a_line_that_is_no_json_besides_all_the_rows_does_not_matter() -> None:
+    bench = read_by(adding(reply_row("", result_type="unparsable")))
+    assert bench.judge.asked == [4]
+    assert bench.events.count("judge: results") == 1
+    assert not bench.progress.heard("requests that it was not given")
+
+
+def test_long_rows_are_written_down_before_many_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harvesting, "_CHUNK_CHARACTERS", 25)
+    bench = Bench(answer=lambda request: reply_row(request.custom_id, raw="x" * 10))
+    bench.settle(requests_for(4))
+    assert bench.events.count("ledger: rows") == 3
 
 
 def test_a_break_in_the_last_reading_proves_nothing_and_the_batch_is_read_on() -> None:

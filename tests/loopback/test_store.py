@@ -21,7 +21,7 @@ def test_a_restarted_store_knows_its_batches_and_their_bill(tmp_path: Path) -> N
     second = before.create([("c", judge_params(system=PREFIX))])
     after = BatchStore(tmp_path)
     assert after.list_newest_first() == [second, first]
-    assert list(after.list_newest_first()[1].iterate_rows()) == list(first.iterate_rows())
+    assert list(after.list_newest_first()[1].iterate_lines()) == list(first.iterate_lines())
 
 
 def test_a_restarted_store_knows_what_was_canceled(tmp_path: Path) -> None:
@@ -32,14 +32,16 @@ def test_a_restarted_store_knows_what_was_canceled(tmp_path: Path) -> None:
     assert canceled.cancel_initiated_at is not None
     assert BatchStore(tmp_path).get(batch_id) == canceled
     assert canceled.count_results()["canceled"] == 2
-    assert [row["result"]["type"] for row in canceled.iterate_rows()] == ["canceled"] * 2
+    assert [row["result"]["type"] for row in map(json.loads, canceled.iterate_lines())] == [
+        "canceled"
+    ] * 2
 
 
 def test_a_batch_in_memory_can_be_canceled_too() -> None:
     store = BatchStore(processing_seconds=60)
     batch = store.cancel(store.create([("a", judge_params())]).batch_id)
     assert batch is not None
-    assert [row["result"]["type"] for row in batch.iterate_rows()] == ["canceled"]
+    assert [row["result"]["type"] for row in map(json.loads, batch.iterate_lines())] == ["canceled"]
 
 
 def test_a_batch_that_was_cut_off_while_it_was_written_is_not_there(tmp_path: Path) -> None:
@@ -103,7 +105,7 @@ def test_a_server_that_starts_leaves_alone_what_another_one_is_writing(tmp_path:
     batch = store.create([("a", SlowParams(look_around))])
     assert seen
     assert set(seen) == {1}
-    assert len(list(batch.iterate_rows())) == 1
+    assert len(list(batch.iterate_lines())) == 1
 
 
 def test_a_file_that_is_no_batch_is_named(tmp_path: Path) -> None:
@@ -117,7 +119,7 @@ def test_a_batch_that_lost_rows_is_not_taken_for_a_whole_one(tmp_path: Path) -> 
     path = tmp_path / f"{batch.batch_id}.jsonl"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
     with pytest.raises(ValueError, match="holds 1 requests; expected 2"):
-        list(batch.iterate_rows())
+        list(batch.iterate_lines())
 
 
 def write_as_the_earlier_version_did(directory: Path, **header: Any) -> None:
@@ -143,14 +145,14 @@ def test_a_file_of_the_earlier_version_is_read_and_kept_as_the_present_one(tmp_p
     (batch,) = BatchStore(tmp_path).list_newest_first()
     counts = {"canceled": 0, "errored": 1, "expired": 1, "succeeded": 8}
     assert batch.count_results() == counts
-    rows = list(batch.iterate_rows())
+    rows = list(map(json.loads, batch.iterate_lines()))
     assert sorted(row["custom_id"] for row in rows) == [f"r{number:02d}" for number in range(10)]
     assert rows != sorted(rows, key=lambda row: str(row["custom_id"]))
     usage = next(row for row in rows if row["custom_id"] == "r00")["result"]["message"]["usage"]
     assert usage["cache_creation_input_tokens"] == 600
     assert (tmp_path / "msgbatch_old.jsonl").read_text(encoding="utf-8").count(PREFIX) == 1
     (again,) = BatchStore(tmp_path).list_newest_first()
-    assert list(again.iterate_rows()) == rows
+    assert list(map(json.loads, again.iterate_lines())) == rows
 
 
 def test_a_canceled_batch_of_the_earlier_version_stays_canceled(tmp_path: Path) -> None:
@@ -172,7 +174,7 @@ def test_looking_at_a_batch_does_not_read_its_requests(tmp_path: Path) -> None:
 def test_the_results_are_read_in_bounded_memory(tmp_path: Path) -> None:
     many = [(f"r{number}", judge_params("a" * 5_000, "b" * 5_000)) for number in range(1_000)]
     batch = BatchStore(tmp_path).create(many)
-    next(batch.iterate_rows())
+    next(batch.iterate_lines())
     tracemalloc.start()
     try:
         assert sum(1 for _ in batch.iterate_requests()) == 1_000
@@ -188,17 +190,19 @@ def test_a_batch_in_memory_holds_a_shared_system_text_once() -> None:
     batch = store.create([(f"r{number}", judge_params(system="x" * 9_000)) for number in range(50)])
     assert isinstance(batch.source, bytes)
     assert len(batch.source) < 9_000 + 50 * 600
-    assert len(list(batch.iterate_rows())) == 50
+    assert len(list(batch.iterate_lines())) == 50
 
 
 def test_rows_come_in_a_fixed_order_that_is_not_the_requests() -> None:
     names = [f"r{number}" for number in range(30)]
     store = BatchStore()
     batch = store.create([(name, judge_params()) for name in names])
-    order = [row["custom_id"] for row in batch.iterate_rows()]
+    order = [row["custom_id"] for row in map(json.loads, batch.iterate_lines())]
     again = [
         row["custom_id"]
-        for row in store.create([(name, judge_params()) for name in names]).iterate_rows()
+        for row in map(
+            json.loads, store.create([(name, judge_params()) for name in names]).iterate_lines()
+        )
     ]
     assert order == again
     assert order != names

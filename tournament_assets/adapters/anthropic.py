@@ -26,6 +26,7 @@ from tournament_assets.adapters.anthropic_rows import (
 )
 from tournament_assets.adapters.service_words import clean_key, hide_key, quote_service
 from tournament_assets.judging.service import (
+    UNPARSABLE,
     BatchListing,
     BatchStatus,
     ReplyRow,
@@ -47,6 +48,7 @@ _BATCHES_PATH = "/v1/messages/batches"
 _PAGE = 100
 _COUNTED = ("model", "system", "messages", "output_config")
 """What the counting route takes of a request; it refuses what only an answer needs."""
+_LINE_BEGINNING = 2000  # bytes of a line that is no row; fewer are kept
 _QUOTED_LENGTH = 500
 _NO_ROUTE = frozenset({404, 405, 501})
 
@@ -166,27 +168,22 @@ class AnthropicBatches:
     def iterate_results(self, batch_id: str) -> Iterator[ReplyRow]:
         """Yield the rows of an ended batch, in no particular order.
 
-        A line that cannot be read does not keep the others from being yielded.
+        A line that is no row is yielded as one of the type `UNPARSABLE`, unless it is the last one
+        and has no end: then the stream ended early.
 
         Raises:
             JudgeError: If there are no results to be had, or, after every row that could be read,
-                if some could not.
+                if the stream broke.
         """
         task = f"read the results of batch {batch_id}"
         _check_has_results(batch_id, self._fetch_batch(batch_id, task))
-        unreadable = 0
         with self._translated_errors(task), closing(self._open_results(batch_id)) as response:
             for line in split_lines(response.iter_bytes()):
-                if (row := read_row(line)) is None:
-                    unreadable += 1
-                else:
+                if (row := read_row(line)) is not None:
                     yield row
-        if unreadable:
-            raise JudgeError(
-                f"{unreadable} lines of the results of batch {batch_id} could not be read; "
-                "expected one JSON object a line; the batch is kept: read it again",
-                failure=JudgeFailure.PASSING,
-            )
+                elif line.endswith(b"\n"):
+                    said = self._tidy(line[:_LINE_BEGINNING].decode(errors="backslashreplace"))
+                    yield ReplyRow("", UNPARSABLE, None, None, None, said, None, None, "{}")
 
     def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
         """Send one request outside any batch, once, and wait for its reply.

@@ -13,6 +13,7 @@ from typing import Any
 from tournament_assets.judging.service import BatchListing, BatchStatus, ReplyRow, TokenUsage
 from tournament_assets.tournament.fingerprints import canonical_json
 
+_MAX_TOKENS = 2**31 - 1  # what a column of every database holds, and no reply reaches
 _COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")
 
 
@@ -43,7 +44,7 @@ def read_listing(batch: Mapping[str, Any]) -> BatchListing | None:
 
 
 def split_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the lines of a stream that hold anything.
+    """Yield the lines of a stream that hold anything; all but the last end in a line feed.
 
     Only a line feed ends a line: a text inside a row may hold every other line break there is.
     """
@@ -54,7 +55,7 @@ def split_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
         if others:
             # Joined once, when its end has come: a long line is not copied with every chunk.
             *whole, rest = b"".join(parts), *others
-            yield from (line for line in whole if line.strip())
+            yield from (line + b"\n" for line in whole if line.strip())
             parts = [rest]
     if (rest := b"".join(parts)).strip():
         yield rest
@@ -128,7 +129,11 @@ def _join_text(message: Mapping[str, Any]) -> str | None:
 def _read_usage(usage: Any) -> TokenUsage | None:
     if not isinstance(usage, Mapping):
         return None
-    return TokenUsage(**{field.name: _count(usage, field.name) for field in fields(TokenUsage)})
+    counts = {field.name: usage.get(field.name) or 0 for field in fields(TokenUsage)}
+    # A bill with a figure that cannot be one is no bill; it stays in the row as it was received.
+    if any(type(count) is not int or not 0 <= count <= _MAX_TOKENS for count in counts.values()):
+        return None
+    return TokenUsage(**counts)
 
 
 def _text(values: Mapping[str, Any], name: str) -> str | None:

@@ -165,6 +165,7 @@ def _work_metadata(rows: Sequence[Mapping[str, Any]], tally: Tally) -> dict[str,
         "requests_unread": len(tally.withheld),
         "waste_replies_paid_twice_now": tally.paid_twice,
         "waste_requests_never_confirmed_now": tally.abandoned,
+        "waste_requests_unparsable_now": tally.unparsable,
     }
 
 

@@ -124,6 +124,7 @@ def judging_waste(waste: "Waste") -> dict[str, int]:
         **{f"{name}_paid_twice": count for name, count in asdict(waste.usage).items()},
         "requests_never_confirmed": waste.requests_never_confirmed,
         "requests_lost": waste.requests_lost,
+        "requests_unparsable": waste.requests_unparsable,
     }
 
 

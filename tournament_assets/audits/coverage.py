@@ -20,6 +20,7 @@ INFRASTRUCTURE = frozenset(
         FailureClass.CANCELED,
         FailureClass.EMPTY,
         FailureClass.INFRASTRUCTURE,
+        FailureClass.UNPARSABLE,
         FailureClass.ARCHIVED,
     }
 )

@@ -11,7 +11,7 @@ from itertools import islice
 
 from tournament_assets.judging.records import OpenBatch, SubmittedBatch
 from tournament_assets.judging.requests import request_key_of
-from tournament_assets.judging.service import BatchListing
+from tournament_assets.judging.service import UNPARSABLE, BatchListing
 from tournament_assets.judging.sessions import JudgingSession
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
@@ -103,7 +103,10 @@ def _is_ours(session: JudgingSession, intent: OpenBatch, listing: BatchListing) 
         for row in islice(session.service.iterate_results(listing.batch_id), _ROWS_THAT_PROVE):
             if request_key_of(row.custom_id, nonce=intent.nonce) is not None:
                 return True
-            is_empty = False
+            if row.result_type != UNPARSABLE:
+                is_empty = False
+            elif intent.nonce in (row.error_message or ""):
+                return True
     except JudgeError as error:
         # A batch may be listed before it is known everywhere.
         if error.failure not in (JudgeFailure.PASSING, JudgeFailure.UNKNOWN):

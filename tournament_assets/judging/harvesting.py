@@ -2,16 +2,20 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import cycle
 
 from tournament_assets.judging.records import SubmittedBatch
 from tournament_assets.judging.requests import request_key_of
-from tournament_assets.judging.service import BatchStatus, ReplyRow
+from tournament_assets.judging.service import UNPARSABLE, BatchStatus, ReplyRow
 from tournament_assets.judging.sessions import JudgingSession, UnreadResults
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 _CHUNK = 500
+_CHUNK_CHARACTERS = 16_000_000
+UNPARSABLE_TIMES = 2
+"""How often a request may come back in a line that is not JSON before it is asked no more."""
 _INVALID_ERRORS = frozenset({"invalid_request_error", "request_too_large"})
 _FATAL_ERRORS = frozenset(
     {"authentication_error", "billing_error", "not_found_error", "permission_error"}
@@ -33,6 +37,7 @@ class _Harvest:
         seen: Requests of the batch that had a row.
         failed: Those whose row holds no reply.
         foreign: Rows that are not of this batch.
+        lines: Beginnings of the lines that are not JSON, in the reading that had most of them.
         results: Rows by type and error.
         messages: What the service said about each kind of error.
     """
@@ -40,6 +45,7 @@ class _Harvest:
     seen: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
     foreign: set[str] = field(default_factory=set)
+    lines: list[str] = field(default_factory=list)
     results: Counter[tuple[str, str | None]] = field(default_factory=Counter)
     messages: dict[str, str] = field(default_factory=dict)
 
@@ -51,7 +57,9 @@ def harvest_batch(session: JudgingSession, batch: SubmittedBatch, status: BatchS
     early looks like a short one, so the requests that were answered are compared with what was
     submitted, and the results are read again until every request has a row. One that has none in
     several whole readings counts as failed if the service does not count a result for it either;
-    if it does, the batch is left as `leave_unread` says.
+    if it does, the batch is left as `leave_unread` says. A line that is not JSON in any
+    reading is a result that was read: a request without a row stands behind it, and is asked again
+    once.
 
     Args:
         session: The settlement.
@@ -88,10 +96,13 @@ def harvest_batch(session: JudgingSession, batch: SubmittedBatch, status: BatchS
         if broken is not None:
             session.unread[batch.nonce] = unread
             raise broken
-        if unread.n_counted > len(harvest.seen):
+        if unread.n_counted > len(harvest.seen) + len(harvest.lines):
             leave_unread(session, batch, unread)
             return
-        _record_missing(session, batch, sorted(unread.missing))
+        if harvest.lines:
+            _record_unparsable(session, batch, sorted(unread.missing), harvest.lines)
+        else:
+            _record_missing(session, batch, sorted(unread.missing))
     if harvest.foreign:
         session.progress.note(
             f"batch {batch.batch_id} returned {len(harvest.foreign)} rows of requests that it was "
@@ -128,13 +139,22 @@ def _read_results(
 ) -> JudgeError | None:
     """Read the results as far as they can be read; return why that ended early, if it is known."""
     stream = session.service.iterate_results(batch.batch_id)
+    lines: list[str] = []
     while True:
         part: list[tuple[str, ReplyRow]] = []
+        size, is_over = 0, True
         broken: JudgeError | None = None
         try:
-            for row in islice(stream, _CHUNK):
+            for row in stream:
+                if row.result_type == UNPARSABLE:
+                    lines.append(row.error_message or "")
+                    continue
                 key = request_key_of(row.custom_id, nonce=batch.nonce) or ""
                 part.append((key, row))
+                size += len(row.raw)
+                if len(part) == _CHUNK or size >= _CHUNK_CHARACTERS:
+                    is_over = False
+                    break
         except JudgeError as error:
             if error.failure is not JudgeFailure.PASSING:
                 raise
@@ -143,7 +163,8 @@ def _read_results(
         fresh = {key: row for key, row in reversed(part) if key in wanted}
         harvest.foreign.update(row.custom_id for key, row in part if key not in keys)
         _record(session, batch.nonce, harvest, list(reversed(fresh.items())))
-        if broken is not None or len(part) < _CHUNK:
+        if broken is not None or is_over:
+            harvest.lines = max(harvest.lines, lines, key=len)
             return broken
 
 
@@ -196,6 +217,41 @@ def _record_missing(session: JudgingSession, batch: SubmittedBatch, missing: lis
     row = ReplyRow("", "missing", None, None, None, None, None, None, "{}")
     session.ledger.record_failures(batch.nonce, [(key, row) for key in missing])
     session.tally.failed += len(missing)
+
+
+def _record_unparsable(
+    session: JudgingSession, batch: SubmittedBatch, missing: list[str], lines: Sequence[str]
+) -> None:
+    """Note the requests behind lines that are not JSON; those that had another try are withheld.
+
+    Which line is whose cannot be told; with one of each, it is plain.
+    """
+    session.progress.note(
+        f"{len(lines)} lines of the results of batch {batch.batch_id} are not JSON (the first "
+        f"begins {lines[0][:80]!r}), and {len(missing)} of its requests have no other line"
+    )
+    rows = [
+        ReplyRow("", UNPARSABLE, None, None, None, line, None, None, "{}")
+        for _, line in zip(missing, cycle(lines), strict=False)
+    ]
+    session.ledger.record_failures(batch.nonce, list(zip(missing, rows, strict=True)))
+    session.tally.failed += len(missing)
+    session.tally.unparsable += len(missing)
+    withhold_unparsable(session, set(missing))
+    if not session.tally.withheld.issuperset(missing):
+        session.progress.note("they are asked again once, and may be paid for twice")
+
+
+def withhold_unparsable(session: JudgingSession, keys: AbstractSet[str]) -> None:
+    """Keep those of some requests from being asked that came back as no JSON time and again."""
+    hopeless = session.ledger.keys_failed(UNPARSABLE, times=UNPARSABLE_TIMES) & keys
+    if hopeless:
+        session.tally.withheld |= hopeless
+        session.progress.note(
+            f"{len(hopeless)} requests came back {UNPARSABLE_TIMES} times in a line that is not "
+            "JSON; they are paid, and are not asked again without --pay-again: rate what there is "
+            "with --partial"
+        )
 
 
 def _stop_if_hopeless(session: JudgingSession, batch: SubmittedBatch, harvest: _Harvest) -> None:

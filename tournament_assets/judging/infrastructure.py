@@ -66,6 +66,8 @@ class FailureClass(StrEnum):
     """There is a reply and it says nothing."""
     INFRASTRUCTURE = "infrastructure"
     """Something on the way to the judge put its own words in the reply's place."""
+    UNPARSABLE = "unparsable"
+    """The line of the results that should hold the reply is not JSON, however often it is read."""
     ARCHIVED = "archived"
     """The service no longer keeps the result."""
 

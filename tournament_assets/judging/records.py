@@ -171,6 +171,9 @@ class JudgingLedger(Protocol):
         A request may have been answered since.
         """
 
+    def keys_failed(self, result_type: str, *, times: int) -> set[str]:
+        """Return the requests that failed with a type of result at least so many times."""
+
     def open_batches(self, scope: JudgingScope) -> list[OpenBatch]:
         """Return the scope's batches that were begun and not closed, oldest first."""
 

@@ -16,7 +16,7 @@ from tournament_assets.judging.harvesting import is_final
 from tournament_assets.judging.records import JudgingScope, StoredReply, SubmittedBatch
 from tournament_assets.judging.remaining import is_unreadable
 from tournament_assets.judging.requests import read_custom_id
-from tournament_assets.judging.service import BatchListing, BatchService, ReplyRow
+from tournament_assets.judging.service import UNPARSABLE, BatchListing, BatchService, ReplyRow
 from tournament_assets.judging.sessions import JudgingProgress, WaitingPolicy, Waits
 from tournament_assets.judging.structured import ReplyFormat
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
@@ -316,6 +316,8 @@ class _Recovery:
         nonce = ""
         for row in self.service.iterate_results(self.listing.batch_id):
             named = read_custom_id(row.custom_id)
+            if row.result_type == UNPARSABLE:
+                continue
             if named is None:
                 return self.report.foreign
             nonce, key = named

@@ -11,6 +11,8 @@ from typing import Any, Literal, Protocol
 
 Channel = Literal["batch", "direct"]
 """How a request is sent: a batch costs half, a direct message is answered at once."""
+UNPARSABLE = "unparsable"
+"""The type of a row that stands for a line of the results which is no row at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +179,12 @@ class BatchService(Protocol):
         """Yield the rows of an ended batch, in no particular order.
 
         A stream that ends early cannot be told from a short one: compare the rows with what was
-        submitted.
+        submitted. A line that is no row is yielded as one without a custom id, of the type
+        `UNPARSABLE`, whose error message holds the line's beginning.
 
         Raises:
             JudgeError: If there are no results to be had, or, after every row that could be read,
-                if some could not.
+                if the stream broke.
         """
         ...
 

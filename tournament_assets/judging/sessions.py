@@ -92,6 +92,8 @@ class Tally:
         paid_twice: Replies to requests that another batch had answered.
         second_questions: Requests asked once more after an unreadable reply.
         direct: Requests asked one by one.
+        unparsable: Requests whose line of the results is not JSON; if asked again, they may have
+            been paid for twice.
         withheld: Requests that were paid for and whose results could not be read: they are not
             asked again without leave.
     """
@@ -108,6 +110,7 @@ class Tally:
     paid_twice: int = 0
     second_questions: int = 0
     direct: int = 0
+    unparsable: int = 0
     withheld: set[str] = field(default_factory=set)
 
 

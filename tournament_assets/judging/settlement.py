@@ -13,6 +13,7 @@ from tournament_assets.judging.adoption import adopt_batch
 from tournament_assets.judging.budgets import BudgetTerms
 from tournament_assets.judging.collecting import collect_batches, give_up, harvest_ended
 from tournament_assets.judging.direct import ask_directly
+from tournament_assets.judging.harvesting import withhold_unparsable
 from tournament_assets.judging.leasing import hold_lease
 from tournament_assets.judging.records import (
     JudgingLedger,
@@ -133,6 +134,9 @@ class _Settlement:
         session.tally.total = left.total
         session.tally.answered = left.answered
         session.progress.advance(session.tally.answered, session.tally.total)
+        if not session.may_pay_again:
+            withhold_unparsable(session, {*left.unanswered, *left.unreadable})
+            left = left.without(session.tally.withheld)
         if left.open_batches:
             self._resume(left.open_batches)
             left = self._find_work_left()

@@ -16,7 +16,12 @@ from typing import Any, BinaryIO, Literal
 
 from tournament_assets.loopback.messages import compose_message, find_invalid_parameter
 from tournament_assets.loopback.request_rows import BatchedRequest, digest, read_rows, write_rows
-from tournament_assets.loopback.spoiling import find_error, find_failure, spoil_message
+from tournament_assets.loopback.spoiling import (
+    find_error,
+    find_failure,
+    spoil_line,
+    spoil_message,
+)
 
 LIFETIME = timedelta(hours=24)
 """After this long the real service gives up on a batch; here it is only reported."""
@@ -85,10 +90,12 @@ class StoredBatch:
                 f"batch {self.batch_id} holds {n_read} requests; expected {self.n_requests}"
             )
 
-    def iterate_rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the results that are shown one by one, in the order of `iterate_requests`."""
+    def iterate_lines(self) -> Iterator[bytes]:
+        """Yield the results that are shown line by line, in the order of `iterate_requests`."""
         for request in islice(self.iterate_requests(), self.n_shown):
-            yield {"custom_id": request.custom_id, "result": self._compose_result(request)}
+            row = {"custom_id": request.custom_id, "result": self._compose_result(request)}
+            line = json.dumps(row, ensure_ascii=False).encode("utf-8", errors="replace")
+            yield spoil_line(line, request.fault) + b"\n"
 
     def find_result_type(self, request: BatchedRequest) -> ResultType:
         """Return what kind of row one of the requests ends as."""

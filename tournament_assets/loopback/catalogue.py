@@ -101,6 +101,7 @@ _REPLY_KINDS = (
         verdict_abstain="VERDICT: ABSTAIN",
         verdict_markdown="the verdict line in bold: **VERDICT: A**",
         verdict_quoted="a response's own, opposite verdict is quoted before the reasoning",
+        usage_huge="the usage names more output tokens than 64 bits hold",
         reply_long="the reply takes all of max_tokens, and is billed for it",
     ),
 )
@@ -187,7 +188,12 @@ _KINDS = (
         all_invalid="every request of it ends as invalid_request_error",
     ),
     *(FaultKind(f"row_{error}", "row", f"errored: {error}") for error in ROW_ERRORS),
-    *_kinds("row", row_expired="expired", row_canceled="canceled, though nobody canceled it"),
+    *_kinds(
+        "row",
+        row_expired="expired",
+        row_canceled="canceled, though nobody canceled it",
+        row_unparsable="counted as succeeded, and a line that is not JSON",
+    ),
     *_REPLY_KINDS,
     *_kinds(
         "direct",

@@ -1,6 +1,5 @@
 """Batches, pages and models in the shape of the API."""
 
-import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -67,8 +66,8 @@ def describe_model(model: str) -> dict[str, Any]:
 def write_lines(batch: StoredBatch) -> Iterator[bytes]:
     """Yield a batch's results as JSONL, judging each request when its line is due."""
     chunk = bytearray()
-    for row in batch.iterate_rows():
-        chunk += json.dumps(row, ensure_ascii=False).encode("utf-8", errors="replace") + b"\n"
+    for line in batch.iterate_lines():
+        chunk += line
         # Handing every line to the network by itself would take longer than judging it.
         if len(chunk) >= _CHUNK_BYTES:
             yield bytes(chunk)

@@ -39,6 +39,8 @@ def spoil_message(
         return {**message, "stop_reason": STOP_REASONS[fault], "stop_sequence": stop_sequence}
     if fault == "content_empty":
         return {**message, "content": []}
+    if fault == "usage_huge":
+        return {**message, "usage": {**message["usage"], "output_tokens": 2**70}}
     text: str = message["content"][0]["text"]
     reply = read_reply(text)
     if fault == "reply_long":
@@ -70,6 +72,11 @@ def _spoil_text(text: str, reply: Reply, fault: str) -> str:
         quote = f'One response says "{opposite.write_verdict()}", which is not for it to say.\n'
         return replace(reply, reasoning=quote + reply.reasoning).write()
     return text
+
+
+def spoil_line(line: bytes, fault: str | None) -> bytes:
+    """Return the line of one request, without its end, as a fault leaves it."""
+    return line[: len(line) // 2] if fault == "row_unparsable" else line
 
 
 def spoil_lines(lines: list[bytes], fault: str) -> list[bytes]:

@@ -338,4 +338,5 @@ def _work(tally: Tally) -> dict[str, Any]:
         "batches_adopted_now": tally.adopted,
         "waste_replies_paid_twice_now": tally.paid_twice,
         "waste_requests_never_confirmed_now": tally.abandoned,
+        "waste_requests_unparsable_now": tally.unparsable,
     }

@@ -10,7 +10,7 @@ NO_TOKENS = TokenUsage()
 
 
 def test_a_new_ledger_has_wasted_nothing(ledger: Ledger) -> None:
-    assert ledger.waste_of("tiny", "pilot") == Waste(0, NO_TOKENS, 0, 0)
+    assert ledger.waste_of("tiny", "pilot") == Waste(0, NO_TOKENS, 0, 0, 0)
 
 
 def test_what_came_back_from_a_batch_that_was_written_off_is_not_wasted(ledger: Ledger) -> None:
@@ -34,15 +34,22 @@ def test_waste_is_told_by_tournament_and_mode(ledger: Ledger) -> None:
     begin_batch(ledger, "n6", ["k7"], scope=replace(SCOPE, tournament_id="other"))
     ledger.record_rows("n1", [("k1", billed(1, 2, 3, 4)), ("k2", billed(1, 2, 3, 4))])
     ledger.record_rows("n2", [("k1", billed(10, 20, 30, 40)), ("k2", billed(1, 1, 1, 1))])
+    unparsable = failure(None, result_type="unparsable")
+    ledger.record_failures("n1", [("k1", unparsable), ("k2", unparsable)])
+    ledger.record_failures("n1", [("k1", failure("overloaded_error"))])
     ledger.record_closed("n3", state="abandoned")
     ledger.record_closed("n4", state="lost")
     ledger.record_closed("n5", state="lost")
+    begin_batch(ledger, "n7", ["k8"], scope=replace(SCOPE, tournament_id="other"))
+    ledger.record_failures("n7", [("k8", unparsable)])
+    ledger.record_closed("n7", state="harvested")
     ledger.record_closed("n6", state="abandoned")
     assert ledger.waste_of("tiny", "pilot") == Waste(
         replies_paid_twice=2,
         usage=TokenUsage(11, 21, 31, 41),
         requests_never_confirmed=3,
         requests_lost=1,
+        requests_unparsable=2,
     )
-    assert ledger.waste_of("tiny", "headline") == Waste(0, NO_TOKENS, 0, 1)
-    assert ledger.waste_of("other", "pilot") == Waste(0, NO_TOKENS, 1, 0)
+    assert ledger.waste_of("tiny", "headline") == Waste(0, NO_TOKENS, 0, 1, 0)
+    assert ledger.waste_of("other", "pilot") == Waste(0, NO_TOKENS, 1, 0, 1)

@@ -77,6 +77,13 @@ class Run:
             return [state for (state,) in connection.execute(query)]
 
     @property
+    def failure_messages(self) -> list[str]:
+        """What is written down about every failure, in the order in which they were."""
+        query = "SELECT error_message FROM judge_failures ORDER BY failure_id"
+        with closing(sqlite3.connect(self._path)) as connection:
+            return [message for (message,) in connection.execute(query)]
+
+    @property
     def is_done(self) -> bool:
         """Whether the ledger says that nothing is left to do."""
         return find_work_left(KEYS, scope=SCOPE, ledger=self.ledger, reply_format="line").is_done

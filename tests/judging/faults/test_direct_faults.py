@@ -73,6 +73,14 @@ def test_a_direct_question_to_an_overloaded_service_is_asked_again(start: Runner
     assert_asked_directly_and_answered(start("row_expired", "message_529:3"))
 
 
+def test_a_direct_answer_whose_bill_is_beyond_64_bits_counts_without_one(start: Runner) -> None:
+    run = start("row_expired", "direct_usage_huge")
+    run.settle(max_rounds=1)
+    assert run.is_settled()
+    assert run.paid == (1, 4, 1)
+    assert [reply.usage for reply in run.replies()] == [None]
+
+
 def test_a_direct_question_that_fails_four_times_is_left_to_the_next_run(start: Runner) -> None:
     run = start("row_expired", "message_529:4")
     tally = run.settle(max_rounds=1)

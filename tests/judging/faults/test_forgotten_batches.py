@@ -100,6 +100,16 @@ def test_an_emptied_ledger_gets_every_reply_back_and_asks_nothing(
     assert recover(run) == RecoveryReport()
 
 
+def test_a_line_that_is_not_json_does_not_make_a_batch_somebody_elses(
+    start: Runner, tmp_path: Path
+) -> None:
+    run = start("row_unparsable:4")
+    run.settle(max_rounds=1, max_direct=0)
+    lose_ledger(run, tmp_path / "new.sqlite")
+    report = recover(run)
+    assert (report.foreign, len(report.incomplete), report.replies) == ([], 1, 0)
+
+
 def test_second_questions_come_back_as_such(start: Runner, tmp_path: Path) -> None:
     run = start("no_verdict:2", "row_expired")
     run.settle()

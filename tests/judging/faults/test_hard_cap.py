@@ -1,5 +1,6 @@
 """A budget is never exceeded: by long replies, by runs side by side, or by asking again."""
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -56,7 +57,7 @@ def billed_usd(server: LoopbackServer) -> float:
     """What the server's own books say that its batches cost."""
     total = 0.0
     for batch in server.store.list_newest_first():
-        for row in batch.iterate_rows():
+        for row in map(json.loads, batch.iterate_lines()):
             if row["result"]["type"] != "succeeded":
                 continue
             usage = row["result"]["message"]["usage"]

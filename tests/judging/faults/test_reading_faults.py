@@ -162,6 +162,52 @@ def test_results_that_stay_short_are_bought_again_only_if_somebody_says_so(
     assert run.paid == (2, 8 - n_read, 0)
 
 
+def test_a_line_that_is_never_json_costs_its_own_request_one_more_asking(start: Runner) -> None:
+    run = start("row_unparsable")
+    tally = run.settle()
+    assert (tally.answered, tally.failed, tally.unparsable, tally.batches) == (4, 1, 1, 2)
+    assert run.states == ["harvested", "harvested"]
+    assert run.is_settled()
+    assert run.paid == (2, 5, 0)
+    assert list(run.ledger.failed_keys(KEYS).values()) == ["unparsable"]
+    assert run.failure_messages[0].startswith('{"custom_id": "')
+    assert run.ledger.waste_of("tiny", "pilot").requests_unparsable == 1
+    assert [lost.n_requests for lost in run.ledger.unbilled_batches()] == [1]
+    assert run.settle().submitted == 0
+
+
+def test_lines_that_are_never_json_are_paid_twice_at_most_unless_somebody_says_so(
+    start: Runner,
+) -> None:
+    run = start("row_unparsable:9")
+    for _ in range(2):
+        tally = run.settle()
+        assert (tally.answered, len(tally.withheld)) == (0, 4)
+        assert run.states == ["harvested", "harvested"]
+        assert run.paid == (2, 8, 0)
+        assert run.progress.heard("are not asked again without --pay-again")
+    run.settle(may_pay_again=True)
+    assert run.paid == (3, 12, 0)
+    tally = run.settle(may_pay_again=True)
+    assert (tally.answered, tally.withheld) == (4, set())
+    assert run.paid == (4, 13, 0)
+
+
+def test_a_batch_whose_only_line_is_never_json_is_adopted_by_the_name_in_it(start: Runner) -> None:
+    run = start("create_drop_after", "row_unparsable:5")
+    tally = run.settle()
+    assert tally.adopted == 1
+    assert run.paid == (2, 8, 0)
+
+
+def test_a_bill_beyond_64_bits_is_no_bill_and_the_reply_counts(start: Runner) -> None:
+    run = start("usage_huge")
+    assert_read_in_the_end_and_paid_once(run)
+    usages = [reply.usage for key in KEYS for reply in run.replies(key)]
+    assert len(usages) == 4
+    assert usages.count(None) == 1
+
+
 def test_a_row_that_nobody_asked_for_is_not_used(start: Runner) -> None:
     run = start("results_foreign_row")
     assert_read_in_the_end_and_paid_once(run)

@@ -64,6 +64,18 @@ class ReplyRecords(LedgerDatabase):
                     found[row.request_key] = row.error_type or row.result_type
         return found
 
+    def keys_failed(self, result_type: str, *, times: int) -> set[str]:
+        """Return the requests that failed with a type of result at least so many times."""
+        table = schema.failures
+        query = (
+            sa.select(table.c.request_key)
+            .where(table.c.result_type == result_type)
+            .group_by(table.c.request_key)
+            .having(sa.func.count() >= times)
+        )
+        with self._transaction() as connection:
+            return set(connection.scalars(query))
+
     def record_rows(
         self,
         nonce: str,

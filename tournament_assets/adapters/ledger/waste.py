@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from tournament_assets.adapters.ledger import schema
 from tournament_assets.adapters.ledger.database import LedgerDatabase
-from tournament_assets.judging.service import TokenUsage
+from tournament_assets.judging.service import UNPARSABLE, TokenUsage
 
 _TOKEN_NAMES = tuple(field.name for field in fields(TokenUsage))
 
@@ -22,12 +22,15 @@ class Waste:
             service had accepted it nevertheless, they were paid for twice.
         requests_lost: Requests without a result of batches that were written off because the
             service no longer kept the results, or did not hand them out.
+        requests_unparsable: Requests whose line of the results was not JSON; if the model had
+            answered, they were paid for without use.
     """
 
     replies_paid_twice: int
     usage: TokenUsage
     requests_never_confirmed: int
     requests_lost: int
+    requests_unparsable: int
 
 
 class WasteRecords(LedgerDatabase):
@@ -62,8 +65,16 @@ class WasteRecords(LedgerDatabase):
             .where(*(~each for each in came_back))
             .group_by(schema.batches.c.state)
         )
+        failures = schema.failures
+        unparsable = (
+            sa.select(sa.func.count())
+            .select_from(failures)
+            .join(schema.batches, schema.batches.c.nonce == failures.c.nonce)
+            .where(*is_of_mode, failures.c.result_type == UNPARSABLE)
+        )
         with self._transaction() as connection:
             row = connection.execute(tokens).one()
+            n_unparsable = connection.execute(unparsable).scalar_one()
             by_state: dict[str, int] = dict(connection.execute(requests).tuples().all())
         values = row._mapping
         return Waste(
@@ -71,4 +82,5 @@ class WasteRecords(LedgerDatabase):
             usage=TokenUsage(**{name: int(values[name] or 0) for name in _TOKEN_NAMES}),
             requests_never_confirmed=by_state.get("abandoned", 0),
             requests_lost=by_state.get("lost", 0),
+            requests_unparsable=n_unparsable,
         )
