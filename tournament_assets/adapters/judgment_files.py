@@ -7,7 +7,7 @@ time with another pair; it must then be the same reply.
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,9 @@ class JudgmentRecord:
         return self.presentation is Presentation.BA
 
 
+_OWN_NAMES = tuple(each.name for each in fields(JudgmentRecord) if each.name != "usage")
+
+
 @dataclass(frozen=True, slots=True)
 class JudgmentFile:
     """A file of which every line was found to be good; going through it reads it again.
@@ -85,21 +88,22 @@ class JudgmentFile:
     Attributes:
         path: The file.
         n_records: Different records in it.
-        n_repeated: Lines that repeat an earlier one to the letter, and are passed over.
+        repeated: Where lines stand that repeat an earlier one, and are passed over.
     """
 
     path: Path | UPath
     n_records: int
-    n_repeated: int
+    repeated: frozenset[str]
+
+    @property
+    def n_repeated(self) -> int:
+        """How many lines repeat an earlier one."""
+        return len(self.repeated)
 
     def __iter__(self) -> Iterator[JudgmentRecord]:
-        seen: set[str] = set()
         for where, line in _lines(self.path):
-            record = parse_judgment(line, where=where)
-            mark = fingerprint(_to_row(record))
-            if mark not in seen:
-                seen.add(mark)
-                yield record
+            if where not in self.repeated:
+                yield parse_judgment(line, where=where)
 
 
 def write_judgments(path: Path | UPath, records: Iterable[JudgmentRecord]) -> None:
@@ -131,14 +135,16 @@ def read_judgments(path: Path | UPath) -> JudgmentFile:
     problems: list[str] = []
     answers: dict[tuple[str, int], tuple[str, str]] = {}
     seen: set[str] = set()
-    n_problems = n_repeated = 0
+    repeated: set[str] = set()
+    n_problems = 0
     for where, line in _lines(path):
         try:
             row = _to_row(parse_judgment(line, where=where))
-            mark = fingerprint(row)
-            n_repeated += mark in seen
-            seen.add(mark)
             answer = fingerprint({name: row[name] for name in row.keys() - _PAIR})
+            mark = fingerprint([answer, *(row[name] for name in _PAIR)])
+            if mark in seen:
+                repeated.add(where)
+            seen.add(mark)
             key = (row["request_key"], row["asking"])
             first, known = answers.setdefault(key, (where, answer))
             if known != answer:
@@ -153,7 +159,7 @@ def read_judgments(path: Path | UPath) -> JudgmentFile:
         problems.append(f"… and {n_problems - len(problems)} more problems of the same file")
     if problems:
         raise InputError(problems)
-    return JudgmentFile(path=path, n_records=len(seen), n_repeated=n_repeated)
+    return JudgmentFile(path=path, n_records=len(seen), repeated=frozenset(repeated))
 
 
 def parse_judgment(line: str | bytes, *, where: str) -> JudgmentRecord:
@@ -216,12 +222,10 @@ def _to_row(record: JudgmentRecord) -> dict[str, Any]:
             f"the reply to {record.cache_key} was received at {record.received_at}, in no time "
             "zone; expected a time with its zone"
         )
-    row = asdict(record)
-    usage = row.pop("usage") or dict.fromkeys(TOKEN_NAMES)
     return {
-        **row,
+        **{name: getattr(record, name) for name in _OWN_NAMES},
         "received_at": record.received_at.astimezone(UTC).isoformat(),
         "cache_key": record.cache_key,
         "position_swap": record.position_swap,
-        **usage,
+        **{name: getattr(record.usage, name, None) for name in TOKEN_NAMES},
     }

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from tournament_assets.adapters.ledger import Ledger
 
 _IMPORTED = "imported"
+_CHUNK = 2_000
 _NOT_ASKED = frozenset({"identical", "pending"})
 
 
@@ -114,15 +116,16 @@ def import_judgments(paths: Sequence[Path], *, ledger: "Ledger") -> list[ImportR
     reports: list[ImportReport] = []
     for path, file in zip(paths, files, strict=True):
         added = failures = 0
-        for record in file:
-            row = _row(record)
-            if record.result_type in _NOT_ASKED:
-                continue
-            if is_final(row):
-                added += ledger.import_replies([_stored(record)])
-            else:
-                ledger.record_failures(_IMPORTED, [(record.request_key, row)])
-                failures += 1
+        # One transaction for many rows: the disk is waited for once in each.
+        records = (record for record in file if record.result_type not in _NOT_ASKED)
+        while chunk := list(islice(records, _CHUNK)):
+            rows = [(record, _row(record)) for record in chunk]
+            added += ledger.import_replies(
+                stored_reply(each) for each, row in rows if is_final(row)
+            )
+            failed = [(each.request_key, row) for each, row in rows if not is_final(row)]
+            ledger.record_failures(_IMPORTED, failed)
+            failures += len(failed)
         reports.append(ImportReport(path, file.n_records, added, failures))
     return reports
 
@@ -226,7 +229,8 @@ def _row(record: JudgmentRecord) -> ReplyRow:
     )
 
 
-def _stored(record: JudgmentRecord) -> StoredReply:
+def stored_reply(record: JudgmentRecord) -> StoredReply:
+    """Return what the ledger keeps of a judgment."""
     return StoredReply(
         request_key=record.request_key,
         asking=record.asking,

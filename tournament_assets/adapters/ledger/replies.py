@@ -1,7 +1,7 @@
 """Judge replies and failures, as they were read."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -15,7 +15,7 @@ from tournament_assets.judging.service import ReplyRow, TokenUsage
 
 _TABLE = schema.replies
 _TOKEN_NAMES = tuple(field.name for field in fields(TokenUsage))
-_IMPORT_CHUNK = 500
+_IMPORT_CHUNK = 1_000
 _NEVER_BILLED = frozenset({"errored", "canceled", "expired"})
 """How requests end that the service says it did not answer."""
 
@@ -184,7 +184,7 @@ class ReplyRecords(LedgerDatabase):
 
 
 def _tokens(usage: TokenUsage | None) -> Mapping[str, int | None]:
-    return asdict(usage) if usage is not None else dict.fromkeys(_TOKEN_NAMES)
+    return {name: getattr(usage, name, None) for name in _TOKEN_NAMES}
 
 
 def _imported_row(reply: StoredReply) -> dict[str, Any]:
