@@ -272,7 +272,12 @@ def main() -> None:
     """Measure every design and print both tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tournaments", type=int, default=1000, help="drawn per design")
-    parser.add_argument("--bootstraps", type=int, default=499, help="resamples of each")
+    parser.add_argument(
+        "--bootstraps",
+        type=int,
+        help="resamples of each; unless given 499, and 999 for who is above whom, as many as a run "
+        "draws: what is largest of many is known less well from few",
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--together", action="store_true", help="only what is told of who is above whom"
@@ -281,11 +286,13 @@ def main() -> None:
     if not options.together:
         print_coverage(
             n_tournaments=options.tournaments,
-            n_bootstraps=options.bootstraps,
+            n_bootstraps=options.bootstraps or 499,
             seed=options.seed,
         )
     print_claims(
-        n_tournaments=options.tournaments, n_bootstraps=options.bootstraps, seed=options.seed
+        n_tournaments=options.tournaments,
+        n_bootstraps=options.bootstraps or 999,
+        seed=options.seed,
     )
 
 

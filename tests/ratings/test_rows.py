@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 
 from tournament_assets.ratings.corrected_intervals import expanded_percentile_interval
-from tournament_assets.ratings.matches import DecisiveMatches
+from tournament_assets.ratings.matches import DecisiveMatches, code_decisive
+from tournament_assets.ratings.pair_cells import code_cells
 from tournament_assets.ratings.rows import elo_rows, trace_elo
 from tournament_assets.tournament.rating_settings import RatingSettings
 
-from .builders import cells_of
+from .builders import cells_of, tie, win
 
 SETTINGS = RatingSettings(k_sweep=(8.0, 16.0), n_permutations=40, n_bootstraps=400)
 NAMES = ("ada", "bob", "cyd", "idle")
@@ -84,10 +85,19 @@ def test_groups_that_never_met_have_no_places_among_one_another() -> None:
         assert row["note"] == "the decisive matches fall into separate groups of the same size"
 
 
-def test_groups_that_never_met_have_no_places_against_one_another() -> None:
-    primary, _ = rate({(0, 1): 0.95, (2, 3): 0.95}, n_prompts=30)
-    for row in primary:
-        assert (row["rank_best"], row["shown_above"], row["group"]) == (None, [], None)
+def test_whom_only_ties_connect_has_no_place() -> None:
+    # Elo knows no ties: it has nothing to say of cyd, whatever else would tell it from the others.
+    judgments = [
+        *(tie("cyd", other, f"p{n}") for other in ("ada", "bob") for n in range(40)),
+        *(win(*(("ada", "bob") if n % 4 else ("bob", "ada")), f"p{n}") for n in range(40)),
+    ]
+    matches = code_decisive(judgments, entrants=NAMES)
+    cells = code_cells(judgments, entrants=NAMES)
+    rows = elo_rows(matches, trace_elo(matches, SETTINGS), cells, dimension="d", settings=SETTINGS)
+    ada, bob, *others = [row for row in rows if row["is_primary"]]
+    assert (ada["rank_worst"], ada["shown_above"], bob["rank_best"]) == (1, ["bob"], 2)
+    for row in others:
+        assert (row["rank_best"], row["group"]) == (None, None)
 
 
 @pytest.mark.parametrize(("n_prompts", "is_told"), [(7, False), (8, True)])
