@@ -63,7 +63,8 @@ def test_a_run_and_itself_differ_in_nothing(runs: tuple[Path, Path]) -> None:
     assert found["inputs"] == {"changes": [], "known_to_one": []}
     assert found["flips"]["changed"] == []
     assert found["flips"]["total"]["agreement"]["kappa"] == 1
-    assert {move["difference"] for move in found["ratings"]} == {0}
+    # Who never lost, or never won, has no rating, so that nothing is known of its move.
+    assert {move["difference"] for move in found["ratings"]} - {None} == {0}
     printed = invoke(runs[0], runs[0]).output
     assert "Nothing differs in the inputs." in printed
     assert "Nobody's place changes. No rating moves." in printed
@@ -148,7 +149,7 @@ def test_flips_are_those_of_the_verdict_files_and_marked_as_of_other_responses(
     assert not any(row["question_changed"] for row in rows)
     # Every pair on factuality, and those on calibration's two curated prompts.
     assert found["flips"]["asked_otherwise"] == {"factuality": 12, "calibration": 6}
-    assert f"{len(rows)} of 18 judgments that were asked otherwise flipped" in found["summary"][1]
+    assert f"{len(rows)} of 18 judgments that were asked otherwise" in found["summary"][1]
     assert (
         "The other 12 pairs that both runs settled were asked the same: 0 flipped."
         in (found["summary"][1])
@@ -172,6 +173,9 @@ def test_ratings_move_only_where_judgments_flipped(runs: tuple[Path, Path]) -> N
     results = [json.loads((run / "elo_results.json").read_text())["primary"] for run in runs]
     for move in moves:
         then, now = (result[move["dimension"]][move["entrant_id"]] for result in results)
+        if None in (then["mean"], now["mean"]):
+            assert move["difference"] is None
+            continue
         assert move["difference"] == now["mean"] - then["mean"]
         assert (move["then"]["rank"], move["now"]["rank"]) == (then["rank"], now["rank"])
 

@@ -158,6 +158,32 @@ def test_a_pair_of_which_a_run_does_not_say_what_was_asked_may_have_been_touched
     assert (found.total.flips.count, found.total.flips.n) == (1, 2)
 
 
+def test_pairs_of_the_same_requests_are_one_question() -> None:
+    # Three entrants gave the same response, so the judge was asked once about all three pairs.
+    def pairs(rubric: str, outcome: Outcome) -> list[SettledPair]:
+        return [
+            replace(asked(pair(number, outcome), f"{rubric}{number}"), entrant_a=name)
+            for number in range(13)
+            for name in ("ada", "cyd", "dan")
+        ]
+
+    then, now = pairs("old", A), pairs("new", A)
+    now[0] = replace(now[0], outcome=B)
+    found = compare_judgments(then, now)
+    assert (found.total.flips.count, found.total.flips.n) == (1, 39)
+    assert (found.total.questions.count, found.total.questions.n) == (1, 13)
+    assert decided(compare_judgments(then, pairs("new", A))) is Sameness.UNDECIDED
+
+
+def test_copies_never_flip_whatever_their_outcome_is_called() -> None:
+    then = [asked(pair(number, TIE)) for number in range(40)]
+    found = compare_judgments(then, [replace(each, outcome=SPLIT) for each in then])
+    assert found.changed == ()
+    assert found.total.flips.count == 0
+    assert found.total.questions.n == 0
+    assert decided(found) is Sameness.SAME
+
+
 def decided(found: FlipReport, *, places: int = 0, ratings: int = 0) -> Sameness:
     return judge_sameness(
         found, tolerance=0.1, places_changed=places, ratings_moved=ratings

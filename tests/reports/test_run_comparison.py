@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -85,12 +86,16 @@ def test_the_judge_was_asked_otherwise_only_where_it_was() -> None:
         "The other 2 pairs that both runs settled were asked the same: 0 flipped."
         in (paragraphs[1])
     )
+    (changed,) = json.loads(json.dumps(comparison_values(compare_runs(then, now))))["flips"][
+        "changed"
+    ]
+    assert changed["requests_changed"] is True
     # A run of more pairs has another hash of all requests, and asked nothing otherwise.
     more = with_requests(run(A, TIE, B, A, inputs=edited))
     paragraphs = summary(compare_runs(then, more))
     assert "otherwise" not in paragraphs[0]
     assert paragraphs[1].startswith(
-        "0 of 3 judgments flipped: about no pair that both runs have was the judge asked otherwise."
+        "0 of 3 judgments flipped: the judge was asked otherwise about no pair that both runs have."
     )
 
 
@@ -136,7 +141,9 @@ def test_the_threshold_of_noise_is_the_second_runs_own() -> None:
         then, now = run(*[A] * 40), run(*[A] * 40, thresholds={"max_drift_rate": 0.05})
         return verdict_line(compare_runs(then, now, **options))
 
-    assert line().startswith("Undecided (exit code 3): 0 of 40 flipped on facts (0.0 % to 8.8 %).")
+    assert line().startswith(
+        "Undecided (exit code 3): 0 of 40 different questions flipped on facts (0.0 % to 8.8 %)."
+    )
     assert line(tolerance=0.1).startswith("The same (exit code 0): ")
 
 

@@ -101,7 +101,8 @@ class ComparedPair:
             a flip is not the judge's.
         question_changed: The same of the prompt.
         requests_changed: The same of what the judge was asked.
-        is_copy: Whether neither run asked, because both responses are the same.
+        requests: What both runs asked, if they say. Pairs that share it are one question: two
+            entrants gave the same response, and the judge was asked once.
     """
 
     dimension: str
@@ -114,13 +115,19 @@ class ComparedPair:
     responses_changed: bool | None
     question_changed: bool | None
     requests_changed: bool | None
-    is_copy: bool
+    requests: tuple[frozenset[str], frozenset[str]] | None
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether neither run asked, because both responses are the same."""
+        return self.requests is not None and not any(self.requests)
 
     @property
     def change(self) -> Change:
         """What became of the judgment."""
         both = (self.then, self.now)
-        if self.then is self.now:
+        # Two copies settle themselves, however a version of this program calls the outcome.
+        if self.then is self.now or self.is_copy:
             return Change.NONE
         if Outcome.UNJUDGED in both:
             return Change.GAINED if self.then is Outcome.UNJUDGED else Change.LOST
@@ -139,6 +146,8 @@ class FlipCount:
         dimension: The dimension of the group; None for all of them.
         source: The prompts' source; None for all of them.
         flips: Judgments that flipped, of the pairs that both runs settled, with its interval.
+        questions: The same of different questions: pairs of the same requests count once, and
+            copies, which nobody was asked about, do not count.
         changes: Pairs by what became of them, without those that stayed.
         shown_otherwise: Flips of pairs whose prompt or responses differ, so that they are not the
             judge's alone.
@@ -148,6 +157,7 @@ class FlipCount:
     dimension: str | None
     source: str | None
     flips: Proportion
+    questions: Proportion
     changes: Mapping[Change, int]
     shown_otherwise: int
     agreement: Agreement
@@ -304,7 +314,7 @@ def _compare(then: SettledPair, now: SettledPair) -> ComparedPair:
         requests_changed=(
             None if then.asked is None or now.asked is None else then.asked != now.asked
         ),
-        is_copy=then.asked == now.asked == frozenset(),
+        requests=None if then.asked is None or now.asked is None else (then.asked, now.asked),
     )
 
 
@@ -341,12 +351,23 @@ def _count_flips(
         dimension=dimension,
         source=source,
         flips=measure_proportion(len(flipped), agreement.n, confidence=confidence),
+        questions=_flips_of_questions(pairs, confidence=confidence),
         changes=changes,
         shown_otherwise=sum(
             bool(pair.responses_changed or pair.question_changed) for pair in flipped
         ),
         agreement=agreement,
     )
+
+
+def _flips_of_questions(pairs: Sequence[ComparedPair], *, confidence: float) -> Proportion:
+    flipped: dict[object, bool] = {}
+    for pair in pairs:
+        if Outcome.UNJUDGED in (pair.then, pair.now) or pair.is_copy:
+            continue
+        key = pair if pair.requests is None else (pair.dimension, pair.requests)
+        flipped[key] = flipped.get(key, False) or pair.change.is_flip
+    return measure_proportion(sum(flipped.values()), len(flipped), confidence=confidence)
 
 
 def _label(outcome: Outcome) -> str | None:
@@ -402,9 +423,9 @@ def judge_sameness(
     """Say whether two runs come to the same.
 
     They differ where the whole interval of a share of flips lies above the tolerance, by dimension
-    of what an edit could touch and for the rest. They are the same where every upper end is
-    within it, or nothing was asked otherwise and nothing flipped, and both have the same pairs and
-    places.
+    of what an edit could touch and for the rest. Pairs of the same requests count once. They are
+    the same where every upper end is within it, or nothing was asked otherwise and nothing flipped,
+    and both have the same pairs and places.
 
     Args:
         flips: What became of the judgments.
@@ -417,14 +438,14 @@ def judge_sameness(
         groups.append(("of the pairs asked the same", flips.rest))
     if not flips.asked_otherwise and flips.knows_requests:
         groups = [(name, each) for name, each in groups if each.flips.count]
-    differing = [_share(*group) for group in groups if (group[1].flips.low or 0.0) > tolerance]
+    differing = [_share(*group) for group in groups if (group[1].questions.low or 0.0) > tolerance]
     if differing:
         return SamenessVerdict(Sameness.DIFFERS, tolerance, tuple(differing))
     settled = flips.total.flips.n + (flips.rest.flips.n if flips.rest else 0)
     if not settled:
         reason = "no pair was settled in both runs"
         return SamenessVerdict(Sameness.UNDECIDED, tolerance, (reason,))
-    open_ = [_share(*group) for group in groups if (group[1].flips.high or 0.0) > tolerance]
+    open_ = [_share(*group) for group in groups if (group[1].questions.high or 0.0) > tolerance]
     one_sided = sum((*flips.only_then.values(), *flips.only_now.values())) + sum(
         pair.change in (Change.LOST, Change.GAINED) for pair in flips.pairs
     )
@@ -444,10 +465,10 @@ def judge_sameness(
 
 
 def _share(where: str, count: FlipCount) -> str:
-    flips = count.flips
+    flips = count.questions
     if flips.low is None or flips.high is None:
-        return f"no pair {where}"
+        return f"nothing was asked {where}"
     return (
-        f"{flips.count} of {flips.n} flipped {where} "
+        f"{flips.count} of {flips.n} different questions flipped {where} "
         f"({100 * flips.low:.1f} % to {100 * flips.high:.1f} %)"
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tournament_assets.adapters.run_reading import FinishedRun
 from tournament_assets.audits.flips import (
+    ComparedPair,
     FlipReport,
     Sameness,
     SamenessVerdict,
@@ -321,6 +322,12 @@ def print_comparison(comparison: RunComparison, console: "Console", *, limit: in
         console.print(Text(shown(note), style="dim"))
 
 
+def _pair_values(pair: ComparedPair) -> dict[str, Any]:
+    values = asdict(pair)
+    del values["requests"]  # keys of requests, which are in the verdict files
+    return {**values, "change": pair.change}
+
+
 def comparison_values(comparison: RunComparison) -> dict[str, Any]:
     """Return every number of the comparison, for JSON."""
     flips = comparison.flips
@@ -342,7 +349,7 @@ def comparison_values(comparison: RunComparison) -> dict[str, Any]:
             "total": asdict(flips.total),
             "by_dimension": [asdict(each) for each in flips.by_dimension],
             "by_stratum": [asdict(each) for each in flips.by_stratum],
-            "changed": [{**asdict(pair), "change": pair.change} for pair in flips.changed],
+            "changed": [_pair_values(pair) for pair in flips.changed],
             "only_then": dict(flips.only_then),
             "only_now": dict(flips.only_now),
         },

@@ -182,11 +182,16 @@ def _flip_sentence(flips: FlipReport, *, confidence: float) -> str:
     if not total.flips.n:
         return "No pair about which the judge was asked otherwise was settled in both runs."
     is_touched = bool(flips.asked_otherwise)
-    counts = f"{total.flips.count} of {total.flips.n} judgments"
-    said = f"{counts} {'that were asked otherwise ' if is_touched else ''}flipped"
+    said = f"{total.flips.count} of {total.flips.n} judgments"
+    if is_touched:
+        said += " that were asked otherwise"
+    if is_touched and total.questions.n < total.flips.n:
+        noun = "question" if total.questions.n == 1 else "different questions"
+        said += f" ({total.questions.n} {noun})"
+    said += " flipped"
     if flips.knows_requests and not is_touched and not total.flips.count:
         return (
-            f"{said}: about no pair that both runs have was the judge asked otherwise"
+            f"{said}: the judge was asked otherwise about no pair that both runs have"
             f"{_copies_clause(flips)}."
         )
     return (
