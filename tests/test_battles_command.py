@@ -12,7 +12,7 @@ from tournament_assets.tournament.battles import Battle
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.rating_settings import RatingSettings
 
-QUICK = ("--n-permutations", "4", "--n-bootstraps", "10")
+QUICK = ("--n-permutations", "4", "--n-bootstraps", "40")
 
 
 def run(*arguments: str | Path) -> str:
@@ -97,7 +97,7 @@ def rated(*arguments: str | Path) -> dict[str, Any]:
 
 
 def test_a_file_says_how_it_was_rated_and_options_override_it(tmp_path: Path) -> None:
-    kept = RatingSettings(n_permutations=3, n_bootstraps=5, k_factor=32.0, entrants=("bob", "ada"))
+    kept = RatingSettings(n_permutations=3, n_bootstraps=40, k_factor=32.0, entrants=("bob", "ada"))
     file = own(tmp_path, kept)
     assert RatingSettings.from_dict(rated(file)["settings"]) == kept
     changed = rated(
@@ -139,7 +139,7 @@ def test_an_anchor_moves_every_rating_by_the_same(tmp_path: Path) -> None:
     wins = [("ada", "bob"), ("bob", "cyd"), ("cyd", "ada"), ("ada", "bob")]
     battles = [
         Battle(winner, loser, "model_a", "llm-judge", f"p{n}", dimension="facts")
-        for n, (winner, loser) in enumerate(wins * 3)
+        for n, (winner, loser) in enumerate(wins * 12)
     ]
     write_battles(path, make_battle_table(battles), format_name="tournament")
     plain, moved = (
@@ -238,3 +238,115 @@ def test_signs_that_turn_the_direction_of_a_text_are_shown_as_escapes(tmp_path: 
         "ada\u202e",
         "bob",
     }
+
+
+def scheduled(folder: Path, name: str = "scheduled.parquet", **changes: Any) -> Path:
+    """Ada met bob often and ties a lot; the schedule is far from even."""
+    path = folder / name
+    rows = [
+        *[("ada", "bob", "tie")] * 30,
+        *[("ada", "bob", "model_a")] * 3,
+        *[("ada", "bob", "model_b")] * 2,
+        *[("bob", "cyd", "model_a")] * 12,
+        *[("bob", "cyd", "model_b")] * 4,
+        *[("ada", "cyd", "tie")] * 2,
+        *[("ada", "cyd", "model_a")] * 1,
+    ]
+    settings = changes.pop("settings", None)
+    battles = [
+        Battle.from_dict(
+            {"model_a": a, "model_b": b, "winner": winner, "source": "human"}
+            | {"question_id": f"p{n % 11}", **changes}
+        )
+        for n, (a, b, winner) in enumerate(rows)
+    ]
+    write_battles(path, make_battle_table(battles), format_name="tournament", settings=settings)
+    return path
+
+
+def test_it_says_where_elo_and_bradley_terry_rank_differently(tmp_path: Path) -> None:
+    path = scheduled(tmp_path)
+    (found,) = rated(path, "--n-bootstraps", "40")["ratings"]
+    means = {row["entrant_id"]: row["mean"] for row in found["elo"]}
+    strengths = {row["entrant_id"]: row["rating"] for row in found["bradley_terry"]}
+    assert means["bob"] > means["ada"]
+    assert strengths["bob"] < strengths["ada"]
+    printed = " ".join(run("rate", path, "--n-bootstraps", "40").split())
+    assert "Elo and Bradley–Terry rank differently: Elo puts bob above ada" in printed
+    assert "trust Bradley–Terry: models did not meet equally often" in printed
+    assert "there are 32 ties, which Elo leaves out" in printed
+
+
+def test_every_model_and_every_two_can_be_asked_for(tmp_path: Path) -> None:
+    path = scheduled(tmp_path)
+    (found,) = rated(path, "--method", "all", "--pairs", "--intervals", "bca", *QUICK)["ratings"]
+    ratings = {(row["model"], row["entrant_id"]): row["rating"] for row in found["tie_models"]}
+    for name in ("ada", "bob", "cyd"):
+        assert ratings["davidson", name] == pytest.approx(ratings["newman", name], abs=1e-3)
+    assert found["win_rates"]["bob"] == pytest.approx((2 + 15 + 12) / 51)
+    pairs = {(row["model_a"], row["model_b"]): row for row in found["pairs"]}
+    assert pairs["ada", "bob"]["ties"] == 30
+    assert pairs["ada", "bob"]["win_rate_a"] == pytest.approx(18 / 35)
+    assert 0.5 < pairs["bob", "cyd"]["p_a_above_b"] <= 1
+    (expanded,) = rated(path, *QUICK)["ratings"]
+    ends = [
+        [(row["sampling_low"], row["sampling_high"]) for row in each["bradley_terry"]]
+        for each in (found, expanded)
+    ]
+    assert ends[0] != ends[1]
+    printed = run("rate", path, "--method", "all", "--pairs", *QUICK)
+    for words in ("davidson", "newman", "P(A above B)", "51.4 %", "56.9 %"):
+        assert words in printed
+
+
+def test_responses_give_ratings_at_equal_style(tmp_path: Path) -> None:
+    path, texts = scheduled(tmp_path), tmp_path / "responses.jsonl"
+    rows = [
+        {"model": model, "question_id": f"p{n}", "response": "word " * (1 + (n * size) % 7)}
+        for n in range(11)
+        for model, size in (("ada", 2), ("bob", 3), ("cyd", 5))
+    ]
+    texts.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (found,) = rated(path, "--responses", texts, *QUICK)["ratings"]
+    points = {row["name"]: row.get("points") for row in found["style"]}
+    assert {"ada", "bob", "cyd", "words"} <= points.keys()
+    assert points["words"] is not None
+    texts.write_text(json.dumps(rows[0] | {"response": None}) + "\n")
+    with pytest.raises(InputError, match="response is missing"):
+        run("rate", path, "--responses", texts, *QUICK)
+
+
+def test_several_files_are_rated_together_with_what_is_doubtful_about_it(tmp_path: Path) -> None:
+    people = scheduled(tmp_path, "people.parquet", settings=RatingSettings(k_factor=8.0))
+    judged = scheduled(
+        tmp_path,
+        "judged.parquet",
+        source="llm-judge",
+        settings=RatingSettings(k_factor=32.0),
+    )
+    spelt = tmp_path / "spelt.jsonl"
+    battles = [
+        Battle("ada ", "bo\u0062", "model_a", "human", "p"),
+        Battle("ﬁn", "fin", "tie", "human"),
+    ]
+    write_battles(spelt, make_battle_table(battles), format_name="tournament")
+    values = rated(people, judged, spelt, *QUICK)
+    assert values["files"] == ["people.parquet", "judged.parquet", "spelt.jsonl"]
+    assert values["settings"]["k_factor"] == 8.0
+    assert values["ratings"][0]["counts"]["battles"] == 2 * 54 + 2
+    settings, sources, *names = values["warnings"]
+    assert "k_factor (8.0 and 32.0)" in settings
+    assert "56 battles were decided by people and 54 by models" in sources
+    assert [name.split(" are ")[0] for name in names] == [
+        "'ada' and 'ada '",
+        "'fin' and '\\ufb01n'",
+    ]
+    assert rated(people, *QUICK)["warnings"] == []
+    assert "warning: 'ada' and 'ada '" in run("rate", people, judged, spelt, *QUICK)
+
+
+def test_an_interval_that_its_resamples_cannot_support_is_refused(tmp_path: Path) -> None:
+    path = scheduled(tmp_path)
+    with pytest.raises(InputError, match=r"10 resamples cannot support an interval of 99.9 %"):
+        run("rate", path, "--n-bootstraps", "10", "--confidence", "0.999")
+    run("rate", path, "--n-bootstraps", "20", "--confidence", "0.9")

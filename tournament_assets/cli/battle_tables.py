@@ -1,6 +1,6 @@
 """Prints the ratings of a file of battles."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -14,8 +14,10 @@ from tournament_assets.reports.formatting import (
     format_confidence,
     format_interval,
     format_rating,
+    format_share,
 )
-from tournament_assets.reports.terminal import shown
+from tournament_assets.reports.rendering import ReportTable
+from tournament_assets.reports.terminal import print_table, shown
 from tournament_assets.tournament.rating_settings import RatingSettings
 
 _ELO_COLUMNS = ("mean\n± SEM", "order\ninterval", "sampling\ninterval", "decisive\nmatches")
@@ -34,7 +36,10 @@ def print_battle_ratings(
     """
     for each in ratings:
         console.print()
-        console.print(_table(each))
+        if each.elo or each.bradley_terry:
+            console.print(_table(each))
+        for more in _more_tables(each):
+            print_table(*more, console)
         counts = each.counts
         line = (
             f"{counts['battles']} battles on {counts['prompts']} prompts: {counts['decisive']} "
@@ -45,6 +50,50 @@ def print_battle_ratings(
     console.print()
     for text in _explanations(ratings, settings):
         console.print(Text(shown(text), style="dim"))
+
+
+def _more_tables(ratings: BattleRatings) -> Iterator[tuple[str, ReportTable]]:
+    for model in dict.fromkeys(row["model"] for row in ratings.tie_models):
+        rows = [row for row in ratings.tie_models if row["model"] == model]
+        yield (
+            f"{model}: ties at a rate of their own",
+            ReportTable(
+                ("model", "rating", "why not"),
+                tuple((r["entrant_id"], format_rating(r["rating"]), r["note"] or "") for r in rows),
+            ),
+        )
+    if ratings.style:
+        yield (
+            "at equal style (Elo points; a feature's are what one unit of it was worth)",
+            ReportTable(
+                ("model or feature", "points", "interval", "why not"),
+                tuple(
+                    (
+                        row["name"],
+                        ABSENT if row.get("points") is None else f"{row['points']:.1f}",
+                        format_interval(row.get("low"), row.get("high"), absent=ABSENT),
+                        row["note"] or "",
+                    )
+                    for row in ratings.style
+                ),
+            ),
+        )
+    if ratings.pairs:
+        yield (
+            "each two that met; P: share of the resamples with A above B by Bradley–Terry",
+            ReportTable(
+                ("A", "B", "A wins", "B wins", "ties", "A's win rate", "P(A above B)"),
+                tuple(
+                    (
+                        *(row["model_a"], row["model_b"]),
+                        *(str(row["wins_a"]), str(row["wins_b"]), str(row["ties"])),
+                        *(format_share(row["win_rate_a"]), format_share(row["p_a_above_b"])),
+                    )
+                    for row in ratings.pairs
+                ),
+                n_labels=2,
+            ),
+        )
 
 
 def _unrated(ratings: BattleRatings) -> list[str]:
@@ -80,11 +129,15 @@ def _table(ratings: BattleRatings) -> Table:
         *(_BRADLEY_TERRY_COLUMNS if bradley_terry else ()),
     ):
         table.add_column(header, justify="right", no_wrap=True)
+    if ratings.win_rates:
+        table.add_column("win\nrate", justify="right", no_wrap=True)
     for place, name in enumerate(elo or bradley_terry, start=1):
         place_of = elo[name]["rank"] if elo else place if bradley_terry[name]["rating"] else None
         cells = [ABSENT if place_of is None else str(place_of), name]
         cells += _elo_cells(elo[name]) if elo else []
         cells += _bradley_terry_cells(bradley_terry[name]) if bradley_terry else []
+        if ratings.win_rates:
+            cells.append(format_share(ratings.win_rates.get(name)))
         table.add_row(*(Text(shown(cell)) for cell in cells))
     return table
 

@@ -1,6 +1,7 @@
 """`tournament battles import | export | rate`."""
 
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from rich.console import Console
 
 if TYPE_CHECKING:
     from tournament_assets.adapters.battle_files.formats import BattleFile
+    from tournament_assets.tournament.rating_settings import RatingSettings
 
 _FORMATS = (
     "tournament",
@@ -139,7 +141,7 @@ def battles_export_command(
 
 
 @battles_group.command("rate")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print every number, as JSON.")
 @click.option(
     "--format",
@@ -150,10 +152,10 @@ def battles_export_command(
 @click.option("--dimension", "dimensions", multiple=True, metavar="NAME", help="Only this; repeat.")
 @click.option(
     "--method",
-    type=click.Choice(["both", "elo", "bradley-terry"]),
+    type=click.Choice(["both", "elo", "bradley-terry", "davidson", "newman", "all"]),
     default="both",
     show_default=True,
-    help="Bradley-Terry alone is much faster for millions of battles.",
+    help="both: Elo and Bradley-Terry; Bradley-Terry alone is faster for millions of battles.",
 )
 @click.option("--k-factor", type=float, metavar="K", help="The most one match can change.")
 @click.option("--n-permutations", type=click.IntRange(min=1), metavar="N", help="Orderings.")
@@ -171,50 +173,77 @@ def battles_export_command(
 @click.option(
     "--soft", is_flag=True, help="Let Bradley-Terry share a win by the preference, if there is one."
 )
+@click.option(
+    "--intervals",
+    type=click.Choice(["percentile", "bca"]),
+    default="percentile",
+    show_default=True,
+    help="Of Bradley-Terry: expanded percentiles, or corrected for bias and skewness.",
+)
+@click.option("--pairs", is_flag=True, help="Print win rates and P(A above B) of each two models.")
+@click.option(
+    "--responses",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="JSON lines of model, question_id, response: rate at equal style, too.",
+)
 @_reading_options
 def battles_rate_command(
-    file: Path,
+    files: tuple[Path, ...],
     as_json: bool,
     format_name: str | None,
     dimensions: tuple[str, ...],
     method: str,
     anchor: tuple[str, float] | None,
     soft: bool,
+    intervals: str,
+    pairs: bool,
+    responses: Path | None,
     source: str | None,
     baseline: str | None,
     prompt_column: str | None,
     **changes: Any,
 ) -> None:
-    """Rate the battles of FILE: Elo and Bradley-Terry, each with its intervals.
+    """Rate the battles of FILES together: Elo and Bradley-Terry, each with its intervals.
 
     A file that a run wrote says how it was rated, and gives the run's numbers to the bit. Options
     override what the file says; files of other tools are rated as a tournament's config does by
     default.
     """
     from tournament_assets.adapters.battle_files.anchored import anchor_ratings
-    from tournament_assets.adapters.battle_files.rating import METHODS, rate_battles
+    from tournament_assets.adapters.battle_files.pooling import pool_battles, read_responses
+    from tournament_assets.adapters.battle_files.rating import EVERY_METHOD, METHODS, rate_battles
     from tournament_assets.cli.battle_tables import print_battle_ratings
     from tournament_assets.reports.formatting import show_directions
     from tournament_assets.tournament.rating_settings import RatingSettings
 
-    battles = _read(file, format_name, source, baseline, prompt_column)
+    battles = pool_battles(
+        [_read(file, format_name, source, baseline, prompt_column) for file in files]
+    )
     kept = battles.settings or RatingSettings()
     given = {name: value for name, value in changes.items() if value is not None}
     settings = RatingSettings.from_dict({**kept.to_dict(), **given})
+    _require_resamples(settings)
     ratings = rate_battles(
         battles.table,
         settings=settings,
         dimensions=dimensions,
-        methods=METHODS if method == "both" else [each for each in METHODS if each == method],
+        methods={"both": METHODS, "all": EVERY_METHOD}.get(
+            method, [each for each in EVERY_METHOD if each == method]
+        ),
         soft=soft,
+        bca=intervals == "bca",
+        pairs=pairs,
+        responses=None if responses is None else read_responses(responses),
     )
     if anchor is not None:
         model, rating = anchor
         ratings = [anchor_ratings(each, model=model, rating=rating) for each in ratings]
     if as_json:
         values = {
-            "file": file.name,
-            "format": battles.format,
+            "file": files[0].name,
+            "format": battles.formats[0],
+            "files": [file.name for file in files],
+            "warnings": list(battles.warnings),
             "left_out": dict(battles.left_out),
             "settings": settings.to_dict(),
             "ratings": [each.to_dict() for each in ratings],
@@ -223,13 +252,29 @@ def battles_rate_command(
         text = json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False)
         click.echo(show_directions(text))
         return
-    click.echo(f"{file}: {battles.table.num_rows} battles, {battles.format}")
+    listed, formats = ", ".join(map(str, files)), ", ".join(battles.formats)
+    click.echo(f"{listed}: {battles.table.num_rows} battles, {formats}")
     _print_left_out(battles.left_out)
+    for warning in battles.warnings:
+        click.echo(f"  warning: {warning}")
     if battles.settings is None:
         click.echo("  the file does not say how it was rated; the options and defaults apply")
     print_battle_ratings(
         ratings, Console(width=None if sys.stdout.isatty() else 100, highlight=False), settings
     )
+
+
+def _require_resamples(settings: "RatingSettings") -> None:
+    from tournament_assets.tournament.errors import InputError
+
+    # An end needs a resample beyond it on either side.
+    needed = math.ceil(2 / (1 - settings.confidence) - 1e-9)
+    if settings.n_bootstraps < needed:
+        raise InputError(
+            f"{settings.n_bootstraps} resamples cannot support an interval of "
+            f"{100 * settings.confidence:g} %; expected at least {needed}; raise --n-bootstraps or "
+            "lower --confidence"
+        )
 
 
 def _read(

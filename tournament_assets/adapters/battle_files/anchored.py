@@ -38,6 +38,11 @@ def anchor_ratings(ratings: BattleRatings, *, model: str, rating: float) -> Batt
         bradley_terry = _moved(
             ratings.bradley_terry, _BRADLEY_TERRY_POINTS, model=model, rating=rating
         )
+        tie_models = [
+            row
+            for _, rows in groupby(ratings.tie_models, key=lambda row: row["model"])
+            for row in _moved(list(rows), ("rating",), model=model, rating=rating)
+        ]
     except InputError as error:
         raise InputError(f"{where}{problem}" for problem in error.problems) from error
     note = f"all ratings are moved so that {model} has {rating:g}"
@@ -45,6 +50,7 @@ def anchor_ratings(ratings: BattleRatings, *, model: str, rating: float) -> Batt
         ratings,
         elo=tuple(elo),
         bradley_terry=tuple(bradley_terry),
+        tie_models=tuple(tie_models),
         notes=(*ratings.notes, note),
     )
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tournament_assets.adapters.battle_files.columns import different_names, name_codes
 from tournament_assets.ratings.matches import DecisiveMatches
 from tournament_assets.ratings.pair_cells import PairCells
+from tournament_assets.ratings.preferences import Preferences
 from tournament_assets.tournament.errors import InputError
 
 _LARGEST_KEY = 2**62
@@ -28,6 +29,7 @@ class CodedBattles:
     Attributes:
         matches: Those that somebody won, in the order of the battles.
         cells: All of them, ties as half wins.
+        preferences: All of them in their order, as shares of a win.
         n_battles: How many there are.
         n_ties: Those nobody won, inconsistent ones among them.
         n_inconsistent: Ties that stand for two presentations that disagreed.
@@ -39,6 +41,7 @@ class CodedBattles:
 
     matches: DecisiveMatches
     cells: PairCells
+    preferences: Preferences
     n_battles: int
     n_ties: int
     n_inconsistent: int
@@ -103,6 +106,15 @@ def code_battles(
         ),
         cells=_aggregate(
             names, prompts, prompt_index, model_a, model_b, weight * (1.0 - share), weight * share
+        ),
+        preferences=Preferences(
+            entrants=names,
+            prompts=prompts,
+            first=model_a,
+            second=model_b,
+            prompt_index=prompt_index,
+            preference=1.0 - share,
+            weight=weight,
         ),
         n_battles=table.num_rows,
         n_ties=int((~is_won).sum()),
