@@ -1,10 +1,17 @@
+import hashlib
 import threading
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import IO
 
 import pytest
 
-from tournament_assets.adapters.run_directory import run_directory_name, write_run_directory
+from tournament_assets.adapters.run_directory import (
+    FileContent,
+    run_directory_name,
+    write_run_directory,
+)
 
 NAME = "pilot_20261104T101500Z"
 
@@ -17,13 +24,21 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
+def write_files(parent: Path, files: Mapping[str, FileContent]) -> Path:
+    return write_run_directory(parent, NAME, files.items()).folder
+
+
 def test_the_name_holds_the_mode_and_the_time() -> None:
     assert run_directory_name("pilot", datetime(2026, 11, 4, 10, 15, tzinfo=UTC)) == NAME
 
 
 def test_the_directory_holds_every_file_and_nothing_else_is_left(tmp_path: Path) -> None:
-    files = {"manifest.json": b"{}", "matches/matches.jsonl": b"[]\n", "verdicts/a/b.jsonl": b""}
-    folder = write_run_directory(tmp_path / "runs", NAME, files)
+    files: dict[str, FileContent] = {
+        "manifest.json": b"{}",
+        "matches/matches.jsonl": b"[]\n",
+        "verdicts/a/b.jsonl": b"",
+    }
+    folder = write_files(tmp_path / "runs", files)
     assert folder == tmp_path / "runs" / NAME
     assert contents(folder) == files
     assert list((tmp_path / "runs").iterdir()) == [folder]
@@ -36,15 +51,15 @@ def test_the_directory_holds_every_file_and_nothing_else_is_left(tmp_path: Path)
         {"a": b"a file", "a/b": b"needs a to be a folder"},
     ],
 )
-def test_a_write_that_fails_leaves_nothing(tmp_path: Path, files: dict[str, bytes]) -> None:
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path, files: dict[str, FileContent]) -> None:
     with pytest.raises((TypeError, OSError)):
-        write_run_directory(tmp_path, NAME, files)
+        write_files(tmp_path, files)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_taken_name_gets_a_number_and_no_run_is_overwritten(tmp_path: Path) -> None:
     folders = [
-        write_run_directory(tmp_path, NAME, {"manifest.json": content})
+        write_files(tmp_path, {"manifest.json": content})
         for content in (b"first", b"second", b"third")
     ]
     assert [folder.name for folder in folders] == [NAME, f"{NAME}_2", f"{NAME}_3"]
@@ -58,7 +73,7 @@ def test_a_taken_name_gets_a_number_and_no_run_is_overwritten(tmp_path: Path) ->
 
 def test_a_file_of_that_name_is_not_overwritten_either(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(b"a file")
-    assert write_run_directory(tmp_path, NAME, {"a": b""}).name == f"{NAME}_2"
+    assert write_files(tmp_path, {"a": b""}).name == f"{NAME}_2"
     assert (tmp_path / NAME).read_bytes() == b"a file"
 
 
@@ -68,7 +83,7 @@ def test_runs_that_end_in_the_same_second_get_directories_of_their_own(tmp_path:
 
     def write(number: int) -> None:
         start.wait()
-        folders.append(write_run_directory(tmp_path, NAME, {"number": str(number).encode()}))
+        folders.append(write_files(tmp_path, {"number": str(number).encode()}))
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -77,3 +92,17 @@ def test_runs_that_end_in_the_same_second_get_directories_of_their_own(tmp_path:
         thread.join()
     assert len(set(folders)) == 4
     assert sorted(contents(folder)["number"] for folder in folders) == [b"0", b"1", b"2", b"3"]
+
+
+def test_a_file_that_writes_itself_is_counted_and_hashed_like_any_other(tmp_path: Path) -> None:
+    def write(file: IO[bytes]) -> None:
+        for part in (b"first\n", b"second\n"):
+            file.write(part)
+
+    written = write_run_directory(tmp_path, NAME, [("parts", write), ("whole", b"third")])
+    assert contents(written.folder) == {"parts": b"first\nsecond\n", "whole": b"third"}
+    assert written.n_bytes == 18
+    assert written.fingerprints == {
+        name: hashlib.sha256(content).hexdigest()
+        for name, content in contents(written.folder).items()
+    }

@@ -1,4 +1,7 @@
 import io
+import weakref
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,14 +12,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tournament_assets.adapters.atomic_files import write_atomically
 from tournament_assets.adapters.table_schemas import SCHEMAS
 from tournament_assets.adapters.tables import (
+    StoredTable,
+    WrittenTable,
     content_version,
     decode_parquet,
     encode_parquet,
+    iterate_rows,
+    join_pairs,
     make_table,
+    pair_key,
     table_rows,
+    write_table,
 )
+from tournament_assets.tournament.fingerprints import fingerprint_bytes
 
 RESPONSE = {
     "entrant_id": "ada",
@@ -185,3 +196,121 @@ def test_equal_tables_give_equal_bytes_however_they_were_made() -> None:
         assert encode_parquet("entrant_responses", frame) == encode_parquet(
             "entrant_responses", made
         )
+
+
+def _verdicts(n_pairs: int) -> Iterator[dict[str, Any]]:
+    for number in range(n_pairs):
+        yield {
+            "prompt_id": f"p{number // 3}",
+            "source": "recall",
+            "dimension": "factuality",
+            "entrant_a": ("ada", "ada", "bob")[number % 3],
+            "entrant_b": ("bob", "cyd", "cyd")[number % 3],
+            "verdict_ab": "A",
+            "verdict_ba": "B",
+            "outcome": "a_wins",
+            "winner": "ada",
+            "request_key_ab": f"{number:064d}",
+            "request_key_ba": f"{number:064x}",
+            "asking_ab": 1,
+            "asking_ba": 1,
+            "judge_model": "loopback-lexical",
+        }
+
+
+def _stored(folder: Path, written: WrittenTable) -> StoredTable:
+    path = folder / f"{written.name}.parquet"
+    write_atomically(path, written.content.copy_to)
+    return StoredTable(written.name, path)
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 20_000])
+def test_a_table_written_row_by_row_is_the_table_of_its_rows(n_rows: int, tmp_path: Path) -> None:
+    frame = make_table("judge_verdicts", list(_verdicts(n_rows)))
+    written = write_table("judge_verdicts", _verdicts(n_rows))
+    assert written.version == content_version("judge_verdicts", frame)
+    stored = _stored(tmp_path, written)
+    assert len(stored) == len(written) == n_rows
+    assert content_version("judge_verdicts", stored) == written.version
+    assert table_rows("judge_verdicts", stored) == table_rows("judge_verdicts", frame)
+    pd.testing.assert_frame_equal(stored.frame(), frame)
+
+
+def test_the_version_of_a_small_table_is_that_of_earlier_releases() -> None:
+    # SHA-256 of one Arrow stream with one batch, as it always was.
+    frame = make_table("judge_verdicts", list(_verdicts(100)))
+    plain = pa.schema([field.remove_metadata() for field in SCHEMAS["judge_verdicts"]])
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, plain) as stream:
+        stream.write_table(pa.Table.from_pylist(table_rows("judge_verdicts", frame), schema=plain))
+    assert content_version("judge_verdicts", frame) == fingerprint_bytes(sink.getvalue())
+
+
+def test_only_a_part_of_the_rows_exists_at_a_time_on_the_way_through_a_file(
+    tmp_path: Path,
+) -> None:
+    class Counted(dict[str, Any]):
+        """A row whose end can be noticed."""
+
+    ended: list[None] = []
+    most = 0
+
+    def counted() -> Iterator[Counted]:
+        nonlocal most
+        for number, row in enumerate(_verdicts(40_000)):
+            made = Counted(row)
+            weakref.finalize(made, ended.append, None)
+            most = max(most, number + 1 - len(ended))
+            yield made
+
+    stored = _stored(tmp_path, write_table("judge_verdicts", counted()))
+    assert most <= 10_000
+    assert max(batch.num_rows for batch in stored.batches()) <= 2_000
+
+
+def test_a_few_columns_are_read_without_the_others(tmp_path: Path) -> None:
+    stored = _stored(tmp_path, write_table("judge_verdicts", _verdicts(2)))
+    wanted = ("outcome", "prompt_id")
+    rows = [{"outcome": "a_wins", "prompt_id": "p0"}] * 2
+    assert list(iterate_rows("judge_verdicts", stored, wanted)) == rows
+    assert list(iterate_rows("judge_verdicts", stored.frame(), wanted)) == rows
+    assert [batch.schema.names for batch in stored.batches(wanted)] == [list(wanted)]
+
+
+def test_a_table_is_read_as_it_was_when_its_file_is_replaced_meanwhile(tmp_path: Path) -> None:
+    stored = _stored(tmp_path, write_table("judge_verdicts", _verdicts(3_000)))
+    reading = iterate_rows("judge_verdicts", stored)
+    first = next(reading)
+    _stored(tmp_path, write_table("judge_verdicts", _verdicts(1)))
+    assert [first, *reading] == table_rows(
+        "judge_verdicts", make_table("judge_verdicts", list(_verdicts(3_000)))
+    )
+
+
+def test_a_row_of_another_shape_is_refused_wherever_it_comes() -> None:
+    rows = [*_verdicts(9_000), {"mood": "good"}]
+    with pytest.raises(ValueError, match=r"has no column \['mood'\]"):
+        write_table("judge_verdicts", rows)
+
+
+def test_pages_of_a_report_are_read_one_after_another(tmp_path: Path) -> None:
+    pages = [{"format": f"{number}.html", "content": "x" * 20_000_000} for number in range(4)]
+    stored = _stored(tmp_path, write_table("report", pages))
+    assert [batch.num_rows for batch in stored.batches()] == [2, 2]
+
+
+def test_rows_about_one_pair_are_joined_in_any_order_of_pairs() -> None:
+    pairs = list(_verdicts(6))
+    replies = [{**pair_of(row), "n": n} for row in pairs for n in (1, 2)]
+    joined = [
+        (pair_key(row), [each["n"] for each in own]) for row, own in join_pairs(pairs, replies)
+    ]
+    assert joined == [(pair_key(row), [1, 2]) for row in pairs]
+    late = [*replies[4:], *replies[:4]]
+    assert list(join_pairs(pairs, late)) == list(join_pairs(pairs, replies))
+    (first, *_, last) = join_pairs(pairs, replies[2:])
+    assert (first[1], len(last[1])) == ([], 2)
+
+
+def pair_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in ("prompt_id", "entrant_a", "entrant_b")}

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tournament_assets.adapters.tables import make_table, table_rows
 from tournament_assets.reports.battle_data import (
+    Battle,
     BattleTables,
     battle_data,
     describe_responses,
@@ -29,7 +31,11 @@ def _at(position: int, start: int, end: int) -> dict[str, Any]:
 
 
 def _data(tables: BattleTables) -> dict[str, Any]:
-    return battle_data(read_battles(tables), describe_responses(tables.responses))
+    return battle_data(_battles(tables), describe_responses(tables.responses))
+
+
+def _battles(tables: BattleTables) -> list[Battle]:
+    return [battle for name in tables.match_lists for battle in read_battles(tables, name)]
 
 
 def _joined(parts: list[str | dict[str, Any]]) -> str:
@@ -115,6 +121,9 @@ def test_diagnostics_of_another_text_are_not_lent() -> None:
 
 def test_a_pair_beyond_the_limit_of_a_run_is_no_battle() -> None:
     tables = battle_tables([("ada", "bob", "tie"), ("ada", "cy", "tie")])
-    verdicts = {name: frame.head(1) for name, frame in tables.verdicts.items()}
+    verdicts = {
+        name: make_table("judge_verdicts", table_rows("judge_verdicts", frame)[:1])
+        for name, frame in tables.verdicts.items()
+    }
     shorter = BattleTables(tables.match_lists, verdicts, tables.replies, tables.responses)
-    assert len(read_battles(shorter)) == 1
+    assert len(_battles(shorter)) == 1

@@ -6,7 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tournament_assets.adapters.tables import make_table
+from tournament_assets.adapters.tables import (
+    StoredTable,
+    WrittenTable,
+    iterate_rows,
+    make_table,
+    write_table,
+)
 from tournament_assets.ratings.traces import EloTraces
 from tournament_assets.resources.io_managers import NpzIOManager, ParquetIOManager
 
@@ -21,9 +27,17 @@ TRACES = EloTraces(
 )
 
 
+ROWS = [{**BATTLE, "inconsistent": False}]
+
+
 @dg.asset(key=["t", "battles"], io_manager_key="parquet_io_manager")
-def battles() -> pd.DataFrame:
-    return make_table("battles", [{**BATTLE, "inconsistent": False}])
+def battles() -> WrittenTable:
+    return write_table("battles", ROWS)
+
+
+@dg.asset(key=["t", "human_battles"], io_manager_key="parquet_io_manager")
+def human_battles() -> pd.DataFrame:
+    return make_table("human_battles", [{**ROWS[0], "weight": 0.5}])
 
 
 @dg.asset(key=["t", "elo_traces"], io_manager_key="npz_io_manager")
@@ -48,16 +62,20 @@ def test_tables_and_traces_come_back_as_they_were(scheme: str, tmp_path: Path) -
 
     @dg.asset(
         ins={
-            "table": dg.AssetIn(key=["t", "battles"]),
+            "streamed": dg.AssetIn(key=["t", "battles"]),
+            "table": dg.AssetIn(key=["t", "human_battles"]),
             "traces": dg.AssetIn(key=["t", "elo_traces"]),
         }
     )
-    def reading(table: pd.DataFrame, traces: EloTraces) -> None:
-        seen.update(table=table, traces=traces)
+    def reading(streamed: StoredTable, table: pd.DataFrame, traces: EloTraces) -> None:
+        seen.update(streamed=list(iterate_rows("battles", streamed)), table=table, traces=traces)
+        assert len(streamed) == 1
 
-    assert materialise(base_path, battles, elo_traces, reading).success
+    assert materialise(base_path, battles, human_battles, elo_traces, reading).success
+    absent = dict.fromkeys(("question_id", "judge_model", "dimension"))
+    assert seen["streamed"] == [{**ROWS[0], **absent}]
     pd.testing.assert_frame_equal(
-        seen["table"], make_table("battles", [{**BATTLE, "inconsistent": False}])
+        seen["table"], make_table("human_battles", [{**ROWS[0], "weight": 0.5}])
     )
     np.testing.assert_array_equal(seen["traces"].ratings, TRACES.ratings)
     assert seen["traces"].entrants == TRACES.entrants
@@ -76,7 +94,7 @@ def test_a_table_of_another_version_is_refused_when_it_is_read(tmp_path: Path) -
     pd.DataFrame({"model_a": ["ada"]}).to_parquet(path)
 
     @dg.asset(ins={"table": dg.AssetIn(key=["t", "battles"])})
-    def reading(table: pd.DataFrame) -> None:
+    def reading(table: StoredTable) -> None:
         raise AssertionError("the table must not be loaded")
 
     result = dg.materialize(

@@ -2,26 +2,67 @@
 
 import os
 import secrets
+import shutil
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 from upath import UPath
 
+_SPOOLED_BYTES = 4_000_000
+_COPIED_BYTES = 1 << 20
+
+
+class WaitingContent:
+    """Bytes that wait to be stored or shown: few in memory, many in a temporary file without name.
+
+    Attributes:
+        file: Where they are; it is closed with the last reference to this.
+    """
+
+    def __init__(self) -> None:
+        self.file: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=_SPOOLED_BYTES)  # noqa: SIM115
+
+    def __del__(self) -> None:
+        self.file.close()
+
+    def read(self) -> bytes:
+        """Return all of them."""
+        self.file.seek(0)
+        return self.file.read()
+
+    def copy_to(self, file: IO[bytes]) -> None:
+        """Write all of them to a file, a part at a time."""
+        self.file.seek(0)
+        shutil.copyfileobj(self.file, file, _COPIED_BYTES)
+
 
 def write_bytes_atomically(path: Path | UPath, content: bytes) -> None:
-    """Write a file so that a reader sees the old one or the new one, never a part.
+    """Write a file so that a reader sees the old one or the new one, never a part."""
+    write_atomically(path, lambda file: file.write(content))
+
+
+def write_atomically(path: Path | UPath, write: Callable[[IO[bytes]], object]) -> None:
+    """Write a file, a part at a time, so that a reader sees the old one or the new one.
 
     On a local disk a temporary file beside it is written, flushed and renamed; an object store
     shows an object only once it is complete.
+
+    Args:
+        path: Where the file goes; its folder is made if need be.
+        write: Writes the content to the file it is given.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(path, UPath) and path.protocol not in ("", "file", "local"):
-        path.write_bytes(content)
+        with path.open("wb") as file:
+            write(file)
         return
     local = Path(path.path) if isinstance(path, UPath) else path
     temporary = local.with_name(f".{local.name}.{secrets.token_hex(4)}.partial")
     try:
         with temporary.open("wb") as file:
-            file.write(content)
+            write(file)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(local)

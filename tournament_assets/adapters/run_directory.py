@@ -1,11 +1,32 @@
 """The run directory: `runs/<mode>_<timestamp>/`, written whole or not at all."""
 
+import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import IO, Any
+
+FileContent = bytes | Callable[[IO[bytes]], object]
+"""A file's content, or what writes it, a part at a time, to the file it is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRun:
+    """A run directory that was written.
+
+    Attributes:
+        folder: Where it is.
+        fingerprints: SHA-256 of every file by relative path.
+        n_bytes: Bytes of all files together.
+    """
+
+    folder: Path
+    fingerprints: Mapping[str, str]
+    n_bytes: int
 
 
 def run_directory_name(mode: str, finished_at: datetime) -> str:
@@ -13,7 +34,9 @@ def run_directory_name(mode: str, finished_at: datetime) -> str:
     return f"{mode}_{finished_at:%Y%m%dT%H%M%SZ}"
 
 
-def write_run_directory(parent: Path, name: str, files: Mapping[str, bytes]) -> Path:
+def write_run_directory(
+    parent: Path, name: str, files: Iterable[tuple[str, FileContent]]
+) -> WrittenRun:
     """Write a directory of files so that it exists whole or not at all.
 
     Everything goes into a temporary directory beside it, which is renamed at the end. If the name
@@ -22,24 +45,51 @@ def write_run_directory(parent: Path, name: str, files: Mapping[str, bytes]) -> 
     Args:
         parent: The folder of all runs; made if need be.
         name: The directory's name.
-        files: Contents by relative path.
-
-    Returns:
-        The directory.
+        files: Relative paths and contents; each is written as it comes.
     """
     parent.mkdir(parents=True, exist_ok=True)
     temporary = parent / f".{name}.{secrets.token_hex(4)}.partial"
+    fingerprints: dict[str, str] = {}
+    n_bytes = 0
+    temporary.mkdir()
     try:
-        for relative, content in sorted(files.items()):
+        for relative, content in files:
             path = temporary / relative
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("wb") as file:
-                file.write(content)
+                hashed = _Hashed(file)
+                if isinstance(content, bytes):
+                    hashed.write(content)
+                else:
+                    content(hashed)  # type: ignore[arg-type]  # it is only written to
                 file.flush()
                 os.fsync(file.fileno())
-        return _rename_to_free_name(temporary, parent, name)
+                n_bytes += file.tell()
+            fingerprints[relative] = hashed.digest.hexdigest()
+        folder = _rename_to_free_name(temporary, parent, name)
+        return WrittenRun(folder, fingerprints, n_bytes)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+class _Hashed:
+    """A file that is only written to, front to back, and hashed on the way."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.digest = hashlib.sha256()
+
+    def write(self, content: Any) -> int:
+        self.digest.update(content)
+        return self._file.write(content)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def tell(self) -> int:
+        return self._file.tell()
 
 
 def _rename_to_free_name(temporary: Path, parent: Path, name: str) -> Path:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tournament_assets.adapters.tables import join_pairs
 from tournament_assets.audits.coverage import (
     INFRASTRUCTURE,
     EntrantCoverage,
@@ -17,6 +18,29 @@ from tournament_assets.tournament.verdicts import Verdict
 
 Row = Mapping[str, Any]
 
+_PAIR = ("prompt_id", "entrant_a", "entrant_b")
+VERDICT_COLUMNS = (
+    *_PAIR,
+    "source",
+    "outcome",
+    "reason_ab",
+    "verdict_ab",
+    "verdict_ba",
+    "asking_ab",
+    "asking_ba",
+)
+"""What `pair_readings` reads of the table `judge_verdicts`."""
+REPLY_COLUMNS = (
+    *_PAIR,
+    "presentation",
+    "asking",
+    "result_type",
+    "stop_reason",
+    "reply",
+    "rejudged_at",
+)
+"""What it reads of the table `judge_replies`."""
+
 
 def pair_readings(
     verdicts: Iterable[Row], replies: Iterable[Row], *, reply_format: ReplyFormat
@@ -25,37 +49,31 @@ def pair_readings(
 
     Args:
         verdicts: Rows of table "judge_verdicts" of one dimension.
-        replies: Rows of table "judge_replies" of the same dimension.
+        replies: Rows of table "judge_replies" of the same dimension, in the same order of pairs.
         reply_format: How the judge was told to write its verdict.
     """
-    by_presentation: dict[tuple[str, ...], list[Row]] = {}
-    for row in replies:
-        name = (row["prompt_id"], row["entrant_a"], row["entrant_b"], row["presentation"])
-        by_presentation.setdefault(name, []).append(row)
+    names: dict[str, str] = {}
     return [
         PairReading(
-            prompt_id=row["prompt_id"],
-            stratum=row["source"],
-            entrant_a=row["entrant_a"],
-            entrant_b=row["entrant_b"],
+            prompt_id=names.setdefault(row["prompt_id"], row["prompt_id"]),
+            stratum=names.setdefault(row["source"], row["source"]),
+            entrant_a=names.setdefault(row["entrant_a"], row["entrant_a"]),
+            entrant_b=names.setdefault(row["entrant_b"], row["entrant_b"]),
             outcome=stored_outcome(row["outcome"], row["reason_ab"]),
-            replies=(
-                _read_presentation(
-                    Verdict(row[f"verdict_{ab}"]),
-                    by_presentation[row["prompt_id"], row["entrant_a"], row["entrant_b"], ab],
-                    counted=row[f"asking_{ab}"],
-                    reply_format=reply_format,
-                ),
-                _read_presentation(
-                    Verdict(row[f"verdict_{ba}"]),
-                    by_presentation[row["prompt_id"], row["entrant_a"], row["entrant_b"], ba],
-                    counted=row[f"asking_{ba}"],
-                    reply_format=reply_format,
-                ),
-            ),
+            replies=(first, second),
         )
-        for row in verdicts
-        for ab, ba in [PRESENTATIONS]
+        for row, answers in join_pairs(verdicts, replies)
+        for first, second in [
+            tuple(
+                _read_presentation(
+                    Verdict(row[f"verdict_{shown}"]),
+                    [each for each in answers if each["presentation"] == shown],
+                    counted=row[f"asking_{shown}"],
+                    reply_format=reply_format,
+                )
+                for shown in PRESENTATIONS
+            )
+        ]
     ]
 
 

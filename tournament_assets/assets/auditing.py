@@ -1,13 +1,18 @@
 """Can the tournament be trusted: what is missing for whom, and which prompts to look at."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 import pandas as pd
 
-from tournament_assets.adapters.tables import table_rows
-from tournament_assets.assets.audit_rows import coverage_row, pair_readings
+from tournament_assets.adapters.tables import iterate_rows, table_rows
+from tournament_assets.assets.audit_rows import (
+    REPLY_COLUMNS,
+    VERDICT_COLUMNS,
+    coverage_row,
+    pair_readings,
+)
 from tournament_assets.assets.outputs import Table, markdown_table, table_asset, table_result
 from tournament_assets.assets.partitions import (
     TournamentPlan,
@@ -19,9 +24,9 @@ from tournament_assets.assets.partitions import (
 )
 from tournament_assets.assets.reports import (
     Frames,
+    LargeTables,
     outage_metadata,
     outages_of,
-    rows_by_dimension,
     sentence_list,
 )
 from tournament_assets.audits.coverage import (
@@ -47,14 +52,19 @@ def build_audit_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     def every_dimension(name: str) -> dg.AssetIn:
         return partitions_of(plan.key(name), same_mode())
 
-    def readings(verdicts: Frames, replies: Frames) -> dict[str, list[PairReading]]:
-        reply_rows = rows_by_dimension(plan, "judge_replies", replies)
-        return {
-            dimension: pair_readings(
-                settled, reply_rows[dimension], reply_format=config.judge.reply_format
+    def readings(
+        verdicts: LargeTables, replies: LargeTables
+    ) -> Iterator[tuple[str, list[PairReading]]]:
+        asked = by_partition(replies, config.dimension_names)
+        for dimension, settled in by_partition(verdicts, config.dimension_names).items():
+            yield (
+                dimension,
+                pair_readings(
+                    iterate_rows("judge_verdicts", settled, VERDICT_COLUMNS),
+                    iterate_rows("judge_replies", asked[dimension], REPLY_COLUMNS),
+                    reply_format=config.judge.reply_format,
+                ),
             )
-            for dimension, settled in rows_by_dimension(plan, "judge_verdicts", verdicts).items()
-        }
 
     @table_asset(
         plan,
@@ -77,8 +87,8 @@ def build_audit_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         context: dg.AssetExecutionContext,
         selected: pd.DataFrame,
         responses: Frames,
-        verdicts: Frames,
-        replies: Frames,
+        verdicts: LargeTables,
+        replies: LargeTables,
     ) -> Table:
         """What each entrant was planned for on each dimension, what became of it, and its score.
 
@@ -102,7 +112,7 @@ def build_audit_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         ]
         rows = [
             coverage_row(dimension, entrant)
-            for dimension, pairs in readings(verdicts, replies).items()
+            for dimension, pairs in readings(verdicts, replies)
             for entrant in measure_coverage(
                 entrants=config.entrant_ids,
                 prompts_selected=len(selected),
@@ -171,7 +181,7 @@ def build_audit_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         },
         partitions_def=plan.by_mode,
     )
-    def prompt_audit(verdicts: Frames, replies: Frames) -> Table:
+    def prompt_audit(verdicts: LargeTables, replies: LargeTables) -> Table:
         """Every prompt across all entrants: broken ones, noisy ones, and those that decide.
 
         Nobody wins, every judgment is inconsistent, the judge failed on it, an entrant fails in one
@@ -182,7 +192,7 @@ def build_audit_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         from tournament_assets.reports.audit_tables import choose_findings, fold_findings
 
         rows: list[dict[str, Any]] = []
-        for dimension, pairs in readings(verdicts, replies).items():
+        for dimension, pairs in readings(verdicts, replies):
             rows.extend(
                 {
                     "dimension": dimension,

@@ -1,76 +1,97 @@
 """What the judge's replies were billed."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tournament_assets.adapters.price_files import load_newest_prices
 from tournament_assets.judging.service import Channel, TokenUsage
 from tournament_assets.tournament.config import TournamentConfig
 
-Rows = Sequence[Mapping[str, Any]]
+BILLED_COLUMNS = (
+    "request_key",
+    "asking",
+    "judge_model",
+    "channel",
+    "input_tokens",
+    "output_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+)
+"""What a bill reads of the table `judge_replies`."""
 
 
-def total_usage(replies: Rows) -> TokenUsage:
-    """Add up what the replies of the table `judge_replies` were billed, shared requests once."""
-    return _add_up(_billed(replies))
+class Bill:
+    """What replies were billed, whenever they were paid; shared requests count once.
 
-
-def judging_cost_usd(replies: Rows, config: TournamentConfig) -> float | None:
-    """Return what the replies cost, whenever they were paid; None where a price is not known.
-
-    The loopback judge costs nothing.
+    Attributes:
+        usage: The tokens of all of them.
     """
-    if config.judge.service == "loopback":
-        return 0.0
-    prices = load_newest_prices(config.judge.prices)
-    by_price: dict[tuple[str, Channel], list[Mapping[str, Any]]] = {}
-    for row in _billed(replies):
-        by_price.setdefault((row["judge_model"], row["channel"]), []).append(row)
-    total = 0.0
-    for (model, channel), rows in by_price.items():
-        dollars = prices.cost_usd(model, _add_up(rows), channel=channel)
-        if dollars is None:
-            return None
-        total += dollars
-    return total
 
+    def __init__(self) -> None:
+        self.usage = TokenUsage()
+        self._seen: set[tuple[str, int]] = set()
+        self._by_price: dict[tuple[str, Channel], TokenUsage] = {}
+        self._cache_hits = 0
+        self._cache_writes = 0
 
-def cost_metadata(replies: Rows, config: TournamentConfig) -> dict[str, Any]:
-    """Return what a person would ask about the bill."""
-    usage = total_usage(replies)
-    read = usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens
-    billed = list(_billed(replies))
-    hits = sum(row["cache_read_input_tokens"] > 0 for row in billed)
-    writes = sum(row["cache_creation_input_tokens"] > 0 for row in billed)
-    cost = judging_cost_usd(replies, config)
-    return {
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cache_write_tokens": usage.cache_creation_input_tokens,
-        "cache_read_tokens": usage.cache_read_input_tokens,
-        "cache_read_share": usage.cache_read_input_tokens / read if read else 0.0,
-        "cache_hit_rate": hits / (hits + writes) if hits + writes else 0.0,
-        **({"cost_usd": round(cost, 4)} if cost is not None else {}),
-    }
-
-
-def _billed(replies: Rows) -> Iterator[Mapping[str, Any]]:
-    """Yield the replies that were billed, one for each request and asking."""
-    by_request = {
-        (row["request_key"], row["asking"]): row
-        for row in replies
-        if row.get("input_tokens") is not None
-    }
-    yield from by_request.values()
-
-
-def _add_up(rows: Iterable[Mapping[str, Any]]) -> TokenUsage:
-    total = TokenUsage()
-    for row in rows:
-        total += TokenUsage(
-            input_tokens=row["input_tokens"],
-            output_tokens=row["output_tokens"],
-            cache_creation_input_tokens=row["cache_creation_input_tokens"],
-            cache_read_input_tokens=row["cache_read_input_tokens"],
+    def add(self, reply: Mapping[str, Any]) -> None:
+        """Add a row of the table `judge_replies`, if it was billed and is not a repetition."""
+        if reply.get("input_tokens") is None:
+            return
+        name = (reply["request_key"], reply["asking"])
+        if name in self._seen:
+            return
+        self._seen.add(name)
+        usage = TokenUsage(
+            input_tokens=reply["input_tokens"],
+            output_tokens=reply["output_tokens"],
+            cache_creation_input_tokens=reply["cache_creation_input_tokens"],
+            cache_read_input_tokens=reply["cache_read_input_tokens"],
         )
-    return total
+        self.usage += usage
+        price = (reply["judge_model"], reply["channel"])
+        self._by_price[price] = self._by_price.get(price, TokenUsage()) + usage
+        self._cache_hits += usage.cache_read_input_tokens > 0
+        self._cache_writes += usage.cache_creation_input_tokens > 0
+
+    @property
+    def cache_hit_rate(self) -> float:
+        """The share of requests that read the prompt cache among those that used it."""
+        used = self._cache_hits + self._cache_writes
+        return self._cache_hits / used if used else 0.0
+
+    def cost_usd(self, config: TournamentConfig) -> float | None:
+        """Return the dollars; None where a price is not known, 0 for the loopback judge."""
+        if config.judge.service == "loopback":
+            return 0.0
+        prices = load_newest_prices(config.judge.prices)
+        total = 0.0
+        for (model, channel), usage in self._by_price.items():
+            dollars = prices.cost_usd(model, usage, channel=channel)
+            if dollars is None:
+                return None
+            total += dollars
+        return total
+
+    def metadata(self, config: TournamentConfig) -> dict[str, Any]:
+        """Return what a person would ask about it."""
+        usage, cost = self.usage, self.cost_usd(config)
+        written, cached = usage.cache_creation_input_tokens, usage.cache_read_input_tokens
+        read = usage.input_tokens + written + cached
+        return {
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cache_write_tokens": written,
+            "cache_read_tokens": cached,
+            "cache_read_share": cached / read if read else 0.0,
+            "cache_hit_rate": self.cache_hit_rate,
+            **({"cost_usd": round(cost, 4)} if cost is not None else {}),
+        }
+
+
+def bill_of(replies: Iterable[Mapping[str, Any]]) -> Bill:
+    """Return the bill of rows of the table `judge_replies`."""
+    bill = Bill()
+    for reply in replies:
+        bill.add(reply)
+    return bill

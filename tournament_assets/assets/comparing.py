@@ -4,9 +4,8 @@ import math
 from typing import Any
 
 import dagster as dg
-import pandas as pd
 
-from tournament_assets.adapters.tables import table_rows
+from tournament_assets.adapters.tables import StoredTable, table_rows
 from tournament_assets.assets.outputs import (
     Table,
     markdown_table,
@@ -54,7 +53,7 @@ def build_comparing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         partitions_def=plan.by_mode_and_dimension,
     )
     def model_comparison(
-        context: dg.AssetExecutionContext, verdicts: pd.DataFrame, traces: EloTraces
+        context: dg.AssetExecutionContext, verdicts: StoredTable, traces: EloTraces
     ) -> Table:
         """Elo, Bradley-Terry, Davidson and Newman on the same pairs, and where they disagree.
 
@@ -102,7 +101,7 @@ def build_comparing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     def style_control(
         context: dg.AssetExecutionContext,
         config: StyleControlConfig,
-        verdicts: pd.DataFrame,
+        verdicts: StoredTable,
         responses: Frames,
     ) -> Table:
         """Bradley-Terry ratings as if all responses were equally long and laid out alike.

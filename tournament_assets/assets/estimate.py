@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-import pandas as pd
 
 from tournament_assets.adapters.price_files import load_newest_prices
 from tournament_assets.adapters.project_files import load_rubrics
@@ -21,6 +20,7 @@ from tournament_assets.assets.partitions import (
     partitions_of,
     same_mode,
 )
+from tournament_assets.assets.reports import LargeTables
 from tournament_assets.judging.budgets import month_start
 from tournament_assets.judging.estimating import JudgingEstimate, Workload, measure_workload
 from tournament_assets.judging.pairing import PRESENTATIONS, PairToJudge, split_identical
@@ -167,7 +167,7 @@ def build_estimate_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     def judging_estimate(
         context: dg.AssetExecutionContext,
         config: JudgingEstimateConfig,
-        pairs_to_judge: dict[str, pd.DataFrame],
+        pairs_to_judge: LargeTables,
         ledger: LedgerResource,
     ) -> Table:
         """What is still to be asked of the judge on each dimension, and what it will cost.
@@ -176,12 +176,12 @@ def build_estimate_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         and for several shares of cache hits, which nobody can promise.
         """
         mode = mode_of(partition_values(context))
-        frames = by_partition(pairs_to_judge, tournament.dimension_names)
+        tables = by_partition(pairs_to_judge, tournament.dimension_names)
         with ledger.open() as opened:
             estimate = estimate_pairs(
                 plan,
                 mode,
-                ((dimension, pairs_of(frame)) for dimension, frame in frames.items()),
+                ((dimension, pairs_of(table)) for dimension, table in tables.items()),
                 ledger=opened,
                 judge_model=config.judge_model or tournament.judge_model(mode),
             )

@@ -1,12 +1,12 @@
 """The fair comparison: everybody on the same prompts, on all, and on what was planned."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 import pandas as pd
 
-from tournament_assets.adapters.tables import table_rows
+from tournament_assets.adapters.tables import AnyTable, table_rows
 from tournament_assets.assets.outputs import Table, report_table, table_asset, table_result
 from tournament_assets.assets.partitions import (
     TournamentPlan,
@@ -16,8 +16,8 @@ from tournament_assets.assets.partitions import (
     partitions_of,
     same_mode,
 )
-from tournament_assets.assets.reports import Frames
-from tournament_assets.assets.verdicts import judgments_of
+from tournament_assets.assets.reports import Frames, LargeTables, name_models
+from tournament_assets.assets.verdicts import judge_models_of, judgments_of
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.rating_settings import settings_of_run
 
@@ -28,7 +28,7 @@ def fair_rows(
     *,
     selected: pd.DataFrame,
     responses: Frames,
-    verdicts: Frames,
+    verdicts: Mapping[str, AnyTable],
     excluded: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Return the rows of table "fair_comparison" of one mode.
@@ -68,8 +68,7 @@ def fair_rows(
         judgments, entrants = without_entrants(
             judgments_of(frame), entrants=config.entrant_ids, excluded=excluded
         )
-        models = {row["judge_model"] for row in table_rows("judge_verdicts", frame)}
-        judge_model = ", ".join(sorted(models)) or config.judge_model(mode)
+        judge_model = name_models(judge_models_of(frame)) or config.judge_model(mode)
         rows += fair_comparison_rows(
             judgments,
             dimension=dimension,
@@ -110,7 +109,7 @@ def build_fairness_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         context: dg.AssetExecutionContext,
         selected: pd.DataFrame,
         responses: Frames,
-        verdicts: Frames,
+        verdicts: LargeTables,
     ) -> Table:
         """Everybody on the prompts that all share, on all judged pairs, and on all planned ones.
 

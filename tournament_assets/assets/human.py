@@ -19,7 +19,7 @@ from tournament_assets.adapters.battle_files.human import (
     read_human_battles,
 )
 from tournament_assets.adapters.table_schemas import SCHEMAS
-from tournament_assets.adapters.tables import encode_parquet, to_arrow
+from tournament_assets.adapters.tables import StoredTable, encode_parquet, to_arrow
 from tournament_assets.assets.outputs import Table, markdown_table, table_asset, table_result
 from tournament_assets.assets.partitions import TournamentPlan, mode_of, partition_values
 from tournament_assets.assets.verdicts import judgments_of
@@ -112,7 +112,7 @@ def build_human_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         partitions_def=plan.by_mode_and_dimension,
     )
     def arena_ratings(
-        context: dg.AssetExecutionContext, verdicts: pd.DataFrame, human: pd.DataFrame
+        context: dg.AssetExecutionContext, verdicts: StoredTable, human: pd.DataFrame
     ) -> Table:
         """Bradley-Terry ratings by the judge's battles, by people's, and by both joined.
 
@@ -165,7 +165,7 @@ def build_human_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         partitions_def=plan.by_mode_and_dimension,
     )
     def human_agreement(
-        context: dg.AssetExecutionContext, verdicts: pd.DataFrame, human: pd.DataFrame
+        context: dg.AssetExecutionContext, verdicts: StoredTable, human: pd.DataFrame
     ) -> Table:
         """How far the judge agrees with people where both compared two entrants on one prompt.
 
@@ -235,7 +235,7 @@ def _battle_table(frame: pd.DataFrame) -> pa.Table:
     return complete_battle_table(to_arrow("human_battles", frame))
 
 
-def _judged_battles(verdicts: pd.DataFrame, *, judge_model: str) -> pa.Table:
+def _judged_battles(verdicts: StoredTable, *, judge_model: str) -> pa.Table:
     # The name of the judge is in no rating, so the configured one does for all battles.
     return make_battle_table(
         battles_from_judgments(judgments_of(verdicts), judge_model=judge_model)

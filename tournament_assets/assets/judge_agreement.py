@@ -1,12 +1,10 @@
 """Agreement between judge models: the same pairs, judged in another mode by another model."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import dagster as dg
-import pandas as pd
 
-from tournament_assets.adapters.tables import table_rows
+from tournament_assets.adapters.tables import StoredTable, iterate_rows
 from tournament_assets.assets.judge_tests import PairName
 from tournament_assets.assets.outputs import Table, markdown_table, table_asset, table_result
 from tournament_assets.assets.partitions import (
@@ -18,8 +16,9 @@ from tournament_assets.assets.partitions import (
 )
 from tournament_assets.judging.reconciliation import stored_outcome
 from tournament_assets.tournament.config import MODES
+from tournament_assets.tournament.fingerprints import fingerprint
 
-ByMode = Mapping[str, pd.DataFrame]
+ByMode = Mapping[str, StoredTable]
 
 
 def build_judge_agreement_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
@@ -113,36 +112,36 @@ def build_judge_agreement_assets(plan: TournamentPlan) -> list[dg.AssetsDefiniti
     return [judge_agreement]
 
 
+_SHOWN_COLUMNS = (
+    "prompt_text",
+    "response_a",
+    "response_b",
+    "gold_answer",
+    "expected_behavior",
+)
+
+
 class _Judged:
     """What one mode's judge was shown and what came of it; empty if the mode was not judged."""
 
     def __init__(
         self,
-        pairs: pd.DataFrame | None,
-        replies: pd.DataFrame | None,
-        verdicts: pd.DataFrame | None,
+        pairs: StoredTable | None,
+        replies: StoredTable | None,
+        verdicts: StoredTable | None,
     ) -> None:
         self.models: set[str] = set()
         self.rubrics: set[str] = set()
-        self.shown: dict[PairName, tuple[Any, ...]] = {}
+        self.shown: dict[PairName, str] = {}
         self.outcomes: dict[PairName, str | None] = {}
         if pairs is None or replies is None or verdicts is None:
             return
-        for row in table_rows("judge_replies", replies):
+        for row in iterate_rows("judge_replies", replies, ("rubric_hash",)):
             self.rubrics.add(row["rubric_hash"])
-        for row in table_rows("match_list", pairs):
+        for row in iterate_rows("match_list", pairs):
             name = (row["prompt_id"], row["entrant_a"], row["entrant_b"])
-            self.shown[name] = tuple(
-                row[field]
-                for field in (
-                    "prompt_text",
-                    "response_a",
-                    "response_b",
-                    "gold_answer",
-                    "expected_behavior",
-                )
-            )
-        for row in table_rows("judge_verdicts", verdicts):
+            self.shown[name] = fingerprint([row[field] for field in _SHOWN_COLUMNS])
+        for row in iterate_rows("judge_verdicts", verdicts):
             self.models.add(row["judge_model"])
             name = (row["prompt_id"], row["entrant_a"], row["entrant_b"])
             outcome = stored_outcome(row["outcome"], row["reason_ab"])

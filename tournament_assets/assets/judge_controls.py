@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-import pandas as pd
 
 from tournament_assets.adapters.project_files import load_rubric
+from tournament_assets.adapters.tables import StoredTable
 from tournament_assets.assets.asking import requests_for_pairs
 from tournament_assets.assets.judge_tests import (
     PairName,
@@ -44,7 +44,7 @@ def build_control_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     def judge_controls(
         context: dg.AssetExecutionContext,
         config: JudgeControlsConfig,
-        pairs_to_judge: pd.DataFrame,
+        pairs_to_judge: StoredTable,
         ledger: LedgerResource,
         judge: JudgeResource,
     ) -> Table:

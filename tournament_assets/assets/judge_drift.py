@@ -10,10 +10,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-import pandas as pd
 
 from tournament_assets.adapters.project_files import load_rubric
-from tournament_assets.adapters.tables import table_rows
+from tournament_assets.adapters.tables import StoredTable, table_rows
 from tournament_assets.assets.asking import requests_for_pairs
 from tournament_assets.assets.judge_tests import judge_test_asset, settle_test
 from tournament_assets.assets.judging import pairs_of
@@ -78,8 +77,8 @@ def build_drift_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     def judge_drift(
         context: dg.AssetExecutionContext,
         config: JudgeDriftConfig,
-        pairs_to_judge: pd.DataFrame,
-        verdicts: pd.DataFrame,
+        pairs_to_judge: StoredTable,
+        verdicts: StoredTable,
         ledger: LedgerResource,
         judge: JudgeResource,
     ) -> Table:

@@ -1,10 +1,9 @@
 """Test and retest: pairs judged a second time with the very same requests."""
 
 import dagster as dg
-import pandas as pd
 
 from tournament_assets.adapters.project_files import load_rubric
-from tournament_assets.adapters.tables import table_rows
+from tournament_assets.adapters.tables import StoredTable, table_rows
 from tournament_assets.assets.asking import requests_for_pairs
 from tournament_assets.assets.judge_tests import judge_test_asset, settle_test, verdicts_of
 from tournament_assets.assets.judging import pairs_of
@@ -41,8 +40,8 @@ def build_retest_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     def judge_retest(
         context: dg.AssetExecutionContext,
         config: JudgeRetestConfig,
-        pairs_to_judge: pd.DataFrame,
-        verdicts: pd.DataFrame,
+        pairs_to_judge: StoredTable,
+        verdicts: StoredTable,
         ledger: LedgerResource,
         judge: JudgeResource,
     ) -> Table:

@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 
 from tournament_assets.assets.asking import Asking, ask_what_is_missing
-from tournament_assets.assets.billing import cost_metadata
+from tournament_assets.assets.billing import bill_of
 from tournament_assets.assets.judging import reply_rows
 from tournament_assets.assets.outputs import Table, table_asset
 from tournament_assets.assets.partitions import (
@@ -91,13 +91,12 @@ def settle_test(
             asking=Asking(config.slot_seconds if wait_seconds is None else wait_seconds),
             log=context.log.info,
         )
-        keys = [request.request_key for request in requests]
-        replies = reply_rows(requests, pairs, opened.iterate_replies(keys), rubric)
+        replies = list(reply_rows(requests, pairs, opened.iterate_replies, rubric))
     settled = {
         (row["prompt_id"], row["entrant_a"], row["entrant_b"]): row
         for row in settled_rows(replies, reply_format=config.reply_format)
     }
-    bill = {"requests_submitted_now": tally.submitted, **cost_metadata(replies, plan.config)}
+    bill = {"requests_submitted_now": tally.submitted, **bill_of(replies).metadata(plan.config)}
     return settled, bill
 
 

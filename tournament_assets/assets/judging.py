@@ -1,26 +1,26 @@
 """From pairs to what the judge wrote about them: the step that costs money."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import dagster as dg
-import pandas as pd
 
 from tournament_assets.adapters.project_files import load_rubric
-from tournament_assets.adapters.tables import table_rows
+from tournament_assets.adapters.tables import AnyTable, StoredTable, iterate_rows, write_table
 from tournament_assets.assets.asking import (
     Asking,
     ask_what_is_missing,
     prewarms,
     requests_for_pairs,
 )
-from tournament_assets.assets.billing import cost_metadata
+from tournament_assets.assets.billing import Bill
 from tournament_assets.assets.currency import RUBRIC_CHECK, currency_result, find_outdated
 from tournament_assets.assets.inputs import read_inputs
-from tournament_assets.assets.outputs import Table, markdown_table, table_asset, table_result
+from tournament_assets.assets.outputs import Shown, Table, table_asset, written_result
 from tournament_assets.assets.partitions import (
     TournamentPlan,
     mode_of,
@@ -29,7 +29,7 @@ from tournament_assets.assets.partitions import (
 )
 from tournament_assets.judging.pairing import PairToJudge, split_identical
 from tournament_assets.judging.records import JudgingScope, StoredReply
-from tournament_assets.judging.requests import JudgeRequest
+from tournament_assets.judging.requests import JudgeRequest, JudgeRequests
 from tournament_assets.judging.sessions import Tally
 from tournament_assets.resources.judge import JudgeResource
 from tournament_assets.resources.ledger import LedgerResource
@@ -61,38 +61,62 @@ class JudgeRepliesConfig(dg.Config):
     """When the run that this step is a part of began, for a budget that is for one run."""
 
 
-def pairs_of(match_list: pd.DataFrame) -> list[PairToJudge]:
-    """Return the rows of the table `match_list` as pairs."""
+_PAIR_COLUMNS = PairToJudge.__slots__
+
+
+def pairs_of(match_list: AnyTable) -> list[PairToJudge]:
+    """Return the rows of the table `match_list` as pairs, which share their texts."""
+    # A response stands in a pair with every other entrant, and a prompt in all of its pairs.
+    texts: dict[Any, Any] = {}
     return [
-        PairToJudge(**{key: value for key, value in row.items() if key != "dimension"})
-        for row in table_rows("match_list", match_list)
+        PairToJudge(**{key: texts.setdefault(value, value) for key, value in row.items()})
+        for row in iterate_rows("match_list", match_list, _PAIR_COLUMNS)
     ]
+
+
+FindReplies = Callable[[Iterable[str]], Iterable[StoredReply]]
+"""Returns the replies to requests, by their keys: those that share a key by asking."""
+
+_REQUESTS_AT_ONCE = 1_000
 
 
 def reply_rows(
     requests: Iterable[JudgeRequest],
     pairs: Sequence[PairToJudge],
-    replies: Iterable[StoredReply],
+    find_replies: FindReplies,
     rubric: Rubric,
     *,
     identical: Iterable[PairToJudge] = (),
     withheld: AbstractSet[str] = frozenset(),
-) -> list[dict[str, Any]]:
-    """Return the table `judge_replies`: a row for each presentation and reply to it.
+) -> Iterator[dict[str, Any]]:
+    """Yield the table `judge_replies`: a row for each presentation and reply to it.
 
     A presentation without a reply has one row as well, which says so, and whether it is one of the
-    `withheld` requests, whose reply was paid for and could not be read.
+    `withheld` requests, whose reply was paid for and could not be read. Replies are looked for as
+    the rows are taken, some requests at a time.
     """
-    by_key: dict[str, list[StoredReply]] = {}
-    for reply in replies:
-        by_key.setdefault(reply.request_key, []).append(reply)
-    by_prompt = {pair.prompt_id: pair for pair in pairs}
+    sources = {pair.prompt_id: pair.source for pair in pairs}
     not_asked = {(pair.prompt_id, pair.entrant_a, pair.entrant_b) for pair in identical}
-    rows: list[dict[str, Any]] = []
+    remaining = iter(requests)
+    while part := list(islice(remaining, _REQUESTS_AT_ONCE)):
+        by_key: dict[str, list[StoredReply]] = {}
+        for reply in find_replies(request.request_key for request in part):
+            by_key.setdefault(reply.request_key, []).append(reply)
+        yield from _rows_of(part, by_key, sources, rubric, not_asked, withheld)
+
+
+def _rows_of(
+    requests: Iterable[JudgeRequest],
+    by_key: Mapping[str, Sequence[StoredReply]],
+    sources: Mapping[str, str],
+    rubric: Rubric,
+    not_asked: Container[tuple[str, str, str]],
+    withheld: Container[str],
+) -> Iterator[dict[str, Any]]:
     for request in requests:
         common = {
             "prompt_id": request.prompt_id,
-            "source": by_prompt[request.prompt_id].source,
+            "source": sources[request.prompt_id],
             "dimension": rubric.dimension,
             "entrant_a": request.entrant_a,
             "entrant_b": request.entrant_b,
@@ -103,15 +127,15 @@ def reply_rows(
             "rubric_hash": rubric.content_hash,
         }
         if (request.prompt_id, request.entrant_a, request.entrant_b) in not_asked:
-            rows.append({**common, "asking": 1, "result_type": "identical"})
+            yield {**common, "asking": 1, "result_type": "identical"}
             continue
         held = by_key.get(request.request_key)
         if held is None:
             reason = UNREAD if request.request_key in withheld else None
-            rows.append({**common, "asking": 1, "result_type": "pending", "error_type": reason})
+            yield {**common, "asking": 1, "result_type": "pending", "error_type": reason}
             continue
-        rows.extend({**common, **_reply_values(reply)} for reply in held)
-    return rows
+        for reply in held:
+            yield {**common, **_reply_values(reply)}
 
 
 def _reply_values(reply: StoredReply) -> dict[str, Any]:
@@ -132,11 +156,31 @@ def _reply_values(reply: StoredReply) -> dict[str, Any]:
     }
 
 
+class _Counted:
+    """Counts rows of the table `judge_replies` as they pass.
+
+    Attributes:
+        bill: What they were billed.
+        results: How many there are of each result's type.
+    """
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        self._rows = rows
+        self.bill = Bill()
+        self.results: Counter[str] = Counter()
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        for row in self._rows:
+            self.results[row["result_type"]] += 1
+            self.bill.add(row)
+            yield row
+
+
 def _refuse_empty(
-    rows: Sequence[Mapping[str, Any]], *, skipped: bool, withheld: AbstractSet[str]
+    results: Counter[str], dimension: str, *, skipped: bool, withheld: AbstractSet[str]
 ) -> None:
-    wanted = [row for row in rows if row["result_type"] != "identical"]
-    if wanted and not any(row["result_type"] == "succeeded" for row in wanted):
+    wanted = results.total() - results["identical"]
+    if wanted and not results["succeeded"]:
         advice = (
             "run without skip_judging to ask the judge"
             if skipped
@@ -146,16 +190,15 @@ def _refuse_empty(
             else "see the table judge_failures in the ledger, and run again or `tournament rejudge`"
         )
         raise JudgeError(
-            f"not one of the {len(wanted)} presentations on {wanted[0]['dimension']} has a reply; "
+            f"not one of the {wanted} presentations on {dimension} has a reply; "
             f"expected some; nothing is written; {advice}"
         )
 
 
-def _work_metadata(rows: Sequence[Mapping[str, Any]], tally: Tally) -> dict[str, Any]:
-    results = Counter(row["result_type"] for row in rows)
+def _work_metadata(requests: JudgeRequests, results: Counter[str], tally: Tally) -> dict[str, Any]:
     return {
-        "presentations": len({_presentation(row) for row in rows}),
-        "distinct_requests": len({row["request_key"] for row in rows}),
+        "presentations": len(requests),
+        "distinct_requests": requests.n_distinct,
         "requests_submitted_now": tally.submitted,
         "requests_asked_directly_now": tally.direct,
         "second_questions_now": tally.second_questions,
@@ -167,10 +210,6 @@ def _work_metadata(rows: Sequence[Mapping[str, Any]], tally: Tally) -> dict[str,
         "waste_requests_never_confirmed_now": tally.abandoned,
         "waste_requests_unparsable_now": tally.unparsable,
     }
-
-
-def _presentation(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return (row["prompt_id"], row["entrant_a"], row["entrant_b"], row["presentation"])
 
 
 def build_judging_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
@@ -191,7 +230,7 @@ def build_judging_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     def judge_replies(
         context: dg.AssetExecutionContext,
         config: JudgeRepliesConfig,
-        pairs_to_judge: pd.DataFrame,
+        pairs_to_judge: StoredTable,
         ledger: LedgerResource,
         judge: JudgeResource,
     ) -> Table:
@@ -214,15 +253,17 @@ def build_judging_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             raise InputError(problem)
         pairs = pairs_of(pairs_to_judge)
         requests = requests_for_pairs(plan, pairs, rubric, judge_model=judge_model)
-        to_ask, identical = pairs, list[PairToJudge]()
+        to_ask, identical = requests, list[PairToJudge]()
         if tournament.judge.identical_responses_tie:
-            to_ask, identical = split_identical(pairs)
+            others, identical = split_identical(pairs)
+            if identical:
+                to_ask = requests_for_pairs(plan, others, rubric, judge_model=judge_model)
         with ledger.open() as opened:
             tally = Tally()
             if not config.skip_judging:
                 wait, began = config.wait_seconds, config.run_began_at
                 tally = ask_what_is_missing(
-                    requests_for_pairs(plan, to_ask, rubric, judge_model=judge_model),
+                    to_ask,
                     plan=plan,
                     scope=JudgingScope(plan.tournament_id, mode, dimension),
                     ledger=opened,
@@ -236,16 +277,21 @@ def build_judging_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                     ),
                     log=context.log.info,
                 )
-            keys = [request.request_key for request in requests]
-            rows = reply_rows(
-                requests,
-                pairs,
-                opened.iterate_replies(keys),
-                rubric,
-                identical=identical,
-                withheld=tally.withheld,
+            counted = _Counted(
+                reply_rows(
+                    requests,
+                    pairs,
+                    opened.iterate_replies,
+                    rubric,
+                    identical=identical,
+                    withheld=tally.withheld,
+                )
             )
-        _refuse_empty(rows, skipped=config.skip_judging, withheld=tally.withheld)
+            shown = Shown(counted, ("prompt_id", "entrant_a", "entrant_b", "presentation", "reply"))
+            written = write_table("judge_replies", shown)
+        _refuse_empty(
+            counted.results, dimension, skipped=config.skip_judging, withheld=tally.withheld
+        )
         judged_with = {
             "rubric_version": rubric.version,
             "rubric_hash": short(rubric.content_hash),
@@ -257,20 +303,17 @@ def build_judging_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             context.instance,
             just_made={str(context.partition_key): judged_with},
         )
-        return table_result(
-            "judge_replies",
-            rows,
+        return written_result(
+            written,
             metadata={
-                **_work_metadata(rows, tally),
+                **_work_metadata(requests, counted.results, tally),
                 "judge": tournament.judge_label,
                 "judge_model": judge_model,
                 "judging_skipped": config.skip_judging,
                 **judged_with,
                 "rubric_text": rubric.text,
-                **cost_metadata(rows, tournament),
-                "first_rows": markdown_table(
-                    rows, ("prompt_id", "entrant_a", "entrant_b", "presentation", "reply")
-                ),
+                **counted.bill.metadata(tournament),
+                "first_rows": shown.markdown,
             },
             checks=[currency_result(RUBRIC_CHECK, outdated)],
         )

@@ -96,10 +96,9 @@ def settle_earlier(
     before = begun[: begun.index(occasion)] if occasion in begun else begun
     for earlier in reversed(before):
         requests = [ask_on_occasion(request, earlier) for request in asked]
-        replies = list(ledger.iterate_replies([request.request_key for request in requests]))
-        if not replies:
+        rows = list(reply_rows(requests, pairs, ledger.iterate_replies, rubric))
+        if all(row["result_type"] == "pending" for row in rows):
             continue
-        rows = reply_rows(requests, pairs, replies, rubric)
         not_answered = {name_of(row) for row in rows if row["result_type"] == "pending"}
         settled = settled_rows(rows, reply_format=plan.config.judge.reply_format)
         return earlier, {name_of(row): row for row in settled if name_of(row) not in not_answered}

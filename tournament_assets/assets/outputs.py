@@ -4,7 +4,7 @@ Dagster decides by data versions what is out of date downstream. With a hash of 
 rerun that changes nothing leaves everything downstream fresh.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
@@ -12,20 +12,24 @@ import dagster as dg
 import pandas as pd
 
 from tournament_assets.adapters.table_schemas import SCHEMAS
-from tournament_assets.adapters.tables import content_version, make_table
+from tournament_assets.adapters.tables import (
+    WrittenTable,
+    content_version,
+    make_table,
+)
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.assets.settings_versions import settings_version
 from tournament_assets.reports.rendering import ReportTable
 from tournament_assets.tournament.fingerprints import short
 
 if TYPE_CHECKING:
-    Table = dg.MaterializeResult[pd.DataFrame]
+    Table = dg.MaterializeResult[pd.DataFrame | WrittenTable]
 else:
     # Beside an asset's checks Dagster accepts the bare class alone as a return annotation, and
     # then the type of what is stored has to be given as `dagster_type`.
     Table = dg.MaterializeResult
 
-_TABLE_TYPE = dg.PythonObjectDagsterType(pd.DataFrame, name="Table")
+_TABLE_TYPE = dg.PythonObjectDagsterType((pd.DataFrame, WrittenTable), name="Table")
 _PARQUET = frozenset({"parquet"})
 _SHOWN_ROWS = 8
 _SHOWN_CHARACTERS = 120
@@ -121,12 +125,68 @@ def table_result(
     )
 
 
+def written_result(
+    written: WrittenTable,
+    *,
+    metadata: Mapping[str, Any],
+    checks: Iterable[dg.AssetCheckResult] = (),
+) -> Table:
+    """Return a table that was written a part at a time, as `table_result` does others."""
+    return dg.MaterializeResult(
+        value=written,
+        data_version=dg.DataVersion(written.version),
+        metadata={
+            **metadata,
+            "dagster/row_count": written.n_rows,
+            "content_hash": short(written.version),
+        },
+        check_results=list(checks),
+    )
+
+
+class Shown:
+    """The first rows of a table that passes by, for the UI.
+
+    Args:
+        rows: The table's rows.
+        columns: What is shown of them.
+    """
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
+        self._rows = rows
+        self._columns = columns
+        self._first: list[Mapping[str, Any]] = []
+        self._count = 0
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        for row in self._rows:
+            self._count += 1
+            if self._count <= _SHOWN_ROWS:
+                self._first.append(row)
+            yield row
+
+    @property
+    def markdown(self) -> dg.MarkdownMetadataValue:
+        """The first of the rows that passed, and how many more there were."""
+        return markdown_table(self._first, self._columns, total=self._count)
+
+
 def markdown_table(
-    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, limit: int = _SHOWN_ROWS
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+    *,
+    limit: int = _SHOWN_ROWS,
+    total: int | None = None,
 ) -> dg.MarkdownMetadataValue:
     """Show the first rows of a table where a reader of the UI sees them at once.
 
     Cells are escaped: a model's words can neither break the table nor bring HTML into the page.
+
+    Args:
+        rows: The rows, or the first of them.
+        columns: What is shown of them.
+        limit: How many are shown.
+        total: How many rows there are; as many as were given by default.
     """
     lines = [
         "| " + " | ".join(columns) + " |",
@@ -136,8 +196,9 @@ def markdown_table(
             for row in rows[:limit]
         ),
     ]
-    if len(rows) > limit:
-        lines.append(f"\n… and {len(rows) - limit} more rows")
+    more = (len(rows) if total is None else total) - limit
+    if more > 0:
+        lines.append(f"\n… and {more} more rows")
     return dg.MetadataValue.md("\n".join(lines))
 
 

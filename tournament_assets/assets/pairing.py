@@ -3,8 +3,8 @@
 import dagster as dg
 import pandas as pd
 
-from tournament_assets.adapters.tables import table_rows
-from tournament_assets.assets.outputs import Table, markdown_table, table_asset, table_result
+from tournament_assets.adapters.tables import table_rows, write_table
+from tournament_assets.assets.outputs import Shown, Table, table_asset, written_result
 from tournament_assets.assets.partitions import (
     TournamentPlan,
     by_partition,
@@ -61,7 +61,7 @@ def build_pairing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         )
         available = len(pairs)
         pairs = pairs[: config.limit_pairs]
-        rows = [
+        rows = (
             {
                 "prompt_id": pair.prompt_id,
                 "source": pair.source,
@@ -75,19 +75,17 @@ def build_pairing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 "expected_behavior": pair.expected_behavior,
             }
             for pair in pairs
-        ]
-        return table_result(
-            "match_list",
-            rows,
+        )
+        shown = Shown(rows, ("prompt_id", "entrant_a", "entrant_b", "response_a", "response_b"))
+        return written_result(
+            write_table("match_list", shown),
             metadata={
                 "pairs": len(pairs),
                 "pairs_left_out_by_limit": available - len(pairs),
                 "prompts": len({pair.prompt_id for pair in pairs}),
                 "prompts_selected": len(prompts),
                 "prompts_not_answered_by_all": len(matches.incomplete_prompts),
-                "first_rows": markdown_table(
-                    rows, ("prompt_id", "entrant_a", "entrant_b", "response_a", "response_b")
-                ),
+                "first_rows": shown.markdown,
             },
         )
 

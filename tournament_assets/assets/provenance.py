@@ -1,8 +1,9 @@
 """What a result rests on: its inputs and their hashes, what was left out, and what it cost."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from math import comb
 from typing import TYPE_CHECKING, Any
 
@@ -11,21 +12,106 @@ import pandas as pd
 
 from tournament_assets.adapters.price_files import load_newest_prices, newest_prices_hash
 from tournament_assets.adapters.project_files import load_rubric
-from tournament_assets.adapters.tables import content_version, table_rows
+from tournament_assets.adapters.tables import (
+    AnyTable,
+    PairKey,
+    content_version,
+    iterate_rows,
+    pair_key,
+    table_rows,
+)
 from tournament_assets.adapters.versions import Versions
-from tournament_assets.assets.billing import cost_metadata, judging_cost_usd, total_usage
+from tournament_assets.assets.billing import BILLED_COLUMNS, Bill
 from tournament_assets.assets.currency import Recorded, recorded_of
 from tournament_assets.assets.partitions import (
     TournamentPlan,
     by_partition,
 )
-from tournament_assets.assets.reports import Frames
+from tournament_assets.assets.reports import Frames, LargeTables, name_models
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import combine, fingerprint_text
 
 if TYPE_CHECKING:
     from tournament_assets.adapters.ledger.waste import Waste
+
+
+_SUMMARISED_COLUMNS = (
+    *BILLED_COLUMNS,
+    "prompt_id",
+    "entrant_a",
+    "entrant_b",
+    "result_type",
+    "rubric_version",
+    "rubric_hash",
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReplySummary:
+    """What is said of the table `judge_replies` of one dimension, from one reading of it.
+
+    Attributes:
+        pairs: How many pairs it has; rows are more, two or more a pair.
+        pending: Presentations without a reply yet.
+        identical: Presentations that were not asked about, because both responses are the same.
+        requests: Different requests that got a reply.
+        request_hash: Hash of all its requests.
+        rubric: The `version` and `hash` of what it was judged by; None if it has no row.
+        judge_models: Who judged.
+        bill: What it cost.
+    """
+
+    pairs: int
+    pending: int
+    identical: int
+    requests: int
+    request_hash: str
+    rubric: Mapping[str, str] | None
+    judge_models: frozenset[str]
+    bill: Bill
+
+
+def summarise_replies(replies: AnyTable) -> ReplySummary:
+    """Read the table `judge_replies` of one dimension once, without what the judge wrote."""
+    bill = Bill()
+    results: Counter[str] = Counter()
+    names: dict[str, str] = {}
+    pairs: set[PairKey] = set()
+    # By request key: whether any reply to it is there.
+    is_answered: dict[str, bool] = {}
+    judge_models: set[str] = set()
+    rubric = None
+    for row in iterate_rows("judge_replies", replies, _SUMMARISED_COLUMNS):
+        rubric = rubric or {"version": row["rubric_version"], "hash": row["rubric_hash"]}
+        bill.add(row)
+        results[row["result_type"]] += 1
+        prompt_id, a, b = (names.setdefault(name, name) for name in pair_key(row))
+        pairs.add((prompt_id, a, b))
+        key = row["request_key"]
+        is_answered[key] = is_answered.get(key, False) or row["channel"] is not None
+        judge_models.add(row["judge_model"])
+    return ReplySummary(
+        pairs=len(pairs),
+        pending=results["pending"],
+        identical=results["identical"],
+        requests=sum(is_answered.values()),
+        request_hash=combine(sorted(is_answered)),
+        rubric=rubric,
+        judge_models=frozenset(judge_models),
+        bill=bill,
+    )
+
+
+def summaries_by_dimension(plan: TournamentPlan, replies: LargeTables) -> dict[str, ReplySummary]:
+    """Return what is said of the replies of one mode, by dimension in config order."""
+    tables = by_partition(replies, plan.config.dimension_names)
+    return {dimension: summarise_replies(table) for dimension, table in tables.items()}
+
+
+def judge_models(summaries: Mapping[str, ReplySummary]) -> str:
+    """Name the model that judged."""
+    return name_models(model for each in summaries.values() for model in each.judge_models)
 
 
 def rerun_command(plan: TournamentPlan, mode: Mode) -> str:
@@ -38,7 +124,7 @@ def pairs_left_out(
     *,
     selected: pd.DataFrame,
     responses: Frames,
-    replies: Mapping[str, Sequence[Mapping[str, Any]]],
+    replies: Mapping[str, ReplySummary],
 ) -> dict[str, int]:
     """Count the pairs that a run with `limit_pairs` did not judge, by dimension."""
     answered = set.intersection(
@@ -52,26 +138,18 @@ def pairs_left_out(
     ]
     pairs_per_prompt = comb(len(plan.config.entrant_ids), 2)
     left_out: dict[str, int] = {}
-    for dimension, rows in replies.items():
+    for dimension, summary in replies.items():
         needs_gold_answer = plan.config.dimensions[dimension].needs_gold_answer
         eligible = sum(
             not needs_gold_answer or prompt["gold_answer"] is not None for prompt in prompts
         )
-        left_out[dimension] = eligible * pairs_per_prompt - count_pairs(rows)
+        left_out[dimension] = eligible * pairs_per_prompt - summary.pairs
     return left_out
 
 
-def count_pairs(replies: Sequence[Mapping[str, Any]]) -> int:
-    """Count the pairs in the table `judge_replies`, which has rows for every reply to each."""
-    return len({(row["prompt_id"], row["entrant_a"], row["entrant_b"]) for row in replies})
-
-
-def pending_presentations(replies: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, int]:
+def pending_presentations(replies: Mapping[str, ReplySummary]) -> dict[str, int]:
     """Count the presentations that have no reply yet, by dimension."""
-    return {
-        dimension: sum(row["result_type"] == "pending" for row in rows)
-        for dimension, rows in replies.items()
-    }
+    return {dimension: summary.pending for dimension, summary in replies.items()}
 
 
 def partial_warnings(pending: Mapping[str, int]) -> list[str]:
@@ -95,19 +173,15 @@ def limit_warnings(left_out: Mapping[str, int]) -> list[str]:
     return [f"This run was limited to the first pairs. Pairs left out: {counts}."]
 
 
-def judging_costs(
-    plan: TournamentPlan, replies: Mapping[str, Sequence[Mapping[str, Any]]]
-) -> dict[str, Any]:
+def judging_costs(plan: TournamentPlan, replies: Mapping[str, ReplySummary]) -> dict[str, Any]:
     """Return requests, tokens and dollars of what was judged, by dimension."""
     costs: dict[str, Any] = {}
-    for dimension, rows in replies.items():
-        usage = total_usage(rows)
-        cost = judging_cost_usd(rows, plan.config)
-        identical = sum(row["result_type"] == "identical" for row in rows)
+    for dimension, summary in replies.items():
+        usage, cost = summary.bill.usage, summary.bill.cost_usd(plan.config)
         costs[dimension] = {
-            "requests": len({row["request_key"] for row in rows if row["channel"] is not None}),
-            "presentations_identical": identical,
-            "cache_hit_rate": round(cost_metadata(rows, plan.config)["cache_hit_rate"], 6),
+            "requests": summary.requests,
+            "presentations_identical": summary.identical,
+            "cache_hit_rate": round(summary.bill.cache_hit_rate, 6),
             "input_tokens": usage.input_tokens,
             "output_tokens": usage.output_tokens,
             "cache_write_tokens": usage.cache_creation_input_tokens,
@@ -151,7 +225,7 @@ def input_hashes(
     *,
     selected: pd.DataFrame,
     responses: Frames,
-    replies: Mapping[str, Sequence[Mapping[str, Any]]],
+    replies: Mapping[str, ReplySummary],
     answered: Mapping[str, Recorded],
 ) -> dict[str, Any]:
     """Return the hash of everything that decides a result, and of the prices.
@@ -160,24 +234,23 @@ def input_hashes(
         plan: The tournament.
         selected: Table `selected_prompts`.
         responses: Table `entrant_responses` of each entrant.
-        replies: Rows of table `judge_replies` by dimension.
+        replies: What is said of the table `judge_replies` by dimension.
         answered: What is recorded of each entrant's responses.
     """
     return {
         "config": plan.config.fingerprint,
         "selected_prompts": content_version("selected_prompts", selected),
         "rubrics": {
-            dimension: {"version": rows[0]["rubric_version"], "hash": rows[0]["rubric_hash"]}
-            for dimension, rows in replies.items()
-            if rows
+            dimension: summary.rubric
+            for dimension, summary in replies.items()
+            if summary.rubric is not None
         },
         "responses": {
             entrant: content_version("entrant_responses", frame)
             for entrant, frame in by_partition(responses, plan.config.entrant_ids).items()
         },
         "judge_requests": {
-            dimension: combine(sorted({row["request_key"] for row in rows}))
-            for dimension, rows in replies.items()
+            dimension: summary.request_hash for dimension, summary in replies.items()
         },
         # Responses of an earlier version of this program do not say which weights gave them.
         "entrants": {

@@ -1,5 +1,6 @@
 """What leaves the graph: the report, and the run directory in the layout other tools know."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,9 +9,15 @@ import dagster as dg
 import pandas as pd
 
 from tournament_assets.adapters.run_directory import run_directory_name, write_run_directory
-from tournament_assets.adapters.tables import content_version, table_rows
+from tournament_assets.adapters.tables import (
+    StoredTable,
+    content_version,
+    iterate_rows,
+    table_rows,
+    write_table,
+)
 from tournament_assets.adapters.versions import read_versions
-from tournament_assets.assets.outputs import Table, table_asset, table_result
+from tournament_assets.assets.outputs import Table, table_asset, written_result
 from tournament_assets.assets.partitions import (
     TournamentPlan,
     by_partition,
@@ -22,8 +29,8 @@ from tournament_assets.assets.partitions import (
 from tournament_assets.assets.provenance import (
     answers_recorded,
     cost_lines,
-    count_pairs,
     input_hashes,
+    judge_models,
     judging_costs,
     judging_waste,
     limit_warnings,
@@ -33,14 +40,20 @@ from tournament_assets.assets.provenance import (
     provenance_lines,
     rerun_command,
     rubric_texts,
+    summaries_by_dimension,
     version_values,
 )
 from tournament_assets.assets.report_sections import report_sections
-from tournament_assets.assets.reports import Frames, judge_models, outages_of, rows_by_dimension
+from tournament_assets.assets.reports import (
+    Frames,
+    LargeTables,
+    outages_of,
+    rows_by_dimension,
+)
 from tournament_assets.audits.outages import copy_sentences
 from tournament_assets.ratings.traces import EloTraces
 from tournament_assets.resources.ledger import LedgerResource
-from tournament_assets.tournament.fingerprints import combine, fingerprint_bytes, short
+from tournament_assets.tournament.fingerprints import combine, short
 from tournament_assets.tournament.rating_settings import settings_of_run
 
 
@@ -92,9 +105,9 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         trust: Frames,
         selected: pd.DataFrame,
         responses: Frames,
-        matches: Frames,
-        replies: Frames,
-        verdicts: Frames,
+        matches: LargeTables,
+        replies: LargeTables,
+        verdicts: LargeTables,
         elo: Frames,
         models: Frames,
         win_rates: Frames,
@@ -104,7 +117,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         Many battles get pages of their own, which stand beside it in the run directory.
         """
         from tournament_assets.reports.battle_data import BattleTables
-        from tournament_assets.reports.page import render_markdown, render_pages
+        from tournament_assets.reports.page import iterate_pages, render_markdown
         from tournament_assets.reports.report_contents import ReportContents
         from tournament_assets.reports.trust_section import red_sentences
 
@@ -112,22 +125,22 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         lights = [
             row for rows in rows_by_dimension(plan, "trust_panel", trust).values() for row in rows
         ]
-        reply_rows = rows_by_dimension(plan, "judge_replies", replies)
+        summaries = summaries_by_dimension(plan, replies)
         inputs = input_hashes(
             plan,
             selected=selected,
             responses=responses,
-            replies=reply_rows,
+            replies=summaries,
             answered=answers_recorded(plan, mode, context.instance),
         )
         versions = read_versions(plan.project.folder)
         names = tournament.dimension_names
-        costs = judging_costs(plan, reply_rows)
+        costs = judging_costs(plan, summaries)
         contents = ReportContents(
             tournament_id=tournament.tournament_id,
             description=tournament.description,
             mode=mode,
-            judge_model=judge_models(reply_rows),
+            judge_model=judge_models(summaries),
             judge_label=tournament.judge_label,
             judge_is_language_model=tournament.judge.service != "loopback",
             leaderboard=leaderboard,
@@ -144,9 +157,9 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 *outages_of(plan, table_rows("audit", audit)),
                 *red_sentences(lights),
                 *copy_sentences(table_rows("audit", audit)),
-                *partial_warnings(pending_presentations(reply_rows)),
+                *partial_warnings(pending_presentations(summaries)),
                 *limit_warnings(
-                    pairs_left_out(plan, selected=selected, responses=responses, replies=reply_rows)
+                    pairs_left_out(plan, selected=selected, responses=responses, replies=summaries)
                 ),
             ],
             prices={dimension: cost["cost_usd"] for dimension, cost in costs.items()},
@@ -164,16 +177,17 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 fair=table_rows("fair_comparison", fair),
             ),
         )
-        pages = render_pages(contents)
         markdown = render_markdown(contents)
-        return table_result(
-            "report",
-            [
-                {"format": "html", "content": pages.pop("report.html")},
-                {"format": "markdown", "content": markdown},
-                *({"format": name, "content": page} for name, page in pages.items()),
-            ],
-            metadata={"report": dg.MetadataValue.md(markdown)},
+
+        def documents() -> Iterator[dict[str, str]]:
+            pages = iterate_pages(contents)
+            yield {"format": "html", "content": next(pages)[1]}
+            yield {"format": "markdown", "content": markdown}
+            for name, page in pages:
+                yield {"format": name, "content": page}
+
+        return written_result(
+            write_table("report", documents()), metadata={"report": dg.MetadataValue.md(markdown)}
         )
 
     @dg.asset(
@@ -200,16 +214,16 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     def run_artifacts(
         context: dg.AssetExecutionContext,
         config: RunArtifactsConfig,
-        report: pd.DataFrame,
+        report: StoredTable,
         leaderboard: pd.DataFrame,
-        battles: pd.DataFrame,
+        battles: StoredTable,
         audit: pd.DataFrame,
         bank: pd.DataFrame,
         selected: pd.DataFrame,
         responses: Frames,
-        matches: Frames,
-        replies: Frames,
-        verdicts: Frames,
+        matches: LargeTables,
+        replies: LargeTables,
+        verdicts: LargeTables,
         elo: Frames,
         traces: dict[str, EloTraces],
         win_rates: Frames,
@@ -224,18 +238,18 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         mode = mode_of(partition_values(context))
         names = tournament.dimension_names
         finished_at = datetime.now(UTC).replace(microsecond=0)
-        reply_rows = rows_by_dimension(plan, "judge_replies", replies)
+        summaries = summaries_by_dimension(plan, replies)
         traces_by_dimension = by_partition(traces, names)
         inputs = input_hashes(
             plan,
             selected=selected,
             responses=responses,
-            replies=reply_rows,
+            replies=summaries,
             answered=answers_recorded(plan, mode, context.instance),
         )
         versions = read_versions(plan.project.folder)
-        costs = judging_costs(plan, reply_rows)
-        pending = pending_presentations(reply_rows)
+        costs = judging_costs(plan, summaries)
+        pending = pending_presentations(summaries)
         with ledger.open() as opened:
             waste = judging_waste(opened.waste_of(tournament.tournament_id, mode))
         prices = [cost["cost_usd"] for cost in costs.values()]
@@ -244,14 +258,14 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             "mode": mode,
             "config": plan.config_path.as_posix(),
             "judge": tournament.judge_label,
-            "judge_model": judge_models(reply_rows),
+            "judge_model": judge_models(summaries),
             "entrants": list(tournament.entrant_ids),
             "dimensions": list(names),
             "bank_size": len(bank),
             "selected_prompts": len(selected),
-            "pairs": {dimension: count_pairs(rows) for dimension, rows in reply_rows.items()},
+            "pairs": {dimension: each.pairs for dimension, each in summaries.items()},
             "pairs_left_out_by_limit": pairs_left_out(
-                plan, selected=selected, responses=responses, replies=reply_rows
+                plan, selected=selected, responses=responses, replies=summaries
             ),
             "replies_pending": sum(pending.values()),
             "is_partial": any(pending.values()),
@@ -293,25 +307,29 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             settings=settings_of_run(tournament, mode=mode, n_permutations=manifest["n_perms"]),
         )
         parent = plan.project.folder / Path(config.output_dir or "runs").expanduser()
-        directory = write_run_directory(parent, run_directory_name(mode, finished_at), files)
+        written = write_run_directory(parent, run_directory_name(mode, finished_at), files)
+        directory = written.folder
         # The manifest tells the time, so two runs with the same results would differ by it.
         version = combine(
-            fingerprint_bytes(content)
-            for name, content in sorted(files.items())
+            fingerprint
+            for name, fingerprint in sorted(written.fingerprints.items())
             if name != "manifest.json"
         )
-        rows = table_rows("report", report)
         return dg.MaterializeResult(
             data_version=dg.DataVersion(version),
             metadata={
                 "directory": dg.MetadataValue.path(str(directory)),
                 "report": dg.MetadataValue.path(str(directory / "report.html")),
-                "files": len(files),
-                "bytes": sum(len(content) for content in files.values()),
+                "files": len(written.fingerprints),
+                "bytes": written.n_bytes,
                 "cost_usd": manifest["cost"]["total_usd"] or 0.0,
                 "content_hash": short(version),
                 "summary": dg.MetadataValue.md(
-                    next(row["content"] for row in rows if row["format"] == "markdown")
+                    next(
+                        row["content"]
+                        for row in iterate_rows("report", report)
+                        if row["format"] == "markdown"
+                    )
                 ),
             },
         )

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
-import pandas as pd
 
+from tournament_assets.adapters.tables import StoredTable
 from tournament_assets.assets.outputs import (
     Table,
     markdown_table,
@@ -60,7 +60,7 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         kinds={"numpy"},
     )
     def elo_traces(
-        context: dg.AssetExecutionContext, config: EloConfig, verdicts: pd.DataFrame
+        context: dg.AssetExecutionContext, config: EloConfig, verdicts: StoredTable
     ) -> dg.MaterializeResult[EloTraces]:
         """Every entrant's Elo rating after each of many random orderings of the decisive pairs.
 
@@ -101,7 +101,7 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         partitions_def=plan.by_mode_and_dimension,
     )
     def elo_ratings(
-        context: dg.AssetExecutionContext, verdicts: pd.DataFrame, traces: EloTraces
+        context: dg.AssetExecutionContext, verdicts: StoredTable, traces: EloTraces
     ) -> Table:
         """Elo ratings with both intervals, and the same for a sweep of K-factors.
 
@@ -149,7 +149,7 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         ins={"verdicts": verdicts},
         partitions_def=plan.by_mode_and_dimension,
     )
-    def bradley_terry_ratings(context: dg.AssetExecutionContext, verdicts: pd.DataFrame) -> Table:
+    def bradley_terry_ratings(context: dg.AssetExecutionContext, verdicts: StoredTable) -> Table:
         """Bradley-Terry ratings on the Elo scale, ties as half wins, prompts resampled.
 
         Where the pairs do not determine a rating or a bound, it is absent and a note says why.
@@ -179,7 +179,7 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         ins={"verdicts": verdicts},
         partitions_def=plan.by_mode_and_dimension,
     )
-    def win_rates(context: dg.AssetExecutionContext, verdicts: pd.DataFrame) -> Table:
+    def win_rates(context: dg.AssetExecutionContext, verdicts: StoredTable) -> Table:
         """Wins, losses, ties, inconsistent, same-text and unjudged pairs of every two entrants.
 
         An inconsistent pair and one of the same text count as ties in the rate; an unjudged one

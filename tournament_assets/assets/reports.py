@@ -7,7 +7,7 @@ import dagster as dg
 import pandas as pd
 
 from tournament_assets.adapters.table_schemas import SCHEMAS
-from tournament_assets.adapters.tables import table_rows
+from tournament_assets.adapters.tables import StoredTable, iterate_rows, table_rows, write_table
 from tournament_assets.assets.currency import (
     LEADERBOARD_CHECK,
     LEADERBOARD_DESCRIPTION,
@@ -15,11 +15,12 @@ from tournament_assets.assets.currency import (
 )
 from tournament_assets.assets.inputs import read_inputs
 from tournament_assets.assets.outputs import (
+    Shown,
     Table,
-    markdown_table,
     report_table,
     table_asset,
     table_result,
+    written_result,
 )
 from tournament_assets.assets.partitions import (
     TournamentPlan,
@@ -27,7 +28,7 @@ from tournament_assets.assets.partitions import (
     partitions_of,
     same_mode,
 )
-from tournament_assets.assets.verdicts import judgments_of
+from tournament_assets.assets.verdicts import judge_models_of, judgments_of
 from tournament_assets.audits.outages import outage_sentences
 from tournament_assets.ratings.pair_cells import code_cells
 from tournament_assets.reports.rendering import escape_markdown
@@ -35,6 +36,7 @@ from tournament_assets.tournament.battles import battles_from_judgments
 from tournament_assets.tournament.config import TournamentConfig
 
 Frames = dict[str, pd.DataFrame]
+LargeTables = dict[str, StoredTable]
 
 _PLOTTED_ENTRANTS = 12
 """More lines than these are no plot."""
@@ -50,10 +52,9 @@ def rows_by_dimension(
     }
 
 
-def judge_models(verdicts: Mapping[str, list[dict[str, Any]]]) -> str:
+def name_models(models: Iterable[str]) -> str:
     """Name the model that judged; more than one only after a run that asked another one."""
-    models = {row["judge_model"] for rows in verdicts.values() for row in rows}
-    return ", ".join(sorted(models))
+    return ", ".join(sorted(set(models)))
 
 
 def outages_of(plan: TournamentPlan, audit: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -94,7 +95,7 @@ def _plotted_ratings(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _prompts_behind_lead(
-    config: TournamentConfig, ratings: pd.DataFrame, verdicts: pd.DataFrame
+    config: TournamentConfig, ratings: pd.DataFrame, verdicts: StoredTable
 ) -> tuple[str, ...]:
     from tournament_assets.audits.prompts_deciding import prompts_behind_lead
 
@@ -127,28 +128,25 @@ def build_report_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         ins={"verdicts": every_dimension("judge_verdicts")},
         partitions_def=plan.by_mode,
     )
-    def battles(verdicts: Frames) -> Table:
+    def battles(verdicts: LargeTables) -> Table:
         """Every settled pair as other tools know it; the ratings can be recomputed from it alone.
 
         Unjudged pairs are no battles. An inconsistent pair is a tie that says so.
         """
-        rows: list[dict[str, Any]] = []
-        for frame in by_partition(verdicts, config.dimension_names).values():
-            judged_by = [row["judge_model"] for row in table_rows("judge_verdicts", frame)]
-            rows.extend(
-                {name: getattr(battle, name) for name in SCHEMAS["battles"].names}
-                for judgment, judge_model in zip(judgments_of(frame), judged_by, strict=True)
-                for battle in battles_from_judgments([judgment], judge_model=judge_model)
+        rows = (
+            {name: getattr(battle, name) for name in SCHEMAS["battles"].names}
+            for table in by_partition(verdicts, config.dimension_names).values()
+            for judgment, row in zip(
+                judgments_of(table),
+                iterate_rows("judge_verdicts", table, ("judge_model",)),
+                strict=True,
             )
-        return table_result(
-            "battles",
-            rows,
-            metadata={
-                "battles": len(rows),
-                "first_rows": markdown_table(
-                    rows, ("question_id", "dimension", "model_a", "model_b", "winner")
-                ),
-            },
+            for battle in battles_from_judgments([judgment], judge_model=row["judge_model"])
+        )
+        shown = Shown(rows, ("question_id", "dimension", "model_a", "model_b", "winner"))
+        written = write_table("battles", shown)
+        return written_result(
+            written, metadata={"battles": len(written), "first_rows": shown.markdown}
         )
 
     @table_asset(
@@ -170,7 +168,7 @@ def build_report_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         elo: Frames,
         bradley_terry: Frames,
         win_rates: Frames,
-        verdicts: Frames,
+        verdicts: LargeTables,
         audit: pd.DataFrame,
     ) -> Table:
         """Who is better on which quality: ranks, ratings and both intervals, by dimension.
@@ -184,7 +182,11 @@ def build_report_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         names = config.dimension_names
         strengths = by_partition(bradley_terry, names)
         rates = by_partition(win_rates, names)
-        judge_model = judge_models(rows_by_dimension(plan, "judge_verdicts", verdicts))
+        judge_model = name_models(
+            model
+            for table in by_partition(verdicts, names).values()
+            for model in judge_models_of(table)
+        )
         judged = by_partition(verdicts, names)
         confidence = config.ratings.confidence
         rows: list[dict[str, Any]] = []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 import pandas as pd
 
-from tournament_assets.adapters.tables import table_rows
+from tournament_assets.adapters.tables import PAIR_COLUMNS, StoredTable, iterate_rows, pair_key
 from tournament_assets.assets.outputs import Table, report_table, table_asset, table_result
 from tournament_assets.assets.partitions import (
     TournamentPlan,
@@ -15,6 +15,7 @@ from tournament_assets.assets.partitions import (
     partition_values,
 )
 from tournament_assets.assets.trust_evidence import (
+    RETESTED_COLUMNS,
     controls_of,
     judges_of,
     length_of,
@@ -22,7 +23,7 @@ from tournament_assets.assets.trust_evidence import (
     people_of,
     retest_of,
 )
-from tournament_assets.assets.verdicts import judgments_of
+from tournament_assets.assets.verdicts import judge_models_of, judgments_of
 from tournament_assets.audits.trust_measures import HUMANS, WORDS, threshold_of
 from tournament_assets.tournament.verdicts import Verdict
 
@@ -61,9 +62,9 @@ def build_trust_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     )
     def trust_panel(
         context: dg.AssetExecutionContext,
-        replies: pd.DataFrame,
-        verdicts: pd.DataFrame,
-        matches: pd.DataFrame,
+        replies: StoredTable,
+        verdicts: StoredTable,
+        matches: StoredTable,
         style: pd.DataFrame,
         retest: pd.DataFrame | None,
         controls: pd.DataFrame | None,
@@ -81,16 +82,22 @@ def build_trust_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
 
         values = partition_values(context)
         ratings = tournament.ratings
-        rows = table_rows("judge_verdicts", verdicts)
-        lengths = longer_responses(table_rows("match_list", matches))
+        lengths = longer_responses(
+            iterate_rows("match_list", matches, (*PAIR_COLUMNS, "response_a", "response_b"))
+        )
+        columns = (*PAIR_COLUMNS, *RETESTED_COLUMNS)
         pairs = [
             JudgedPair(
                 judgment,
                 (Verdict(row["verdict_ab"]), Verdict(row["verdict_ba"])),
                 (row["request_key_ab"], row["request_key_ba"]),
-                lengths.get((row["prompt_id"], row["entrant_a"], row["entrant_b"])),
+                lengths.get(pair_key(row)),
             )
-            for judgment, row in zip(judgments_of(verdicts), rows, strict=True)
+            for judgment, row in zip(
+                judgments_of(verdicts),
+                iterate_rows("judge_verdicts", verdicts, columns),
+                strict=True,
+            )
         ]
         job = f"{plan.tournament_id}_test_judge"
         lines = trust_lines(
@@ -99,12 +106,16 @@ def build_trust_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 length=length_of(
                     style, n_judged=sum(pair.judgment.outcome.is_judged for pair in pairs)
                 ),
-                retest=retest_of(retest, rows, job=job),
-                controls=controls_of(controls, table_rows("judge_replies", replies), job=job),
-                people=people_of(people.get("people")),
-                judges=judges_of(
-                    judges, judge_models={row["judge_model"] for row in rows}, job=job
+                retest=retest_of(
+                    retest, iterate_rows("judge_verdicts", verdicts, RETESTED_COLUMNS), job=job
                 ),
+                controls=controls_of(
+                    controls,
+                    iterate_rows("judge_replies", replies, ("judge_model", "rubric_hash")),
+                    job=job,
+                ),
+                people=people_of(people.get("people")),
+                judges=judges_of(judges, judge_models=judge_models_of(verdicts), job=job),
             ),
             entrants=tournament.entrant_ids,
             thresholds=tournament.checks,

@@ -4,12 +4,12 @@ A test of the judge counts only where it was of the very thing that is rated: pa
 by the requests of the verdicts, controls by the judge and the rubric of the replies.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from tournament_assets.adapters.tables import table_rows
+from tournament_assets.adapters.tables import pair_key, table_rows
 from tournament_assets.judging.controls import ControlKind
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from tournament_assets.audits.retest import JudgedTwice
     from tournament_assets.audits.trust_estimates import Estimate
 
-Rows = Sequence[Mapping[str, Any]]
+Rows = Iterable[Mapping[str, Any]]
+
+RETESTED_COLUMNS = ("request_key_ab", "request_key_ba", "verdict_ab", "verdict_ba")
+"""What `retest_of` reads of the table `judge_verdicts`."""
 
 
 def retest_of(
@@ -147,18 +150,19 @@ def longer_responses(matches: Rows) -> dict[tuple[str, str, str], Outcome]:
     """
     from tournament_assets.ratings.style_features import count_style
 
-    words = {
-        text: count_style(text).words
-        for text in {row[f"response_{side}"] for row in matches for side in "ab"}
-    }
-    longer = {1: Outcome.A_WINS, 0: Outcome.TIE, -1: Outcome.B_WINS}
-    return {
-        (row["prompt_id"], row["entrant_a"], row["entrant_b"]): longer[
-            (words[row["response_a"]] > words[row["response_b"]])
-            - (words[row["response_a"]] < words[row["response_b"]])
-        ]
-        for row in matches
-    }
+    words: dict[str, int] = {}
+    names: dict[str, str] = {}
+    longer: dict[tuple[str, str, str], Outcome] = {}
+    for row in matches:
+        for text in (row["response_a"], row["response_b"]):
+            if text not in words:
+                words[text] = count_style(text).words
+        a, b = words[row["response_a"]], words[row["response_b"]]
+        prompt_id, first, second = (names.setdefault(name, name) for name in pair_key(row))
+        longer[prompt_id, first, second] = (
+            Outcome.A_WINS if a > b else Outcome.B_WINS if a < b else Outcome.TIE
+        )
+    return longer
 
 
 def length_of(frame: pd.DataFrame, *, n_judged: int) -> "Estimate | str":

@@ -1,19 +1,25 @@
 """From what the judge wrote to settled pairs, at no cost."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
 import dagster as dg
-import pandas as pd
 
-from tournament_assets.adapters.tables import table_rows
+from tournament_assets.adapters.tables import (
+    AnyTable,
+    StoredTable,
+    iterate_rows,
+    pair_key,
+    write_table,
+)
 from tournament_assets.assets.judging import UNREAD
 from tournament_assets.assets.outputs import (
+    Shown,
     Table,
-    markdown_table,
     table_asset,
-    table_result,
+    written_result,
 )
 from tournament_assets.assets.partitions import (
     TournamentPlan,
@@ -31,6 +37,24 @@ from tournament_assets.judging.structured import ReplyFormat
 from tournament_assets.tournament.check_thresholds import CheckThresholds
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
+_JUDGMENT_NAMES = ("prompt_id", "dimension", "entrant_a", "entrant_b")
+_JUDGMENT_COLUMNS = (*_JUDGMENT_NAMES, "outcome", "reason_ab")
+_SETTLED_COLUMNS = (
+    "prompt_id",
+    "source",
+    "dimension",
+    "entrant_a",
+    "entrant_b",
+    "presentation",
+    "request_key",
+    "asking",
+    "judge_model",
+    "result_type",
+    "stop_reason",
+    "error_type",
+    "reply",
+)
+
 
 class JudgeVerdictsConfig(dg.Config):
     """Options of one run."""
@@ -39,32 +63,44 @@ class JudgeVerdictsConfig(dg.Config):
     """Rate although some presentations have no reply yet; every result says so."""
 
 
-def _presentation(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return (row["prompt_id"], row["entrant_a"], row["entrant_b"], row["presentation"])
-
-
-def judgments_of(frame: pd.DataFrame) -> list[Judgment]:
-    """Return the rows of the table `judge_verdicts` as judgments."""
+def judgments_of(verdicts: AnyTable) -> list[Judgment]:
+    """Return the rows of the table `judge_verdicts` as judgments, which share their names."""
+    names: dict[str, str] = {}
     return [
         Judgment(
-            prompt_id=row["prompt_id"],
-            dimension=row["dimension"],
-            entrant_a=row["entrant_a"],
-            entrant_b=row["entrant_b"],
+            **{name: names.setdefault(row[name], row[name]) for name in _JUDGMENT_NAMES},
             outcome=stored_outcome(row["outcome"], row["reason_ab"]),
         )
-        for row in table_rows("judge_verdicts", frame)
+        for row in iterate_rows(
+            "judge_verdicts", verdicts, (*_JUDGMENT_NAMES, "outcome", "reason_ab")
+        )
     ]
 
 
-def settled_rows(
-    replies: Sequence[Mapping[str, Any]], *, reply_format: ReplyFormat
-) -> list[dict[str, Any]]:
-    """Settle the pairs of the table `judge_replies` into rows of the table `judge_verdicts`."""
-    by_presentation = {
-        (row["prompt_id"], row["entrant_a"], row["entrant_b"], row["presentation"]): row
-        for row in replies
+def judge_models_of(verdicts: AnyTable) -> set[str]:
+    """Return the models that gave the verdicts of the table `judge_verdicts`."""
+    return {
+        row["judge_model"] for row in iterate_rows("judge_verdicts", verdicts, ("judge_model",))
     }
+
+
+def settled_rows(
+    replies: Iterable[Mapping[str, Any]], *, reply_format: ReplyFormat
+) -> Iterator[dict[str, Any]]:
+    """Settle the pairs of the table `judge_replies` into rows of the table `judge_verdicts`.
+
+    Args:
+        replies: Rows of one dimension; those about one pair follow one another.
+        reply_format: How the judge was told to write its verdict.
+    """
+    for _, about_one_pair in groupby(replies, key=pair_key):
+        yield from _settled(list(about_one_pair), reply_format)
+
+
+def _settled(
+    replies: Iterable[Mapping[str, Any]], reply_format: ReplyFormat
+) -> Iterator[dict[str, Any]]:
+    by_presentation = {row["presentation"]: row for row in replies}
     presented = (
         PresentedReply(
             prompt_id=row["prompt_id"],
@@ -79,32 +115,71 @@ def settled_rows(
         )
         for row in replies
     )
-    rows: list[dict[str, Any]] = []
     for pair in settle_pairs(presented, reply_format=reply_format):
         judgment = pair.judgment
-        names = (judgment.prompt_id, judgment.entrant_a, judgment.entrant_b)
-        ab, ba = (by_presentation[(*names, presentation)] for presentation in PRESENTATIONS)
-        rows.append(
-            {
-                "prompt_id": judgment.prompt_id,
-                "source": ab["source"],
-                "dimension": judgment.dimension,
-                "entrant_a": judgment.entrant_a,
-                "entrant_b": judgment.entrant_b,
-                "verdict_ab": pair.verdict_ab.value,
-                "verdict_ba": pair.verdict_ba.value,
-                "outcome": judgment.outcome.value,
-                "winner": judgment.winner,
-                "reason_ab": pair.reason_ab,
-                "reason_ba": pair.reason_ba,
-                "request_key_ab": ab["request_key"],
-                "request_key_ba": ba["request_key"],
-                "asking_ab": pair.asking_ab,
-                "asking_ba": pair.asking_ba,
-                "judge_model": ab["judge_model"],
-            }
-        )
-    return rows
+        ab, ba = (by_presentation[presentation] for presentation in PRESENTATIONS)
+        yield {
+            "prompt_id": judgment.prompt_id,
+            "source": ab["source"],
+            "dimension": judgment.dimension,
+            "entrant_a": judgment.entrant_a,
+            "entrant_b": judgment.entrant_b,
+            "verdict_ab": pair.verdict_ab.value,
+            "verdict_ba": pair.verdict_ba.value,
+            "outcome": judgment.outcome.value,
+            "winner": judgment.winner,
+            "reason_ab": pair.reason_ab,
+            "reason_ba": pair.reason_ba,
+            "request_key_ab": ab["request_key"],
+            "request_key_ba": ba["request_key"],
+            "asking_ab": pair.asking_ab,
+            "asking_ba": pair.asking_ba,
+            "judge_model": ab["judge_model"],
+        }
+
+
+class _Counted:
+    """Counts the presentations among rows of the table `judge_replies` as they pass.
+
+    Attributes:
+        presentations: How many there are; several replies to one follow one another.
+        unread: How many wait for a reply that was paid for and could not be read.
+    """
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        self._rows = rows
+        self.presentations = 0
+        self.unread = 0
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        last = None
+        for row in self._rows:
+            presentation = (pair_key(row), row["presentation"])
+            self.presentations += presentation != last
+            self.unread += row["result_type"] == "pending" and row["error_type"] == UNREAD
+            last = presentation
+            yield row
+
+
+class _Settled:
+    """Counts rows of the table `judge_verdicts` as they pass.
+
+    Attributes:
+        outcomes: How many pairs were settled in each way.
+        readings: How many replies say what; pairs of the same text have none.
+    """
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        self._rows = rows
+        self.outcomes: Counter[str] = Counter()
+        self.readings: Counter[Verdict] = Counter()
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        for row in self._rows:
+            self.outcomes[row["outcome"]] += 1
+            if row["outcome"] != Outcome.SAME_TEXT:
+                self.readings.update((Verdict(row["verdict_ab"]), Verdict(row["verdict_ba"])))
+            yield row
 
 
 def _verdict_checks(
@@ -245,7 +320,7 @@ def build_verdict_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         },
     )
     def judge_verdicts(
-        context: dg.AssetExecutionContext, config: JudgeVerdictsConfig, replies: pd.DataFrame
+        context: dg.AssetExecutionContext, config: JudgeVerdictsConfig, replies: StoredTable
     ) -> Table:
         """Every pair settled from its two replies, at no cost.
 
@@ -254,44 +329,37 @@ def build_verdict_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         responses are the same text: the judge was not asked, and nobody won.
         """
         where = partition_label(partition_values(context))
-        reply_rows = table_rows("judge_replies", replies)
-        rows = settled_rows(reply_rows, reply_format=tournament.judge.reply_format)
-        outcomes = Counter(row["outcome"] for row in rows)
-        asked = [row for row in rows if row["outcome"] != Outcome.SAME_TEXT]
-        readings = Counter(
-            Verdict(row[name]) for row in asked for name in ("verdict_ab", "verdict_ba")
+        counted = _Counted(iterate_rows("judge_replies", replies, _SETTLED_COLUMNS))
+        settled = _Settled(settled_rows(counted, reply_format=tournament.judge.reply_format))
+        shown = Shown(
+            settled, ("prompt_id", "entrant_a", "entrant_b", "verdict_ab", "verdict_ba", "winner")
         )
+        written = write_table("judge_verdicts", shown)
+        outcomes, readings = settled.outcomes, settled.readings
         first_slot = readings[Verdict.A]
         decided = first_slot + readings[Verdict.B]
-        return table_result(
-            "judge_verdicts",
-            rows,
+        return written_result(
+            written,
             metadata={
-                "pairs": len(rows),
+                "pairs": len(written),
                 "is_partial": bool(readings[Verdict.PENDING]),
                 **{f"pairs_{outcome.value}": outcomes[outcome] for outcome in Outcome},
                 **{f"replies_{verdict.value}": readings[verdict] for verdict in Verdict},
                 "first_slot_rate": first_slot / decided if decided else 0.0,
-                "first_rows": markdown_table(
-                    rows,
-                    ("prompt_id", "entrant_a", "entrant_b", "verdict_ab", "verdict_ba", "winner"),
-                ),
+                "first_rows": shown.markdown,
             },
             checks=[
                 _accounting_check(
                     readings,
-                    planned=len({_presentation(row) for row in reply_rows}),
-                    unread=sum(
-                        row["result_type"] == "pending" and row["error_type"] == UNREAD
-                        for row in reply_rows
-                    ),
-                    not_asked=2 * (len(rows) - len(asked)),
+                    planned=counted.presentations,
+                    unread=counted.unread,
+                    not_asked=2 * outcomes[Outcome.SAME_TEXT],
                     allows_partial=config.allow_partial,
                     where=where,
                 ),
                 *(
                     _verdict_checks(outcomes, tournament.checks, where=where)
-                    if rows
+                    if len(written)
                     else _nothing_to_judge(where)
                 ),
             ],

@@ -10,6 +10,7 @@ import pandas as pd
 
 from tournament_assets.adapters.dagster_home import prepare_dagster_home
 from tournament_assets.adapters.table_schemas import SCHEMAS
+from tournament_assets.adapters.tables import StoredTable
 from tournament_assets.assets.partitions import TournamentPlan
 from tournament_assets.assets.provenance import rerun_command
 from tournament_assets.definitions import build_definitions
@@ -90,6 +91,8 @@ class StoredTables:
         except ValueError as error:
             self._problems.add(f"{name}{label}: {error}")
         else:
+            if isinstance(loaded, StoredTable):
+                return loaded.frame()
             if isinstance(loaded, pd.DataFrame):
                 return loaded
         return pd.DataFrame(columns=SCHEMAS[name].names)

@@ -146,6 +146,11 @@ class JudgeRequests(Sequence[JudgeRequest]):
         ]
         self._keys: dict[int, str] = {}
 
+    @property
+    def n_distinct(self) -> int:
+        """How many different requests they are: pairs of the same texts share theirs."""
+        return len({request.request_key for request in self})
+
     def __len__(self) -> int:
         return len(PRESENTATIONS) * len(self._pairs)
 

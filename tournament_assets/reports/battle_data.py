@@ -5,13 +5,13 @@ texts themselves are never changed, so joined parts are the response.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
-from tournament_assets.adapters.tables import table_rows
+from tournament_assets.adapters.tables import AnyTable, iterate_rows, join_pairs
 from tournament_assets.reports.formatting import show_directions
 
 _BATTLE_COLUMNS = (
@@ -42,9 +42,9 @@ class BattleTables:
         responses: Table "entrant_responses" by entrant.
     """
 
-    match_lists: Mapping[str, pd.DataFrame]
-    verdicts: Mapping[str, pd.DataFrame]
-    replies: Mapping[str, pd.DataFrame]
+    match_lists: Mapping[str, AnyTable]
+    verdicts: Mapping[str, AnyTable]
+    replies: Mapping[str, AnyTable]
     responses: Mapping[str, pd.DataFrame]
 
 
@@ -80,36 +80,36 @@ class _Texts:
         return None if text is None else self.place(text)
 
 
-def read_battles(tables: BattleTables) -> list[Battle]:
-    """Return every judged pair with its replies, dimension by dimension, in the bank's order."""
-    battles = []
-    for dimension, frame in tables.match_lists.items():
-        verdicts = {
-            _pair_key(row): row for row in table_rows("judge_verdicts", tables.verdicts[dimension])
-        }
-        replies = {
-            (row["request_key"], row["asking"]): row["reply"]
-            for row in table_rows("judge_replies", tables.replies[dimension])
-        }
-        for pair in table_rows("match_list", frame):
-            verdict = verdicts.get(_pair_key(pair))
-            # A run with a limit judges only the first pairs.
-            if verdict is not None:
-                battles.append(
-                    Battle(
-                        pair,
-                        verdict,
-                        (
-                            replies.get((verdict["request_key_ab"], verdict["asking_ab"])),
-                            replies.get((verdict["request_key_ba"], verdict["asking_ba"])),
-                        ),
-                    )
-                )
-    return battles
+_REPLY_COLUMNS = ("prompt_id", "entrant_a", "entrant_b", "request_key", "asking", "reply")
 
 
-def _pair_key(row: Mapping[str, Any]) -> tuple[str, str, str]:
-    return row["prompt_id"], row["entrant_a"], row["entrant_b"]
+def verdicts_with_replies(verdicts: AnyTable, replies: AnyTable) -> Iterator[dict[str, Any]]:
+    """Yield the rows of table "judge_verdicts", each with the replies that count.
+
+    Args:
+        verdicts: Table "judge_verdicts" of one dimension.
+        replies: Table "judge_replies" of the same dimension.
+    """
+    for verdict, answers in join_pairs(
+        iterate_rows("judge_verdicts", verdicts),
+        iterate_rows("judge_replies", replies, _REPLY_COLUMNS),
+    ):
+        texts = {(row["request_key"], row["asking"]): row["reply"] for row in answers}
+        yield {
+            **verdict,
+            "reply_ab": texts.get((verdict["request_key_ab"], verdict["asking_ab"])),
+            "reply_ba": texts.get((verdict["request_key_ba"], verdict["asking_ba"])),
+        }
+
+
+def read_battles(tables: BattleTables, dimension: str) -> Iterator[Battle]:
+    """Yield every judged pair of a dimension with its replies, in the bank's order."""
+    pairs = iterate_rows("match_list", tables.match_lists[dimension])
+    settled = verdicts_with_replies(tables.verdicts[dimension], tables.replies[dimension])
+    for pair, verdicts in join_pairs(pairs, settled):
+        # A run with a limit judges only the first pairs.
+        for verdict in verdicts:
+            yield Battle(pair, verdict, (verdict["reply_ab"], verdict["reply_ba"]))
 
 
 def describe_responses(
@@ -119,7 +119,7 @@ def describe_responses(
     return {
         (row["entrant_id"], row["prompt_id"]): row
         for frame in responses.values()
-        for row in table_rows("entrant_responses", frame)
+        for row in iterate_rows("entrant_responses", frame)
     }
 
 

@@ -1,12 +1,16 @@
-"""Where the battles stand: in the report itself, or, where they are many, on pages beside it."""
+"""Where the battles stand: in the report itself, or, where they are many, on pages beside it.
+
+A page's data waits in a temporary file until the page is written: no two of them are in memory.
+"""
 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, field, replace
+from itertools import chain, groupby
 from typing import Any
 
+from tournament_assets.adapters.atomic_files import WaitingContent
 from tournament_assets.reports.battle_data import (
     Battle,
     BattleTables,
@@ -22,6 +26,9 @@ PAGE_BYTES = 16_000_000
 PAGES_PER_DIMENSION = 8
 """The most pages of a dimension; battles beyond them are in `verdicts/` alone, and it is said."""
 
+_LOOK_AFTER = 1_000
+"""After so many battles, and twice as many, it is looked whether they still fit the report."""
+
 _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
 
@@ -35,7 +42,7 @@ class BattlePage:
         first: The first prompt on it.
         last: The last prompt on it.
         n_battles: How many battles.
-        json: The data, safe inside a `script` element.
+        content: The data.
     """
 
     name: str
@@ -43,7 +50,12 @@ class BattlePage:
     first: str
     last: str
     n_battles: int
-    json: str
+    content: WaitingContent = field(repr=False)
+
+    @property
+    def json(self) -> str:
+        """The data, safe inside a `script` element."""
+        return self.content.read().decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,58 +105,77 @@ def lay_out_battles(
         pages_per_dimension: The most pages of one dimension.
     """
     responses = describe_responses(tables.responses)
-    battles = read_battles(tables)
-    whole = _page("", "all battles", battles, responses)
-    if len(whole.json.encode()) <= inline_bytes:
+    whole = _inline(tables, responses, inline_bytes=inline_bytes)
+    if whole is not None:
         return BattlePages(whole, {}, {})
     pages: dict[str, tuple[BattlePage, ...]] = {}
     left_out: dict[str, int] = {}
     for dimension in tables.match_lists:
-        own = [battle for battle in battles if battle.pair["dimension"] == dimension]
-        parts = list(_parts(own, responses, page_bytes=page_bytes))
-        shown = parts[:pages_per_dimension]
+        shown: list[BattlePage] = []
+        missing = 0
+        for part in _parts(read_battles(tables, dimension), responses, page_bytes=page_bytes):
+            if len(shown) < pages_per_dimension:
+                shown.append(_page(part, _data(part, responses)))
+            else:
+                missing += len(part)
         pages[dimension] = tuple(
-            _page(
-                f"report_battles_{dimension}{'' if len(shown) == 1 else f'_{number}'}.html",
-                dimension if len(shown) == 1 else f"{dimension}, part {number} of {len(shown)}",
-                part,
-                responses,
+            replace(
+                page,
+                name=f"report_battles_{dimension}{'' if len(shown) == 1 else f'_{number}'}.html",
+                title=dimension
+                if len(shown) == 1
+                else f"{dimension}, part {number} of {len(shown)}",
             )
-            for number, part in enumerate(shown, start=1)
+            for number, page in enumerate(shown, start=1)
         )
-        missing = len(own) - sum(len(part) for part in shown)
         if missing:
             left_out[dimension] = missing
     return BattlePages(None, pages, left_out)
 
 
-def _page(
-    name: str,
-    title: str,
-    battles: Sequence[Battle],
-    responses: Mapping[tuple[str, str], Mapping[str, Any]],
-) -> BattlePage:
+Responses = Mapping[tuple[str, str], Mapping[str, Any]]
+
+
+def _inline(tables: BattleTables, responses: Responses, *, inline_bytes: int) -> BattlePage | None:
+    """Return the page of all battles; None, without having read them all, if it is too large."""
+    battles: list[Battle] = []
+    looked_at = _LOOK_AFTER
+    for battle in chain.from_iterable(read_battles(tables, each) for each in tables.match_lists):
+        battles.append(battle)
+        if len(battles) == looked_at:
+            # More battles only make it longer.
+            if len(_data(battles, responses)) > inline_bytes:
+                return None
+            looked_at *= 2
+    data = _data(battles, responses)
+    return _page(battles, data) if len(data) <= inline_bytes else None
+
+
+def _data(battles: Sequence[Battle], responses: Responses) -> bytes:
+    return script_json(battle_data(battles, responses)).encode()
+
+
+def _page(battles: Sequence[Battle], data: bytes) -> BattlePage:
+    content = WaitingContent()
+    content.file.write(data)
     return BattlePage(
-        name=name,
-        title=title,
+        name="",
+        title="all battles",
         first=battles[0].pair["prompt_id"] if battles else "",
         last=battles[-1].pair["prompt_id"] if battles else "",
         n_battles=len(battles),
-        json=script_json(battle_data(battles, responses)),
+        content=content,
     )
 
 
 def _parts(
-    battles: Sequence[Battle],
-    responses: Mapping[tuple[str, str], Mapping[str, Any]],
-    *,
-    page_bytes: int,
+    battles: Iterator[Battle], responses: Responses, *, page_bytes: int
 ) -> Iterator[list[Battle]]:
     part: list[Battle] = []
     size = 0
     for _, group in groupby(battles, key=lambda battle: battle.pair["prompt_id"]):
         members = list(group)
-        own_size = len(script_json(battle_data(members, responses)).encode())
+        own_size = len(_data(members, responses))
         if part and size + own_size > page_bytes:
             yield part
             part, size = [], 0

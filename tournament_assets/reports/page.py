@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlencode
 
@@ -33,31 +33,39 @@ def render_markdown(contents: ReportContents) -> str:
 
 def render_html(contents: ReportContents) -> str:
     """Return the report as one HTML file that opens without any other file and any network."""
-    return render_pages(contents)["report.html"]
+    return next(page for _, page in iterate_pages(contents))
 
 
 def render_pages(contents: ReportContents) -> dict[str, str]:
-    """Return the report's HTML files by name.
+    """Return the report's HTML files by name, as `iterate_pages` yields them."""
+    return dict(iterate_pages(contents))
+
+
+def iterate_pages(contents: ReportContents) -> Iterator[tuple[str, str]]:
+    """Yield the report's HTML files with their names, the report first, one in memory at a time.
 
     `report.html` is the report. Where its battles would make it too large (see `battle_pages`), it
     links to `report_battles_<dimension>.html` beside it, each of which holds its own battles.
     """
     battles = None if contents.battles is None else lay_out_battles(contents.battles)
     values = _values(contents)
-    pages = {
-        "report.html": _render(
+    yield (
+        "report.html",
+        _render(
             "report.html.jinja",
             **values,
             **_pictures(contents),
             battles=battles,
             battle_link=_battle_link(battles),
-        )
-    }
+        ),
+    )
     if battles is not None:
         for own in battles.pages.values():
             for page in own:
-                pages[page.name] = _render("battles.html.jinja", **values, page=page, siblings=own)
-    return pages
+                yield (
+                    page.name,
+                    _render("battles.html.jinja", **values, page=page, siblings=own),
+                )
 
 
 def _render(template: str, **values: Any) -> str:

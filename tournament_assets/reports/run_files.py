@@ -20,18 +20,25 @@ tables/leaderboard.tex         the leaderboard as a LaTeX table
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 
-from tournament_assets.adapters.battle_files.columnar_writing import encode_battles
+from tournament_assets.adapters.battle_files.columnar_writing import (
+    ALL_FIELDS,
+    write_lines,
+    write_parquet,
+)
 from tournament_assets.adapters.battle_files.columns import complete_battle_table
 from tournament_assets.adapters.battle_files.report_files import encode_elo_reports
-from tournament_assets.adapters.tables import table_rows, to_arrow
+from tournament_assets.adapters.run_directory import FileContent
+from tournament_assets.adapters.tables import AnyTable, StoredTable, iterate_rows, table_rows
 from tournament_assets.ratings.traces import EloTraces
+from tournament_assets.reports.battle_data import verdicts_with_replies
 from tournament_assets.reports.figures import figure_files
 from tournament_assets.reports.latex import leaderboard_latex
 from tournament_assets.reports.leaderboard import by_dimension
@@ -57,60 +64,59 @@ class RunTables:
         rubrics: The texts that the dimensions were judged by, where they are known.
     """
 
-    match_lists: Mapping[str, pd.DataFrame]
-    replies: Mapping[str, pd.DataFrame]
-    verdicts: Mapping[str, pd.DataFrame]
+    match_lists: Mapping[str, AnyTable]
+    replies: Mapping[str, AnyTable]
+    verdicts: Mapping[str, AnyTable]
     elo_ratings: Mapping[str, pd.DataFrame]
     elo_traces: Mapping[str, EloTraces]
     win_rates: Mapping[str, pd.DataFrame]
-    battles: pd.DataFrame
+    battles: StoredTable
     leaderboard: pd.DataFrame
-    report: pd.DataFrame
+    report: AnyTable
     rubrics: Mapping[str, str]
 
 
 def build_run_files(
     tables: RunTables, *, manifest: Mapping[str, Any], settings: RatingSettings
-) -> dict[str, bytes]:
-    """Build every file of a run directory, by relative path.
+) -> Iterator[tuple[str, FileContent]]:
+    """Yield every file of a run directory with its relative path; what is large writes itself.
 
     Args:
         tables: What to write down.
         manifest: What `manifest.json` says.
         settings: How the battles were rated, and the tournament and mode as the arena.
     """
-    documents = {row["format"]: row["content"] for row in table_rows("report", tables.report)}
-    battles = complete_battle_table(to_arrow("battles", tables.battles))
-    files = {
-        "manifest.json": _json(manifest),
-        "matches/matches.jsonl": _json_lines(
-            row for frame in tables.match_lists.values() for row in table_rows("match_list", frame)
-        ),
-        "elo_results.json": _json(_elo_results(tables)),
-        **encode_elo_reports(_elo_reports(tables, settings)),
-        "elo_per_perm.npz": _elo_per_perm(tables),
-        "pairwise_winrates.csv": _csv(
+    yield "manifest.json", _json(manifest)
+    matches = (
+        row for table in tables.match_lists.values() for row in iterate_rows("match_list", table)
+    )
+    yield "matches/matches.jsonl", partial(_write_json_lines, rows=matches)
+    yield "elo_results.json", _json(_elo_results(tables))
+    yield from encode_elo_reports(_elo_reports(tables, settings)).items()
+    yield "elo_per_perm.npz", _elo_per_perm(tables)
+    yield (
+        "pairwise_winrates.csv",
+        _csv(
             [row for frame in tables.win_rates.values() for row in table_rows("win_rates", frame)],
             columns=list(next(iter(tables.win_rates.values())).columns),
         ),
-        "battles.parquet": encode_battles(battles, kind="parquet", settings=settings),
-        "battles.jsonl": encode_battles(battles, kind="jsonl", settings=settings),
-        "report.md": documents.pop("markdown").encode(),
-        "report.html": documents.pop("html").encode(),
-        **_papers(tables),
-    }
-    # What is left are the pages beside the report.
-    files |= {name: content.encode() for name, content in documents.items()}
-    for dimension, text in tables.rubrics.items():
-        files[f"rubrics/{dimension}.txt"] = f"{text}\n".encode()
-    for dimension, frame in tables.verdicts.items():
-        files[f"verdicts/{dimension}.jsonl"] = _json_lines(
-            _verdict_records(
-                table_rows("judge_verdicts", frame),
-                table_rows("judge_replies", tables.replies[dimension]),
-            )
+    )
+    battles = complete_battle_table(tables.battles.arrow())
+    for kind, write in (("parquet", write_parquet), ("jsonl", write_lines)):
+        yield (
+            f"battles.{kind}",
+            partial(write, table=battles, names=ALL_FIELDS, settings=settings),
         )
-    return files
+    yield from _papers(tables).items()
+    for row in iterate_rows("report", tables.report):
+        # What is neither are the pages beside the report.
+        name = {"markdown": "report.md", "html": "report.html"}.get(row["format"], row["format"])
+        yield name, row["content"].encode()
+    for dimension, text in tables.rubrics.items():
+        yield f"rubrics/{dimension}.txt", f"{text}\n".encode()
+    for dimension, table in tables.verdicts.items():
+        records = verdicts_with_replies(table, tables.replies[dimension])
+        yield f"verdicts/{dimension}.jsonl", partial(_write_json_lines, rows=records)
 
 
 def _papers(tables: RunTables) -> dict[str, bytes]:
@@ -125,20 +131,6 @@ def _papers(tables: RunTables) -> dict[str, bytes]:
         **{f"figures/{name}": content for name, content in figures.items()},
         "tables/leaderboard.tex": leaderboard_latex(leaderboard).encode(),
     }
-
-
-def _verdict_records(
-    verdicts: Sequence[Mapping[str, Any]], replies: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
-    texts = {(row["request_key"], row["asking"]): row["reply"] for row in replies}
-    return [
-        {
-            **verdict,
-            "reply_ab": texts[verdict["request_key_ab"], verdict["asking_ab"]],
-            "reply_ba": texts[verdict["request_key_ba"], verdict["asking_ba"]],
-        }
-        for verdict in verdicts
-    ]
 
 
 def _elo_results(tables: RunTables) -> dict[str, Any]:
@@ -179,7 +171,7 @@ def _elo_results(tables: RunTables) -> dict[str, Any]:
 def _elo_reports(tables: RunTables, settings: RatingSettings) -> dict[str, EloReport]:
     reports = {}
     for dimension, frame in tables.elo_ratings.items():
-        verdicts = table_rows("judge_verdicts", tables.verdicts[dimension])
+        verdicts = iterate_rows("judge_verdicts", tables.verdicts[dimension], ("judge_model",))
         reports[dimension] = build_elo_report(
             elo_entries(table_rows("elo_ratings", frame)),
             arena=f"{settings.arena}/{dimension}",
@@ -208,10 +200,10 @@ def _json(value: Any) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def _json_lines(rows: Any) -> bytes:
-    return "".join(
-        json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows
-    ).encode("utf-8", errors="backslashreplace")
+def _write_json_lines(file: IO[bytes], rows: Iterable[Mapping[str, Any]]) -> None:
+    for row in rows:
+        line = json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
+        file.write(line.encode("utf-8", errors="backslashreplace"))
 
 
 def _csv(rows: Sequence[Mapping[str, Any]], *, columns: Sequence[str]) -> bytes:

@@ -1,6 +1,7 @@
 """Where assets are kept: Parquet for tables, npz for arrays; a local folder or an object store.
 
-A file is named after its asset and partition, and is written whole or not at all.
+A file is named after its asset and partition, and is written whole or not at all. A streamed table
+(`tables.STREAMED`) is handed over as the file it is in, and never read as a whole.
 """
 
 import dagster as dg
@@ -8,19 +9,34 @@ import pandas as pd
 from upath import UPath
 
 from tournament_assets.adapters.arrays import decode_npz, encode_npz
-from tournament_assets.adapters.atomic_files import write_bytes_atomically
-from tournament_assets.adapters.tables import decode_parquet, encode_parquet
+from tournament_assets.adapters.atomic_files import write_atomically, write_bytes_atomically
+from tournament_assets.adapters.tables import (
+    STREAMED,
+    AnyTable,
+    StoredTable,
+    WrittenTable,
+    decode_parquet,
+    encode_parquet,
+)
 from tournament_assets.ratings.traces import EloTraces
 
 
 class _ParquetFiles(dg.UPathIOManager):
     extension = ".parquet"
 
-    def dump_to_path(self, context: dg.OutputContext, obj: pd.DataFrame, path: UPath) -> None:
-        write_bytes_atomically(path, encode_parquet(context.asset_key.path[-1], obj))
+    def dump_to_path(
+        self, context: dg.OutputContext, obj: pd.DataFrame | WrittenTable, path: UPath
+    ) -> None:
+        if isinstance(obj, WrittenTable):
+            write_atomically(path, obj.content.copy_to)
+        else:
+            write_bytes_atomically(path, encode_parquet(context.asset_key.path[-1], obj))
 
-    def load_from_path(self, context: dg.InputContext, path: UPath) -> pd.DataFrame:
-        return decode_parquet(context.asset_key.path[-1], path.read_bytes())
+    def load_from_path(self, context: dg.InputContext, path: UPath) -> AnyTable:
+        name = context.asset_key.path[-1]
+        if name in STREAMED:
+            return StoredTable(name, path)
+        return decode_parquet(name, path.read_bytes())
 
 
 class _NpzFiles(dg.UPathIOManager):

@@ -1,3 +1,4 @@
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,7 @@ from tests.adapters.battle_files.builders import (
     read_all,
     write_lines,
 )
-from tournament_assets.adapters.battle_files import columnar
-from tournament_assets.adapters.battle_files.columnar_writing import encode_battles
+from tournament_assets.adapters.battle_files import columnar, columnar_writing
 from tournament_assets.adapters.battle_files.columns import (
     battles_of,
     battles_per_model,
@@ -81,6 +81,14 @@ def test_columns_and_rows_are_read_alike(
     assert list(battles_of(by_columns.table)) == battles
 
 
+def _lines_of(battles: list[Battle], *, settings: RatingSettings | None) -> bytes:
+    file = io.BytesIO()
+    columnar_writing.write_lines(
+        file, make_battle_table(battles), names=columnar_writing.ALL_FIELDS, settings=settings
+    )
+    return file.getvalue()
+
+
 def _always_doubt(_: pa.Table) -> None:
     raise columnar._DoubtfulError
 
@@ -88,7 +96,7 @@ def _always_doubt(_: pa.Table) -> None:
 @settings(deadline=None, max_examples=50)
 @given(any_battles())
 def test_lines_are_those_of_the_standard_library(battles: list[Battle]) -> None:
-    content = encode_battles(make_battle_table(battles), kind="jsonl", settings=None)
+    content = _lines_of(battles, settings=None)
     expected = [json.dumps(battle.to_dict(), ensure_ascii=False) for battle in battles]
     assert content.decode().split("\n") == [*expected, ""]
 
@@ -96,9 +104,7 @@ def test_lines_are_those_of_the_standard_library(battles: list[Battle]) -> None:
 def test_the_first_line_keeps_the_settings_and_is_a_battle_to_everybody_else(
     tmp_path: Path,
 ) -> None:
-    content = encode_battles(
-        make_battle_table([fight(), fight("tie")]), kind="jsonl", settings=SETTINGS
-    )
+    content = _lines_of([fight(), fight("tie")], settings=SETTINGS)
     first, second = (json.loads(line) for line in content.splitlines())
     assert first.pop("rating_settings") == SETTINGS.to_dict()
     assert first == fight().to_dict()

@@ -1,10 +1,9 @@
 """Writing battles column by column, to Parquet or to JSON lines."""
 
-import io
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,24 +53,8 @@ def write_columns(
         writer(file, table, names=names, settings=settings)
 
 
-def encode_battles(
-    table: pa.Table, *, kind: Literal["parquet", "jsonl"], settings: RatingSettings | None
-) -> bytes:
-    """Return the content of a file of ours; equal tables give equal bytes.
-
-    Args:
-        table: The battles, with the columns of `BATTLE_SCHEMA`.
-        kind: How to write them.
-        settings: Kept in the file.
-    """
-    buffer = io.BytesIO()
-    write = write_parquet if kind == "parquet" else write_lines
-    write(buffer, table, names=ALL_FIELDS, settings=settings)
-    return buffer.getvalue()
-
-
 def write_parquet(
-    file: BinaryIO, table: pa.Table, *, names: Mapping[str, str], settings: RatingSettings | None
+    file: IO[bytes], table: pa.Table, *, names: Mapping[str, str], settings: RatingSettings | None
 ) -> None:
     """Write battles as Parquet, with the settings in the schema's metadata."""
     metadata = {SETTINGS_KEY: json.dumps(settings.to_dict())} if settings else None
@@ -85,7 +68,7 @@ def write_parquet(
 
 
 def write_lines(
-    file: BinaryIO, table: pa.Table, *, names: Mapping[str, str], settings: RatingSettings | None
+    file: IO[bytes], table: pa.Table, *, names: Mapping[str, str], settings: RatingSettings | None
 ) -> None:
     """Write one battle a line, with the settings as one more key of the first line.
 
