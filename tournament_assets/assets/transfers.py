@@ -12,6 +12,7 @@ from tournament_assets.adapters.judgment_files import (
     write_judgments,
 )
 from tournament_assets.adapters.progress import JudgingBar
+from tournament_assets.assets.cache_files import is_cache_file, match_cache_file
 from tournament_assets.assets.holdings import (
     existing_requests,
     known_responses,
@@ -50,12 +51,14 @@ class ImportReport:
         records: Its records.
         added: Replies that the ledger did not hold.
         failures: Records without a reply that can be judged again.
+        unmatched: Rows of an earlier cache that answer nothing that would be asked today.
     """
 
     path: Path
     records: int
     added: int
     failures: int
+    unmatched: int = 0
 
 
 def export_judgments(
@@ -101,6 +104,42 @@ def _records(
                 usage=reply.usage,
                 received_at=reply.received_at,
             )
+
+
+def import_files(
+    paths: Sequence[Path], plan: TournamentPlan, *, ledger: "Ledger"
+) -> list[ImportReport]:
+    """Keep what is in some files, exports of a ledger and files of an earlier cache alike.
+
+    Raises:
+        InputError: With every problem of the first file that has any.
+    """
+    cached = [path for path in paths if is_cache_file(path)]
+    reports = import_judgments([path for path in paths if path not in cached], ledger=ledger)
+    # Responses first: today's requests are made of them.
+    for path in sorted(cached, key=lambda path: path.name.startswith("judgments_")):
+        matched = match_cache_file(path, plan, ledger=ledger)
+        added = ledger.keep_responses(matched.entrant_fingerprint, matched.responses)
+        kept = [reply for reply in matched.replies if reply.result_type == "succeeded"]
+        failed = [reply for reply in matched.replies if reply.result_type != "succeeded"]
+        added += ledger.import_replies(kept)
+        ledger.record_failures(_IMPORTED, [(each.request_key, _failed(each)) for each in failed])
+        reports.append(ImportReport(path, matched.rows, added, len(failed), matched.unmatched))
+    return reports
+
+
+def _failed(reply: StoredReply) -> ReplyRow:
+    return ReplyRow(
+        custom_id="",
+        result_type=reply.result_type,
+        text=reply.text,
+        stop_reason=reply.stop_reason,
+        error_type=reply.error_type,
+        error_message=reply.text,
+        model=reply.model,
+        usage=reply.usage,
+        raw="{}",
+    )
 
 
 def import_judgments(paths: Sequence[Path], *, ledger: "Ledger") -> list[ImportReport]:

@@ -43,18 +43,22 @@ def ledger_export_command(config_path: Path, mode: str, out: Path) -> None:
 def ledger_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
     """Keep the replies of judgments_*.jsonl files, so that they are not paid for again.
 
-    A reply counts for the very same request only. What a gateway said in the judge's place is kept
+    A reply counts for the very same request only. Files of an earlier cache, whose rows are named
+    by 12 hexadecimal digits (responses_<entrant>.jsonl as well), are matched by prompt, pair, order
+    and texts; what does not match is counted. What a gateway said in the judge's place is kept
     as a failure: see `tournament rejudge`.
     """
-    from tournament_assets.assets.transfers import import_judgments
+    from tournament_assets.assets.transfers import import_files
     from tournament_assets.launching import opened_ledger
 
-    with opened_ledger(config_path, os.environ) as (_, ledger):
-        reports = import_judgments(files, ledger=ledger)
+    with opened_ledger(config_path, os.environ) as (plan, ledger):
+        reports = import_files(files, plan, ledger=ledger)
     for report in reports:
+        lost = f", {report.unmatched} that match nothing asked today" if report.unmatched else ""
+        what = "responses" if report.path.name.startswith("responses_") else "replies"
         click.echo(
-            f"{report.path}: {report.records} records, {report.added} new replies, "
-            f"{report.failures} that can be judged again"
+            f"{report.path}: {report.records} records, {report.added} new {what}, "
+            f"{report.failures} that can be judged again{lost}"
         )
 
 

@@ -151,6 +151,11 @@ class JudgeRequests(Sequence[JudgeRequest]):
         """How many different requests they are: pairs of the same texts share theirs."""
         return len({request.request_key for request in self})
 
+    @property
+    def pairs(self) -> Sequence[PairToJudge]:
+        """The pairs, each of which is as many requests as there are presentations."""
+        return self._pairs
+
     def __len__(self) -> int:
         return len(PRESENTATIONS) * len(self._pairs)
 

@@ -37,8 +37,12 @@ class ResponseRecords(LedgerDatabase):
 
     def keep_responses(
         self, entrant_fingerprint: str, responses: Sequence[tuple[str, GeneratedResponse]]
-    ) -> None:
-        """Keep an entrant's responses, each with its prompt's fingerprint; the first one stays."""
+    ) -> int:
+        """Keep an entrant's responses, each with its prompt's fingerprint; the first one stays.
+
+        Returns:
+            How many of them are new.
+        """
         now = time_text()
         rows = [
             {
@@ -55,4 +59,4 @@ class ResponseRecords(LedgerDatabase):
             for prompt_fingerprint, response in responses
         ]
         with self._transaction() as connection:
-            self._insert_new(connection, schema.responses, rows)
+            return self._insert_new(connection, schema.responses, rows)
