@@ -275,8 +275,7 @@ def main() -> None:
     parser.add_argument(
         "--bootstraps",
         type=int,
-        help="resamples of each; unless given 499, and 999 for who is above whom, as many as a run "
-        "draws: what is largest of many is known less well from few",
+        help="resamples of each; unless given 499, and 999 for who is above whom, as a run draws",
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
