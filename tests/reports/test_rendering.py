@@ -52,6 +52,7 @@ def test_code_is_not_altered_and_stays_code() -> None:
             "judge_model": "y",
             "costs": [],
             "provenance": [],
+            "versions": "",
             "sections": {},
             "battles": None,
             "command": "tournament run <b> ```\n# not a heading",
