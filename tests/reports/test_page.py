@@ -72,6 +72,21 @@ def test_the_audit_shows_coverage_and_every_kind_of_missing_verdict(render: Rend
     assert "bob | 50 / 50 | 0 | 0 | 10 | 0 | 10 | 8 | 80.0 % | 0.0 % | 0 | 1 | 0 | 2" in page
 
 
+@pytest.mark.parametrize("render", RENDERERS)
+def test_a_stand_in_for_a_judge_is_named_before_its_red_lights(render: Renderer) -> None:
+    page = render(
+        contents(
+            {"factuality": {"ada": 1410.0, "bob": 1390.0}},
+            judge_is_language_model=False,
+            cautions=["The judge on factuality: 1 of 8 lights red."],
+        )
+    )
+    first = page.index("say nothing about quality")
+    assert (
+        first < page.index("1 of 8 lights red") < page.index("leads" if "leads" in page else "lead")
+    )
+
+
 def test_missing_responses_are_warned_of() -> None:
     _, second = warning_lines(_with_missing())
     assert second == "Not everyone answered every prompt. Prompts answered: cy 48 of 50."

@@ -155,13 +155,12 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             confidence=tournament.ratings.confidence,
             further_warnings=[
                 *outages_of(plan, table_rows("audit", audit)),
-                *red_sentences(lights),
-                *copy_sentences(table_rows("audit", audit)),
                 *partial_warnings(pending_presentations(summaries)),
                 *limit_warnings(
                     pairs_left_out(plan, selected=selected, responses=responses, replies=summaries)
                 ),
             ],
+            cautions=[*red_sentences(lights), *copy_sentences(table_rows("audit", audit))],
             prices={dimension: cost["cost_usd"] for dimension, cost in costs.items()},
             battles=BattleTables(
                 match_lists=by_partition(matches, names),

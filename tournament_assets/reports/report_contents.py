@@ -33,7 +33,8 @@ class ReportContents:
         command: The command that makes this report again.
         versions: What it was made with: program, Python and libraries.
         confidence: Coverage of the intervals.
-        further_warnings: What else a reader must know before any number.
+        further_warnings: What a reader must know before anything else.
+        cautions: What comes next: red lights on the judge, and where texts are copies.
         sections: Sections made elsewhere, by the name of their place in `SLOTS`; a place without
             a section is left out of the page.
         prices: US dollars that judging cost, by dimension; None where no price is known.
@@ -57,6 +58,7 @@ class ReportContents:
     versions: str = ""
     confidence: float = 0.95
     further_warnings: Sequence[str] = ()
+    cautions: Sequence[str] = ()
     sections: Mapping[str, ReportSection] = field(default_factory=dict)
     prices: Mapping[str, float | None] = field(default_factory=dict)
     battles: BattleTables | None = None

@@ -21,6 +21,7 @@ def warning_lines(contents: ReportContents) -> list[str]:
     lines = list(contents.further_warnings)
     if not contents.judge_is_language_model:
         lines.append(f"judge: {contents.judge_label}. These results say nothing about quality.")
+    lines.extend(contents.cautions)
     rows = table_rows("audit", contents.audit)
     missing = {row["entrant_id"]: 0 for row in rows}
     shown = dict(missing)
