@@ -62,7 +62,8 @@ def test_results_that_are_counted_and_not_handed_out_are_not_bought_again(tmp_pa
         pending = [row for row in paid.rows("judge_replies") if row["result_type"] == "pending"]
         assert [row["error_type"] for row in pending] == ["unread"] * 12
         again = paid.run(pay_again=True)
-        assert (again.requests_submitted, again.warnings) == (12, ())
+        assert again.requests_submitted == 12
+        assert not any("pending" in warning for warning in again.warnings)
         manifest = json.loads((again.directory / "manifest.json").read_text())
         assert manifest["cost"]["waste"]["requests_lost"] == 12
         assert paid.server.log.requests == PRESENTATIONS + 12

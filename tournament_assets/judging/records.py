@@ -41,6 +41,11 @@ class JudgingScope:
         return self.subject or f"{self.dimension} ({self.mode})"
 
     @property
+    def holder(self) -> str:
+        """What messages call whoever is at work on it, among all tournaments of a ledger."""
+        return f"{self.dimension} ({self.mode}) of {self.tournament_id}"
+
+    @property
     def activity(self) -> str:
         """What is being done about it, for messages."""
         return f"{self.title} is being {'asked' if self.purpose == RESPONSES else 'judged'}"

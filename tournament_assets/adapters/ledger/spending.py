@@ -149,7 +149,7 @@ def _read_unbilled(connection: sa.Connection, *, on_responses: bool) -> list[Unb
                 n_requests=n_requests,
                 is_lost=row.state not in _OPEN,
                 most_usd=most_usd if row.n_priced == row.n_unbilled else None,
-                holder=f"{scope.dimension} ({scope.mode}) of {scope.tournament_id}",
+                holder=scope.holder,
                 is_at_work=scope in at_work,
             )
         )
