@@ -111,6 +111,17 @@ def test_an_end_near_zero_says_on_which_side_it_is(low: float, said: str) -> Non
     assert f"{said} 83.2" in [cell for row in cells for cell in row]
 
 
+def test_a_gap_without_a_bound_is_separated_where_the_ladder_separates_it() -> None:
+    rows = rows_of(judged(12), 12, Families("x", None, {}))
+    for row in rows:
+        if row["next_below"] is not None:
+            row.update(gap_low=None, gap_high=None, gap_beyond_noise=True)
+    section = fair_section(rows, confidence=0.95)
+    assert "Every two neighbours on the common prompts are separated." in section.sentences[0]
+    cells = dict(section.tables)["f: gaps between neighbours"].rows
+    assert {row[3:] for row in cells} == {("unbounded", "separated")}
+
+
 def test_names_are_harmless_in_markdown() -> None:
     report = FairReport(
         tournament_id="t",

@@ -64,14 +64,14 @@ def fair_notes(*, confidence: float) -> tuple[str, ...]:
         "every judged pair. Planned: points over all planned pairs, so that whatever is missing "
         "counts as nothing. A win share is wins and half the ties; ranks are by win share.",
         f"Ratings are Bradley–Terry, on the Elo scale; intervals are at "
-        f"{format_confidence(confidence)}, prompts resampled. A gap is within noise where the "
-        "interval of the difference reaches 0; these hold for all pairs of entrants together, as "
-        "those of the leaderboard do.",
+        f"{format_confidence(confidence)}, prompts resampled. Neighbours are separated by the rule "
+        "of the ladder, for all pairs of entrants together; a gap without a bound says that the "
+        "prompts do not tell how large it is.",
     )
 
 
 def fair_sentences(rows: Sequence[Row], *, dimension: str) -> list[str]:
-    """Say whether the three denominators agree, what is within noise, and who judges its own kin.
+    """Say whether the three denominators agree, what is not separated, and who judges its own kin.
 
     Args:
         rows: Rows of table "fair_comparison".
@@ -103,9 +103,9 @@ def fair_sentences(rows: Sequence[Row], *, dimension: str) -> list[str]:
             [f"{row['entrant_id']} above {row['next_below']}" for row in _by_rank(noise)]
         )
         sentences.append(
-            f"Within noise on the common prompts: {within}."
+            f"Not separated on the common prompts: {within}."
             if noise
-            else "Every gap between neighbours on the common prompts is beyond noise."
+            else "Every two neighbours on the common prompts are separated."
         )
     return [*sentences, *_family_sentences(common)]
 
@@ -189,7 +189,7 @@ def gap_table(rows: Sequence[Row], *, dimension: str) -> ReportTable:
                 row["next_below"],
                 f"{row['gap']:.0f}",
                 _gap_interval(row["gap_low"], row["gap_high"]),
-                "beyond noise" if row["gap_beyond_noise"] else "within noise",
+                "separated" if row["gap_beyond_noise"] else "not separated",
             )
             for row in _by_rank(common)
             if row["next_below"] is not None
