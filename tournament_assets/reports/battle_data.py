@@ -106,7 +106,10 @@ def read_battles(tables: BattleTables, dimension: str) -> Iterator[Battle]:
     """Yield every judged pair of a dimension with its replies, in the bank's order."""
     pairs = iterate_rows("match_list", tables.match_lists[dimension])
     settled = verdicts_with_replies(tables.verdicts[dimension], tables.replies[dimension])
-    for pair, verdicts in join_pairs(pairs, settled):
+    # A page is thousands of battles, in which every text stands with all the others.
+    texts: dict[Any, Any] = {}
+    for row, verdicts in join_pairs(pairs, settled):
+        pair = {name: texts.setdefault(value, value) for name, value in row.items()}
         # A run with a limit judges only the first pairs.
         for verdict in verdicts:
             yield Battle(pair, verdict, (verdict["reply_ab"], verdict["reply_ba"]))
