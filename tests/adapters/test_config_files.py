@@ -91,7 +91,7 @@ def test_comments_and_layout_do_not_change_the_fingerprint(path: Path) -> None:
             "13: unknown key 'judge.max_token'; expected one of adopt_grace_seconds, "
             "anchor_pairs, base_url, budget_period, budget_usd, control_pairs, deadline_seconds, "
             "identical_responses_tie, max_direct, max_rounds, max_tokens, poll_initial_seconds, "
-            "poll_max_seconds, prewarm_wait_seconds, reply_format, retest_pairs, service, "
+            "poll_max_seconds, prewarm_wait_seconds, prices, reply_format, retest_pairs, service, "
             "slot_seconds, test_seed; "
             "did you mean 'max_tokens'?",
         ),
