@@ -199,3 +199,14 @@ def test_a_lead_that_rests_on_one_prompt_names_the_prompt() -> None:
         "p1", "p2", "p3", "p4"
     )
     assert "prompt:" not in said()
+
+
+def test_whoever_lost_everything_has_a_reason_beside_the_verdict() -> None:
+    rows = [
+        leader_row("ada", 1450, sampling=(1420, 1480), above=("cyd",)),
+        leader_row("bob", 1420, rank=2, sampling=(1400, 1440)),
+        unrated("cyd", rank=3, note="lost every decisive match: no lower bound"),
+    ]
+    sentence = verdict_sentence(rows, dimension="tone")
+    assert "Not rated: cyd (lost every decisive match: no lower bound)." in sentence
+    assert "no upper bound" not in sentence

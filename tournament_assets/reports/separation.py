@@ -136,8 +136,10 @@ def separation(rows: Sequence[Mapping[str, Any]]) -> Separation:
         not_separated=tuple(
             row["entrant_id"] for row, is_below in zip(others, below, strict=True) if not is_below
         ),
-        no_upper_bound=tuple(row["entrant_id"] for row in others if row["sampling_high"] is None),
-        leader_is_unbounded=leader["sampling_low"] is None,
+        no_upper_bound=tuple(
+            row["entrant_id"] for row in others if is_rated(row) and row["sampling_high"] is None
+        ),
+        leader_is_unbounded=is_rated(leader) and leader["sampling_low"] is None,
         unrated=unrated,
     )
 
@@ -243,11 +245,18 @@ def _fragile_lead(rows: Sequence[Mapping[str, Any]], found: Separation) -> list[
 
 
 def _unrated(rows: Sequence[Mapping[str, Any]], found: Separation) -> list[str]:
-    if not found.unrated:
-        return []
     notes = {row["entrant_id"]: row["note"] for row in rows if row["n_entrant_matches"]}
-    idle = [name for name in found.unrated if name not in notes]
-    reasons = [f"{name} ({notes[name]})" for name in found.unrated if name in notes]
+    # Who has a place and no rating is told of here, too, unless the lead told it already.
+    without = [
+        row["entrant_id"]
+        for row in rows
+        if row["entrant_id"] in found.unrated
+        or not (is_rated(row) or f"{row['entrant_id']} {row['note']}" in (found.no_lead or ""))
+    ]
+    if not without:
+        return []
+    idle = [name for name in without if name not in notes]
+    reasons = [f"{name} ({notes[name]})" for name in without if name in notes]
     if idle:
         verb = "has" if len(idle) == 1 else "have"
         reasons.append(f"{join_names(idle)} {verb} no decisive match")
