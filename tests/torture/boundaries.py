@@ -34,6 +34,7 @@ _READS = frozenset(
         "batch_keys",
         "failed_keys",
         "iterate_replies",
+        "keys_failed",
         "known_batch_ids",
         "open_batches",
     }
