@@ -270,6 +270,9 @@ def test_another_judge_model_and_number_of_orderings_can_be_asked_for(tmp_path: 
     manifest = json.loads((summary.directory / "manifest.json").read_text())
     assert manifest["judge_model"] == "loopback-other"
     assert manifest["n_perms"] == 7
+    command = "configs/small.yaml --mode pilot --judge-model loopback-other --n-perms 7"
+    assert manifest["command"].endswith(command)
+    assert f"{command}\n" in (summary.directory / "report.md").read_text()
     assert summary.directory.parent == tmp_path / "elsewhere"
 
 
@@ -345,6 +348,7 @@ def test_a_limited_run_says_so_before_any_number(tmp_path: Path) -> None:
     assert manifest["pairs_left_out_by_limit"] == {"factuality": 7, "calibration": 13}
     head = (summary.directory / "report.md").read_text().split("## Verdict")[0]
     assert "Pairs left out: factuality 7, calibration 13." in head
+    assert manifest["command"].endswith("--mode pilot --limit-pairs 5")
 
 
 def test_a_whole_run_leaves_nothing_out(finished: tuple[SmallProject, RunSummary]) -> None:

@@ -1,6 +1,7 @@
 """What a result rests on: its inputs and their hashes, what was left out, and what it cost."""
 
 import contextlib
+import shlex
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -117,6 +118,35 @@ def judge_models(summaries: Mapping[str, ReplySummary]) -> str:
 def rerun_command(plan: TournamentPlan, mode: Mode) -> str:
     """Return the command that makes a mode's results again."""
     return f"tournament run --config {plan.config_path.as_posix()} --mode {mode}"
+
+
+def made_again_by(
+    plan: TournamentPlan,
+    mode: Mode,
+    *,
+    summaries: Mapping[str, ReplySummary],
+    left_out: Mapping[str, int],
+    instance: dg.DagsterInstance,
+) -> str:
+    """Return the command that makes these results again, with what the run was told besides.
+
+    Args:
+        plan: The tournament.
+        mode: Its mode.
+        summaries: What is said of the replies, by dimension.
+        left_out: Pairs that a limit left out, by dimension.
+        instance: Where materialisations are recorded.
+    """
+    command = rerun_command(plan, mode)
+    models = {model for each in summaries.values() for model in each.judge_models}
+    if len(models) == 1 and models != {plan.config.judge_model(mode)}:
+        command += f" --judge-model {shlex.quote(*models)}"
+    recorded = recorded_of(plan, "elo_traces", f"{plan.config.dimension_names[0]}|{mode}", instance)
+    permutations = (recorded or {}).get("permutations")
+    if permutations not in (None, plan.config.ratings.n_permutations):
+        command += f" --n-perms {permutations}"
+    limits = [summaries[dimension].pairs for dimension, n in left_out.items() if n]
+    return command + (f" --limit-pairs {max(limits)}" if limits else "")
 
 
 def pairs_left_out(

@@ -34,11 +34,11 @@ from tournament_assets.assets.provenance import (
     judging_costs,
     judging_waste,
     limit_warnings,
+    made_again_by,
     pairs_left_out,
     partial_warnings,
     pending_presentations,
     provenance_lines,
-    rerun_command,
     rubric_texts,
     summaries_by_dimension,
     version_values,
@@ -134,6 +134,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             answered=answers_recorded(plan, mode, context.instance),
         )
         versions = read_versions(plan.project.folder)
+        left_out = pairs_left_out(plan, selected=selected, responses=responses, replies=summaries)
         names = tournament.dimension_names
         costs = judging_costs(plan, summaries)
         contents = ReportContents(
@@ -150,15 +151,15 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             audit=audit,
             costs=cost_lines(costs),
             provenance=provenance_lines(plan, inputs, versions),
-            command=rerun_command(plan, mode),
+            command=made_again_by(
+                plan, mode, summaries=summaries, left_out=left_out, instance=context.instance
+            ),
             versions=str(versions),
             confidence=tournament.ratings.confidence,
             further_warnings=[
                 *outages_of(plan, table_rows("audit", audit)),
                 *partial_warnings(pending_presentations(summaries)),
-                *limit_warnings(
-                    pairs_left_out(plan, selected=selected, responses=responses, replies=summaries)
-                ),
+                *limit_warnings(left_out),
             ],
             cautions=[*red_sentences(lights), *copy_sentences(table_rows("audit", audit))],
             prices={dimension: cost["cost_usd"] for dimension, cost in costs.items()},
@@ -247,6 +248,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             answered=answers_recorded(plan, mode, context.instance),
         )
         versions = read_versions(plan.project.folder)
+        left_out = pairs_left_out(plan, selected=selected, responses=responses, replies=summaries)
         costs = judging_costs(plan, summaries)
         pending = pending_presentations(summaries)
         with ledger.open() as opened:
@@ -263,9 +265,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             "bank_size": len(bank),
             "selected_prompts": len(selected),
             "pairs": {dimension: each.pairs for dimension, each in summaries.items()},
-            "pairs_left_out_by_limit": pairs_left_out(
-                plan, selected=selected, responses=responses, replies=summaries
-            ),
+            "pairs_left_out_by_limit": left_out,
             "replies_pending": sum(pending.values()),
             "is_partial": any(pending.values()),
             "outages": outages_of(plan, table_rows("audit", audit)),
@@ -287,7 +287,9 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 "by_dimension": costs,
                 "waste": waste,
             },
-            "command": rerun_command(plan, mode),
+            "command": made_again_by(
+                plan, mode, summaries=summaries, left_out=left_out, instance=context.instance
+            ),
         }
         files = build_run_files(
             RunTables(
