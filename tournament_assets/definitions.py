@@ -50,7 +50,7 @@ from tournament_assets.assets.judge_tests import build_judge_test_job
 from tournament_assets.assets.judging import build_judging_assets
 from tournament_assets.assets.notifying import build_failure_sensors
 from tournament_assets.assets.pairing import build_pairing_assets
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.assets.prompts import build_prompt_assets
 from tournament_assets.assets.publishing import build_publishing_assets
 from tournament_assets.assets.ratings import build_rating_assets

@@ -19,14 +19,15 @@ from tournament_assets.adapters.processes import has_died, own_identity
 from tournament_assets.adapters.project_files import load_rubrics
 from tournament_assets.adapters.tables import table_rows
 from tournament_assets.assets.jobs import Stage, build_stages
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.local_generator import release_models
+from tournament_assets.assets.partitions import asset_key
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.assets.preflight import refuse_bad_input
 from tournament_assets.assets.reports import outages_of
 from tournament_assets.assets.run_failures import failed_checks, raise_failure
 from tournament_assets.audits.outages import copy_sentences
 from tournament_assets.definitions import build_definitions, build_plan, default_ledger_url
 from tournament_assets.judging.estimating import JudgingEstimate
-from tournament_assets.resources.generator import release_models
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.rubrics import Rubric
 
@@ -161,11 +162,13 @@ def run_tournament(
                     materialization.metadata
                 )
             if "leaderboard" in stage.assets:
-                leaderboard = result.asset_value(plan.key("leaderboard"))
-                audit = table_rows("audit", result.asset_value(plan.key("audit")))
+                leaderboard = result.asset_value(asset_key(plan, "leaderboard"))
+                audit = table_rows("audit", result.asset_value(asset_key(plan, "audit")))
                 outages, copies = outages_of(plan, audit), copy_sentences(audit)
             if "trust_panel" in stage.assets:
-                trust += table_rows("trust_panel", result.asset_value(plan.key("trust_panel")))
+                trust += table_rows(
+                    "trust_panel", result.asset_value(asset_key(plan, "trust_panel"))
+                )
             warnings.extend(failed_checks(result))
             on_done(stage, label)
             if "entrant_responses" not in stage.assets:
@@ -205,16 +208,12 @@ def estimate_tournament(
         JudgeError: If the service does not count.
     """
     from tournament_assets.assets.forecasting import estimate_judging
-    from tournament_assets.resources.judge import JudgeResource
+    from tournament_assets.assets.judge_access import JudgeConnection
 
     with opened_ledger(config_path, environment) as (plan, ledger), ExitStack() as stack:
         counter = None
         if counts_tokens:
-            judge = JudgeResource(
-                api_key=environment.get("ANTHROPIC_API_KEY", ""),
-                base_url=environment.get("ANTHROPIC_BASE_URL", ""),
-                loopback_folder=str(plan.project.folder / "ledger" / "loopback_judge"),
-            )
+            judge = JudgeConnection.from_environment(environment, plan.project.folder)
             counter = stack.enter_context(judge.service(plan.config.judge))
         return estimate_judging(plan, mode, ledger=ledger, judge_model=judge_model, counter=counter)
 

@@ -11,7 +11,7 @@ import yaml
 from tests.projects import SmallProject, make_project
 from tournament_assets.adapters.config_files import load_config
 from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.definitions import build_plan
 from tournament_assets.judging.records import BatchIntent, JudgingScope, Lease
 from tournament_assets.judging.service import Channel, ReplyRow, TokenUsage

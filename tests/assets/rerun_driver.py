@@ -13,7 +13,7 @@ import dagster as dg
 from tests.assets.paid_projects import PaidProject
 from tournament_assets.adapters.config_files import load_config
 from tournament_assets.adapters.dagster_home import prepare_dagster_home
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.assets.rerun_states import Rerun, find_reruns
 from tournament_assets.definitions import build_plan, build_resources
 

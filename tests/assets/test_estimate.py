@@ -19,7 +19,8 @@ from tournament_assets.adapters.project_files import (
 from tournament_assets.adapters.tables import make_table
 from tournament_assets.assets.asking import requests_for_pairs
 from tournament_assets.assets.estimate import JudgingEstimateConfig, build_estimate_assets
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.partitions import asset_key
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.cli import main
 from tournament_assets.definitions import build_definitions
 from tournament_assets.judging.estimating import JudgingEstimate
@@ -165,7 +166,7 @@ def test_another_judge_model_can_be_priced(project: SmallProject) -> None:
 def test_nothing_that_was_paid_for_depends_on_the_estimate(project: SmallProject) -> None:
     plan = plan_of(project)
     definitions = build_definitions([plan], project.folder, project.environment)
-    node = definitions.resolve_asset_graph().get(plan.key("judging_estimate"))
+    node = definitions.resolve_asset_graph().get(asset_key(plan, "judging_estimate"))
     assert node.child_keys == set()
     assert {key.path[-1] for key in node.parent_keys} == {"match_list", "price_list", "rubrics"}
 

@@ -6,7 +6,7 @@ from tests.assets.paid_projects import paid_project
 from tests.assets.rerun_driver import TICK, Driver, driver
 from tournament_assets.assets.continuing import build_continuing_sensor
 from tournament_assets.assets.jobs import Stage, build_jobs, build_stages
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.assets.rerun_states import RerunState
 from tournament_assets.assets.reruns import (
     CHOICES,

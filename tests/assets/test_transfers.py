@@ -28,7 +28,7 @@ from tournament_assets.assets.holdings import (
     known_responses,
     load_bank_and_selection,
 )
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.assets.transfers import import_files, import_judgments
 from tournament_assets.definitions import build_plan
 from tournament_assets.judging.pairing import PairToJudge

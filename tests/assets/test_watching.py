@@ -12,7 +12,7 @@ from tournament_assets.assets import inputs
 from tournament_assets.assets.inputs import observations, read_inputs
 from tournament_assets.assets.jobs import Stage, build_stages
 from tournament_assets.assets.out_of_date import find_out_of_date
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.definitions import build_definitions, build_plan
 from tournament_assets.judging import parsing
 from tournament_assets.launching import RunOptions, run_tournament

@@ -16,9 +16,9 @@ from tests.chat_server import api_entrant
 from tournament_assets.adapters.ledger import Ledger
 from tournament_assets.adapters.openai import OpenAiServer
 from tournament_assets.adapters.openai_access import read_access
+from tournament_assets.assets.local_generator import CompletedResponses
 from tournament_assets.generation.responding import generate_responses
 from tournament_assets.resources.api_generator import complete_by_server, server_problems
-from tournament_assets.resources.generator import CompletedResponses
 from tournament_assets.tournament.errors import GenerationError
 from tournament_assets.tournament.prompts import Prompt
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.assets.local_generator import CompletedResponses
 from tournament_assets.judging.budgets import BudgetTerms
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.resources.anthropic_generator import complete_by_batches
-from tournament_assets.resources.generator import CompletedResponses
 from tournament_assets.resources.judge import JudgeResource
 from tournament_assets.tournament.api_entrants import AnthropicApiEntrant
 from tournament_assets.tournament.config import JudgeConfig

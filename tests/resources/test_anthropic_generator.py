@@ -17,14 +17,13 @@ from tests.judging.mortal import Killed, Life, Mortal
 from tournament_assets.adapters.anthropic import AnthropicBatches
 from tournament_assets.adapters.ledger import Ledger
 from tournament_assets.adapters.price_files import load_newest_prices
-from tournament_assets.judging.budgets import BudgetTerms
+from tournament_assets.assets.local_generator import CompletedResponses
+from tournament_assets.judging.budgets import BudgetTerms, most_usd
 from tournament_assets.judging.recovery import recover_batches
-from tournament_assets.judging.requests import most_usd
 from tournament_assets.judging.responses import build_response_requests, response_scope
 from tournament_assets.judging.sessions import WaitingPolicy
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.resources.anthropic_generator import batch_problems, planned_responses
-from tournament_assets.resources.generator import CompletedResponses
 from tournament_assets.resources.judge import JudgeResource
 from tournament_assets.tournament.config import JudgeConfig
 from tournament_assets.tournament.errors import BudgetError, GenerationError, InputError

@@ -14,8 +14,8 @@ from tests.chat_server import (
     refusal,
 )
 from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.assets.local_generator import CompletedResponses
 from tournament_assets.resources.api_generator import complete_by_server, server_problems
-from tournament_assets.resources.generator import CompletedResponses
 from tournament_assets.tournament.errors import GenerationError, InputError, ServerError
 from tournament_assets.tournament.places import ServerAddress
 

@@ -9,12 +9,12 @@ import pytest
 from tests.generation.builders import TINY
 from tests.generation.hydra_projects import describe_hydra, write_heads
 from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.generation.base_models import RESIDENCE
-from tournament_assets.resources.generator import (
+from tournament_assets.assets.local_generator import (
     CompletedResponses,
-    GeneratorResource,
+    complete_responses,
     release_models,
 )
+from tournament_assets.generation.base_models import RESIDENCE
 from tournament_assets.tournament.config import GenerationConfig
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
 from tournament_assets.tournament.prompts import Prompt
@@ -34,13 +34,14 @@ def complete(folder: Path, entrant: CustomPoeEntrant, prompts: list[Prompt]) -> 
 
     ledger = Ledger(f"sqlite:///{folder.parent / 'ledger.sqlite'}")
     try:
-        return GeneratorResource(device="cpu").complete_responses(
+        return complete_responses(
             entrant,
             files=find_entrant_files(entrant, Project(folder=folder, environment={})),
             prompts=prompts,
             ledger=ledger,
             config=GenerationConfig(batch_size=2, cuda_graphs=True),
             log=lambda message: None,
+            device="cpu",
         )
     finally:
         ledger.close()

@@ -14,7 +14,7 @@ from tournament_assets.adapters.config_files import load_config
 from tournament_assets.adapters.dagster_home import prepare_dagster_home
 from tournament_assets.adapters.processes import own_identity
 from tournament_assets.assets.jobs import build_stages
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.definitions import build_definitions, build_plan
 
 COMMAND = ("-m", "tests.torture.steps")

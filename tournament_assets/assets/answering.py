@@ -7,12 +7,15 @@ from datetime import datetime
 from tournament_assets.adapters.entrant_files import find_entrant_files
 from tournament_assets.adapters.project_files import load_recorded_responses
 from tournament_assets.assets.estimating import build_approval, response_terms
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.judge_access import JudgeAccess, LedgerAccess
+from tournament_assets.assets.local_generator import (
+    CompletedResponses,
+    GeneratorAccess,
+    complete_responses,
+)
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.resources.anthropic_generator import complete_by_batches
 from tournament_assets.resources.api_generator import complete_by_server
-from tournament_assets.resources.generator import CompletedResponses, GeneratorResource
-from tournament_assets.resources.judge import JudgeResource
-from tournament_assets.resources.ledger import LedgerResource
 from tournament_assets.tournament.api_entrants import AnthropicApiEntrant, OpenAiApiEntrant
 from tournament_assets.tournament.entrants import AnyEntrant, RecordedEntrant
 from tournament_assets.tournament.prompts import Prompt
@@ -28,9 +31,9 @@ class Resources:
         judge: Leads to the judging service, which some entrants are answered by.
     """
 
-    ledger: LedgerResource
-    generator: GeneratorResource
-    judge: JudgeResource
+    ledger: LedgerAccess
+    generator: GeneratorAccess
+    judge: JudgeAccess
 
 
 def answer_prompts(
@@ -85,13 +88,14 @@ def answer_prompts(
                 ledger=ledger,
                 log=log,
             )
-        return resources.generator.complete_responses(
+        return complete_responses(
             entrant,
             files=find_entrant_files(entrant, plan.project),
             prompts=prompts,
             ledger=ledger,
             config=plan.config.generation,
             log=log,
+            device=resources.generator.device,
         )
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from tournament_assets.adapters.progress import JudgingBar
 from tournament_assets.assets.estimating import build_approval, judging_terms
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.judge_access import JudgeAccess
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.judging.pairing import PairToJudge
 from tournament_assets.judging.pricing import is_free_model
 from tournament_assets.judging.records import JudgingScope
@@ -22,7 +23,6 @@ from tournament_assets.judging.requests import (
 )
 from tournament_assets.judging.sessions import Tally, WaitingPolicy
 from tournament_assets.judging.settlement import JudgingOptions, settle_requests
-from tournament_assets.resources.judge import JudgeResource
 from tournament_assets.tournament.config import JudgeConfig, Mode
 from tournament_assets.tournament.rubrics import Rubric
 
@@ -78,7 +78,7 @@ def ask_what_is_missing(
     plan: TournamentPlan,
     scope: JudgingScope,
     ledger: "Ledger",
-    judge: JudgeResource,
+    judge: JudgeAccess,
     asking: Asking,
     log: Callable[[str], None],
 ) -> Tally:

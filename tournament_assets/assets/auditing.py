@@ -1,6 +1,6 @@
 """Can the tournament be trusted: what is missing for whom, and which prompts to look at."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
@@ -15,34 +15,24 @@ from tournament_assets.assets.audit_rows import (
 )
 from tournament_assets.assets.outputs import Table, markdown_table, table_asset, table_result
 from tournament_assets.assets.partitions import (
-    TournamentPlan,
-    by_partition,
-    partition_label,
+    asset_key,
+    by_mode,
     partition_values,
     partitions_of,
     same_mode,
 )
-from tournament_assets.assets.reports import (
-    Frames,
-    LargeTables,
-    outage_metadata,
-    outages_of,
-    sentence_list,
-)
+from tournament_assets.assets.plan import TournamentPlan, by_partition, partition_label
+from tournament_assets.assets.provenance import Frames, LargeTables
+from tournament_assets.assets.report_sections import missingness_of
+from tournament_assets.assets.reports import outage_metadata, outages_of, sentence_list
 from tournament_assets.audits.coverage import (
     PairReading,
     measure_coverage,
 )
-from tournament_assets.audits.outages import MissingnessCheck, asked, check_missingness
+from tournament_assets.audits.outages import asked
 from tournament_assets.tournament.responses import GeneratedResponse
 
-Row = Mapping[str, Any]
 _SHOWN_FINDINGS = 12
-
-
-def missingness_of(plan: TournamentPlan, rows: Sequence[Row]) -> MissingnessCheck:
-    """Return what the check `even_missingness` says of the rows of table "audit"."""
-    return check_missingness(rows, max_spread=plan.config.checks.max_missing_spread)
 
 
 def build_audit_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
@@ -50,7 +40,7 @@ def build_audit_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     config = plan.config
 
     def every_dimension(name: str) -> dg.AssetIn:
-        return partitions_of(plan.key(name), same_mode())
+        return partitions_of(asset_key(plan, name), same_mode())
 
     def readings(
         verdicts: LargeTables, replies: LargeTables
@@ -71,12 +61,12 @@ def build_audit_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         "audit",
         stage="5_report",
         ins={
-            "selected": dg.AssetIn(key=plan.key("selected_prompts")),
+            "selected": dg.AssetIn(key=asset_key(plan, "selected_prompts")),
             "responses": every_dimension("entrant_responses"),
             "verdicts": every_dimension("judge_verdicts"),
             "replies": every_dimension("judge_replies"),
         },
-        partitions_def=plan.by_mode,
+        partitions_def=by_mode(),
         checks={
             "even_missingness": (
                 "No entrant misses more verdicts or answers than the others, beyond chance."
@@ -179,7 +169,7 @@ def build_audit_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             "verdicts": every_dimension("judge_verdicts"),
             "replies": every_dimension("judge_replies"),
         },
-        partitions_def=plan.by_mode,
+        partitions_def=by_mode(),
     )
     def prompt_audit(verdicts: LargeTables, replies: LargeTables) -> Table:
         """Every prompt across all entrants: broken ones, noisy ones, and those that decide.

@@ -21,7 +21,7 @@ from tournament_assets.adapters.project_files import (
     read_json_lines,
 )
 from tournament_assets.assets.holdings import existing_requests, load_bank_and_selection
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.judging.infrastructure import FailureClass, classify_reply
 from tournament_assets.judging.pairing import PRESENTATIONS, PairToJudge, Presentation
 from tournament_assets.judging.records import StoredReply

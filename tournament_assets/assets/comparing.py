@@ -14,15 +14,15 @@ from tournament_assets.assets.outputs import (
     table_result,
 )
 from tournament_assets.assets.partitions import (
-    TournamentPlan,
-    by_partition,
-    mode_of,
+    asset_key,
+    by_mode_and_dimension,
     partition_values,
     partitions_of,
     same_mode_all_entrants,
 )
-from tournament_assets.assets.reports import Frames
-from tournament_assets.assets.verdicts import judgments_of
+from tournament_assets.assets.plan import TournamentPlan, by_partition, mode_of
+from tournament_assets.assets.provenance import Frames
+from tournament_assets.assets.reply_rows import judgments_of
 from tournament_assets.ratings.preferences import code_preferences
 from tournament_assets.ratings.traces import EloTraces
 from tournament_assets.reports.rendering import escape_markdown
@@ -43,14 +43,14 @@ def _list(lines: list[str]) -> dg.MarkdownMetadataValue:
 def build_comparing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     """Build `model_comparison` and `style_control` for one tournament."""
     tournament = plan.config
-    verdicts = dg.AssetIn(key=plan.key("judge_verdicts"))
+    verdicts = dg.AssetIn(key=asset_key(plan, "judge_verdicts"))
 
     @table_asset(
         plan,
         "model_comparison",
         stage="4_ratings",
-        ins={"verdicts": verdicts, "traces": dg.AssetIn(key=plan.key("elo_traces"))},
-        partitions_def=plan.by_mode_and_dimension,
+        ins={"verdicts": verdicts, "traces": dg.AssetIn(key=asset_key(plan, "elo_traces"))},
+        partitions_def=by_mode_and_dimension(plan),
     )
     def model_comparison(
         context: dg.AssetExecutionContext, verdicts: StoredTable, traces: EloTraces
@@ -94,9 +94,11 @@ def build_comparing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         stage="4_ratings",
         ins={
             "verdicts": verdicts,
-            "responses": partitions_of(plan.key("entrant_responses"), same_mode_all_entrants()),
+            "responses": partitions_of(
+                asset_key(plan, "entrant_responses"), same_mode_all_entrants()
+            ),
         },
-        partitions_def=plan.by_mode_and_dimension,
+        partitions_def=by_mode_and_dimension(plan),
     )
     def style_control(
         context: dg.AssetExecutionContext,

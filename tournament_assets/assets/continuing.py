@@ -8,7 +8,7 @@ import dagster as dg
 
 from tournament_assets.assets.jobs import build_rerun_stages
 from tournament_assets.assets.out_of_date import asset_graph
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.assets.rerun_states import Rerun, RerunState, find_reruns
 from tournament_assets.assets.reruns import (
     CHOICES,

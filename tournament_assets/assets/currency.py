@@ -6,16 +6,16 @@ on what reads an input, and on the leaderboard, name what was made from an older
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import dagster as dg
 
 from tournament_assets.assets.inputs import InputVersion
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.partitions import asset_key
+from tournament_assets.assets.plan import TournamentPlan
+from tournament_assets.assets.provenance import Recorded
 from tournament_assets.tournament.config import MODES
 from tournament_assets.tournament.fingerprints import short
 
-Recorded = Mapping[str, Any]
 """What a materialisation says of the input it was made from."""
 
 
@@ -143,7 +143,7 @@ def recorded_of(
     """Return the metadata of the newest materialisation; None if there is none."""
     latest = instance.fetch_materializations(
         dg.AssetRecordsFilter(
-            asset_key=plan.key(asset),
+            asset_key=asset_key(plan, asset),
             asset_partitions=None if partition is None else [partition],
         ),
         limit=1,

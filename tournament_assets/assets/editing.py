@@ -10,7 +10,8 @@ import dagster as dg
 
 from tournament_assets.assets.inputs import read_inputs
 from tournament_assets.assets.out_of_date import asset_graph
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.partitions import asset_key
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.assets.rerun_states import RerunState, find_reruns
 from tournament_assets.assets.reruns import begin_rerun
 from tournament_assets.assets.settings_versions import settings_versions
@@ -90,7 +91,8 @@ def _begin(
             has failed, so would the next, and one would be begun for ever.
     """
     latest = context.instance.fetch_materializations(
-        dg.AssetRecordsFilter(asset_key=plan.key("leaderboard"), asset_partitions=[mode]), limit=1
+        dg.AssetRecordsFilter(asset_key=asset_key(plan, "leaderboard"), asset_partitions=[mode]),
+        limit=1,
     )
     if not latest.records:
         return [], "it has never run; begin it by hand"

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tournament_assets.adapters.price_files import load_newest_prices
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.judging.budgets import Budget, BudgetTerms, draw_up_budget
 from tournament_assets.judging.estimating import (
     ASSUMED_OUTPUT_TOKENS,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tournament_assets.assets.holdings import existing_requests
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.judging.infrastructure import FailureClass
 from tournament_assets.judging.records import JudgingScope
 from tournament_assets.judging.rejudging import find_failed_requests

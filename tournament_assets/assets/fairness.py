@@ -9,15 +9,16 @@ import pandas as pd
 from tournament_assets.adapters.tables import AnyTable, table_rows
 from tournament_assets.assets.outputs import Table, report_table, table_asset, table_result
 from tournament_assets.assets.partitions import (
-    TournamentPlan,
-    by_partition,
-    mode_of,
+    asset_key,
+    by_mode,
     partition_values,
     partitions_of,
     same_mode,
 )
-from tournament_assets.assets.reports import Frames, LargeTables, name_models
-from tournament_assets.assets.verdicts import judge_models_of, judgments_of
+from tournament_assets.assets.plan import TournamentPlan, by_partition, mode_of
+from tournament_assets.assets.provenance import Frames, LargeTables, name_models
+from tournament_assets.assets.reply_rows import judgments_of
+from tournament_assets.assets.verdicts import judge_models_of
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.rating_settings import settings_of_run
 
@@ -99,11 +100,11 @@ def build_fairness_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         "fair_comparison",
         stage="5_report",
         ins={
-            "selected": dg.AssetIn(key=plan.key("selected_prompts")),
-            "responses": partitions_of(plan.key("entrant_responses"), same_mode()),
-            "verdicts": partitions_of(plan.key("judge_verdicts"), same_mode()),
+            "selected": dg.AssetIn(key=asset_key(plan, "selected_prompts")),
+            "responses": partitions_of(asset_key(plan, "entrant_responses"), same_mode()),
+            "verdicts": partitions_of(asset_key(plan, "judge_verdicts"), same_mode()),
         },
-        partitions_def=plan.by_mode,
+        partitions_def=by_mode(),
     )
     def fair_comparison(
         context: dg.AssetExecutionContext,

@@ -5,14 +5,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from tournament_assets.assets.estimate import estimate_pairs
 from tournament_assets.assets.estimating import find_budget, observe_ledger, response_terms
 from tournament_assets.assets.holdings import (
     known_responses,
     load_bank_and_selection,
     pairs_of_dimension,
 )
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.pair_estimates import estimate_pairs
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.judging.estimating import (
     CHARACTERS_PER_TOKEN,
     JudgingEstimate,

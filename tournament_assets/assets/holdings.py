@@ -14,7 +14,7 @@ from tournament_assets.adapters.project_files import (
     load_rubric,
 )
 from tournament_assets.assets.asking import requests_for_pairs
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.judging.pairing import (
     PairToJudge,
     build_match_list,

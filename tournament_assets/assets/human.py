@@ -13,38 +13,23 @@ from tournament_assets.adapters.battle_files.columns import (
     make_battle_table,
 )
 from tournament_assets.adapters.battle_files.human import (
-    HumanBattles,
     battles_that_count,
     on_prompts,
-    read_human_battles,
 )
 from tournament_assets.adapters.table_schemas import SCHEMAS
 from tournament_assets.adapters.tables import StoredTable, encode_parquet, to_arrow
 from tournament_assets.assets.outputs import Table, markdown_table, table_asset, table_result
-from tournament_assets.assets.partitions import TournamentPlan, mode_of, partition_values
-from tournament_assets.assets.verdicts import judgments_of
+from tournament_assets.assets.partitions import asset_key, by_mode_and_dimension, partition_values
+from tournament_assets.assets.plan import TournamentPlan, mode_of
+from tournament_assets.assets.preflight import load_human_battles
+from tournament_assets.assets.reply_rows import judgments_of
 from tournament_assets.tournament.battles import battles_from_judgments
 from tournament_assets.tournament.fingerprints import fingerprint_bytes, short
-from tournament_assets.tournament.human_battles import HumanBattlesConfig
 from tournament_assets.tournament.rating_settings import settings_of_run
 from tournament_assets.tournament.verdicts import Outcome
 
 _STAGE = "4_ratings"
 _MOST_LISTED = 100
-
-
-def load_human_battles(plan: TournamentPlan, arena: HumanBattlesConfig) -> HumanBattles:
-    """Read the human battles that a config names.
-
-    Raises:
-        InputError: With everything that is wrong with the file, or with the config's names for it.
-    """
-    return read_human_battles(
-        plan.project.resolve(arena.file, what="the file of human battles"),
-        format_name=arena.format,
-        min_battles=arena.min_battles,
-        names=arena.names,
-    )
 
 
 def human_assets(plan: TournamentPlan) -> tuple[str, ...]:
@@ -59,8 +44,8 @@ def build_human_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     if arena is None:
         return []
     ins = {
-        "verdicts": dg.AssetIn(key=plan.key("judge_verdicts")),
-        "human": dg.AssetIn(key=plan.key("human_battles")),
+        "verdicts": dg.AssetIn(key=asset_key(plan, "judge_verdicts")),
+        "human": dg.AssetIn(key=asset_key(plan, "human_battles")),
     }
 
     @table_asset(plan, "human_battles", stage=_STAGE)
@@ -109,7 +94,7 @@ def build_human_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         "arena_ratings",
         stage=_STAGE,
         ins=ins,
-        partitions_def=plan.by_mode_and_dimension,
+        partitions_def=by_mode_and_dimension(plan),
     )
     def arena_ratings(
         context: dg.AssetExecutionContext, verdicts: StoredTable, human: pd.DataFrame
@@ -162,7 +147,7 @@ def build_human_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         "human_agreement",
         stage=_STAGE,
         ins=ins,
-        partitions_def=plan.by_mode_and_dimension,
+        partitions_def=by_mode_and_dimension(plan),
     )
     def human_agreement(
         context: dg.AssetExecutionContext, verdicts: StoredTable, human: pd.DataFrame

@@ -16,7 +16,8 @@ from tournament_assets.adapters.entrant_files import find_entrant_files
 from tournament_assets.adapters.price_files import newest_prices_hash
 from tournament_assets.adapters.project_files import load_prompt_bank, load_rubric
 from tournament_assets.adapters.tables import content_version, make_table
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.partitions import asset_key, by_dimension
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.assets.prompt_rows import prompt_rows
 from tournament_assets.generation.weights import fingerprint_file
 from tournament_assets.tournament.api_entrants import AnthropicApiEntrant, OpenAiApiEntrant
@@ -127,7 +128,7 @@ def observations(
     for each in inputs:
         if each.version is not None:
             yield dg.AssetObservation(
-                asset_key=plan.key(each.asset),
+                asset_key=asset_key(plan, each.asset),
                 partition=each.partition,
                 tags={_DATA_VERSION: each.version},
                 metadata={"version": each.label} if each.label else None,
@@ -153,7 +154,7 @@ def _observed_version(
 ) -> str | None:
     newest = instance.fetch_observations(
         dg.AssetRecordsFilter(
-            asset_key=plan.key(each.asset),
+            asset_key=asset_key(plan, each.asset),
             asset_partitions=None if each.partition is None else [each.partition],
         ),
         limit=1,
@@ -243,7 +244,7 @@ def build_input_assets(plan: TournamentPlan) -> list[dg.SourceAsset]:
         by_name(
             "rubrics",
             "3_judging",
-            plan.by_dimension,
+            by_dimension(plan),
             "The files that tell the judge how to judge each dimension. They are written by "
             "people, so they are observed, not materialised; after an edit and an observation, "
             "the replies of that dimension are out of date.",

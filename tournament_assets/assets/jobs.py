@@ -8,7 +8,8 @@ import dagster as dg
 
 from tournament_assets.assets.human import human_assets
 from tournament_assets.assets.inputs import INPUT_ASSETS, build_observing_job
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.partitions import asset_key
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
 
 DRIFT_ASSET = "judge_drift"
@@ -125,7 +126,9 @@ def build_jobs(plan: TournamentPlan, stages: Sequence[Stage]) -> list[Any]:
         *(
             dg.define_asset_job(
                 stage.job_name,
-                selection=dg.AssetSelection.assets(*(plan.key(name) for name in stage.assets)),
+                selection=dg.AssetSelection.assets(
+                    *(asset_key(plan, name) for name in stage.assets)
+                ),
                 description=f"{plan.tournament_id}: {stage.title}",
             )
             for stage in materialising

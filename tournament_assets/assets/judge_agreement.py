@@ -5,15 +5,16 @@ from collections.abc import Mapping
 import dagster as dg
 
 from tournament_assets.adapters.tables import StoredTable, iterate_rows
-from tournament_assets.assets.judge_tests import PairName
 from tournament_assets.assets.outputs import Table, markdown_table, table_asset, table_result
 from tournament_assets.assets.partitions import (
-    TournamentPlan,
+    asset_key,
+    by_mode_and_dimension,
     if_there_is_one,
-    mode_of,
     partition_values,
     same_dimension_all_modes,
 )
+from tournament_assets.assets.plan import TournamentPlan, mode_of
+from tournament_assets.assets.reply_rows import PairName
 from tournament_assets.judging.reconciliation import stored_outcome
 from tournament_assets.tournament.config import MODES
 from tournament_assets.tournament.fingerprints import fingerprint
@@ -26,7 +27,7 @@ def build_judge_agreement_assets(plan: TournamentPlan) -> list[dg.AssetsDefiniti
     ratings = plan.config.ratings
 
     def of_every_mode(name: str) -> dg.AssetIn:
-        return if_there_is_one(plan.key(name), same_dimension_all_modes())
+        return if_there_is_one(asset_key(plan, name), same_dimension_all_modes())
 
     @table_asset(
         plan,
@@ -37,7 +38,7 @@ def build_judge_agreement_assets(plan: TournamentPlan) -> list[dg.AssetsDefiniti
             "replies": of_every_mode("judge_replies"),
             "verdicts": of_every_mode("judge_verdicts"),
         },
-        partitions_def=plan.by_mode_and_dimension,
+        partitions_def=by_mode_and_dimension(plan),
     )
     def judge_agreement(
         context: dg.AssetExecutionContext,

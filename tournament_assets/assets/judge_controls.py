@@ -8,15 +8,11 @@ import dagster as dg
 from tournament_assets.adapters.project_files import load_rubric
 from tournament_assets.adapters.tables import StoredTable
 from tournament_assets.assets.asking import requests_for_pairs
-from tournament_assets.assets.judge_tests import (
-    PairName,
-    judge_test_asset,
-    settle_test,
-    verdicts_of,
-)
-from tournament_assets.assets.judging import pairs_of
+from tournament_assets.assets.judge_tests import judge_test_asset, settle_test
 from tournament_assets.assets.outputs import Table, markdown_table, table_result
-from tournament_assets.assets.partitions import TournamentPlan, mode_of, partition_values
+from tournament_assets.assets.partitions import asset_key, partition_values
+from tournament_assets.assets.plan import TournamentPlan, mode_of
+from tournament_assets.assets.reply_rows import PairName, pairs_of, verdicts_of
 from tournament_assets.judging.controls import ControlPair, plant_controls
 from tournament_assets.judging.pairing import PairToJudge
 from tournament_assets.resources.judge import JudgeResource
@@ -39,7 +35,7 @@ def build_control_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     tournament = plan.config
 
     @judge_test_asset(
-        plan, "judge_controls", {"pairs_to_judge": dg.AssetIn(key=plan.key("match_list"))}
+        plan, "judge_controls", {"pairs_to_judge": dg.AssetIn(key=asset_key(plan, "match_list"))}
     )
     def judge_controls(
         context: dg.AssetExecutionContext,

@@ -15,15 +15,11 @@ from tournament_assets.adapters.project_files import load_rubric
 from tournament_assets.adapters.tables import StoredTable, table_rows
 from tournament_assets.assets.asking import requests_for_pairs
 from tournament_assets.assets.judge_tests import judge_test_asset, settle_test
-from tournament_assets.assets.judging import pairs_of
 from tournament_assets.assets.occasions import Rows, choose_occasion, name_of, settle_earlier
 from tournament_assets.assets.outputs import Table, markdown_table, table_result
-from tournament_assets.assets.partitions import (
-    TournamentPlan,
-    mode_of,
-    partition_label,
-    partition_values,
-)
+from tournament_assets.assets.partitions import asset_key, partition_values
+from tournament_assets.assets.plan import TournamentPlan, mode_of, partition_label
+from tournament_assets.assets.reply_rows import pairs_of
 from tournament_assets.judging.anchors import ask_on_occasion, draw_anchors, purpose_of_occasion
 from tournament_assets.judging.pairing import PairToJudge
 from tournament_assets.resources.judge import JudgeResource
@@ -53,7 +49,7 @@ def build_drift_job(plan: TournamentPlan) -> Any:
     """Build the job that looks for a drift; Dagster has no public name for its type."""
     return dg.define_asset_job(
         f"{plan.tournament_id}_check_drift",
-        selection=dg.AssetSelection.assets(plan.key("judge_drift")),
+        selection=dg.AssetSelection.assets(asset_key(plan, "judge_drift")),
         description=(
             f"{plan.tournament_id}: judge the fixed anchor pairs again and see whether the judge "
             "still says the same; costs money once per occasion"
@@ -69,8 +65,8 @@ def build_drift_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         plan,
         "judge_drift",
         {
-            "pairs_to_judge": dg.AssetIn(key=plan.key("match_list")),
-            "verdicts": dg.AssetIn(key=plan.key("judge_verdicts")),
+            "pairs_to_judge": dg.AssetIn(key=asset_key(plan, "match_list")),
+            "verdicts": dg.AssetIn(key=asset_key(plan, "judge_verdicts")),
         },
         checks={_CHECK: "The judge settles the anchor pairs as it did for the tournament."},
     )

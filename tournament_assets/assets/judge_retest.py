@@ -5,10 +5,11 @@ import dagster as dg
 from tournament_assets.adapters.project_files import load_rubric
 from tournament_assets.adapters.tables import StoredTable, table_rows
 from tournament_assets.assets.asking import requests_for_pairs
-from tournament_assets.assets.judge_tests import judge_test_asset, settle_test, verdicts_of
-from tournament_assets.assets.judging import pairs_of
+from tournament_assets.assets.judge_tests import judge_test_asset, settle_test
 from tournament_assets.assets.outputs import Table, markdown_table, table_result
-from tournament_assets.assets.partitions import TournamentPlan, mode_of, partition_values
+from tournament_assets.assets.partitions import asset_key, partition_values
+from tournament_assets.assets.plan import TournamentPlan, mode_of
+from tournament_assets.assets.reply_rows import pairs_of, verdicts_of
 from tournament_assets.judging.requests import ask_again
 from tournament_assets.judging.retest import draw_retest
 from tournament_assets.resources.judge import JudgeResource
@@ -33,8 +34,8 @@ def build_retest_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         plan,
         "judge_retest",
         {
-            "pairs_to_judge": dg.AssetIn(key=plan.key("match_list")),
-            "verdicts": dg.AssetIn(key=plan.key("judge_verdicts")),
+            "pairs_to_judge": dg.AssetIn(key=asset_key(plan, "match_list")),
+            "verdicts": dg.AssetIn(key=asset_key(plan, "judge_verdicts")),
         },
     )
     def judge_retest(

@@ -10,24 +10,22 @@ import dagster as dg
 
 from tournament_assets.assets.asking import Asking, ask_what_is_missing
 from tournament_assets.assets.billing import bill_of
-from tournament_assets.assets.judging import reply_rows
 from tournament_assets.assets.outputs import Table, table_asset
 from tournament_assets.assets.partitions import (
-    TournamentPlan,
-    mode_of,
+    asset_key,
+    by_mode_and_dimension,
     partition_values,
     same_dimension,
 )
-from tournament_assets.assets.verdicts import settled_rows
+from tournament_assets.assets.plan import TournamentPlan, mode_of
+from tournament_assets.assets.reply_rows import PairName, reply_rows, settled_rows
 from tournament_assets.judging.pairing import PairToJudge
 from tournament_assets.judging.records import JudgingScope
 from tournament_assets.judging.requests import JudgeRequest
 from tournament_assets.resources.judge import JudgeResource
 from tournament_assets.resources.ledger import LedgerResource
 from tournament_assets.tournament.rubrics import Rubric
-from tournament_assets.tournament.verdicts import Verdict
 
-PairName = tuple[str, str, str]
 """Prompt, first entrant and second entrant of a pair."""
 
 
@@ -36,7 +34,10 @@ def build_judge_test_job(plan: TournamentPlan) -> Any:
     return dg.define_asset_job(
         f"{plan.tournament_id}_test_judge",
         selection=dg.AssetSelection.assets(
-            *(plan.key(name) for name in ("judge_controls", "judge_retest", "judge_agreement"))
+            *(
+                asset_key(plan, name)
+                for name in ("judge_controls", "judge_retest", "judge_agreement")
+            )
         ),
         description=(
             f"{plan.tournament_id}: planted controls, test–retest, and agreement with the judge of "
@@ -58,8 +59,8 @@ def judge_test_asset(
         name,
         stage="3_judging_tests",
         ins=ins,
-        deps=[dg.AssetDep(plan.key("rubrics"), partition_mapping=same_dimension())],
-        partitions_def=plan.by_mode_and_dimension,
+        deps=[dg.AssetDep(asset_key(plan, "rubrics"), partition_mapping=same_dimension())],
+        partitions_def=by_mode_and_dimension(plan),
         kinds={"parquet", "anthropic"},
         pool="judge",
         checks=checks,
@@ -98,8 +99,3 @@ def settle_test(
     }
     bill = {"requests_submitted_now": tally.submitted, **bill_of(replies).metadata(plan.config)}
     return settled, bill
-
-
-def verdicts_of(row: Mapping[str, Any]) -> tuple[Verdict, Verdict]:
-    """Return what the two replies to a pair of the table `judge_verdicts` say."""
-    return Verdict(row["verdict_ab"]), Verdict(row["verdict_ba"])

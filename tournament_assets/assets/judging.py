@@ -1,16 +1,15 @@
 """From pairs to what the judge wrote about them: the step that costs money."""
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from itertools import islice
 from typing import Any
 
 import dagster as dg
 
 from tournament_assets.adapters.project_files import load_rubric
-from tournament_assets.adapters.tables import AnyTable, StoredTable, iterate_rows, write_table
+from tournament_assets.adapters.tables import StoredTable, write_table
 from tournament_assets.assets.asking import (
     Asking,
     ask_what_is_missing,
@@ -22,22 +21,23 @@ from tournament_assets.assets.currency import RUBRIC_CHECK, currency_result, fin
 from tournament_assets.assets.inputs import read_inputs
 from tournament_assets.assets.outputs import Shown, Table, table_asset, written_result
 from tournament_assets.assets.partitions import (
-    TournamentPlan,
-    mode_of,
+    asset_key,
+    by_mode_and_dimension,
     partition_values,
     same_dimension,
 )
+from tournament_assets.assets.plan import TournamentPlan, mode_of
+from tournament_assets.assets.reply_rows import pairs_of, reply_rows
 from tournament_assets.judging.pairing import PairToJudge, split_identical
-from tournament_assets.judging.records import JudgingScope, StoredReply
-from tournament_assets.judging.requests import JudgeRequest, JudgeRequests
+from tournament_assets.judging.records import JudgingScope
+from tournament_assets.judging.requests import JudgeRequests
 from tournament_assets.judging.sessions import Tally
 from tournament_assets.resources.judge import JudgeResource
 from tournament_assets.resources.ledger import LedgerResource
 from tournament_assets.tournament.errors import InputError, JudgeError
 from tournament_assets.tournament.fingerprints import short
-from tournament_assets.tournament.rubrics import Rubric, parse_rubric
+from tournament_assets.tournament.rubrics import parse_rubric
 
-UNREAD = "unread"
 """The error of a pending row whose result was paid for and could not be read."""
 
 
@@ -61,99 +61,7 @@ class JudgeRepliesConfig(dg.Config):
     """When the run that this step is a part of began, for a budget that is for one run."""
 
 
-_PAIR_COLUMNS = PairToJudge.__slots__
-
-
-def pairs_of(match_list: AnyTable) -> list[PairToJudge]:
-    """Return the rows of the table `match_list` as pairs, which share their texts."""
-    # A response stands in a pair with every other entrant, and a prompt in all of its pairs.
-    texts: dict[Any, Any] = {}
-    return [
-        PairToJudge(**{key: texts.setdefault(value, value) for key, value in row.items()})
-        for row in iterate_rows("match_list", match_list, _PAIR_COLUMNS)
-    ]
-
-
-FindReplies = Callable[[Iterable[str]], Iterable[StoredReply]]
 """Returns the replies to requests, by their keys: those that share a key by asking."""
-
-_REQUESTS_AT_ONCE = 1_000
-
-
-def reply_rows(
-    requests: Iterable[JudgeRequest],
-    pairs: Sequence[PairToJudge],
-    find_replies: FindReplies,
-    rubric: Rubric,
-    *,
-    identical: Iterable[PairToJudge] = (),
-    withheld: AbstractSet[str] = frozenset(),
-) -> Iterator[dict[str, Any]]:
-    """Yield the table `judge_replies`: a row for each presentation and reply to it.
-
-    A presentation without a reply has one row as well, which says so, and whether it is one of the
-    `withheld` requests, whose reply was paid for and could not be read. Replies are looked for as
-    the rows are taken, some requests at a time.
-    """
-    sources = {pair.prompt_id: pair.source for pair in pairs}
-    not_asked = {(pair.prompt_id, pair.entrant_a, pair.entrant_b) for pair in identical}
-    remaining = iter(requests)
-    while part := list(islice(remaining, _REQUESTS_AT_ONCE)):
-        by_key: dict[str, list[StoredReply]] = {}
-        for reply in find_replies(request.request_key for request in part):
-            by_key.setdefault(reply.request_key, []).append(reply)
-        yield from _rows_of(part, by_key, sources, rubric, not_asked, withheld)
-
-
-def _rows_of(
-    requests: Iterable[JudgeRequest],
-    by_key: Mapping[str, Sequence[StoredReply]],
-    sources: Mapping[str, str],
-    rubric: Rubric,
-    not_asked: Container[tuple[str, str, str]],
-    withheld: Container[str],
-) -> Iterator[dict[str, Any]]:
-    for request in requests:
-        common = {
-            "prompt_id": request.prompt_id,
-            "source": sources[request.prompt_id],
-            "dimension": rubric.dimension,
-            "entrant_a": request.entrant_a,
-            "entrant_b": request.entrant_b,
-            "presentation": request.presentation.value,
-            "request_key": request.request_key,
-            "judge_model": request.params["model"],
-            "rubric_version": rubric.version,
-            "rubric_hash": rubric.content_hash,
-        }
-        if (request.prompt_id, request.entrant_a, request.entrant_b) in not_asked:
-            yield {**common, "asking": 1, "result_type": "identical"}
-            continue
-        held = by_key.get(request.request_key)
-        if held is None:
-            reason = UNREAD if request.request_key in withheld else None
-            yield {**common, "asking": 1, "result_type": "pending", "error_type": reason}
-            continue
-        for reply in held:
-            yield {**common, **_reply_values(reply)}
-
-
-def _reply_values(reply: StoredReply) -> dict[str, Any]:
-    usage = reply.usage
-    is_direct = reply.channel == "direct"
-    return {
-        "asking": reply.asking,
-        "result_type": reply.result_type,
-        "channel": reply.channel,
-        "stop_reason": reply.stop_reason,
-        "reply": reply.text,
-        "error_type": reply.error_type,
-        "input_tokens": usage.input_tokens if usage else None,
-        "output_tokens": usage.output_tokens if usage else None,
-        "cache_creation_input_tokens": usage.cache_creation_input_tokens if usage else None,
-        "cache_read_input_tokens": usage.cache_read_input_tokens if usage else None,
-        "rejudged_at": reply.received_at.isoformat() if is_direct else None,
-    }
 
 
 class _Counted:
@@ -220,9 +128,9 @@ def build_judging_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         plan,
         "judge_replies",
         stage="3_judging",
-        ins={"pairs_to_judge": dg.AssetIn(key=plan.key("match_list"))},
-        deps=[dg.AssetDep(plan.key("rubrics"), partition_mapping=same_dimension())],
-        partitions_def=plan.by_mode_and_dimension,
+        ins={"pairs_to_judge": dg.AssetIn(key=asset_key(plan, "match_list"))},
+        deps=[dg.AssetDep(asset_key(plan, "rubrics"), partition_mapping=same_dimension())],
+        partitions_def=by_mode_and_dimension(plan),
         kinds={"parquet", "anthropic"},
         pool="judge",
         checks={RUBRIC_CHECK.name: RUBRIC_CHECK.description},

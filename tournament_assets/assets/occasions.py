@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from tournament_assets.assets.judge_tests import PairName
-from tournament_assets.assets.judging import reply_rows
-from tournament_assets.assets.partitions import TournamentPlan, mode_of
-from tournament_assets.assets.verdicts import settled_rows
+from tournament_assets.assets.plan import TournamentPlan, mode_of
+from tournament_assets.assets.reply_rows import PairName, reply_rows, settled_rows
 from tournament_assets.judging.anchors import ask_on_occasion, occasion_of_purpose
 from tournament_assets.judging.pairing import PairToJudge
 from tournament_assets.judging.requests import JudgeRequest

@@ -13,7 +13,8 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver, S
 from dagster._core.loader import LoadingContext
 
 from tournament_assets.assets.jobs import Stage
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.partitions import asset_key
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import WorkError
 
@@ -64,7 +65,7 @@ def find_out_of_date(
         For each partition that has to run, the assets that have to, in the stage's order.
     """
     resolver = CachingStaleStatusResolver(instance, graph, _Loading(instance))
-    keys = [plan.key(name) for name in stage.assets]
+    keys = [asset_key(plan, name) for name in stage.assets]
     found: dict[dg.MultiPartitionKey | str | None, list[dg.AssetKey]] = {}
     for partition in stage.partition_keys(plan, mode):
         to_run: list[dg.AssetKey] = []

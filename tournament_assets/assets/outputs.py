@@ -17,7 +17,8 @@ from tournament_assets.adapters.tables import (
     content_version,
     make_table,
 )
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.partitions import asset_key
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.assets.settings_versions import settings_version
 from tournament_assets.reports.rendering import ReportTable
 from tournament_assets.tournament.fingerprints import short
@@ -65,7 +66,7 @@ def table_asset(
         blocking_checks: Descriptions of those among its checks that stop what comes next: one that
             fails with the severity ERROR fails the step.
     """
-    key = plan.key(name)
+    key = asset_key(plan, name)
     return dg.asset(
         key=key,
         group_name=plan.group(stage),

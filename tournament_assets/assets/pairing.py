@@ -6,13 +6,14 @@ import pandas as pd
 from tournament_assets.adapters.tables import table_rows, write_table
 from tournament_assets.assets.outputs import Shown, Table, table_asset, written_result
 from tournament_assets.assets.partitions import (
-    TournamentPlan,
-    by_partition,
+    asset_key,
+    by_mode_and_dimension,
     partition_values,
     partitions_of,
     same_mode,
     same_mode_all_entrants,
 )
+from tournament_assets.assets.plan import TournamentPlan, by_partition
 from tournament_assets.assets.prompt_rows import prompts_of
 from tournament_assets.judging.pairing import build_match_list, filter_pairs_for_dimension
 
@@ -33,10 +34,14 @@ def build_pairing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         "match_list",
         stage="3_judging",
         ins={
-            "selected": dg.AssetIn(key=plan.key("selected_prompts"), partition_mapping=same_mode()),
-            "responses": partitions_of(plan.key("entrant_responses"), same_mode_all_entrants()),
+            "selected": dg.AssetIn(
+                key=asset_key(plan, "selected_prompts"), partition_mapping=same_mode()
+            ),
+            "responses": partitions_of(
+                asset_key(plan, "entrant_responses"), same_mode_all_entrants()
+            ),
         },
-        partitions_def=plan.by_mode_and_dimension,
+        partitions_def=by_mode_and_dimension(plan),
     )
     def match_list(
         context: dg.AssetExecutionContext,

@@ -1,66 +1,38 @@
 """A tournament's partitions, the edges between them, and how partitions are loaded."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import dagster as dg
 
-from tournament_assets.adapters.project_files import Project
-from tournament_assets.tournament.config import MODES, Mode, TournamentConfig
-
-Loaded = TypeVar("Loaded")
+from tournament_assets.assets.plan import TournamentPlan
+from tournament_assets.tournament.config import MODES
 
 
-@dataclass(frozen=True)
-class TournamentPlan:
-    """One tournament as the asset factories see it.
+def by_mode() -> dg.StaticPartitionsDefinition:
+    """One partition a mode."""
+    return dg.StaticPartitionsDefinition(list(MODES))
 
-    Attributes:
-        config: What decides its result.
-        config_path: The config's file, relative to the project where it lies inside.
-        project: Where its files are.
-    """
 
-    config: TournamentConfig
-    config_path: Path
-    project: Project
+def by_dimension(plan: TournamentPlan) -> dg.StaticPartitionsDefinition:
+    """One partition a dimension."""
+    return dg.StaticPartitionsDefinition(list(plan.config.dimension_names))
 
-    @property
-    def tournament_id(self) -> str:
-        """Prefix of every name the tournament has in Dagster."""
-        return self.config.tournament_id
 
-    @cached_property
-    def by_mode(self) -> dg.StaticPartitionsDefinition:
-        """One partition a mode."""
-        return dg.StaticPartitionsDefinition(list(MODES))
+def by_mode_and_entrant(plan: TournamentPlan) -> dg.MultiPartitionsDefinition:
+    """One partition for every mode and entrant."""
+    entrants = dg.StaticPartitionsDefinition(list(plan.config.entrant_ids))
+    return dg.MultiPartitionsDefinition({"mode": by_mode(), "entrant": entrants})
 
-    @cached_property
-    def by_dimension(self) -> dg.StaticPartitionsDefinition:
-        """One partition a dimension."""
-        return dg.StaticPartitionsDefinition(list(self.config.dimension_names))
 
-    @cached_property
-    def by_mode_and_entrant(self) -> dg.MultiPartitionsDefinition:
-        """One partition for every mode and entrant."""
-        entrants = dg.StaticPartitionsDefinition(list(self.config.entrant_ids))
-        return dg.MultiPartitionsDefinition({"mode": self.by_mode, "entrant": entrants})
+def by_mode_and_dimension(plan: TournamentPlan) -> dg.MultiPartitionsDefinition:
+    """One partition for every mode and dimension."""
+    return dg.MultiPartitionsDefinition({"mode": by_mode(), "dimension": by_dimension(plan)})
 
-    @cached_property
-    def by_mode_and_dimension(self) -> dg.MultiPartitionsDefinition:
-        """One partition for every mode and dimension."""
-        return dg.MultiPartitionsDefinition({"mode": self.by_mode, "dimension": self.by_dimension})
 
-    def key(self, name: str) -> dg.AssetKey:
-        """Return the asset key of one of the tournament's assets."""
-        return dg.AssetKey([self.tournament_id, name])
-
-    def group(self, stage: str) -> str:
-        """Return the asset group of one of the tournament's stages."""
-        return f"{self.tournament_id}_{stage}"
+def asset_key(plan: TournamentPlan, name: str) -> dg.AssetKey:
+    """Return the asset key of one of a tournament's assets."""
+    return dg.AssetKey([plan.tournament_id, name])
 
 
 def same_mode() -> dg.PartitionMapping:
@@ -105,19 +77,6 @@ def partition_values(context: dg.AssetExecutionContext) -> Mapping[str, str]:
     return dict(key.keys_by_dimension)
 
 
-def partition_label(values: Mapping[str, str]) -> str:
-    """Return a partition's values as people read them, such as `factuality, pilot`.
-
-    A check's result has no partition of its own in the UI, so its description has to say it.
-    """
-    return ", ".join(value for _, value in sorted(values.items()))
-
-
-def mode_of(values: Mapping[str, str]) -> Mode:
-    """Return the mode among a partition's values."""
-    return cast("Mode", values["mode"])
-
-
 def partitions_of(key: dg.AssetKey, mapping: dg.PartitionMapping) -> dg.AssetIn:
     """Return the input that loads several partitions of an asset; read it with `by_partition`.
 
@@ -138,15 +97,3 @@ def if_there_is_one(key: dg.AssetKey, mapping: dg.PartitionMapping | None = None
         dagster_type=dg.Any,
         metadata={"allow_missing_partitions": True},
     )
-
-
-def by_partition(loaded: Mapping[str, Loaded], names: tuple[str, ...]) -> dict[str, Loaded]:
-    """Return what several upstream partitions hold, by entrant or dimension, in config order.
-
-    Dagster hands over a mapping from `name|mode` in no particular order, and for a single partition
-    the bare object, whatever the input's annotation says.
-    """
-    if not isinstance(loaded, Mapping):
-        return {names[0]: loaded}
-    by_name = {key.split("|")[0]: value for key, value in loaded.items()}
-    return {name: by_name[name] for name in names if name in by_name}

@@ -3,6 +3,10 @@
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 
+from tournament_assets.adapters.battle_files.human import (
+    HumanBattles,
+    read_human_battles,
+)
 from tournament_assets.adapters.entrant_files import entrant_file_problems
 from tournament_assets.adapters.project_files import (
     load_prompt_bank,
@@ -10,15 +14,15 @@ from tournament_assets.adapters.project_files import (
     load_rubrics,
 )
 from tournament_assets.assets.holdings import known_responses, load_bank_and_selection
-from tournament_assets.assets.human import load_human_battles
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.judge_access import judge_problems
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.resources.anthropic_generator import batch_problems
 from tournament_assets.resources.api_generator import server_problems
-from tournament_assets.resources.judge import judge_problems
 from tournament_assets.tournament.api_entrants import AnthropicApiEntrant, OpenAiApiEntrant
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import LocalEntrant, RecordedEntrant
 from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.human_battles import HumanBattlesConfig
 from tournament_assets.tournament.prompts import Prompt, draw_stratified
 
 
@@ -148,3 +152,17 @@ def _is_complete(
         return False
     with closing(Ledger(ledger_url)) as ledger:
         return len(known_responses(plan, entrant, bank, prompts, ledger=ledger)) == len(prompts)
+
+
+def load_human_battles(plan: TournamentPlan, arena: HumanBattlesConfig) -> HumanBattles:
+    """Read the human battles that a config names.
+
+    Raises:
+        InputError: With everything that is wrong with the file, or with the config's names for it.
+    """
+    return read_human_battles(
+        plan.project.resolve(arena.file, what="the file of human battles"),
+        format_name=arena.format,
+        min_battles=arena.min_battles,
+        names=arena.names,
+    )

@@ -13,7 +13,8 @@ from tournament_assets.assets.outputs import (
     table_asset,
     table_result,
 )
-from tournament_assets.assets.partitions import TournamentPlan, mode_of, partition_values
+from tournament_assets.assets.partitions import asset_key, by_mode, partition_values
+from tournament_assets.assets.plan import TournamentPlan, mode_of
 from tournament_assets.assets.prompt_rows import prompt_rows, prompts_of
 from tournament_assets.tournament.prompts import Prompt, draw_stratified
 
@@ -51,7 +52,7 @@ def build_prompt_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         plan,
         "prompt_bank",
         stage="1_prompts",
-        deps=[dg.AssetDep(plan.key("prompt_file"))],
+        deps=[dg.AssetDep(asset_key(plan, "prompt_file"))],
         checks={
             "bank_integrity": "Every prompt once, with what its dimension needs.",
             BANK_CHECK.name: BANK_CHECK.description,
@@ -82,8 +83,8 @@ def build_prompt_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         plan,
         "selected_prompts",
         stage="1_prompts",
-        ins={"bank": dg.AssetIn(key=plan.key("prompt_bank"))},
-        partitions_def=plan.by_mode,
+        ins={"bank": dg.AssetIn(key=asset_key(plan, "prompt_bank"))},
+        partitions_def=by_mode(),
     )
     def selected_prompts(context: dg.AssetExecutionContext, bank: pd.DataFrame) -> Table:
         """The prompts of a mode, in bank order.

@@ -1,21 +1,18 @@
 """What a result rests on: its inputs and their hashes, what was left out, and what it cost."""
 
-import contextlib
-import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from math import comb
 from typing import TYPE_CHECKING, Any
 
-import dagster as dg
 import pandas as pd
 
 from tournament_assets.adapters.price_files import load_newest_prices, newest_prices_hash
-from tournament_assets.adapters.project_files import load_rubric
 from tournament_assets.adapters.tables import (
     AnyTable,
     PairKey,
+    StoredTable,
     content_version,
     iterate_rows,
     pair_key,
@@ -23,15 +20,14 @@ from tournament_assets.adapters.tables import (
 )
 from tournament_assets.adapters.versions import Versions
 from tournament_assets.assets.billing import BILLED_COLUMNS, Bill
-from tournament_assets.assets.currency import Recorded, recorded_of
-from tournament_assets.assets.partitions import (
-    TournamentPlan,
-    by_partition,
-)
-from tournament_assets.assets.reports import Frames, LargeTables, name_models
+from tournament_assets.assets.plan import TournamentPlan, by_partition
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.fingerprints import combine, fingerprint_text
+from tournament_assets.tournament.fingerprints import combine
+
+Recorded = Mapping[str, Any]
+
+Frames = dict[str, pd.DataFrame]
+LargeTables = dict[str, StoredTable]
 
 if TYPE_CHECKING:
     from tournament_assets.adapters.ledger.waste import Waste
@@ -118,35 +114,6 @@ def judge_models(summaries: Mapping[str, ReplySummary]) -> str:
 def rerun_command(plan: TournamentPlan, mode: Mode) -> str:
     """Return the command that makes a mode's results again."""
     return f"tournament run --config {plan.config_path.as_posix()} --mode {mode}"
-
-
-def made_again_by(
-    plan: TournamentPlan,
-    mode: Mode,
-    *,
-    summaries: Mapping[str, ReplySummary],
-    left_out: Mapping[str, int],
-    instance: dg.DagsterInstance,
-) -> str:
-    """Return the command that makes these results again, with what the run was told besides.
-
-    Args:
-        plan: The tournament.
-        mode: Its mode.
-        summaries: What is said of the replies, by dimension.
-        left_out: Pairs that a limit left out, by dimension.
-        instance: Where materialisations are recorded.
-    """
-    command = rerun_command(plan, mode)
-    models = {model for each in summaries.values() for model in each.judge_models}
-    if len(models) == 1 and models != {plan.config.judge_model(mode)}:
-        command += f" --judge-model {shlex.quote(*models)}"
-    recorded = recorded_of(plan, "elo_traces", f"{plan.config.dimension_names[0]}|{mode}", instance)
-    permutations = (recorded or {}).get("permutations")
-    if permutations not in (None, plan.config.ratings.n_permutations):
-        command += f" --n-perms {permutations}"
-    limits = [summaries[dimension].pairs for dimension, n in left_out.items() if n]
-    return command + (f" --limit-pairs {max(limits)}" if limits else "")
 
 
 def pairs_left_out(
@@ -295,42 +262,6 @@ def input_hashes(
     }
 
 
-def answers_recorded(
-    plan: TournamentPlan, mode: Mode, instance: dg.DagsterInstance
-) -> dict[str, Recorded]:
-    """Return what is recorded of each entrant's responses in a mode."""
-    return {
-        entrant: recorded_of(plan, "entrant_responses", f"{entrant}|{mode}", instance) or {}
-        for entrant in plan.config.entrant_ids
-    }
-
-
-def rubric_texts(
-    plan: TournamentPlan, mode: Mode, inputs: Mapping[str, Any], instance: dg.DagsterInstance
-) -> dict[str, str]:
-    """Return the texts that the dimensions were judged by, where they are still known.
-
-    The file may have been edited since, and replies of an earlier version of this program do not
-    hold the text; what has another hash than the judge's rubric is not taken for it.
-
-    Args:
-        plan: The tournament.
-        mode: Its mode.
-        inputs: What `input_hashes` returned.
-        instance: Where materialisations are recorded.
-    """
-    texts: dict[str, str] = {}
-    for dimension, rubric in inputs["rubrics"].items():
-        recorded = recorded_of(plan, "judge_replies", f"{dimension}|{mode}", instance) or {}
-        known = [str(recorded.get("rubric_text", ""))]
-        with contextlib.suppress(InputError):
-            known.append(load_rubric(plan.config, plan.project, dimension).text)
-        for text in known:
-            if fingerprint_text(text) == rubric["hash"]:
-                texts[dimension] = text
-    return texts
-
-
 def version_values(versions: Versions) -> dict[str, Any]:
     """Return versions and commit as the manifest has them."""
     commit = versions.program_commit
@@ -377,3 +308,8 @@ def provenance_lines(
         ("shuffle seed", str(config.ratings.shuffle_seed)),
         ("bootstrap seed", str(config.ratings.bootstrap_seed)),
     ]
+
+
+def name_models(models: Iterable[str]) -> str:
+    """Name the model that judged; more than one only after a run that asked another one."""
+    return ", ".join(sorted(set(models)))

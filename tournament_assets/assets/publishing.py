@@ -1,13 +1,17 @@
 """What leaves the graph: the report, and the run directory in the layout other tools know."""
 
-from collections.abc import Iterator
+import contextlib
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pandas as pd
 
+from tournament_assets.adapters.project_files import load_rubric
 from tournament_assets.adapters.run_directory import run_directory_name, write_run_directory
 from tournament_assets.adapters.tables import (
     StoredTable,
@@ -17,43 +21,49 @@ from tournament_assets.adapters.tables import (
     write_table,
 )
 from tournament_assets.adapters.versions import read_versions
-from tournament_assets.assets.outputs import Table, table_asset, written_result
+from tournament_assets.assets.currency import (
+    recorded_of,
+)
+from tournament_assets.assets.outputs import (
+    Table,
+    table_asset,
+    written_result,
+)
 from tournament_assets.assets.partitions import (
-    TournamentPlan,
-    by_partition,
-    mode_of,
+    asset_key,
+    by_mode,
     partition_values,
     partitions_of,
     same_mode,
 )
+from tournament_assets.assets.plan import TournamentPlan, by_partition, mode_of
 from tournament_assets.assets.provenance import (
-    answers_recorded,
+    Frames,
+    LargeTables,
+    Recorded,
+    ReplySummary,
     cost_lines,
     input_hashes,
     judge_models,
     judging_costs,
     judging_waste,
     limit_warnings,
-    made_again_by,
     pairs_left_out,
     partial_warnings,
     pending_presentations,
     provenance_lines,
-    rubric_texts,
+    rerun_command,
     summaries_by_dimension,
     version_values,
 )
 from tournament_assets.assets.report_sections import report_sections
-from tournament_assets.assets.reports import (
-    Frames,
-    LargeTables,
-    outages_of,
-    rows_by_dimension,
-)
+from tournament_assets.assets.reports import outages_of, rows_by_dimension
 from tournament_assets.audits.outages import copy_sentences
 from tournament_assets.ratings.traces import EloTraces
 from tournament_assets.resources.ledger import LedgerResource
-from tournament_assets.tournament.fingerprints import combine, short
+from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.fingerprints import combine, fingerprint_text, short
 from tournament_assets.tournament.rating_settings import settings_of_run
 
 
@@ -72,19 +82,19 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     group = plan.group("5_report")
 
     def all_of_mode(name: str) -> dg.AssetIn:
-        return partitions_of(plan.key(name), same_mode())
+        return partitions_of(asset_key(plan, name), same_mode())
 
     @table_asset(
         plan,
         "report",
         stage="5_report",
         ins={
-            "leaderboard": dg.AssetIn(key=plan.key("leaderboard")),
-            "audit": dg.AssetIn(key=plan.key("audit")),
-            "prompt_audit": dg.AssetIn(key=plan.key("prompt_audit")),
-            "fair": dg.AssetIn(key=plan.key("fair_comparison")),
+            "leaderboard": dg.AssetIn(key=asset_key(plan, "leaderboard")),
+            "audit": dg.AssetIn(key=asset_key(plan, "audit")),
+            "prompt_audit": dg.AssetIn(key=asset_key(plan, "prompt_audit")),
+            "fair": dg.AssetIn(key=asset_key(plan, "fair_comparison")),
             "trust": all_of_mode("trust_panel"),
-            "selected": dg.AssetIn(key=plan.key("selected_prompts")),
+            "selected": dg.AssetIn(key=asset_key(plan, "selected_prompts")),
             "responses": all_of_mode("entrant_responses"),
             "matches": all_of_mode("match_list"),
             "replies": all_of_mode("judge_replies"),
@@ -93,7 +103,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             "models": all_of_mode("model_comparison"),
             "win_rates": all_of_mode("win_rates"),
         },
-        partitions_def=plan.by_mode,
+        partitions_def=by_mode(),
         kinds={"html", "markdown"},
     )
     def report(
@@ -191,14 +201,14 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         )
 
     @dg.asset(
-        key=plan.key("run_artifacts"),
+        key=asset_key(plan, "run_artifacts"),
         ins={
-            "report": dg.AssetIn(key=plan.key("report")),
-            "leaderboard": dg.AssetIn(key=plan.key("leaderboard")),
-            "battles": dg.AssetIn(key=plan.key("battles")),
-            "audit": dg.AssetIn(key=plan.key("audit")),
-            "bank": dg.AssetIn(key=plan.key("prompt_bank")),
-            "selected": dg.AssetIn(key=plan.key("selected_prompts")),
+            "report": dg.AssetIn(key=asset_key(plan, "report")),
+            "leaderboard": dg.AssetIn(key=asset_key(plan, "leaderboard")),
+            "battles": dg.AssetIn(key=asset_key(plan, "battles")),
+            "audit": dg.AssetIn(key=asset_key(plan, "audit")),
+            "bank": dg.AssetIn(key=asset_key(plan, "prompt_bank")),
+            "selected": dg.AssetIn(key=asset_key(plan, "selected_prompts")),
             "responses": all_of_mode("entrant_responses"),
             "matches": all_of_mode("match_list"),
             "replies": all_of_mode("judge_replies"),
@@ -207,7 +217,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             "traces": all_of_mode("elo_traces"),
             "win_rates": all_of_mode("win_rates"),
         },
-        partitions_def=plan.by_mode,
+        partitions_def=by_mode(),
         group_name=group,
         kinds={"json", "parquet", "html"},
     )
@@ -343,3 +353,68 @@ def _run_start(context: dg.AssetExecutionContext) -> datetime:
     started = getattr(stats, "start_time", None)
     moment = datetime.fromtimestamp(started, UTC) if started else datetime.now(UTC)
     return moment.replace(microsecond=0)
+
+
+def made_again_by(
+    plan: TournamentPlan,
+    mode: Mode,
+    *,
+    summaries: Mapping[str, ReplySummary],
+    left_out: Mapping[str, int],
+    instance: dg.DagsterInstance,
+) -> str:
+    """Return the command that makes these results again, with what the run was told besides.
+
+    Args:
+        plan: The tournament.
+        mode: Its mode.
+        summaries: What is said of the replies, by dimension.
+        left_out: Pairs that a limit left out, by dimension.
+        instance: Where materialisations are recorded.
+    """
+    command = rerun_command(plan, mode)
+    models = {model for each in summaries.values() for model in each.judge_models}
+    if len(models) == 1 and models != {plan.config.judge_model(mode)}:
+        command += f" --judge-model {shlex.quote(*models)}"
+    recorded = recorded_of(plan, "elo_traces", f"{plan.config.dimension_names[0]}|{mode}", instance)
+    permutations = (recorded or {}).get("permutations")
+    if permutations not in (None, plan.config.ratings.n_permutations):
+        command += f" --n-perms {permutations}"
+    limits = [summaries[dimension].pairs for dimension, n in left_out.items() if n]
+    return command + (f" --limit-pairs {max(limits)}" if limits else "")
+
+
+def answers_recorded(
+    plan: TournamentPlan, mode: Mode, instance: dg.DagsterInstance
+) -> dict[str, Recorded]:
+    """Return what is recorded of each entrant's responses in a mode."""
+    return {
+        entrant: recorded_of(plan, "entrant_responses", f"{entrant}|{mode}", instance) or {}
+        for entrant in plan.config.entrant_ids
+    }
+
+
+def rubric_texts(
+    plan: TournamentPlan, mode: Mode, inputs: Mapping[str, Any], instance: dg.DagsterInstance
+) -> dict[str, str]:
+    """Return the texts that the dimensions were judged by, where they are still known.
+
+    The file may have been edited since, and replies of an earlier version of this program do not
+    hold the text; what has another hash than the judge's rubric is not taken for it.
+
+    Args:
+        plan: The tournament.
+        mode: Its mode.
+        inputs: What `input_hashes` returned.
+        instance: Where materialisations are recorded.
+    """
+    texts: dict[str, str] = {}
+    for dimension, rubric in inputs["rubrics"].items():
+        recorded = recorded_of(plan, "judge_replies", f"{dimension}|{mode}", instance) or {}
+        known = [str(recorded.get("rubric_text", ""))]
+        with contextlib.suppress(InputError):
+            known.append(load_rubric(plan.config, plan.project, dimension).text)
+        for text in known:
+            if fingerprint_text(text) == rubric["hash"]:
+                texts[dimension] = text
+    return texts

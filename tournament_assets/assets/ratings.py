@@ -13,9 +13,10 @@ from tournament_assets.assets.outputs import (
     table_asset,
     table_result,
 )
-from tournament_assets.assets.partitions import TournamentPlan, mode_of, partition_values
+from tournament_assets.assets.partitions import asset_key, by_mode_and_dimension, partition_values
+from tournament_assets.assets.plan import TournamentPlan, mode_of
+from tournament_assets.assets.reply_rows import judgments_of
 from tournament_assets.assets.settings_versions import settings_version
-from tournament_assets.assets.verdicts import judgments_of
 from tournament_assets.ratings.matches import code_decisive
 from tournament_assets.ratings.pair_cells import code_cells
 from tournament_assets.ratings.traces import EloTraces
@@ -42,7 +43,7 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     """Build the traces, ratings and win rates of one tournament."""
     tournament = plan.config
     group = plan.group("4_ratings")
-    verdicts = dg.AssetIn(key=plan.key("judge_verdicts"))
+    verdicts = dg.AssetIn(key=asset_key(plan, "judge_verdicts"))
 
     def settings_for(
         context: dg.AssetExecutionContext, n_permutations: int | None = None
@@ -51,9 +52,9 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         return settings_of_run(tournament, mode=mode, n_permutations=n_permutations)
 
     @dg.asset(
-        key=plan.key("elo_traces"),
+        key=asset_key(plan, "elo_traces"),
         ins={"verdicts": verdicts},
-        partitions_def=plan.by_mode_and_dimension,
+        partitions_def=by_mode_and_dimension(plan),
         group_name=group,
         code_version=settings_version(plan, "elo_traces"),
         io_manager_key="npz_io_manager",
@@ -97,8 +98,8 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         plan,
         "elo_ratings",
         stage="4_ratings",
-        ins={"verdicts": verdicts, "traces": dg.AssetIn(key=plan.key("elo_traces"))},
-        partitions_def=plan.by_mode_and_dimension,
+        ins={"verdicts": verdicts, "traces": dg.AssetIn(key=asset_key(plan, "elo_traces"))},
+        partitions_def=by_mode_and_dimension(plan),
     )
     def elo_ratings(
         context: dg.AssetExecutionContext, verdicts: StoredTable, traces: EloTraces
@@ -147,7 +148,7 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         "bradley_terry_ratings",
         stage="4_ratings",
         ins={"verdicts": verdicts},
-        partitions_def=plan.by_mode_and_dimension,
+        partitions_def=by_mode_and_dimension(plan),
     )
     def bradley_terry_ratings(context: dg.AssetExecutionContext, verdicts: StoredTable) -> Table:
         """Bradley-Terry ratings on the Elo scale, ties as half wins, prompts resampled.
@@ -177,7 +178,7 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         "win_rates",
         stage="4_ratings",
         ins={"verdicts": verdicts},
-        partitions_def=plan.by_mode_and_dimension,
+        partitions_def=by_mode_and_dimension(plan),
     )
     def win_rates(context: dg.AssetExecutionContext, verdicts: StoredTable) -> Table:
         """Wins, losses, ties, inconsistent, same-text and unjudged pairs of every two entrants.

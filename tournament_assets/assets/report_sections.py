@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tournament_assets.assets.auditing import missingness_of
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.plan import TournamentPlan
+from tournament_assets.audits.outages import MissingnessCheck, check_missingness
+
+Row = Mapping[str, Any]
 
 if TYPE_CHECKING:
     from tournament_assets.reports.rendering import ReportSection
@@ -36,3 +38,8 @@ def report_sections(
         "fair_comparison": fair_section(fair, confidence=confidence, strata_by=("source",)),
         "strata": strata,
     }
+
+
+def missingness_of(plan: TournamentPlan, rows: Sequence[Row]) -> MissingnessCheck:
+    """Return what the check `even_missingness` says of the rows of table "audit"."""
+    return check_missingness(rows, max_spread=plan.config.checks.max_missing_spread)

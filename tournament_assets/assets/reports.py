@@ -22,21 +22,16 @@ from tournament_assets.assets.outputs import (
     table_result,
     written_result,
 )
-from tournament_assets.assets.partitions import (
-    TournamentPlan,
-    by_partition,
-    partitions_of,
-    same_mode,
-)
-from tournament_assets.assets.verdicts import judge_models_of, judgments_of
+from tournament_assets.assets.partitions import asset_key, by_mode, partitions_of, same_mode
+from tournament_assets.assets.plan import TournamentPlan, by_partition
+from tournament_assets.assets.provenance import Frames, LargeTables, name_models
+from tournament_assets.assets.reply_rows import judgments_of
+from tournament_assets.assets.verdicts import judge_models_of
 from tournament_assets.audits.outages import outage_sentences
 from tournament_assets.ratings.pair_cells import code_cells
 from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.tournament.battles import battles_from_judgments
 from tournament_assets.tournament.config import TournamentConfig
-
-Frames = dict[str, pd.DataFrame]
-LargeTables = dict[str, StoredTable]
 
 _PLOTTED_ENTRANTS = 12
 """More lines than these are no plot."""
@@ -50,11 +45,6 @@ def rows_by_dimension(
         dimension: table_rows(table, frame)
         for dimension, frame in by_partition(frames, plan.config.dimension_names).items()
     }
-
-
-def name_models(models: Iterable[str]) -> str:
-    """Name the model that judged; more than one only after a run that asked another one."""
-    return ", ".join(sorted(set(models)))
 
 
 def outages_of(plan: TournamentPlan, audit: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -119,14 +109,14 @@ def build_report_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
     config = plan.config
 
     def every_dimension(name: str) -> dg.AssetIn:
-        return partitions_of(plan.key(name), same_mode())
+        return partitions_of(asset_key(plan, name), same_mode())
 
     @table_asset(
         plan,
         "battles",
         stage="5_report",
         ins={"verdicts": every_dimension("judge_verdicts")},
-        partitions_def=plan.by_mode,
+        partitions_def=by_mode(),
     )
     def battles(verdicts: LargeTables) -> Table:
         """Every settled pair as other tools know it; the ratings can be recomputed from it alone.
@@ -158,9 +148,9 @@ def build_report_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             "bradley_terry": every_dimension("bradley_terry_ratings"),
             "win_rates": every_dimension("win_rates"),
             "verdicts": every_dimension("judge_verdicts"),
-            "audit": dg.AssetIn(key=plan.key("audit")),
+            "audit": dg.AssetIn(key=asset_key(plan, "audit")),
         },
-        partitions_def=plan.by_mode,
+        partitions_def=by_mode(),
         checks={LEADERBOARD_CHECK: LEADERBOARD_DESCRIPTION},
     )
     def leaderboard(

@@ -10,7 +10,7 @@ from typing import Any, cast
 import dagster as dg
 
 from tournament_assets.assets.jobs import build_rerun_stages
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.assets.reruns import (
     FINISHED_TAG,
     PARTITIONS_TAG,

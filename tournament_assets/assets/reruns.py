@@ -14,7 +14,7 @@ import dagster as dg
 
 from tournament_assets.assets.jobs import DRIFT_ASSET, Stage, build_rerun_stages
 from tournament_assets.assets.out_of_date import find_out_of_date
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.tournament.config import Mode
 
 RERUN_TAG = "tournament/rerun"

@@ -19,12 +19,13 @@ from tournament_assets.assets.outputs import (
     table_result,
 )
 from tournament_assets.assets.partitions import (
-    TournamentPlan,
-    partition_label,
+    asset_key,
+    by_mode_and_entrant,
     partition_values,
     same_entrant,
     same_mode,
 )
+from tournament_assets.assets.plan import TournamentPlan, partition_label
 from tournament_assets.assets.prompt_rows import prompts_of
 from tournament_assets.audits.jury import count_heads, mean_p_correct, summarise_juries
 from tournament_assets.resources.executors import GPU_STEP_TAGS
@@ -146,11 +147,13 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         "entrant_responses",
         stage="2_responses",
         ins={
-            "selected": dg.AssetIn(key=plan.key("selected_prompts"), partition_mapping=same_mode()),
-            "bank": dg.AssetIn(key=plan.key("prompt_bank")),
+            "selected": dg.AssetIn(
+                key=asset_key(plan, "selected_prompts"), partition_mapping=same_mode()
+            ),
+            "bank": dg.AssetIn(key=asset_key(plan, "prompt_bank")),
         },
-        deps=[dg.AssetDep(plan.key("entrants"), partition_mapping=same_entrant())],
-        partitions_def=plan.by_mode_and_entrant,
+        deps=[dg.AssetDep(asset_key(plan, "entrants"), partition_mapping=same_entrant())],
+        partitions_def=by_mode_and_entrant(plan),
         kinds={"parquet", "pytorch"},
         pool="gpu",
         op_tags=GPU_STEP_TAGS if _needs_weights(plan) else None,

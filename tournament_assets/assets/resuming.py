@@ -7,7 +7,8 @@ from typing import Any
 import dagster as dg
 
 from tournament_assets.assets.jobs import rated_assets
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.partitions import asset_key
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.assets.rerun_states import find_rerun_stopped_at
 from tournament_assets.assets.reruns import began_at_text
 from tournament_assets.judging.records import JudgingScope, OpenBatch
@@ -20,7 +21,7 @@ _INTERVAL_SECONDS = 60
 
 
 def _rated_assets(plan: TournamentPlan) -> dg.AssetSelection:
-    return dg.AssetSelection.assets(*(plan.key(name) for name in rated_assets(plan)))
+    return dg.AssetSelection.assets(*(asset_key(plan, name) for name in rated_assets(plan)))
 
 
 def build_rejudge_job(plan: TournamentPlan) -> Any:

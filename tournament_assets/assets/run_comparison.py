@@ -9,7 +9,8 @@ import dagster as dg
 
 from tournament_assets.adapters.run_finding import find_runs
 from tournament_assets.assets.outputs import Table, table_asset, table_result
-from tournament_assets.assets.partitions import TournamentPlan, mode_of, partition_values
+from tournament_assets.assets.partitions import asset_key, by_mode, partition_values
+from tournament_assets.assets.plan import TournamentPlan, mode_of
 from tournament_assets.tournament.errors import InputError
 
 _LISTED_JUDGMENTS = 20
@@ -28,8 +29,8 @@ def build_run_comparison_assets(plan: TournamentPlan) -> list[dg.AssetsDefinitio
         plan,
         "run_comparison",
         stage="5_report",
-        deps=[dg.AssetDep(plan.key("run_artifacts"))],
-        partitions_def=plan.by_mode,
+        deps=[dg.AssetDep(asset_key(plan, "run_artifacts"))],
+        partitions_def=by_mode(),
         kinds={"parquet", "markdown"},
     )
     def run_comparison(context: dg.AssetExecutionContext) -> Table:
@@ -83,7 +84,8 @@ def _newest_directory(
 ) -> Path | None:
     """Return what `run_artifacts` wrote last, wherever it was told to."""
     records = context.instance.fetch_materializations(
-        dg.AssetRecordsFilter(asset_key=plan.key("run_artifacts"), asset_partitions=[mode]), limit=1
+        dg.AssetRecordsFilter(asset_key=asset_key(plan, "run_artifacts"), asset_partitions=[mode]),
+        limit=1,
     ).records
     materialization = records[0].asset_materialization if records else None
     if materialization is None:

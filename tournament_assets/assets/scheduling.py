@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 
 from tournament_assets.assets.out_of_date import asset_graph
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.assets.rerun_states import find_reruns
 from tournament_assets.assets.reruns import begin_rerun, name_rerun
 from tournament_assets.tournament.automation import AutomationConfig

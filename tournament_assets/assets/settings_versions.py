@@ -6,7 +6,7 @@ Dagster shows an asset as out of date when its version is another than when it w
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.judging import parsing
 from tournament_assets.judging.header import judge_header
 from tournament_assets.tournament.fingerprints import fingerprint

@@ -18,7 +18,8 @@ from tournament_assets.assets.holdings import (
     known_responses,
     load_bank_and_selection,
 )
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.judge_access import JudgeAccess
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.judging.harvesting import is_final
 from tournament_assets.judging.records import JudgingScope, StoredReply
 from tournament_assets.judging.recovery import PlannedRequest, RecoveryReport, recover_batches
@@ -29,7 +30,6 @@ from tournament_assets.resources.anthropic_generator import (
     keep_paid_responses,
     planned_responses,
 )
-from tournament_assets.resources.judge import JudgeResource
 from tournament_assets.tournament.api_entrants import AnthropicApiEntrant
 from tournament_assets.tournament.config import MODES, Mode
 from tournament_assets.tournament.entrants import RecordedEntrant
@@ -173,7 +173,7 @@ def recover_replies(
     plan: TournamentPlan,
     *,
     ledger: "Ledger",
-    judge: JudgeResource,
+    judge: JudgeAccess,
     log: Callable[[str], None],
     judge_model: str | None = None,
 ) -> RecoveryReport:

@@ -9,11 +9,13 @@ import pandas as pd
 from tournament_assets.adapters.tables import PAIR_COLUMNS, StoredTable, iterate_rows, pair_key
 from tournament_assets.assets.outputs import Table, report_table, table_asset, table_result
 from tournament_assets.assets.partitions import (
-    TournamentPlan,
+    asset_key,
+    by_mode_and_dimension,
     if_there_is_one,
-    partition_label,
     partition_values,
 )
+from tournament_assets.assets.plan import TournamentPlan, partition_label
+from tournament_assets.assets.reply_rows import judgments_of
 from tournament_assets.assets.trust_evidence import (
     RETESTED_COLUMNS,
     controls_of,
@@ -23,7 +25,7 @@ from tournament_assets.assets.trust_evidence import (
     people_of,
     retest_of,
 )
-from tournament_assets.assets.verdicts import judge_models_of, judgments_of
+from tournament_assets.assets.verdicts import judge_models_of
 from tournament_assets.audits.trust_measures import HUMANS, WORDS, threshold_of
 from tournament_assets.tournament.verdicts import Verdict
 
@@ -41,23 +43,23 @@ def build_trust_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         if threshold_of(measure, tournament.checks) is not None
         and (measure != HUMANS or has_people)
     }
-    people_in = {"people": dg.AssetIn(key=plan.key("human_agreement"))} if has_people else {}
+    people_in = {"people": dg.AssetIn(key=asset_key(plan, "human_agreement"))} if has_people else {}
 
     @table_asset(
         plan,
         "trust_panel",
         stage="4_ratings",
         ins={
-            "replies": dg.AssetIn(key=plan.key("judge_replies")),
-            "verdicts": dg.AssetIn(key=plan.key("judge_verdicts")),
-            "matches": dg.AssetIn(key=plan.key("match_list")),
-            "style": dg.AssetIn(key=plan.key("style_control")),
-            "retest": if_there_is_one(plan.key("judge_retest")),
-            "controls": if_there_is_one(plan.key("judge_controls")),
-            "judges": if_there_is_one(plan.key("judge_agreement")),
+            "replies": dg.AssetIn(key=asset_key(plan, "judge_replies")),
+            "verdicts": dg.AssetIn(key=asset_key(plan, "judge_verdicts")),
+            "matches": dg.AssetIn(key=asset_key(plan, "match_list")),
+            "style": dg.AssetIn(key=asset_key(plan, "style_control")),
+            "retest": if_there_is_one(asset_key(plan, "judge_retest")),
+            "controls": if_there_is_one(asset_key(plan, "judge_controls")),
+            "judges": if_there_is_one(asset_key(plan, "judge_agreement")),
             **people_in,
         },
-        partitions_def=plan.by_mode_and_dimension,
+        partitions_def=by_mode_and_dimension(plan),
         checks=checks,
     )
     def trust_panel(

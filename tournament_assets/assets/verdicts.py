@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
 from typing import Any
 
 import dagster as dg
@@ -14,30 +13,19 @@ from tournament_assets.adapters.tables import (
     pair_key,
     write_table,
 )
-from tournament_assets.assets.judging import UNREAD
 from tournament_assets.assets.outputs import (
     Shown,
     Table,
     table_asset,
     written_result,
 )
-from tournament_assets.assets.partitions import (
-    TournamentPlan,
-    partition_label,
-    partition_values,
-)
+from tournament_assets.assets.partitions import asset_key, by_mode_and_dimension, partition_values
+from tournament_assets.assets.plan import TournamentPlan, partition_label
+from tournament_assets.assets.reply_rows import _JUDGMENT_NAMES, UNREAD, settled_rows
 from tournament_assets.audits.outages import mostly_same_text, same_text_sentence
-from tournament_assets.judging.pairing import PRESENTATIONS, Presentation
-from tournament_assets.judging.reconciliation import (
-    PresentedReply,
-    settle_pairs,
-    stored_outcome,
-)
-from tournament_assets.judging.structured import ReplyFormat
 from tournament_assets.tournament.check_thresholds import CheckThresholds
-from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
+from tournament_assets.tournament.verdicts import Outcome, Verdict
 
-_JUDGMENT_NAMES = ("prompt_id", "dimension", "entrant_a", "entrant_b")
 _JUDGMENT_COLUMNS = (*_JUDGMENT_NAMES, "outcome", "reason_ab")
 _SETTLED_COLUMNS = (
     "prompt_id",
@@ -63,79 +51,11 @@ class JudgeVerdictsConfig(dg.Config):
     """Rate although some presentations have no reply yet; every result says so."""
 
 
-def judgments_of(verdicts: AnyTable) -> list[Judgment]:
-    """Return the rows of the table `judge_verdicts` as judgments, which share their names."""
-    names: dict[str, str] = {}
-    return [
-        Judgment(
-            **{name: names.setdefault(row[name], row[name]) for name in _JUDGMENT_NAMES},
-            outcome=stored_outcome(row["outcome"], row["reason_ab"]),
-        )
-        for row in iterate_rows(
-            "judge_verdicts", verdicts, (*_JUDGMENT_NAMES, "outcome", "reason_ab")
-        )
-    ]
-
-
 def judge_models_of(verdicts: AnyTable) -> set[str]:
     """Return the models that gave the verdicts of the table `judge_verdicts`."""
     return {
         row["judge_model"] for row in iterate_rows("judge_verdicts", verdicts, ("judge_model",))
     }
-
-
-def settled_rows(
-    replies: Iterable[Mapping[str, Any]], *, reply_format: ReplyFormat
-) -> Iterator[dict[str, Any]]:
-    """Settle the pairs of the table `judge_replies` into rows of the table `judge_verdicts`.
-
-    Args:
-        replies: Rows of one dimension; those about one pair follow one another.
-        reply_format: How the judge was told to write its verdict.
-    """
-    for _, about_one_pair in groupby(replies, key=pair_key):
-        yield from _settled(list(about_one_pair), reply_format)
-
-
-def _settled(
-    replies: Iterable[Mapping[str, Any]], reply_format: ReplyFormat
-) -> Iterator[dict[str, Any]]:
-    by_presentation = {row["presentation"]: row for row in replies}
-    presented = (
-        PresentedReply(
-            prompt_id=row["prompt_id"],
-            dimension=row["dimension"],
-            entrant_a=row["entrant_a"],
-            entrant_b=row["entrant_b"],
-            presentation=Presentation(row["presentation"]),
-            asking=row["asking"],
-            result_type=row["result_type"],
-            stop_reason=row["stop_reason"],
-            text=row["reply"],
-        )
-        for row in replies
-    )
-    for pair in settle_pairs(presented, reply_format=reply_format):
-        judgment = pair.judgment
-        ab, ba = (by_presentation[presentation] for presentation in PRESENTATIONS)
-        yield {
-            "prompt_id": judgment.prompt_id,
-            "source": ab["source"],
-            "dimension": judgment.dimension,
-            "entrant_a": judgment.entrant_a,
-            "entrant_b": judgment.entrant_b,
-            "verdict_ab": pair.verdict_ab.value,
-            "verdict_ba": pair.verdict_ba.value,
-            "outcome": judgment.outcome.value,
-            "winner": judgment.winner,
-            "reason_ab": pair.reason_ab,
-            "reason_ba": pair.reason_ba,
-            "request_key_ab": ab["request_key"],
-            "request_key_ba": ba["request_key"],
-            "asking_ab": pair.asking_ab,
-            "asking_ba": pair.asking_ba,
-            "judge_model": ab["judge_model"],
-        }
 
 
 class _Counted:
@@ -305,8 +225,8 @@ def build_verdict_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         plan,
         "judge_verdicts",
         stage="3_judging",
-        ins={"replies": dg.AssetIn(key=plan.key("judge_replies"))},
-        partitions_def=plan.by_mode_and_dimension,
+        ins={"replies": dg.AssetIn(key=asset_key(plan, "judge_replies"))},
+        partitions_def=by_mode_and_dimension(plan),
         checks={
             "unjudged_rate": "Few pairs lack two readable replies.",
             "inconsistency_rate": "Few pairs change their winner when the responses swap places.",

@@ -20,7 +20,8 @@ from tournament_assets.assets.inputs import (
     observations,
     read_inputs,
 )
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.partitions import asset_key
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.tournament.errors import InputError
 
 _INTERVAL_SECONDS = 30
@@ -79,7 +80,7 @@ def _evaluate_checks(
         "leaderboard": partial(leaderboard_result, plan, inputs, instance),
     }
     for asset, evaluate in evaluate_by_asset.items():
-        key = plan.key(asset)
+        key = asset_key(plan, asset)
         if _last_run(key, instance) is None:
             continue
         result = evaluate()

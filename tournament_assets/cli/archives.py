@@ -156,16 +156,12 @@ def _judge_of(
     Raises:
         InputError: If a key is needed and there is none.
     """
-    from tournament_assets.resources.judge import JudgeResource, judge_problems
+    from tournament_assets.assets.judge_access import JudgeConnection, judge_problems
     from tournament_assets.tournament.config import JudgeConfig
     from tournament_assets.tournament.errors import InputError
 
     service = JudgeConfig.model_validate({"service": rejudging.service})
-    judge = JudgeResource(
-        api_key=environment.get("ANTHROPIC_API_KEY", ""),
-        base_url=environment.get("ANTHROPIC_BASE_URL", ""),
-        loopback_folder=str(folder / "ledger" / "loopback_judge"),
-    )
+    judge = JudgeConnection.from_environment(environment, folder)
     problems = judge_problems(service, has_api_key=bool(judge.api_key))
     if problems:
         raise InputError(

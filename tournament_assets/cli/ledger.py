@@ -71,19 +71,15 @@ def ledger_recover_command(config_path: Path, judge_model: str | None) -> None:
     Reads the service's batches of the last 29 days that the ledger does not know. A batch that
     answers a request of this tournament is taken back with all its replies.
     """
+    from tournament_assets.assets.judge_access import JudgeConnection
     from tournament_assets.assets.transfers import missing_responses, recover_replies
     from tournament_assets.launching import opened_ledger
-    from tournament_assets.resources.judge import JudgeResource
 
     with opened_ledger(config_path, os.environ) as (plan, ledger):
         report = recover_replies(
             plan,
             ledger=ledger,
-            judge=JudgeResource(
-                api_key=os.environ.get("ANTHROPIC_API_KEY", ""),
-                base_url=os.environ.get("ANTHROPIC_BASE_URL", ""),
-                loopback_folder=str(plan.project.folder / "ledger" / "loopback_judge"),
-            ),
+            judge=JudgeConnection.from_environment(os.environ, plan.project.folder),
             log=lambda message: click.echo(message, err=True),
             judge_model=judge_model,
         )

@@ -11,7 +11,8 @@ import pandas as pd
 from tournament_assets.adapters.dagster_home import prepare_dagster_home
 from tournament_assets.adapters.table_schemas import SCHEMAS
 from tournament_assets.adapters.tables import StoredTable
-from tournament_assets.assets.partitions import TournamentPlan
+from tournament_assets.assets.partitions import asset_key
+from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.assets.provenance import rerun_command
 from tournament_assets.definitions import build_definitions
 from tournament_assets.tournament.config import Mode
@@ -67,7 +68,7 @@ class StoredTables:
         with dg.DagsterInstance.from_config(str(self._home)) as instance:
             found = instance.fetch_materializations(
                 dg.AssetRecordsFilter(
-                    self._plan.key("run_artifacts"), asset_partitions=[self._mode]
+                    asset_key(self._plan, "run_artifacts"), asset_partitions=[self._mode]
                 ),
                 limit=1,
             ).records
@@ -81,7 +82,7 @@ class StoredTables:
         try:
             with _quiet():
                 loaded = self._definitions.load_asset_value(
-                    self._plan.key(name), partition_key=partition
+                    asset_key(self._plan, name), partition_key=partition
                 )
         except FileNotFoundError:
             self._problems.add(

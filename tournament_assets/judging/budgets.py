@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from tournament_assets.judging.pricing import PriceList, Spending, format_usd, is_free_model
+from tournament_assets.judging.requests import ModelRequest, serialised_size
 from tournament_assets.judging.service import Channel
 from tournament_assets.tournament.errors import BudgetError
+from tournament_assets.tournament.fingerprints import canonical_json
 
 BudgetPeriod = Literal["run", "month"]
 _UNWRITTEN_INPUT_TOKENS = 20_000
@@ -259,3 +261,27 @@ def draw_up_budget(
         waiting_for=tuple(waiting_for),
         is_at_work=any(waiting_for.values()),
     )
+
+
+def most_usd(request: ModelRequest, prices: PriceList, channel: Channel) -> float | None:
+    """Return the most that a request can cost, in US dollars; None if it has no price.
+
+    No token is shorter than a byte, so the request cannot have more tokens than bytes as it
+    travels; all of its prefix may be written to the cache; and no reply has more tokens than
+    `max_tokens`, which a provider that keeps its word never exceeds.
+    """
+    params = request.params
+    if is_free_model(params["model"]):
+        return 0.0
+    price = prices.models.get(params["model"])
+    size = serialised_size(request)
+    if price is None or (price.max_prompt_tokens is not None and size > price.max_prompt_tokens):
+        return None
+    system = params.get("system")
+    prefix = len(canonical_json(system).encode()) if isinstance(system, list) else 0
+    dollars = (
+        prefix * max(price.cache_write_1h, price.input)
+        + (size - prefix) * price.input
+        + params["max_tokens"] * price.output
+    )
+    return float(dollars * prices.discount(channel) / 1_000_000)

@@ -5,9 +5,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tournament_assets.judging.budgets import Budget
+from tournament_assets.judging.budgets import Budget, most_usd
 from tournament_assets.judging.pricing import Bill, ModelPrice, PriceList, Spending
-from tournament_assets.judging.requests import ModelRequest, most_usd
+from tournament_assets.judging.requests import ModelRequest
 from tournament_assets.judging.service import TokenCounter
 
 CHARACTERS_PER_TOKEN = 4.0

@@ -13,8 +13,6 @@ from typing import Any, TypeVar, overload
 
 from tournament_assets.judging.header import judge_header
 from tournament_assets.judging.pairing import PRESENTATIONS, PairToJudge, Presentation
-from tournament_assets.judging.pricing import PriceList, is_free_model
-from tournament_assets.judging.service import Channel
 from tournament_assets.judging.structured import ReplyFormat, output_config
 from tournament_assets.tournament.fingerprints import canonical_json, fingerprint, short
 from tournament_assets.tournament.prompts import CURATED_SOURCE
@@ -256,27 +254,3 @@ def read_custom_id(name: str) -> tuple[str, str] | None:
 def serialised_size(request: ModelRequest) -> int:
     """Bytes of a request as it travels, for cutting batches."""
     return len(canonical_json(request.params).encode()) + 100
-
-
-def most_usd(request: ModelRequest, prices: PriceList, channel: Channel) -> float | None:
-    """Return the most that a request can cost, in US dollars; None if it has no price.
-
-    No token is shorter than a byte, so the request cannot have more tokens than bytes as it
-    travels; all of its prefix may be written to the cache; and no reply has more tokens than
-    `max_tokens`, which a provider that keeps its word never exceeds.
-    """
-    params = request.params
-    if is_free_model(params["model"]):
-        return 0.0
-    price = prices.models.get(params["model"])
-    size = serialised_size(request)
-    if price is None or (price.max_prompt_tokens is not None and size > price.max_prompt_tokens):
-        return None
-    system = params.get("system")
-    prefix = len(canonical_json(system).encode()) if isinstance(system, list) else 0
-    dollars = (
-        prefix * max(price.cache_write_1h, price.input)
-        + (size - prefix) * price.input
-        + params["max_tokens"] * price.output
-    )
-    return float(dollars * prices.discount(channel) / 1_000_000)

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tournament_assets.judging.adoption import adopt_batch
+from tournament_assets.judging.budgets import most_usd
 from tournament_assets.judging.harvesting import record_part
 from tournament_assets.judging.records import BatchIntent, OpenBatch, SubmittedBatch
 from tournament_assets.judging.requests import (
     NONCE_LENGTH,
     ModelRequest,
     custom_id,
-    most_usd,
     serialised_size,
 )
 from tournament_assets.judging.service import Channel, ReplyRow, SubmittedRequest

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tournament_assets.adapters.price_files import load_newest_prices
 from tournament_assets.adapters.progress import JudgingBar
+from tournament_assets.assets.judge_access import JudgeAccess
+from tournament_assets.assets.local_generator import CompletedResponses
 from tournament_assets.judging.budgets import BudgetTerms, month_start
 from tournament_assets.judging.pricing import PriceList, is_free_model
 from tournament_assets.judging.records import StoredReply
@@ -26,8 +28,6 @@ from tournament_assets.judging.settlement import (
     approve_anything,
     settle_requests,
 )
-from tournament_assets.resources.generator import CompletedResponses
-from tournament_assets.resources.judge import JudgeResource
 from tournament_assets.tournament.api_entrants import AnthropicApiEntrant
 from tournament_assets.tournament.config import JudgeConfig
 from tournament_assets.tournament.errors import GenerationError, InputError, JudgeError
@@ -67,7 +67,7 @@ def complete_by_batches(
     *,
     prompts: Sequence[Prompt],
     ledger: "Ledger",
-    judge: JudgeResource,
+    judge: JudgeAccess,
     config: JudgeConfig,
     may_pay_again: bool,
     log: Callable[[str], None],
@@ -156,7 +156,7 @@ def keep_paid_responses(
 
 def _buy(
     purchase: "_Purchase",
-    judge: JudgeResource,
+    judge: JudgeAccess,
     config: JudgeConfig,
     *,
     may_pay_again: bool,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tournament_assets.adapters.openai_access import read_access
 from tournament_assets.adapters.progress import GenerationProgress
-from tournament_assets.resources.generator import CompletedResponses
+from tournament_assets.assets.local_generator import CompletedResponses
 from tournament_assets.tournament.api_entrants import OpenAiApiEntrant
 from tournament_assets.tournament.errors import InputError, ServerError
 from tournament_assets.tournament.prompts import Prompt

@@ -17,10 +17,10 @@ from tests.postgresql import PostgresServer
 from tournament_assets.adapters.anthropic import AnthropicBatches
 from tournament_assets.adapters.ledger import Ledger
 from tournament_assets.adapters.price_files import load_newest_prices
-from tournament_assets.judging.budgets import BudgetTerms
+from tournament_assets.judging.budgets import BudgetTerms, most_usd
 from tournament_assets.judging.direct import ask_directly
 from tournament_assets.judging.records import JudgingScope, Lease
-from tournament_assets.judging.requests import JudgeRequests, most_usd
+from tournament_assets.judging.requests import JudgeRequests
 from tournament_assets.judging.service import Channel, TokenUsage
 from tournament_assets.judging.sessions import JudgingSession, Tally, WaitingPolicy
 from tournament_assets.judging.settlement import (
