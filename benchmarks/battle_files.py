@@ -27,15 +27,15 @@ N_MODELS = 250
 
 def read_ours(path: Path) -> int:
     """Read and check battles as columns."""
-    from tournament_assets.adapters.battle_files.registry import read_battles
+    from tournament_assets.battles.registry import read_battles
 
     return int(read_battles(path).table.num_rows)
 
 
 def read_and_code(path: Path) -> int:
     """Read battles and code them as what Bradley-Terry is fitted to."""
-    from tournament_assets.adapters.battle_files.coding import code_battles
-    from tournament_assets.adapters.battle_files.registry import read_battles
+    from tournament_assets.battles.columns import code_battles
+    from tournament_assets.battles.registry import read_battles
 
     return int(code_battles(read_battles(path).table).n_battles)
 
@@ -83,7 +83,7 @@ ENGINES: dict[str, Callable[[Path], int]] = {
 
 def make_arena(n_rows: int) -> pa.Table:
     """Draw battles between random models, each vote with an id of its own."""
-    from tournament_assets.adapters.battle_files.columns import complete_battle_table
+    from tournament_assets.battles.columns import complete_battle_table
 
     generator = np.random.default_rng(0)
     first = generator.integers(N_MODELS, size=n_rows)
@@ -121,8 +121,8 @@ def measure_here(engine: str, path: Path | None) -> None:
     """
     import pandas  # noqa: F401
 
-    import tournament_assets.adapters.battle_files.coding
-    import tournament_assets.adapters.battle_files.registry  # noqa: F401
+    import tournament_assets.battles.columns
+    import tournament_assets.battles.registry  # noqa: F401
 
     began, worked = time.perf_counter(), time.process_time()
     if path is not None:
@@ -166,7 +166,7 @@ def main() -> None:
         measure_here(options.engine, options.path)
         return
 
-    from tournament_assets.adapters.battle_files.registry import write_battles
+    from tournament_assets.battles.registry import write_battles
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -26,24 +26,21 @@ from benchmarks.simulated_tournaments import (
     limit_of_bradley_terry,
 )
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
-from tournament_assets.ratings.corrected_intervals import (
-    bca_interval,
-    expanded_percentile_interval,
-)
-from tournament_assets.ratings.elo import compute_elo_permutation
-from tournament_assets.ratings.elo_jackknife import jackknife_elo
+from tournament_assets.ratings.elo import compute_elo_permutation, jackknife_elo
 from tournament_assets.ratings.intervals import (
     PercentileInterval,
+    bca_interval,
     bootstrap_elo,
+    expanded_percentile_interval,
     percentile_interval,
 )
-from tournament_assets.ratings.preferences import Preferences
+from tournament_assets.ratings.matches import Preferences
 from tournament_assets.ratings.sandwich import (
     SamplingUnit,
     prompt_influence,
     sandwich_bradley_terry,
 )
-from tournament_assets.ratings.separated_entrants import separate_judged
+from tournament_assets.ratings.significance import separate_judged
 
 CONFIDENCE = 0.95
 _WORLDS = {

@@ -27,10 +27,10 @@ import torch
 from transformers import PreTrainedModel
 
 from benchmarks.generation_models import N_HEADS, PRESETS, Preset, build_models, bytes_per_step
-from tournament_assets.generation.decoding import DecodedBatch, decode
-from tournament_assets.generation.decoding_settings import DecodingMode, DecodingSettings
-from tournament_assets.generation.encoded_prompts import EncodedPrompt
-from tournament_assets.generation.hydra import HydraModel
+from tournament_assets.generation.hydra.decoded import DecodingMode, DecodingSettings
+from tournament_assets.generation.hydra.decoding import DecodedBatch, decode
+from tournament_assets.generation.hydra.hydra_model import HydraModel
+from tournament_assets.generation.models.chat_prompts import EncodedPrompt
 
 PROMPT_LENGTH = 64
 WARM_UP_TOKENS = 4

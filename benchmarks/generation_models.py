@@ -6,9 +6,14 @@ from dataclasses import dataclass
 import torch
 from transformers import AutoModelForCausalLM, Olmo2Config, PreTrainedModel
 
-from tournament_assets.generation.head_shapes import HeadShape, head_shape
-from tournament_assets.generation.hydra import HydraModel
-from tournament_assets.generation.shards import PROJECTIONS, HeadShards, LoraFactors
+from tournament_assets.generation.hydra.hydra_model import HydraModel
+from tournament_assets.generation.hydra.shards import (
+    PROJECTIONS,
+    HeadShape,
+    HeadShards,
+    LoraFactors,
+    head_shape,
+)
 
 N_HEADS, HEADS_DEPTH, RANKS = 9, 3, (8, 16)
 

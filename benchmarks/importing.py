@@ -13,15 +13,11 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tournament_assets.adapters.judgment_files import (
-    JudgmentRecord,
-    read_judgments,
-    write_judgments,
-)
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.assets.transfers import import_judgments, stored_reply
-from tournament_assets.judging.pairing import Presentation
-from tournament_assets.judging.service import TokenUsage
+from tournament_assets.judging.batch_service import TokenUsage
+from tournament_assets.judging.requests.pairs import Presentation
+from tournament_assets.ledger import Ledger
+from tournament_assets.storage.judgment_files import JudgmentRecord, read_judgments, write_judgments
+from tournament_assets.workflows.transfers import import_judgments, stored_reply
 
 _ROWS = 20_000
 _REPLY = "The first response names the right vitamin. " * 20 + "\nVERDICT: A"

@@ -31,16 +31,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from tournament_assets.adapters.anthropic import AnthropicBatches
-from tournament_assets.adapters.config_files import load_config
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.adapters.project_files import Project, load_rubric
-from tournament_assets.judging.pairing import build_match_list, filter_pairs_for_dimension
-from tournament_assets.judging.records import JudgingScope
-from tournament_assets.judging.requests import RequestSettings, build_requests
-from tournament_assets.judging.sessions import WaitingPolicy
-from tournament_assets.judging.settlement import JudgingOptions, settle_requests
+from tournament_assets.judging.requests.pairs import build_match_list, filter_pairs_for_dimension
+from tournament_assets.judging.requests.requests import RequestSettings, build_requests
+from tournament_assets.judging.settlement.records import JudgingScope
+from tournament_assets.judging.settlement.sessions import WaitingPolicy
+from tournament_assets.judging.settlement.settlement import JudgingOptions, settle_requests
+from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import ThreadedServer
+from tournament_assets.project.config_files import load_config
+from tournament_assets.project.project_files import Project, load_rubric
+from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
 from tournament_assets.tournament.prompts import Prompt
 
 ROOT = Path(__file__).parents[1]

@@ -20,8 +20,12 @@ from benchmarks.rating_peers import (
     is_installed,
 )
 from tournament_assets.ratings.bradley_terry import BradleyTerryResult, fit_bradley_terry
-from tournament_assets.ratings.outcome_bootstrap import bootstrap_battles
-from tournament_assets.ratings.outcome_counts import OutcomeCounts, code_names, count_outcomes
+from tournament_assets.ratings.outcome_bootstrap import (
+    OutcomeCounts,
+    bootstrap_battles,
+    code_names,
+    count_outcomes,
+)
 
 N_BOOTSTRAPS = 100
 _PREFERENCES = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}

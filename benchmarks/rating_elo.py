@@ -5,10 +5,9 @@ import numpy as np
 from benchmarks.comparing import Comparison, Engine, compare
 from benchmarks.rating_peers import EvalicaElo, PythonElo, draw_orderings, is_installed
 from tournament_assets.ratings.elo import compute_elo_permutation, k_factor_sweep
-from tournament_assets.ratings.elo_lanes import LANES, pack, rate_exactly
+from tournament_assets.ratings.elo_kernels import LANES, Orderings, pack, rate_exactly
 from tournament_assets.ratings.intervals import bootstrap_elo
 from tournament_assets.ratings.matches import DecisiveMatches
-from tournament_assets.ratings.orderings import Orderings
 
 K_SWEEP = (1.0, 4.0, 8.0, 16.0, 32.0)
 N_PERMUTATIONS = 500

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from benchmarks.rating_data import NamedBattles
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.intervals import bootstrap_intervals
-from tournament_assets.ratings.outcome_counts import code_names
-from tournament_assets.ratings.preferences import Preferences
+from tournament_assets.ratings.matches import Preferences
+from tournament_assets.ratings.outcome_bootstrap import code_names
 
 _PREFERENCES = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
 _COLUMNS = ["model_a", "model_b", "winner", "question_id"]

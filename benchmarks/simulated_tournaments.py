@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, log_strengths
 from tournament_assets.ratings.elo import compute_elo_permutation
-from tournament_assets.ratings.matches import DecisiveMatches
-from tournament_assets.ratings.preferences import Preferences
+from tournament_assets.ratings.matches import DecisiveMatches, Preferences
 
 STRENGTHS = (0.0, 0.3, 0.6, 1.0)
 """Logits: the best beats the worst in 73 % of the decided pairs."""

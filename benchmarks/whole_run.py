@@ -44,8 +44,8 @@ from benchmarks.judging import (
     running_server,
     stop_server,
 )
-from tournament_assets.judging.records import StoredReply
-from tournament_assets.judging.service import TokenUsage
+from tournament_assets.judging.batch_service import TokenUsage
+from tournament_assets.judging.settlement.records import StoredReply
 
 LIMIT_MB = 1_000.0
 SAMPLE_SECONDS = 0.05
@@ -151,10 +151,10 @@ def write_project(folder: Path, *, n_entrants: int, n_words: int) -> Path:
 
 def fill_ledger(config_path: Path, *, seed: int) -> int:
     """Put an invented reply to every request into the project's ledger; return how many."""
-    from tournament_assets.adapters.config_files import load_config
-    from tournament_assets.adapters.ledger import Ledger
-    from tournament_assets.assets.holdings import existing_requests
     from tournament_assets.definitions import build_plan, default_ledger_url
+    from tournament_assets.ledger import Ledger
+    from tournament_assets.project.config_files import load_config
+    from tournament_assets.workflows.ledger_lookup import existing_requests
 
     generator = np.random.default_rng(seed)
     plan = build_plan(load_config(config_path), {})

@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tournament_assets.loopback.dropping import DroppableProtocol, drop_connection
+from tournament_assets.loopback.faulty_app import DroppableProtocol, drop_connection
 from tournament_assets.loopback.running import ThreadedServer
-from tournament_assets.tournament.api_entrants import OpenAiApiEntrant
+from tournament_assets.tournament.entrants import OpenAiApiEntrant
 from tournament_assets.tournament.places import ServerAddress
 from tournament_assets.tournament.prompts import Prompt
 

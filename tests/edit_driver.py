@@ -7,9 +7,9 @@ from pathlib import Path
 
 import dagster as dg
 
-from tournament_assets.adapters.config_files import load_config
 from tournament_assets.definitions import build_definitions, build_plan
-from tournament_assets.loopback.accounts import read_accounts
+from tournament_assets.loopback.store import read_accounts
+from tournament_assets.project.config_files import load_config
 
 
 def edit(path: Path, old: str, new: str) -> None:

@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tournament_assets.adapters.battle_files.columns import make_battle_table
-from tournament_assets.adapters.battle_files.registry import FORMATS, write_battles
+from tournament_assets.battles.columns import make_battle_table
+from tournament_assets.battles.registry import FORMATS, write_battles
 from tournament_assets.cli import battles as command
-from tournament_assets.tournament.battles import Battle
+from tournament_assets.tournament.battles import Battle, RatingSettings
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.rating_settings import RatingSettings
 
 QUICK = ("--n-permutations", "4", "--n-bootstraps", "40")
 

@@ -11,9 +11,9 @@ import pytest
 from tests.demo import ROOT, DemoRun, count_responses
 from tests.edit_driver import EditDriver, edit, edit_driver
 from tests.projects import write_json_lines
-from tournament_assets.adapters.tables import decode_parquet, table_rows
-from tournament_assets.assets import inputs
-from tournament_assets.judging import parsing
+from tournament_assets.graph.assets import bank_inputs as inputs
+from tournament_assets.judging.requests import verdict_parsing as parsing
+from tournament_assets.storage.tables import decode_parquet, table_rows
 from tournament_assets.tournament.errors import WorkError
 
 DIMENSIONS = ("factuality", "calibration", "clinical_utility")
@@ -209,7 +209,8 @@ def test_what_failed_is_not_begun_again_for_the_same_edit(demo: EditDriver) -> N
     edit(rubric, rubric.read_text().splitlines()[0], "# version: 99")
     with pytest.MonkeyPatch.context() as broken:
         broken.setattr(
-            "tournament_assets.assets.judging.ask_what_is_missing", failing("the judge is away")
+            "tournament_assets.graph.assets.judging.ask_what_is_missing",
+            failing("the judge is away"),
         )
         assert demo.settle() == {"pilot": ["judging_estimate"]}
         assert demo.settle() == {}

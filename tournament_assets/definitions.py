@@ -31,44 +31,48 @@ from typing import Any
 
 import dagster as dg
 
-from tournament_assets.adapters.config_files import ConfigFile, load_config
-from tournament_assets.adapters.project_files import Project
-from tournament_assets.assets.auditing import build_audit_assets
-from tournament_assets.assets.comparing import build_comparing_assets
-from tournament_assets.assets.continuing import build_continuing_sensor
-from tournament_assets.assets.editing import build_edit_sensor
-from tournament_assets.assets.estimate import build_estimate_assets
-from tournament_assets.assets.fairness import build_fairness_assets
-from tournament_assets.assets.human import build_human_assets
-from tournament_assets.assets.inputs import build_input_assets
-from tournament_assets.assets.jobs import build_jobs, build_stages
-from tournament_assets.assets.judge_agreement import build_judge_agreement_assets
-from tournament_assets.assets.judge_controls import build_control_assets
-from tournament_assets.assets.judge_drift import build_drift_assets, build_drift_job
-from tournament_assets.assets.judge_retest import build_retest_assets
-from tournament_assets.assets.judge_tests import build_judge_test_job
-from tournament_assets.assets.judging import build_judging_assets
-from tournament_assets.assets.notifying import build_failure_sensors
-from tournament_assets.assets.pairing import build_pairing_assets
-from tournament_assets.assets.plan import TournamentPlan
-from tournament_assets.assets.prompts import build_prompt_assets
-from tournament_assets.assets.publishing import build_publishing_assets
-from tournament_assets.assets.ratings import build_rating_assets
-from tournament_assets.assets.reports import build_report_assets
-from tournament_assets.assets.responses import build_response_assets
-from tournament_assets.assets.resuming import build_rejudge_job, build_resuming_sensor
-from tournament_assets.assets.run_comparison import build_run_comparison_assets
-from tournament_assets.assets.scheduling import build_headline_schedules, schedule_problem
-from tournament_assets.assets.trust import build_trust_assets
-from tournament_assets.assets.verdicts import build_verdict_assets
-from tournament_assets.assets.watching import build_watching_sensor
-from tournament_assets.resources.executors import build_executor
-from tournament_assets.resources.generator import GeneratorResource
-from tournament_assets.resources.io_managers import NpzIOManager, ParquetIOManager
-from tournament_assets.resources.judge import JudgeResource
-from tournament_assets.resources.ledger import LedgerResource
+from tournament_assets.graph.assets.auditing import build_audit_assets
+from tournament_assets.graph.assets.bank_inputs import build_input_assets
+from tournament_assets.graph.assets.comparisons import build_comparing_assets, build_fairness_assets
+from tournament_assets.graph.assets.estimate import build_estimate_assets
+from tournament_assets.graph.assets.human_battles import build_human_assets
+from tournament_assets.graph.assets.judge_controls import build_control_assets
+from tournament_assets.graph.assets.judge_drift import build_drift_assets, build_drift_job
+from tournament_assets.graph.assets.judge_tests import (
+    build_judge_agreement_assets,
+    build_judge_test_job,
+    build_retest_assets,
+)
+from tournament_assets.graph.assets.judging import build_judging_assets
+from tournament_assets.graph.assets.publishing import build_publishing_assets
+from tournament_assets.graph.assets.ratings import build_rating_assets
+from tournament_assets.graph.assets.reports import build_report_assets
+from tournament_assets.graph.assets.responses import build_response_assets
+from tournament_assets.graph.assets.run_comparison import build_run_comparison_assets
+from tournament_assets.graph.assets.selection import build_pairing_assets, build_prompt_assets
+from tournament_assets.graph.assets.trust import build_trust_assets
+from tournament_assets.graph.assets.verdicts import build_verdict_assets
+from tournament_assets.graph.automation.edits import build_edit_sensor, build_watching_sensor
+from tournament_assets.graph.automation.failure_notices import build_failure_sensors
+from tournament_assets.graph.automation.headline_reruns import (
+    build_continuing_sensor,
+    build_headline_schedules,
+    schedule_problem,
+)
+from tournament_assets.graph.automation.jobs import build_jobs, build_stages
+from tournament_assets.graph.automation.resuming import build_rejudge_job, build_resuming_sensor
+from tournament_assets.graph.resources.executors import build_executor
+from tournament_assets.graph.resources.io_managers import NpzIOManager, ParquetIOManager
+from tournament_assets.graph.resources.services import (
+    GeneratorResource,
+    JudgeResource,
+    LedgerResource,
+)
+from tournament_assets.project.config_files import ConfigFile, load_config
+from tournament_assets.project.project_files import Project
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.places import url_problem
+from tournament_assets.workflows.plan import TournamentPlan
 
 # Partition mappings and observed data versions are still called beta, on every use of them. The
 # version of Dagster is pinned exactly, so nobody needs to hear it.

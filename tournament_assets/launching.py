@@ -1,9 +1,12 @@
 """Runs a tournament through Dagster from the command line, stage by stage.
 
 The runs are recorded in the same Dagster home that the UI shows.
+
+What a mode's runs have stored, for commands that only read.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,26 +16,28 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pandas as pd
 
-from tournament_assets.adapters.config_files import load_config
-from tournament_assets.adapters.dagster_home import prepare_dagster_home
-from tournament_assets.adapters.processes import has_died, own_identity
-from tournament_assets.adapters.project_files import load_rubrics
-from tournament_assets.adapters.tables import table_rows
-from tournament_assets.assets.jobs import Stage, build_stages
-from tournament_assets.assets.local_generator import release_models
-from tournament_assets.assets.partitions import asset_key
-from tournament_assets.assets.plan import TournamentPlan
-from tournament_assets.assets.preflight import refuse_bad_input
-from tournament_assets.assets.reports import outages_of
-from tournament_assets.assets.run_failures import failed_checks, raise_failure
 from tournament_assets.audits.outages import copy_sentences
 from tournament_assets.definitions import build_definitions, build_plan, default_ledger_url
-from tournament_assets.judging.estimating import JudgingEstimate
+from tournament_assets.graph.assets.reports import outages_of
+from tournament_assets.graph.automation.failure_notices import failed_checks, raise_failure
+from tournament_assets.graph.automation.jobs import Stage, build_stages
+from tournament_assets.graph.partitions import asset_key
+from tournament_assets.judging.costs.estimates import JudgingEstimate
+from tournament_assets.project.config_files import load_config
+from tournament_assets.project.project_files import load_rubrics, prepare_dagster_home
+from tournament_assets.storage.processes import has_died, own_identity
+from tournament_assets.storage.table_schemas import SCHEMAS
+from tournament_assets.storage.tables import StoredTable, table_rows
 from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.errors import Problems
 from tournament_assets.tournament.rubrics import Rubric
+from tournament_assets.workflows.local_responses import release_models
+from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.workflows.preflight import refuse_bad_input
+from tournament_assets.workflows.provenance import rerun_command
 
 if TYPE_CHECKING:
-    from tournament_assets.adapters.ledger import Ledger
+    from tournament_assets.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,7 @@ def run_tournament(
         InputError: If any input cannot be used; nothing has been spent then.
         WorkError: If a step failed; what was paid for until then is in the ledger.
     """
-    from tournament_assets.reports.trust_section import red_sentences
+    from tournament_assets.reports.trust_tables import red_sentences
 
     started_at = datetime.now(UTC).replace(microsecond=0)
     config_file = load_config(options.config_path)
@@ -207,8 +212,8 @@ def estimate_tournament(
         InputError: If the config, the bank, a rubric or a recorded file cannot be used.
         JudgeError: If the service does not count.
     """
-    from tournament_assets.assets.forecasting import estimate_judging
-    from tournament_assets.assets.judge_access import JudgeConnection
+    from tournament_assets.workflows.estimates import estimate_judging
+    from tournament_assets.workflows.judge_requests import JudgeConnection
 
     with opened_ledger(config_path, environment) as (plan, ledger), ExitStack() as stack:
         counter = None
@@ -228,7 +233,7 @@ def opened_ledger(
         InputError: If the config cannot be used.
         LedgerError: If the ledger cannot be opened.
     """
-    from tournament_assets.adapters.ledger import Ledger
+    from tournament_assets.ledger import Ledger
 
     plan = build_plan(load_config(config_path), environment)
     with closing(Ledger(_ledger_url(plan, environment))) as ledger:
@@ -310,3 +315,94 @@ def _run_config(
 
 def _total(materializations: list[Mapping[str, Any]], key: str) -> int:
     return sum(int(metadata[key].value) for metadata in materializations)
+
+
+class StoredTables:
+    """The stored tables of one mode of a tournament."""
+
+    def __init__(self, plan: TournamentPlan, mode: Mode, *, environment: Mapping[str, str]) -> None:
+        """Prepare to read; nothing is read yet.
+
+        Args:
+            plan: The tournament.
+            mode: `pilot` or `headline`.
+            environment: The environment variables.
+        """
+        self._plan, self._mode = plan, mode
+        self._definitions = build_definitions([plan], plan.project.folder, environment)
+        self._home = prepare_dagster_home(plan.project.folder, environment.get("DAGSTER_HOME"))
+        self._problems = Problems()
+
+    def of_mode(self, name: str) -> pd.DataFrame:
+        """Return a table that has one partition a mode; see `raise_if_missing`."""
+        return self._load(name, self._mode, label="")
+
+    def by(self, axis: str, name: str, values: Sequence[str]) -> dict[str, pd.DataFrame]:
+        """Return a table by dimension or entrant; see `raise_if_missing`.
+
+        Args:
+            axis: `dimension` or `entrant`.
+            name: The table.
+            values: Which of them.
+        """
+        return {
+            value: self._load(
+                name, dg.MultiPartitionKey({"mode": self._mode, axis: value}), label=f" of {value}"
+            )
+            for value in values
+        }
+
+    def raise_if_missing(self) -> None:
+        """Refuse to go on with what was read if anything of it was not there.
+
+        Raises:
+            InputError: With every table that is missing.
+        """
+        self._problems.raise_if_any()
+
+    def page(self) -> str:
+        """Return where the newest run's page is, or why there is none."""
+        command = rerun_command(self._plan, self._mode)
+        with dg.DagsterInstance.from_config(str(self._home)) as instance:
+            found = instance.fetch_materializations(
+                dg.AssetRecordsFilter(
+                    asset_key(self._plan, "run_artifacts"), asset_partitions=[self._mode]
+                ),
+                limit=1,
+            ).records
+        event = found[0].asset_materialization if found else None
+        if event is None:
+            return f"no run has finished; {command} makes one"
+        path = Path(str(event.metadata["report"].value))
+        return str(path) if path.exists() else f"{path} is gone; {command} makes another"
+
+    def _load(self, name: str, partition: str, *, label: str) -> pd.DataFrame:
+        try:
+            with _quiet():
+                loaded = self._definitions.load_asset_value(
+                    asset_key(self._plan, name), partition_key=partition
+                )
+        except FileNotFoundError:
+            self._problems.add(
+                f"nothing is stored of {name}{label}, mode {self._mode!r}; run "
+                f"{rerun_command(self._plan, self._mode)} first"
+            )
+        except ValueError as error:
+            self._problems.add(f"{name}{label}: {error}")
+        else:
+            if isinstance(loaded, StoredTable):
+                return loaded.frame()
+            if isinstance(loaded, pd.DataFrame):
+                return loaded
+        return pd.DataFrame(columns=SCHEMAS[name].names)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    # Dagster tells every file that it reads, on stderr, and has no setting for it outside a run.
+    before = logging.root.manager.disable
+    logging.disable(logging.INFO)
+    try:
+        yield
+    finally:
+        logging.disable(before)

@@ -35,10 +35,9 @@ from train import (
     read_jsonl,
 )
 
-from tournament_assets.generation.entrant_files import EntrantFiles
-from tournament_assets.generation.head_shapes import HeadShape, head_shape
+from tournament_assets.generation.hydra.shards import HeadShape, HeadShards, head_shape
 from tournament_assets.generation.loading import build_entrant
-from tournament_assets.generation.shards import HeadShards
+from tournament_assets.generation.models.entrant_weights import EntrantFiles
 from tournament_assets.tournament.entrants import VanillaHfEntrant
 from tournament_assets.tournament.places import Location
 from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank

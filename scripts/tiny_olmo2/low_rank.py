@@ -13,8 +13,12 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from tournament_assets.generation.head_shapes import HeadShape
-from tournament_assets.generation.shards import PROJECTIONS, HeadShards, LoraFactors
+from tournament_assets.generation.hydra.shards import (
+    PROJECTIONS,
+    HeadShape,
+    HeadShards,
+    LoraFactors,
+)
 
 SCALE = 2.0
 WARMUP_STEPS = 10

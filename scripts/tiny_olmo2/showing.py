@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tournament_assets.generation.entrant_files import EntrantFiles, find_shards
 from tournament_assets.generation.loading import build_entrant
+from tournament_assets.generation.models.entrant_weights import EntrantFiles, find_shards
 from tournament_assets.generation.responding import generate_responses
 from tournament_assets.tournament.entrants import VanillaHfEntrant
 from tournament_assets.tournament.hydra_entrants import (
@@ -16,8 +16,7 @@ from tournament_assets.tournament.hydra_entrants import (
     UncertaintyFiles,
 )
 from tournament_assets.tournament.places import Location
-from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.tournament.responses import GeneratedResponse
+from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 
 TEMPERATURE = 0.98
 MAX_NEW_TOKENS = 96

@@ -21,9 +21,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 from transformers import GenerationConfig, Olmo2Config, Olmo2ForCausalLM, PreTrainedTokenizerFast
 
-from tournament_assets.generation.entrant_files import EntrantFiles
 from tournament_assets.generation.loading import build_entrant
-from tournament_assets.generation.quiet import quiet_transformers
+from tournament_assets.generation.models.base_models import quiet_transformers
+from tournament_assets.generation.models.entrant_weights import EntrantFiles
 from tournament_assets.generation.responding import generate_responses
 from tournament_assets.tournament.entrants import VanillaHfEntrant
 from tournament_assets.tournament.places import Location

@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tournament_assets.adapters.anthropic import AnthropicBatches
 from tournament_assets.loopback.running import ThreadedServer
+from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
 
 KEY = "sk-ant-secret-0123456789"
 

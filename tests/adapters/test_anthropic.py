@@ -12,9 +12,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from tests.adapters.scripted_service import run_script
 from tests.loopback.builders import judge_params, wait_until_ended
 from tests.loopback.impostor import Impostor, succeeded
-from tournament_assets.adapters.anthropic import AnthropicBatches
-from tournament_assets.adapters.anthropic_rows import split_lines
-from tournament_assets.judging.service import (
+from tournament_assets.judging.batch_service import (
     BatchService,
     BatchStatus,
     ReplyRow,
@@ -22,6 +20,8 @@ from tournament_assets.judging.service import (
     TokenUsage,
 )
 from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+from tournament_assets.providers.anthropic.messages import split_lines
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 KEY = "sk-ant-secret-0123456789"

@@ -6,11 +6,11 @@ import pytest
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from tests.loopback.builders import judge_params
-from tournament_assets.adapters import anthropic as adapter
-from tournament_assets.adapters.anthropic import AnthropicBatches
-from tournament_assets.adapters.anthropic_failures import classify_failure, read_retry_after
-from tournament_assets.judging.service import SubmittedRequest
+from tournament_assets.judging.batch_service import SubmittedRequest
 from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.providers.anthropic import batch_service as adapter
+from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+from tournament_assets.providers.anthropic.messages import classify_failure, read_retry_after
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 from .scripted_service import KEY, Script, refusal, run_script

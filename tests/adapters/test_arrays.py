@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tournament_assets.adapters.arrays import decode_npz, encode_npz
-from tournament_assets.ratings.traces import EloTraces
+from tournament_assets.ratings.elo_traces import EloTraces
+from tournament_assets.storage.tables import decode_npz, encode_npz
 
 
 def traces(*entrants: str, seed: int = 7) -> EloTraces:

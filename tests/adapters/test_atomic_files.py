@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from upath import UPath
 
-from tournament_assets.adapters.atomic_files import write_bytes_atomically
+from tournament_assets.storage.atomic_files import write_bytes_atomically
 
 
 def test_a_file_and_its_folders_are_made(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tournament_assets.adapters.config_files import ConfigFile, load_config
-from tournament_assets.adapters.project_files import Project, load_prompt_bank, load_rubrics
-from tournament_assets.judging.requests import build_system_message
+from tournament_assets.judging.requests.requests import build_system_message
+from tournament_assets.project.config_files import ConfigFile, load_config
+from tournament_assets.project.project_files import Project, load_prompt_bank, load_rubrics
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
 from tournament_assets.tournament.prompts import Prompt, draw_stratified
 

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from tournament_assets.adapters.config_files import ConfigFile, find_project, load_config
-from tournament_assets.tournament.api_entrants import OpenAiApiEntrant
+from tournament_assets.project.config_files import ConfigFile, find_project, load_config
 from tournament_assets.tournament.config import JudgeConfig
+from tournament_assets.tournament.entrants import OpenAiApiEntrant
 from tournament_assets.tournament.errors import InputError
 
 GOOD = """\

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import yaml
 
-from tournament_assets.adapters.dagster_home import prepare_dagster_home
+from tournament_assets.project.project_files import prepare_dagster_home
 
 
 def test_a_project_gets_a_home_of_its_own_with_settings(tmp_path: Path) -> None:

@@ -3,8 +3,11 @@ from pathlib import Path
 import pytest
 
 from tests.generation.hydra_projects import HEADS, describe_hydra, write_heads
-from tournament_assets.adapters.entrant_files import entrant_file_problems, find_entrant_files
-from tournament_assets.adapters.project_files import Project
+from tournament_assets.project.project_files import (
+    Project,
+    entrant_file_problems,
+    find_entrant_files,
+)
 from tournament_assets.tournament.entrants import VanillaHfEntrant
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.places import Location

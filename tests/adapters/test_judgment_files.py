@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from upath import UPath
 
 from tests.fuzz.pools import ROW
-from tournament_assets.adapters.judgment_files import (
+from tournament_assets.judging.batch_service import TokenUsage
+from tournament_assets.judging.requests.pairs import Presentation
+from tournament_assets.judging.requests.verdict_parsing import read_reply
+from tournament_assets.storage.judgment_files import (
     JudgmentRecord,
     parse_judgment,
     read_judgments,
     write_judgments,
 )
-from tournament_assets.judging.pairing import Presentation
-from tournament_assets.judging.parsing import read_reply
-from tournament_assets.judging.service import TokenUsage
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Verdict
 

@@ -15,11 +15,11 @@ from tests.chat_server import (
     prompts_named,
     refusal,
 )
-from tournament_assets.adapters.openai import OpenAiServer
-from tournament_assets.adapters.openai_access import read_access
+from tournament_assets.providers.openai.chat_server import OpenAiServer
+from tournament_assets.providers.openai.server_access import read_access
 from tournament_assets.tournament.errors import InputError, ServerError, ServerFailure
 from tournament_assets.tournament.places import ServerAddress
-from tournament_assets.tournament.responses import GeneratedResponse, prompt_seed
+from tournament_assets.tournament.prompts import GeneratedResponse, prompt_seed
 
 KEY = "sk-served-0123456789"
 (ADA,) = prompts_named("ada")

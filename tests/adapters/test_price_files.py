@@ -2,11 +2,10 @@ import re
 
 import pytest
 
-from tournament_assets.adapters.price_files import load_newest_prices
-from tournament_assets.judging.budgets import most_usd
-from tournament_assets.judging.pricing import ModelPrice
-from tournament_assets.judging.requests import ModelRequest
-from tournament_assets.judging.service import TokenUsage
+from tournament_assets.judging.batch_service import TokenUsage
+from tournament_assets.judging.costs.budgets import most_usd
+from tournament_assets.judging.costs.prices import ModelPrice, load_newest_prices
+from tournament_assets.judging.requests.requests import ModelRequest
 from tournament_assets.tournament.config import ConfiguredPrice
 
 

@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from tournament_assets.adapters import progress
-from tournament_assets.adapters.progress import GenerationProgress, JudgingBar
+from tournament_assets.reports import progress_bars as progress
+from tournament_assets.reports.progress_bars import GenerationProgress, JudgingBar
 
 
 class Seconds:

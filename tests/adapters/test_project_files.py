@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tournament_assets.adapters.project_files import (
+from tournament_assets.project.project_files import (
     Project,
     load_prompt_bank,
     load_recorded_responses,
@@ -18,8 +18,7 @@ from tournament_assets.adapters.project_files import (
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.places import Location
-from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.tournament.responses import GeneratedResponse
+from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 
 PROMPTS = [Prompt(f"p{number}", "?", "recall", gold_answer="!") for number in (1, 2, 3)]
 ROW = {"prompt_id": "p1", "text": "Which?", "source": "recall", "gold_answer": "C"}

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tournament_assets.adapters.question_files import (
+from tournament_assets.prompt_bank.multiple_choice import (
     detect_format,
     read_question_file,
     read_questions,

@@ -7,7 +7,7 @@ from typing import IO
 
 import pytest
 
-from tournament_assets.adapters.run_directory import (
+from tournament_assets.storage.run_directory import (
     FileContent,
     run_directory_name,
     write_run_directory,

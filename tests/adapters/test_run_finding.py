@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from tournament_assets.adapters.run_finding import find_runs
+from tournament_assets.storage.run_directory import find_runs
 
 
 def make_run(folder: Path, name: str, finished_at: object, *, tournament: str = "demo") -> Path:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tournament_assets.adapters.run_reading import read_finished_runs
+from tournament_assets.run_comparison.run_reading import read_finished_runs
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Outcome
 

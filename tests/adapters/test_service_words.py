@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tournament_assets.adapters.service_words import clean_key, hide_key, quote_service
+from tournament_assets.providers.service_words import clean_key, hide_key, quote_service
 
 KEY = "sk-ant-a+b/c=\"d'e&f<g>_0123456789"
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tournament_assets.adapters.atomic_files import write_atomically
-from tournament_assets.adapters.table_schemas import SCHEMAS
-from tournament_assets.adapters.tables import (
+from tournament_assets.storage.atomic_files import write_atomically
+from tournament_assets.storage.table_schemas import SCHEMAS
+from tournament_assets.storage.tables import (
     StoredTable,
     WrittenTable,
     content_version,

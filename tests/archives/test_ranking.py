@@ -21,7 +21,7 @@ from tournament_assets.archives.ranking import (
 )
 from tournament_assets.archives.report import verdict_sentences
 from tournament_assets.archives.runs import is_clean
-from tournament_assets.ratings.corrected_intervals import expanded_confidence
+from tournament_assets.ratings.intervals import expanded_confidence
 
 TASKS = tuple(f"t1-{number:02}" for number in range(12))
 

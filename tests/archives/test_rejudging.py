@@ -19,16 +19,16 @@ from tests.archives.builders import (
     make_archive,
     run_document,
 )
-from tournament_assets.adapters.anthropic import AnthropicBatches
-from tournament_assets.adapters.ledger import Ledger
 from tournament_assets.archives.rejudging import (
     FailedJudging,
     RejudgeResult,
     find_failed_judgings,
     rejudge_runs,
 )
-from tournament_assets.judging.sessions import WaitingPolicy
+from tournament_assets.judging.settlement.sessions import WaitingPolicy
+from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
 from tournament_assets.tournament.errors import BudgetError, InputError, JudgeError
 
 KEY = "sk-test-9c1d44"

@@ -9,12 +9,12 @@ from typing import Any
 import yaml
 
 from tests.projects import SmallProject, make_project
-from tournament_assets.adapters.config_files import load_config
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.definitions import build_plan
-from tournament_assets.judging.records import BatchIntent, JudgingScope, Lease
-from tournament_assets.judging.service import Channel, ReplyRow, TokenUsage
+from tournament_assets.judging.batch_service import Channel, ReplyRow, TokenUsage
+from tournament_assets.judging.settlement.records import BatchIntent, JudgingScope, Lease
+from tournament_assets.ledger import Ledger
+from tournament_assets.project.config_files import load_config
+from tournament_assets.workflows.plan import TournamentPlan
 
 OPUS = "claude-opus-5-5"
 ELSEWHERE = JudgingScope("another", "headline", "tone")

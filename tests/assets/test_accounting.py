@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tournament_assets.adapters.price_files import load_newest_prices
+from tournament_assets.judging.costs.prices import load_newest_prices
 from tournament_assets.tournament.config import ConfiguredPrice
 from tournament_assets.tournament.errors import WorkError
 

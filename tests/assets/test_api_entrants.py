@@ -21,9 +21,9 @@ from tests.chat_server import (
     refusal,
 )
 from tests.projects import SmallProject, bank_rows, make_project
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.adapters.tables import decode_parquet, table_rows
 from tournament_assets.definitions import default_ledger_url
+from tournament_assets.ledger import Ledger
+from tournament_assets.storage.tables import decode_parquet, table_rows
 from tournament_assets.tournament.errors import InputError, WorkError
 from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank
 

@@ -9,13 +9,13 @@ import yaml
 from click.testing import CliRunner, Result
 
 from tests.projects import ENTRANTS, make_project, recorded_responses, write_json_lines
-from tournament_assets.adapters.config_files import load_config
-from tournament_assets.adapters.tables import decode_parquet, table_rows
-from tournament_assets.assets.settings_versions import settings_version
 from tournament_assets.cli import main
 from tournament_assets.definitions import build_plan
 from tournament_assets.launching import RunSummary
 from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.project.config_files import load_config
+from tournament_assets.storage.tables import decode_parquet, table_rows
+from tournament_assets.workflows.plan import settings_version
 
 from .paid_projects import PaidProject, paid_project
 

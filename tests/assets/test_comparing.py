@@ -11,10 +11,10 @@ import pytest
 from tests.projects import ENTRANTS, SmallProject, bank_rows, make_project, write_json_lines
 from tournament_assets.launching import RunSummary
 from tournament_assets.ratings.covariates import fit_controlled
-from tournament_assets.ratings.model_comparison import compare_models
-from tournament_assets.ratings.preferences import Preferences, code_preferences
+from tournament_assets.ratings.matches import Preferences, code_preferences
+from tournament_assets.ratings.rating_methods import compare_models
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
-from tournament_assets.ratings.style_features import count_style, style_differences
+from tournament_assets.ratings.style_control import count_style, style_differences
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 N_ORDERINGS = 400

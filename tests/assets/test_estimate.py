@@ -11,33 +11,33 @@ import yaml
 from click.testing import CliRunner
 
 from tests.projects import SmallProject, make_project, recorded_responses, write_json_lines
-from tournament_assets.adapters.project_files import (
-    load_prompt_bank,
-    load_recorded_responses,
-    load_rubric,
-)
-from tournament_assets.adapters.tables import make_table
-from tournament_assets.assets.asking import requests_for_pairs
-from tournament_assets.assets.estimate import JudgingEstimateConfig, build_estimate_assets
-from tournament_assets.assets.partitions import asset_key
-from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.cli import main
 from tournament_assets.definitions import build_definitions
-from tournament_assets.judging.estimating import JudgingEstimate
-from tournament_assets.judging.pairing import (
+from tournament_assets.graph.assets.estimate import JudgingEstimateConfig, build_estimate_assets
+from tournament_assets.graph.partitions import asset_key
+from tournament_assets.graph.resources.services import LedgerResource
+from tournament_assets.judging.batch_service import TokenUsage
+from tournament_assets.judging.costs.estimates import JudgingEstimate
+from tournament_assets.judging.costs.prices import format_usd
+from tournament_assets.judging.requests.pairs import (
     PairToJudge,
     build_match_list,
     filter_pairs_for_dimension,
 )
-from tournament_assets.judging.pricing import format_usd
-from tournament_assets.judging.records import JudgingScope
-from tournament_assets.judging.service import TokenUsage
+from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.launching import estimate_tournament
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.reports.estimate import budget_sentence
-from tournament_assets.resources.ledger import LedgerResource
+from tournament_assets.project.project_files import (
+    load_prompt_bank,
+    load_recorded_responses,
+    load_rubric,
+)
+from tournament_assets.reports.cost_estimate import budget_sentence
+from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.errors import WorkError
 from tournament_assets.tournament.prompts import draw_stratified
+from tournament_assets.workflows.judge_requests import requests_for_pairs
+from tournament_assets.workflows.plan import TournamentPlan
 
 from .bills import (
     OPUS,
@@ -284,7 +284,7 @@ def test_the_service_counts_a_sample_of_every_dimension_where_it_is_asked_to(
 ) -> None:
     project = make_priced_project(tmp_path / "project", dimensions=tuple(PRESENTATIONS))
     # A tokenizer with shorter tokens than the estimate takes for granted.
-    monkeypatch.setattr("tournament_assets.loopback.caching._CHARACTERS_PER_TOKEN", 2.5)
+    monkeypatch.setattr("tournament_assets.loopback.messages._CHARACTERS_PER_TOKEN", 2.5)
     before = judge_server.log.to_dict()
     arguments = ["estimate", "--config", str(project.config_path), "--mode", "pilot"]
     plain = CliRunner().invoke(main, arguments)

@@ -6,13 +6,17 @@ from pathlib import Path
 import pytest
 
 from tests.projects import SmallProject, make_project
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.assets.estimating import build_approval, judging_terms
-from tournament_assets.judging.pairing import PairToJudge
-from tournament_assets.judging.requests import JudgeRequests, RequestSettings, build_requests
-from tournament_assets.judging.service import Channel, TokenUsage
+from tournament_assets.judging.batch_service import Channel, TokenUsage
+from tournament_assets.judging.requests.pairs import PairToJudge
+from tournament_assets.judging.requests.requests import (
+    JudgeRequests,
+    RequestSettings,
+    build_requests,
+)
+from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.errors import BudgetError
 from tournament_assets.tournament.rubrics import Rubric
+from tournament_assets.workflows.judge_requests import build_approval, judging_terms
 
 from .bills import OPUS, begin, bill, edit_judge, ledger_of, make_priced_project, plan_of
 

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.projects import SmallProject, bank_rows, make_project, write_json_lines
-from tournament_assets.adapters.config_files import load_config
-from tournament_assets.assets.human import build_human_assets
-from tournament_assets.assets.jobs import build_stages
 from tournament_assets.definitions import build_plan, load_project
+from tournament_assets.graph.assets.human_battles import build_human_assets
+from tournament_assets.graph.automation.jobs import build_stages
+from tournament_assets.project.config_files import load_config
 from tournament_assets.tournament.errors import InputError
 
 NEW_ASSETS = {"human_battles", "arena_ratings", "human_agreement"}

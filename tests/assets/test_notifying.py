@@ -9,8 +9,11 @@ import dagster as dg
 import pytest
 
 from tests.projects import SmallProject, make_project, write_json_lines
-from tournament_assets.assets.notifying import build_failure_sensors, describe_failure
 from tournament_assets.definitions import load_project
+from tournament_assets.graph.automation.failure_notices import (
+    build_failure_sensors,
+    describe_failure,
+)
 from tournament_assets.tournament.errors import InputError
 
 EMAIL = {

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.ledger.builders import BEGUN_AT, SCOPE, begin_batch
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.assets.occasions import choose_occasion
+from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.workflows.drift_checks import choose_occasion
 
 MONDAY, TUESDAY = (replace(SCOPE, purpose=f"drift {day}") for day in ("monday", "tuesday"))
 

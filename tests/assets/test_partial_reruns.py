@@ -4,19 +4,19 @@ import dagster as dg
 
 from tests.assets.paid_projects import paid_project
 from tests.assets.rerun_driver import TICK, Driver, driver
-from tournament_assets.assets.continuing import build_continuing_sensor
-from tournament_assets.assets.jobs import Stage, build_jobs, build_stages
-from tournament_assets.assets.plan import TournamentPlan
-from tournament_assets.assets.rerun_states import RerunState
-from tournament_assets.assets.reruns import (
+from tournament_assets.graph.automation.headline_reruns import build_continuing_sensor
+from tournament_assets.graph.automation.jobs import Stage, build_jobs, build_stages
+from tournament_assets.graph.automation.reruns import (
     CHOICES,
     Choice,
     PartitionKey,
+    RerunState,
     Scope,
     WorkOfStage,
     begin_rerun,
 )
 from tournament_assets.tournament.config import Mode
+from tournament_assets.workflows.plan import TournamentPlan
 
 RERUN = "small_pilot_20261123T050000Z_edit"
 

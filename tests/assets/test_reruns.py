@@ -7,8 +7,8 @@ import pytest
 
 from tests.assets.paid_projects import paid_project
 from tests.assets.rerun_driver import FIRST_RERUN, TICK, driver
-from tournament_assets.assets import continuing
-from tournament_assets.assets.rerun_states import RerunState
+from tournament_assets.graph.automation import headline_reruns as continuing
+from tournament_assets.graph.automation.reruns import RerunState
 
 HEADLINE_REQUESTS = 8 * 3 * 2
 """Prompts with a gold answer, pairs of entrants, presentations."""

@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 
 from tournament_assets.definitions import build_resources
-from tournament_assets.judging.records import JudgingScope
+from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.tournament.errors import WorkError
 
 from .paid_projects import PaidProject, paid_project

@@ -20,19 +20,19 @@ from tests.projects import (
     recorded_responses,
     write_json_lines,
 )
-from tournament_assets.adapters.config_files import load_config
-from tournament_assets.adapters.judgment_files import write_judgments
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.assets.holdings import (
+from tournament_assets.definitions import build_plan
+from tournament_assets.judging.requests.pairs import PairToJudge
+from tournament_assets.ledger import Ledger
+from tournament_assets.project.config_files import load_config
+from tournament_assets.storage.judgment_files import write_judgments
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.workflows.ledger_lookup import (
     existing_requests,
     known_responses,
     load_bank_and_selection,
 )
-from tournament_assets.assets.plan import TournamentPlan
-from tournament_assets.assets.transfers import import_files, import_judgments
-from tournament_assets.definitions import build_plan
-from tournament_assets.judging.pairing import PairToJudge
-from tournament_assets.tournament.errors import InputError
+from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.workflows.transfers import import_files, import_judgments
 
 
 def key_of(number: int) -> str:

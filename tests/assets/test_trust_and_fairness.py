@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 
 from tests.assets.paid_projects import PaidProject, paid_project
 from tests.projects import ENTRANTS, SmallProject, make_project
-from tournament_assets.adapters.table_schemas import SCHEMAS
-from tournament_assets.adapters.tables import decode_parquet, table_rows
 from tournament_assets.cli import main
+from tournament_assets.storage.table_schemas import SCHEMAS
+from tournament_assets.storage.tables import decode_parquet, table_rows
 
 JOB = "small_test_judge"
 CHECKS = {

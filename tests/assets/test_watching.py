@@ -6,16 +6,16 @@ import pytest
 import yaml
 
 from tests.projects import SmallProject, bank_rows, make_project, write_json_lines
-from tournament_assets.adapters.config_files import load_config
-from tournament_assets.adapters.tables import decode_parquet, table_rows
-from tournament_assets.assets import inputs
-from tournament_assets.assets.inputs import observations, read_inputs
-from tournament_assets.assets.jobs import Stage, build_stages
-from tournament_assets.assets.out_of_date import find_out_of_date
-from tournament_assets.assets.plan import TournamentPlan
 from tournament_assets.definitions import build_definitions, build_plan
-from tournament_assets.judging import parsing
+from tournament_assets.graph.assets import bank_inputs as inputs
+from tournament_assets.graph.assets.bank_inputs import observations, read_inputs
+from tournament_assets.graph.automation.jobs import Stage, build_stages
+from tournament_assets.graph.automation.reruns import find_out_of_date
+from tournament_assets.judging.requests import verdict_parsing as parsing
 from tournament_assets.launching import RunOptions, run_tournament
+from tournament_assets.project.config_files import load_config
+from tournament_assets.storage.tables import decode_parquet, table_rows
+from tournament_assets.workflows.plan import TournamentPlan
 
 RATED = [
     "judge_replies",

@@ -1,8 +1,7 @@
 """Builds settled pairs as the audits read them."""
 
-from tournament_assets.audits.coverage import PairReading, ReplyReading
-from tournament_assets.judging.infrastructure import FailureClass
-from tournament_assets.judging.reconciliation import reconcile_swap
+from tournament_assets.audits.missingness import PairReading, ReplyReading
+from tournament_assets.judging.requests.verdict_parsing import FailureClass, reconcile_swap
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 VERDICTS = {

@@ -1,13 +1,13 @@
 import pytest
 
-from tournament_assets.audits.coverage import (
+from tournament_assets.audits.missingness import (
     EntrantCoverage,
     PairReading,
     ReplyReading,
     measure_coverage,
 )
-from tournament_assets.judging.infrastructure import FailureClass
-from tournament_assets.tournament.responses import GeneratedResponse
+from tournament_assets.judging.requests.verdict_parsing import FailureClass
+from tournament_assets.tournament.prompts import GeneratedResponse
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 from .readings import missing, pair, said

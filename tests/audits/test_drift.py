@@ -1,6 +1,6 @@
 import pytest
 
-from tournament_assets.audits.drift import JudgedAnchor, explain_drift, measure_drift
+from tournament_assets.audits.judge_tests import JudgedAnchor, explain_drift, measure_drift
 from tournament_assets.tournament.verdicts import Outcome
 
 A, B, TIE, INCONSISTENT = Outcome.A_WINS, Outcome.B_WINS, Outcome.TIE, Outcome.INCONSISTENT

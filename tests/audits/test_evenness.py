@@ -5,7 +5,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from tournament_assets.audits.evenness import (
+from tournament_assets.audits.missingness import (
     CHANCE,
     MissingCount,
     measure_evenness,

@@ -7,22 +7,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tournament_assets.audits.common_support import common_support, without_entrants
 from tournament_assets.audits.fair_comparison import (
     ALL,
     COMMON,
     PLANNED,
     Families,
     PlannedPrompt,
+    common_support,
     fair_comparison_rows,
+    rank_by_rating,
+    without_entrants,
 )
-from tournament_assets.audits.fair_ranking import rank_by_rating
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
-from tournament_assets.ratings.matches import code_decisive
-from tournament_assets.ratings.pair_cells import code_cells
-from tournament_assets.ratings.rows import elo_rows, trace_elo
+from tournament_assets.ratings.matches import code_cells, code_decisive
+from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
+from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.rating_settings import RatingSettings
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 NAMES = ("ada", "bob", "cyd", "dot")

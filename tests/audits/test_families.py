@@ -2,8 +2,11 @@ import pytest
 
 from tournament_assets.audits.fair_comparison import Families
 from tournament_assets.audits.families import entrant_family, judge_family, model_family
-from tournament_assets.tournament.api_entrants import OpenAiApiEntrant
-from tournament_assets.tournament.entrants import RecordedEntrant, VanillaHfEntrant
+from tournament_assets.tournament.entrants import (
+    OpenAiApiEntrant,
+    RecordedEntrant,
+    VanillaHfEntrant,
+)
 from tournament_assets.tournament.places import Location, ServerAddress
 
 

@@ -2,16 +2,17 @@ from dataclasses import replace
 
 import pytest
 
-from tournament_assets.audits.flips import (
+from tournament_assets.run_comparison.differences import (
     Change,
     FlipReport,
     Sameness,
     SettledPair,
+    Standing,
+    compare_inputs,
     compare_judgments,
+    compare_standings,
     judge_sameness,
 )
-from tournament_assets.audits.input_changes import compare_inputs
-from tournament_assets.audits.rating_moves import Standing, compare_standings
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Outcome
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from tournament_assets.audits.human_agreement import HumanAgreement, measure_human_agreement
+from tournament_assets.audits.agreement import HumanAgreement, measure_human_agreement
 from tournament_assets.tournament.battles import Battle
 from tournament_assets.tournament.errors import InputError
 

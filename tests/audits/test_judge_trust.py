@@ -4,15 +4,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tournament_assets.audits.judge_trust import (
+from tournament_assets.audits.judge_tests import (
     ControlResult,
+    JudgedTwice,
     SettledControl,
     measure_controls,
     measure_injection,
+    measure_retest,
 )
-from tournament_assets.audits.retest import JudgedTwice, measure_retest
-from tournament_assets.judging.controls import ControlKind
-from tournament_assets.judging.reconciliation import reconcile_swap
+from tournament_assets.judging.requests.controls import ControlKind
+from tournament_assets.judging.requests.verdict_parsing import reconcile_swap
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 

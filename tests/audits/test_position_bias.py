@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tournament_assets.audits.position_bias import (
+from tournament_assets.audits.judge_consistency import (
     JudgedPair,
     PositionBias,
     distinct_requests,
     measure_longer_wins,
     measure_position_bias,
 )
-from tournament_assets.judging.reconciliation import reconcile_swap
+from tournament_assets.judging.requests.verdict_parsing import reconcile_swap
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 

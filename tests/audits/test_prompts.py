@@ -1,9 +1,9 @@
 from itertools import combinations, pairwise
 
-from tournament_assets.audits.coverage import PairReading
-from tournament_assets.audits.prompts import audit_prompts
-from tournament_assets.audits.prompts_findings import FindingKind, PromptFinding
-from tournament_assets.judging.infrastructure import FailureClass
+from tournament_assets.audits.missingness import PairReading
+from tournament_assets.audits.prompt_audit import audit_prompts
+from tournament_assets.audits.prompt_findings import FindingKind, PromptFinding
+from tournament_assets.judging.requests.verdict_parsing import FailureClass
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 from .readings import missing, pair, said

@@ -3,13 +3,13 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from tournament_assets.audits.prompts_deciding import (
+from tournament_assets.audits.prompt_findings import (
     PromptInfluence,
     leave_one_prompt_out,
     prompts_behind_lead,
 )
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
-from tournament_assets.ratings.pair_cells import code_cells
+from tournament_assets.ratings.matches import code_cells
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 ENTRANTS = ("ada", "bob", "cyd", "dan")

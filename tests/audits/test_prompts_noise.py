@@ -3,7 +3,7 @@ from math import inf
 
 import pytest
 
-from tournament_assets.audits.prompts_noise import measure_noise
+from tournament_assets.audits.prompt_findings import measure_noise
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 from .readings import missing, pair, said

@@ -1,7 +1,7 @@
 import pytest
 
-from tournament_assets.audits.coverage import PairReading
-from tournament_assets.audits.prompts_strata import find_stratum_failures
+from tournament_assets.audits.missingness import PairReading
+from tournament_assets.audits.prompt_audit import find_stratum_failures
 from tournament_assets.tournament.verdicts import Outcome
 
 from .readings import pair

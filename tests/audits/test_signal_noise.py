@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import f_oneway
 
-from tournament_assets.audits.signal_noise import SignalToNoise, measure_signal
+from tournament_assets.audits.prompt_findings import SignalToNoise, measure_signal
 
 
 def signal_of(groups: list[list[float]]) -> SignalToNoise:

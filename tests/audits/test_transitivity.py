@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tournament_assets.audits.transitivity import Transitivity, measure_transitivity
+from tournament_assets.audits.judge_consistency import Transitivity, measure_transitivity
 from tournament_assets.ratings.matches import DecisiveMatches, code_decisive
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Judgment, Outcome

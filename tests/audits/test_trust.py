@@ -4,21 +4,20 @@ from typing import Any
 import pytest
 
 from tournament_assets.audits.agreement import LabelPair, measure_agreement
-from tournament_assets.audits.judge_trust import SettledControl
-from tournament_assets.audits.position_bias import JudgedPair
-from tournament_assets.audits.retest import JudgedTwice
-from tournament_assets.audits.trust import (
+from tournament_assets.audits.judge_consistency import JudgedPair
+from tournament_assets.audits.judge_tests import JudgedTwice, SettledControl
+from tournament_assets.judging.requests.controls import ControlKind
+from tournament_assets.judging.requests.verdict_parsing import reconcile_swap
+from tournament_assets.tournament.config import CheckThresholds
+from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
+from tournament_assets.trust.measures import WORDS, is_red, threshold_of
+from tournament_assets.trust.panel import (
+    Estimate,
     TrustEvidence,
     TrustLine,
     TrustState,
     trust_lines,
 )
-from tournament_assets.audits.trust_estimates import Estimate
-from tournament_assets.audits.trust_measures import WORDS, is_red, threshold_of
-from tournament_assets.judging.controls import ControlKind
-from tournament_assets.judging.reconciliation import reconcile_swap
-from tournament_assets.tournament.check_thresholds import CheckThresholds
-from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
 A, B, TIE = Verdict.A, Verdict.B, Verdict.TIE
 NAMES = ("ada", "bob", "cyd")

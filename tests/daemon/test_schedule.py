@@ -9,11 +9,11 @@ from dagster._core.scheduler.instigation import InstigatorType, ScheduleInstigat
 
 from tests.assets.paid_projects import paid_project
 from tests.daemon.daemons import Daemon, turn_on, wait_until
-from tournament_assets.adapters.config_files import load_config
-from tournament_assets.adapters.dagster_home import prepare_dagster_home
-from tournament_assets.assets.plan import TournamentPlan
-from tournament_assets.assets.rerun_states import RerunState, find_reruns
 from tournament_assets.definitions import build_plan
+from tournament_assets.graph.automation.reruns import RerunState, find_reruns
+from tournament_assets.project.config_files import load_config
+from tournament_assets.project.project_files import prepare_dagster_home
+from tournament_assets.workflows.plan import TournamentPlan
 
 HOUR = 3600
 ANCHORS = 2

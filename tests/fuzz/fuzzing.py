@@ -8,9 +8,13 @@ from typing import Protocol
 
 from tests.fuzz import oracle
 from tests.fuzz.inputs import Case, draw_case
-from tournament_assets.adapters.judgment_files import JudgmentRecord, parse_judgment
-from tournament_assets.judging.parsing import parse_verdict, read_reply
-from tournament_assets.judging.structured import ReplyFormat, parse_structured_verdict
+from tournament_assets.judging.requests.verdict_parsing import (
+    ReplyFormat,
+    parse_structured_verdict,
+    parse_verdict,
+    read_reply,
+)
+from tournament_assets.storage.judgment_files import JudgmentRecord, parse_judgment
 from tournament_assets.tournament.errors import InputError, VerdictParseError
 from tournament_assets.tournament.verdicts import Verdict
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tournament_assets.generation.entrant_files import EntrantFiles
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
+from tournament_assets.generation.models.entrant_weights import EntrantFiles
 from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank
 
 from .builders import DATA, TINY, Settle, describe

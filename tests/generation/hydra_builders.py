@@ -9,13 +9,17 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import Olmo2Config, Olmo2ForCausalLM
 
-from tournament_assets.generation.decoded import Decoded
-from tournament_assets.generation.decoding import decode
-from tournament_assets.generation.decoding_settings import DecodingMode, DecodingSettings
-from tournament_assets.generation.encoded_prompts import EncodedPrompt
-from tournament_assets.generation.head_shapes import HeadShape, head_shape
-from tournament_assets.generation.hydra import HydraModel
-from tournament_assets.generation.shards import PROJECTIONS, HeadShards, LoraFactors
+from tournament_assets.generation.hydra.decoded import Decoded, DecodingMode, DecodingSettings
+from tournament_assets.generation.hydra.decoding import decode
+from tournament_assets.generation.hydra.hydra_model import HydraModel
+from tournament_assets.generation.hydra.shards import (
+    PROJECTIONS,
+    HeadShape,
+    HeadShards,
+    LoraFactors,
+    head_shape,
+)
+from tournament_assets.generation.models.chat_prompts import EncodedPrompt
 
 SCALE = 2.0
 SECURITY_RANK = 2

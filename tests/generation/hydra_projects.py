@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tournament_assets.generation.entrant_files import EntrantFiles
-from tournament_assets.generation.head_shapes import HeadShape
+from tournament_assets.generation.hydra.shards import HeadShape
+from tournament_assets.generation.models.entrant_weights import EntrantFiles
 from tournament_assets.tournament.hydra_entrants import (
     CustomPoeEntrant,
     HydraHeads,

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import torch
 from transformers import Olmo2ForCausalLM
 
-from tournament_assets.generation.encoded_prompts import EncodedPrompt
-from tournament_assets.generation.shards import HeadShards
+from tournament_assets.generation.hydra.shards import HeadShards
+from tournament_assets.generation.models.chat_prompts import EncodedPrompt
 
 Distribution = list[float]
 

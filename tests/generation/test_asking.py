@@ -6,15 +6,14 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from tests.chat_server import prompts_named
-from tournament_assets.generation.asking import (
+from tournament_assets.generation.server_answers import (
     HOPELESS_IN_A_ROW,
     Answered,
     ask_server,
     seconds_to_wait,
 )
 from tournament_assets.tournament.errors import GenerationError, ServerError, ServerFailure
-from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.tournament.responses import GeneratedResponse
+from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 
 MANY = prompts_named(*(f"p{number}" for number in range(40)))
 

@@ -1,4 +1,4 @@
-from tournament_assets.generation.decoded import Decoded, VerifiedToken
+from tournament_assets.generation.hydra.decoded import Decoded, VerifiedToken
 
 
 def verified(*, draft: int, token: int, votes: tuple[int, ...], entropy: float) -> VerifiedToken:

@@ -8,11 +8,10 @@ import pytest
 import torch
 from transformers import Olmo2ForCausalLM
 
-from tournament_assets.generation.decoded import Decoded
-from tournament_assets.generation.decoding import decode
-from tournament_assets.generation.decoding_settings import DecodingMode, DecodingSettings
-from tournament_assets.generation.hydra import HydraModel
-from tournament_assets.generation.threads import decoding_threads
+from tournament_assets.generation.hydra.decoded import Decoded, DecodingMode, DecodingSettings
+from tournament_assets.generation.hydra.decoding import decode
+from tournament_assets.generation.hydra.hydra_model import HydraModel
+from tournament_assets.generation.models.base_models import decoding_threads
 
 from .hydra_builders import (
     RAGGED,

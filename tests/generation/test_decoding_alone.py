@@ -6,14 +6,13 @@ import pytest
 import torch
 from transformers import Olmo2ForCausalLM
 
-from tournament_assets.generation.decoding_settings import DecodingMode
-from tournament_assets.generation.encoded_prompts import EncodedPrompt
-from tournament_assets.generation.hydra import HydraModel
+from tournament_assets.generation.hydra.decoded import DecodingMode
+from tournament_assets.generation.hydra.hydra_model import HydraModel
 from tournament_assets.generation.loading import LoadedEntrant
+from tournament_assets.generation.models.base_models import decoding_threads
+from tournament_assets.generation.models.chat_prompts import EncodedPrompt
 from tournament_assets.generation.responding import generate_responses
-from tournament_assets.generation.threads import decoding_threads
-from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.tournament.responses import prompt_seed
+from tournament_assets.tournament.prompts import Prompt, prompt_seed
 
 from .hydra_builders import (
     RAGGED,

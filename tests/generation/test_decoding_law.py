@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tournament_assets.generation.encoded_prompts import EncodedPrompt
+from tournament_assets.generation.models.chat_prompts import EncodedPrompt
 
 from .hydra_builders import answer, build_adapters, build_model, poe_settings, put_heads_on
 from .reference_decoder import jury_distribution, merge_heads, next_logits, softmax

@@ -5,9 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tournament_assets.generation.decoding_settings import DecodingMode
-from tournament_assets.generation.encoded_prompts import EncodedPrompt
-from tournament_assets.generation.threads import decoding_threads
+from tournament_assets.generation.hydra.decoded import DecodingMode
+from tournament_assets.generation.models.base_models import decoding_threads
+from tournament_assets.generation.models.chat_prompts import EncodedPrompt
 
 from .hydra_builders import (
     answer,

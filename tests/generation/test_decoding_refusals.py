@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tournament_assets.generation.decoding import decode
-from tournament_assets.generation.decoding_settings import DecodingMode, DecodingSettings
-from tournament_assets.generation.encoded_prompts import EncodedPrompt
-from tournament_assets.generation.hydra import HydraModel
+from tournament_assets.generation.hydra.decoded import DecodingMode, DecodingSettings
+from tournament_assets.generation.hydra.decoding import decode
+from tournament_assets.generation.hydra.hydra_model import HydraModel
+from tournament_assets.generation.models.chat_prompts import EncodedPrompt
 from tournament_assets.tournament.errors import GenerationError, InputError
 
 from .hydra_builders import (

@@ -1,6 +1,6 @@
 import torch
 
-from tournament_assets.generation.draws import Draws, draw_numbers
+from tournament_assets.generation.hydra.decoding import Draws, draw_numbers
 
 from .statistics_of_draws import p_value
 

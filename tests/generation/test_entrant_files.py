@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from tournament_assets.generation.entrant_files import EntrantFiles, find_shards
-from tournament_assets.generation.weights import (
+from tournament_assets.generation.models.entrant_weights import (
     LFS_PREFIX,
+    EntrantFiles,
+    find_shards,
     fingerprint_file,
     fingerprint_weights,
 )

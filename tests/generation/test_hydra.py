@@ -8,11 +8,9 @@ import torch
 from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel, Olmo2ForCausalLM
 
-from tournament_assets.generation.head_shapes import head_shape
-from tournament_assets.generation.hydra import HydraModel
-from tournament_assets.generation.lora import Voices
-from tournament_assets.generation.shards import HeadShards
-from tournament_assets.generation.threads import decoding_threads
+from tournament_assets.generation.hydra.hydra_model import HydraModel
+from tournament_assets.generation.hydra.shards import HeadShards, Voices, head_shape
+from tournament_assets.generation.models.base_models import decoding_threads
 from tournament_assets.tournament.errors import InputError
 
 from .hydra_builders import build_adapters, build_model, build_shards, put_heads_on

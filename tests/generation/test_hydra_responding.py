@@ -7,16 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tournament_assets.generation.asked import padded_length
-from tournament_assets.generation.base_models import Residence
-from tournament_assets.generation.batch_sizes import bytes_per_row, choose_batch_size
-from tournament_assets.generation.entrant_files import EntrantFiles
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
-from tournament_assets.generation.responding import generate_responses
+from tournament_assets.generation.models.base_models import Residence
+from tournament_assets.generation.models.chat_prompts import padded_length
+from tournament_assets.generation.models.entrant_weights import EntrantFiles
+from tournament_assets.generation.responding import (
+    bytes_per_row,
+    choose_batch_size,
+    generate_responses,
+)
 from tournament_assets.tournament.entrants import LocalEntrant
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.tournament.responses import GeneratedResponse
+from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 
 from .builders import TINY, describe
 from .hydra_builders import write_shard
@@ -170,6 +172,6 @@ def test_a_batch_is_as_large_as_the_memory_allows(
     counted = respond(poe, bank[:3]).values()
     longest = max(padded_length(response.prompt_tokens or 0) for response in counted)
     room = int(5 * bytes_per_row(poe, longest) / 0.7) + 1
-    monkeypatch.setattr("tournament_assets.generation.batch_sizes._free_bytes", lambda device: room)
+    monkeypatch.setattr("tournament_assets.generation.responding._free_bytes", lambda device: room)
     responses = respond(poe, bank[:3], batch_size=None)
     assert {response.diagnostics["batch_size"] for response in responses.values()} == {4}

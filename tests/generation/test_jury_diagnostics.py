@@ -1,7 +1,6 @@
 from collections.abc import Sequence
 
-from tournament_assets.generation.decoded import Decoded, VerifiedToken
-from tournament_assets.generation.jury_diagnostics import describe_decoding
+from tournament_assets.generation.hydra.decoded import Decoded, VerifiedToken, describe_decoding
 
 
 def read(ids: Sequence[int]) -> str:

@@ -2,9 +2,9 @@
 
 import torch
 
-from tournament_assets.generation.jury_scores import score_jury
-from tournament_assets.generation.product_of_experts import pick_heads, sum_verifiers
-from tournament_assets.generation.threads import decoding_threads
+from tournament_assets.generation.hydra.drafts import score_jury
+from tournament_assets.generation.hydra.product_of_experts import pick_heads, sum_verifiers
+from tournament_assets.generation.models.base_models import decoding_threads
 
 from .hydra_builders import build_adapters, build_model, put_heads_on, randn
 

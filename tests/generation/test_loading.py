@@ -6,10 +6,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers.utils import logging
 
-from tournament_assets.generation.device import dtype_for, pick_device
-from tournament_assets.generation.entrant_files import EntrantFiles
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
-from tournament_assets.generation.quiet import quiet_transformers
+from tournament_assets.generation.models.base_models import (
+    dtype_for,
+    pick_device,
+    quiet_transformers,
+)
+from tournament_assets.generation.models.entrant_weights import EntrantFiles
 from tournament_assets.tournament.errors import GenerationError, InputError
 
 from .builders import TINY, describe

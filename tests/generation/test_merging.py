@@ -5,11 +5,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from tournament_assets.generation.entrant_files import EntrantFiles
+from tournament_assets.generation.hydra.merged_heads import export_merged_head, merged_weights
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
-from tournament_assets.generation.merging import export_merged_head, merged_weights
-from tournament_assets.generation.quiet import quiet_transformers
-from tournament_assets.generation.threads import decoding_threads
+from tournament_assets.generation.models.base_models import decoding_threads, quiet_transformers
+from tournament_assets.generation.models.entrant_weights import EntrantFiles
 from tournament_assets.tournament.errors import InputError
 
 from .builders import describe

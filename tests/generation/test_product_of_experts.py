@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tournament_assets.generation.product_of_experts import (
+from tournament_assets.generation.hydra.product_of_experts import (
     accept_drafts,
     draft_probabilities,
     draw,

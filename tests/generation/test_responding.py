@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from tournament_assets.generation.asked import LENGTH_STEP
-from tournament_assets.generation.entrant_files import EntrantFiles
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
+from tournament_assets.generation.models.chat_prompts import LENGTH_STEP
+from tournament_assets.generation.models.entrant_weights import EntrantFiles
 from tournament_assets.generation.responding import generate_responses
 from tournament_assets.tournament.entrants import LocalEntrant
 from tournament_assets.tournament.errors import GenerationError, InputError
-from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.tournament.responses import GeneratedResponse, prompt_seed
+from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, prompt_seed
 
 from .builders import Settle, describe
 

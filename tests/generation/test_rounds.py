@@ -12,12 +12,12 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tournament_assets.generation.decoding import decode, start_rounds
-from tournament_assets.generation.decoding_settings import DecodingMode, DecodingSettings
-from tournament_assets.generation.encoded_prompts import EncodedPrompt
-from tournament_assets.generation.hydra import HydraModel
-from tournament_assets.generation.rounds import Rounds, round_up
-from tournament_assets.generation.threads import decoding_threads
+from tournament_assets.generation.hydra.decoded import DecodingMode, DecodingSettings
+from tournament_assets.generation.hydra.decoding import decode, start_rounds
+from tournament_assets.generation.hydra.hydra_model import HydraModel
+from tournament_assets.generation.hydra.rounds import Rounds, round_up
+from tournament_assets.generation.models.base_models import decoding_threads
+from tournament_assets.generation.models.chat_prompts import EncodedPrompt
 from tournament_assets.tournament.errors import InputError
 
 from .hydra_builders import (

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tournament_assets.generation.sampling import TokenPicker, draw_tokens, draw_uniforms
+from tournament_assets.generation.vanilla_responding import TokenPicker, draw_tokens, draw_uniforms
 from tournament_assets.tournament.errors import GenerationError
 
 LOGITS = torch.tensor([0.0, 1.0, -1.0, 2.0, 0.5, -3.0])

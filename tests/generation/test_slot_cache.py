@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from tournament_assets.generation.slot_cache import SlotCache, visible_slots
-from tournament_assets.generation.threads import decoding_threads
+from tournament_assets.generation.hydra.slot_cache import SlotCache, visible_slots
+from tournament_assets.generation.models.base_models import decoding_threads
 
 from .hydra_builders import build_model, randn
 

@@ -3,7 +3,7 @@ from itertools import product
 
 import pytest
 
-from tournament_assets.generation.stability import (
+from tournament_assets.generation.hydra.decoded import (
     stability_radius,
     validity_radius,
     vote_margin,

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tournament_assets.generation.threads import decoding_threads
+from tournament_assets.generation.models.base_models import decoding_threads
 
 
 def test_a_small_model_is_decoded_on_one_thread_and_a_large_one_on_all() -> None:

@@ -11,20 +11,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from tournament_assets.generation.asked import encode_chat
-from tournament_assets.generation.decoding import decode
-from tournament_assets.generation.decoding_settings import DecodingMode, DecodingSettings
-from tournament_assets.generation.encoded_prompts import EncodedPrompt, pad_right
-from tournament_assets.generation.head_shapes import head_shape
-from tournament_assets.generation.hydra import HydraModel
+from tournament_assets.generation.hydra.decoded import DecodingMode, DecodingSettings
+from tournament_assets.generation.hydra.decoding import decode
+from tournament_assets.generation.hydra.hydra_model import HydraModel
+from tournament_assets.generation.hydra.merged_heads import merged_weights
+from tournament_assets.generation.hydra.shards import HeadShards, head_shape, read_shards
+from tournament_assets.generation.hydra.uncertainty import answer_ids, estimate_p_correct
 from tournament_assets.generation.loading import LoadedEntrant
-from tournament_assets.generation.merging import merged_weights
-from tournament_assets.generation.shards import HeadShards, read_shards
-from tournament_assets.generation.threads import decoding_threads
-from tournament_assets.generation.uncertainty import answer_ids, estimate_p_correct
-from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.tournament.responses import prompt_seed
-from tournament_assets.tournament.second_prompt import SECOND_PROMPT, fill_in
+from tournament_assets.generation.models.base_models import decoding_threads
+from tournament_assets.generation.models.chat_prompts import EncodedPrompt, encode_chat, pad_right
+from tournament_assets.tournament.hydra_entrants import SECOND_PROMPT, fill_in
+from tournament_assets.tournament.prompts import Prompt, prompt_seed
 
 from .builders import DATA
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tournament_assets.generation.responding import generate_responses
-from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.tournament.responses import GeneratedResponse
+from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 
 from .builders import TINY, Settle, describe
 

@@ -13,14 +13,14 @@ import httpx2
 import pytest
 
 from tests.chat_server import api_entrant
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.adapters.openai import OpenAiServer
-from tournament_assets.adapters.openai_access import read_access
-from tournament_assets.assets.local_generator import CompletedResponses
 from tournament_assets.generation.responding import generate_responses
-from tournament_assets.resources.api_generator import complete_by_server, server_problems
+from tournament_assets.ledger import Ledger
+from tournament_assets.providers.openai.chat_server import OpenAiServer
+from tournament_assets.providers.openai.server_access import read_access
 from tournament_assets.tournament.errors import GenerationError
 from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.workflows.api_responses import complete_by_server, server_problems
+from tournament_assets.workflows.local_responses import CompletedResponses
 
 from .builders import TINY, Settle, describe
 

@@ -7,12 +7,11 @@ import torch
 from torch import Tensor
 from transformers import Olmo2ForCausalLM
 
-from tournament_assets.generation.decoding import decode
-from tournament_assets.generation.head_shapes import head_shape
-from tournament_assets.generation.hydra import HydraModel
-from tournament_assets.generation.shards import HeadShards
-from tournament_assets.generation.threads import decoding_threads
-from tournament_assets.generation.uncertainty import answer_ids, estimate_p_correct
+from tournament_assets.generation.hydra.decoding import decode
+from tournament_assets.generation.hydra.hydra_model import HydraModel
+from tournament_assets.generation.hydra.shards import HeadShards, head_shape
+from tournament_assets.generation.hydra.uncertainty import answer_ids, estimate_p_correct
+from tournament_assets.generation.models.base_models import decoding_threads
 from tournament_assets.tournament.errors import GenerationError, InputError
 
 from .hydra_builders import RAGGED, build_adapters, build_model, build_shards, poe_settings

@@ -1,6 +1,6 @@
 import torch
 
-from tournament_assets.generation.verifying import Verdict, verify
+from tournament_assets.generation.hydra.rounds import Verdict, verify
 
 
 def test_a_replacement_stands_and_what_was_drafted_after_it_does_not() -> None:

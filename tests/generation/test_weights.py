@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tournament_assets.generation.weights import LFS_PREFIX, check_weights, fingerprint_weights
+from tournament_assets.generation.models.entrant_weights import (
+    LFS_PREFIX,
+    check_weights,
+    fingerprint_weights,
+)
 from tournament_assets.tournament.errors import InputError
 
 POINTER = LFS_PREFIX + b"/spec/v1\noid sha256:00\nsize 2947392\n"
@@ -134,7 +138,7 @@ def test_an_empty_folder_has_no_fingerprint(tmp_path: Path) -> None:
 
 def test_checking_weights_does_not_import_torch() -> None:
     code = (
-        "import sys, tournament_assets.generation.weights; "
+        "import sys, tournament_assets.generation.models.entrant_weights; "
         "sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

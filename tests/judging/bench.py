@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tournament_assets.judging.records import JudgingScope, Lease
-from tournament_assets.judging.requests import JudgeRequest, ModelRequest
-from tournament_assets.judging.service import Channel
-from tournament_assets.judging.sessions import JudgingSession, Tally
-from tournament_assets.judging.settlement import JudgingOptions, settle_requests
-from tournament_assets.judging.structured import ReplyFormat
+from tournament_assets.judging.batch_service import Channel
+from tournament_assets.judging.requests.requests import JudgeRequest, ModelRequest
+from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
+from tournament_assets.judging.settlement.records import JudgingScope, Lease
+from tournament_assets.judging.settlement.sessions import JudgingSession, Tally
+from tournament_assets.judging.settlement.settlement import JudgingOptions, settle_requests
 
 from .builders import SCOPE, Clock, Progress, patience
 from .fake_judge import FakeJudge

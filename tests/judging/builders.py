@@ -6,11 +6,15 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tournament_assets.judging.pairing import PairToJudge
-from tournament_assets.judging.records import JudgingScope
-from tournament_assets.judging.requests import JudgeRequests, RequestSettings, build_requests
-from tournament_assets.judging.service import ReplyRow, TokenUsage
-from tournament_assets.judging.sessions import WaitingPolicy
+from tournament_assets.judging.batch_service import ReplyRow, TokenUsage
+from tournament_assets.judging.requests.pairs import PairToJudge
+from tournament_assets.judging.requests.requests import (
+    JudgeRequests,
+    RequestSettings,
+    build_requests,
+)
+from tournament_assets.judging.settlement.records import JudgingScope
+from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.rubrics import Rubric
 

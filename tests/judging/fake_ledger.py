@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from tournament_assets.judging.budgets import Budget, BudgetTerms
-from tournament_assets.judging.records import (
+from tournament_assets.judging.batch_service import ReplyRow
+from tournament_assets.judging.costs.budgets import Budget, BudgetTerms
+from tournament_assets.judging.settlement.records import (
     BatchIntent,
     JudgingScope,
     Lease,
     OpenBatch,
     StoredReply,
 )
-from tournament_assets.judging.service import ReplyRow
 from tournament_assets.tournament.errors import JudgeError
 
 from .builders import START

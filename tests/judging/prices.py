@@ -1,7 +1,7 @@
 """A list of prices, and bills to be priced with it."""
 
-from tournament_assets.judging.pricing import ModelPrice, PriceList, Spending
-from tournament_assets.judging.service import Channel, TokenUsage
+from tournament_assets.judging.batch_service import Channel, TokenUsage
+from tournament_assets.judging.costs.prices import ModelPrice, PriceList, Spending
 
 OPUS = ModelPrice(
     input=4.0, output=20.0, cache_write_1h=8.0, cache_read=0.2, min_cacheable_tokens=512

@@ -5,10 +5,10 @@ from threading import Barrier
 from typing import Any
 
 from tests.judging.builders import SCOPE, Progress, requests_for
-from tournament_assets.adapters.anthropic import AnthropicBatches
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.judging.sessions import Tally, WaitingPolicy
-from tournament_assets.judging.settlement import JudgingOptions, settle_requests
+from tournament_assets.judging.settlement.sessions import Tally, WaitingPolicy
+from tournament_assets.judging.settlement.settlement import JudgingOptions, settle_requests
+from tournament_assets.ledger import Ledger
+from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
 
 
 def run_judging(

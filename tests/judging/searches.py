@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 
-from tournament_assets.judging.adoption import adopt_batch
-from tournament_assets.judging.records import OpenBatch
-from tournament_assets.judging.requests import custom_id
-from tournament_assets.judging.service import SubmittedRequest
-from tournament_assets.judging.sessions import JudgingSession
-from tournament_assets.judging.submission import write_intent
+from tournament_assets.judging.batch_service import SubmittedRequest
+from tournament_assets.judging.requests.requests import custom_id
+from tournament_assets.judging.settlement.records import OpenBatch
+from tournament_assets.judging.settlement.sessions import JudgingSession
+from tournament_assets.judging.settlement.submission import adopt_batch, write_intent
 
 from .bench import Bench
 from .builders import reply_row, requests_for

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from tournament_assets.judging.adoption import adopt_batch
-from tournament_assets.judging.records import SubmittedBatch
-from tournament_assets.judging.service import BatchListing
+from tournament_assets.judging.batch_service import BatchListing
+from tournament_assets.judging.settlement.records import SubmittedBatch
+from tournament_assets.judging.settlement.submission import adopt_batch
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
 from .bench import Bench

@@ -3,12 +3,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from tournament_assets.judging.anchors import (
+from tournament_assets.judging.requests.controls import (
     draw_anchors,
     occasion_of_purpose,
     purpose_of_occasion,
 )
-from tournament_assets.judging.pairing import PairToJudge
+from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.tournament.errors import InputError
 
 ENTRANTS = ("ada", "bob", "cleo")

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tournament_assets.judging.budgets import (
+from tournament_assets.judging.batch_service import Channel
+from tournament_assets.judging.costs.budgets import (
     Budget,
     BudgetPeriod,
     UnbilledBatch,
     draw_up_budget,
     month_start,
 )
-from tournament_assets.judging.service import Channel
 from tournament_assets.tournament.errors import BudgetError
 
 from .prices import PRICES, spending

@@ -1,8 +1,8 @@
 import pytest
 
-from tournament_assets.judging import submission
-from tournament_assets.judging.collecting import collect_batches, harvest_ended
-from tournament_assets.judging.submission import create_batches
+from tournament_assets.judging.settlement import submission
+from tournament_assets.judging.settlement.harvest import collect_batches, harvest_ended
+from tournament_assets.judging.settlement.submission import create_batches
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
 from .bench import Bench

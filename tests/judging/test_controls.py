@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tournament_assets.judging.controls import (
+from tournament_assets.judging.requests.controls import (
     INJECTIONS,
     ControlKind,
     ControlPair,
     Unusable,
     count_unusable,
+    draw_retest,
     plant_controls,
 )
-from tournament_assets.judging.pairing import PRESENTATIONS, PairToJudge, build_match_list
-from tournament_assets.judging.requests import build_user_message
-from tournament_assets.judging.retest import draw_retest
-from tournament_assets.tournament.entrant_spec import IDENTIFIER_PATTERN
+from tournament_assets.judging.requests.pairs import PRESENTATIONS, PairToJudge, build_match_list
+from tournament_assets.judging.requests.requests import build_user_message
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.hydra_entrants import IDENTIFIER_PATTERN
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.verdicts import Outcome
 

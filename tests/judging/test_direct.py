@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from tournament_assets.judging.direct import ask_directly
-from tournament_assets.judging.service import ReplyRow, SubmittedRequest
+from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest
+from tournament_assets.judging.settlement.settlement import ask_directly
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, LedgerError
 
 from .bench import Bench

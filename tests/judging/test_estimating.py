@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tournament_assets.judging.estimating import (
+from tournament_assets.judging.costs.estimates import (
     ASSUMED_OUTPUT_TOKENS,
     Workload,
     mean_request_usd,
     measure_workload,
     observe_replies,
 )
-from tournament_assets.judging.pricing import ModelPrice, Spending
-from tournament_assets.judging.requests import JudgeRequest, JudgeRequests
+from tournament_assets.judging.costs.prices import ModelPrice, Spending
+from tournament_assets.judging.requests.requests import JudgeRequest, JudgeRequests
 
 from .builders import PAIR, RUBRIC, SETTINGS, keys_of, requests_for
 from .prices import OPUS, SONNET, spending

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tournament_assets.loopback.catalogue import CATALOGUE
+from tournament_assets.loopback.faults import CATALOGUE
 
 _FAULT_TESTS = Path(__file__).parent / "faults"
 

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tournament_assets.judging import harvesting, submission
-from tournament_assets.judging.harvesting import harvest_batch
-from tournament_assets.judging.records import BatchIntent, SubmittedBatch
-from tournament_assets.judging.requests import custom_id
-from tournament_assets.judging.service import ReplyRow
-from tournament_assets.judging.submission import create_batches
+from tournament_assets.judging.batch_service import ReplyRow
+from tournament_assets.judging.requests.requests import custom_id
+from tournament_assets.judging.settlement import harvest as harvesting
+from tournament_assets.judging.settlement import submission
+from tournament_assets.judging.settlement.harvest import harvest_batch
+from tournament_assets.judging.settlement.records import BatchIntent, SubmittedBatch
+from tournament_assets.judging.settlement.submission import create_batches
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 from .bench import Bench

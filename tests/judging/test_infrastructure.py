@@ -2,14 +2,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tournament_assets.judging.infrastructure import (
+from tournament_assets.judging.requests.verdict_parsing import (
     INFRASTRUCTURE_PHRASES,
     FailureClass,
+    ReplyFormat,
     classify_reply,
     is_infrastructure_failure,
+    read_reply,
 )
-from tournament_assets.judging.parsing import read_reply
-from tournament_assets.judging.structured import ReplyFormat
 from tournament_assets.tournament.verdicts import Verdict
 
 PAGE = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>nginx</body>\r\n</html>"

@@ -7,10 +7,13 @@ from typing import cast
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tournament_assets.judging.records import JudgingLedger
-from tournament_assets.judging.remaining import find_work_left
-from tournament_assets.judging.service import BatchService, ReplyRow, SubmittedRequest
-from tournament_assets.judging.settlement import JudgingOptions, settle_requests
+from tournament_assets.judging.batch_service import BatchService, ReplyRow, SubmittedRequest
+from tournament_assets.judging.settlement.records import JudgingLedger
+from tournament_assets.judging.settlement.settlement import (
+    JudgingOptions,
+    find_work_left,
+    settle_requests,
+)
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 from .bench import Bench

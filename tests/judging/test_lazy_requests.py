@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tournament_assets.judging.header import judge_header
-from tournament_assets.judging.pairing import PairToJudge, Presentation
-from tournament_assets.judging.requests import (
+from tournament_assets.judging.requests.pairs import PairToJudge, Presentation
+from tournament_assets.judging.requests.requests import (
     JudgeRequest,
     JudgeRequests,
     ask_again,
@@ -19,7 +18,8 @@ from tournament_assets.judging.requests import (
     custom_id,
     with_larger_cap,
 )
-from tournament_assets.judging.structured import VERDICT_SCHEMA
+from tournament_assets.judging.requests.system_prompt import judge_header
+from tournament_assets.judging.requests.verdict_parsing import VERDICT_SCHEMA
 from tournament_assets.tournament.fingerprints import fingerprint
 
 from .builders import PAIR, RUBRIC, SETTINGS, requests_for

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from tournament_assets.judging import leasing
-from tournament_assets.judging.leasing import hold_lease
-from tournament_assets.judging.records import Lease
+from tournament_assets.judging.settlement import sessions as leasing
+from tournament_assets.judging.settlement.records import Lease
+from tournament_assets.judging.settlement.sessions import hold_lease
 from tournament_assets.tournament.errors import JudgeError, JudgeWaitingError, LedgerError
 
 from .bench import Bench

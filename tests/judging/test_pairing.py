@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tournament_assets.judging.pairing import (
+from tournament_assets.judging.requests.pairs import (
     PRESENTATIONS,
     PairToJudge,
     build_match_list,

@@ -6,14 +6,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz import oracle
-from tournament_assets.judging.parsing import (
+from tournament_assets.judging.requests.verdict_parsing import (
     READING_VERSION,
+    ReplyFormat,
     needs_second_question,
     parse_verdict,
     read_reply,
+    reconcile_swap,
 )
-from tournament_assets.judging.reconciliation import reconcile_swap
-from tournament_assets.judging.structured import ReplyFormat
 from tournament_assets.tournament.errors import VerdictParseError
 from tournament_assets.tournament.verdicts import Verdict
 

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz import oracle
-from tournament_assets.judging.pairing import Presentation
-from tournament_assets.judging.reconciliation import (
+from tournament_assets.judging.requests.pairs import Presentation
+from tournament_assets.judging.requests.verdict_parsing import (
     PresentedReply,
     SettledPair,
     reconcile_swap,

@@ -2,10 +2,9 @@ from typing import Any
 
 import pytest
 
-from tournament_assets.judging.direct import ask_directly
-from tournament_assets.judging.remaining import WorkLeft, find_work_left
-from tournament_assets.judging.service import ReplyRow, SubmittedRequest
-from tournament_assets.judging.structured import ReplyFormat
+from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest
+from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
+from tournament_assets.judging.settlement.settlement import WorkLeft, ask_directly, find_work_left
 from tournament_assets.tournament.errors import JudgeWaitingError
 
 from .bench import Bench

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tournament_assets.judging import requests as requests_module
-from tournament_assets.judging.header import JUDGE_HEADER
-from tournament_assets.judging.pairing import PairToJudge, Presentation
-from tournament_assets.judging.requests import (
+from tournament_assets.judging.requests import requests as requests_module
+from tournament_assets.judging.requests.pairs import PairToJudge, Presentation
+from tournament_assets.judging.requests.requests import (
     RequestSettings,
     build_requests,
     build_system_message,
@@ -20,6 +19,7 @@ from tournament_assets.judging.requests import (
     request_key_of,
     serialised_size,
 )
+from tournament_assets.judging.requests.system_prompt import JUDGE_HEADER
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.rubrics import Rubric
 

@@ -5,19 +5,18 @@ from typing import Any
 
 import pytest
 
-from tournament_assets.judging.records import JudgingScope
-from tournament_assets.judging.responses import (
+from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest, TokenUsage
+from tournament_assets.judging.settlement.model_responses import (
     NoResponse,
     build_response_requests,
     read_response,
     response_scope,
 )
-from tournament_assets.judging.service import ReplyRow, SubmittedRequest, TokenUsage
-from tournament_assets.judging.settlement import JudgingOptions, settle_requests
-from tournament_assets.tournament.api_entrants import AnthropicApiEntrant
+from tournament_assets.judging.settlement.records import JudgingScope
+from tournament_assets.judging.settlement.settlement import JudgingOptions, settle_requests
+from tournament_assets.tournament.entrants import AnthropicApiEntrant
 from tournament_assets.tournament.errors import JudgeError, JudgeWaitingError
-from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.tournament.responses import GeneratedResponse
+from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 
 from .bench import Bench
 from .builders import SCOPE, failed_row, patience, reply_row

@@ -2,8 +2,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from tournament_assets.judging.requests import ModelRequest
-from tournament_assets.judging.service import Channel
+from tournament_assets.judging.batch_service import Channel
+from tournament_assets.judging.requests.requests import ModelRequest
 from tournament_assets.tournament.errors import BudgetError
 
 from .bench import Bench

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tournament_assets.judging.score_requests import build_score_request, parse_score
+from tournament_assets.archives.scoring import build_score_request, parse_score
 from tournament_assets.tournament.errors import VerdictParseError
 from tournament_assets.tournament.fingerprints import fingerprint
 

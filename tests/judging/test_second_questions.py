@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tournament_assets.judging.requests import ModelRequest
-from tournament_assets.judging.service import Channel, ReplyRow, SubmittedRequest
+from tournament_assets.judging.batch_service import Channel, ReplyRow, SubmittedRequest
+from tournament_assets.judging.requests.requests import ModelRequest
 from tournament_assets.tournament.errors import BudgetError, JudgeWaitingError
 
 from .bench import Bench

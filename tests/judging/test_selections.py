@@ -4,8 +4,7 @@ from typing import overload
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tournament_assets.judging.requests import ModelRequest
-from tournament_assets.judging.selections import Selection
+from tournament_assets.judging.requests.requests import ModelRequest, Selection
 
 from .builders import keys_of, requests_for
 

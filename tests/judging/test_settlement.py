@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from tournament_assets.judging import submission
-from tournament_assets.judging.requests import ModelRequest, custom_id
-from tournament_assets.judging.service import Channel, SubmittedRequest
-from tournament_assets.judging.sessions import Tally
+from tournament_assets.judging.batch_service import Channel, SubmittedRequest
+from tournament_assets.judging.requests.requests import ModelRequest, custom_id
+from tournament_assets.judging.settlement import submission
+from tournament_assets.judging.settlement.sessions import Tally
 from tournament_assets.tournament.errors import (
     BudgetError,
     JudgeError,

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz import oracle
-from tournament_assets.judging.header import JUDGE_HEADER, judge_header
-from tournament_assets.judging.structured import (
+from tournament_assets.judging.requests.system_prompt import JUDGE_HEADER, judge_header
+from tournament_assets.judging.requests.verdict_parsing import (
     VERDICT_SCHEMA,
     opens_an_object,
     output_config,

@@ -1,8 +1,8 @@
 import pytest
 
-from tournament_assets.judging import submission
-from tournament_assets.judging.requests import serialised_size
-from tournament_assets.judging.submission import create_batches, cut_batches
+from tournament_assets.judging.requests.requests import serialised_size
+from tournament_assets.judging.settlement import submission
+from tournament_assets.judging.settlement.submission import create_batches, cut_batches
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
 from .bench import Bench

@@ -13,7 +13,7 @@ import pytest
 
 from tests.judging.builders import keys_of
 from tests.judging.runners import run_judging
-from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import LoopbackServer
 
 N_PAIRS = 10

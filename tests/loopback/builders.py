@@ -3,7 +3,7 @@ from typing import Any
 
 import httpx2
 
-from tournament_assets.judging.service import BatchService, BatchStatus
+from tournament_assets.judging.batch_service import BatchService, BatchStatus
 from tournament_assets.loopback.running import LoopbackServer
 
 

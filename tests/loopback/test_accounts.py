@@ -5,8 +5,7 @@ import pytest
 
 from tests.loopback.builders import batch_body, judge_params
 from tests.loopback.faulty_judges import BATCHES, judge, results
-from tournament_assets.loopback.accounts import read_accounts
-from tournament_assets.loopback.message_log import MessageLog, hash_params, read_messages
+from tournament_assets.loopback.store import MessageLog, hash_params, read_accounts, read_messages
 from tournament_assets.tournament.fingerprints import fingerprint
 
 MESSAGES = "/v1/messages"

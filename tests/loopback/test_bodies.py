@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.loopback.builders import batch_body, judge_params
-from tournament_assets.loopback.bodies import read_requests
-from tournament_assets.loopback.refusals import Refusal
+from tournament_assets.loopback.submissions import Refusal, read_requests
 
 texts = st.text(max_size=20)
 values = st.recursive(

@@ -1,8 +1,8 @@
 import pytest
 
 from tests.loopback.builders import judge_params
-from tournament_assets.loopback.caching import PromptCache, make_cache
 from tournament_assets.loopback.faults import plan_faults
+from tournament_assets.loopback.messages import PromptCache, make_cache
 
 PREFIX = "Judge well. " * 200  # 2,400 characters: 600 tokens
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.loopback.builders import judge_params
 from tests.loopback.faulty_judges import judge, results
-from tournament_assets.loopback.catalogue import CATALOGUE, STOP_REASONS
+from tournament_assets.loopback.faults import CATALOGUE, STOP_REASONS
 
 MESSAGES = "/v1/messages"
 

@@ -5,9 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.loopback.builders import judge_params
-from tournament_assets.loopback.caching import count_tokens
-from tournament_assets.loopback.echo import respond_lexically
-from tournament_assets.loopback.messages import compose_message
+from tournament_assets.loopback.lexical.written_replies import respond_lexically
+from tournament_assets.loopback.messages import compose_message, count_tokens
 
 LABEL = "This is the loopback service, which is no language model."
 

@@ -12,8 +12,7 @@ from click.testing import CliRunner
 from tests.loopback.builders import Caller, batch_body
 from tests.loopback.faulty_judges import BATCHES, judge, results, service_of, submit
 from tournament_assets.cli import main
-from tournament_assets.loopback.catalogue import CATALOGUE
-from tournament_assets.loopback.faults import Fault, parse_fault
+from tournament_assets.loopback.faults import CATALOGUE, Fault, parse_fault
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.tournament.errors import JudgeError
 

@@ -5,8 +5,7 @@ from pathlib import Path
 from tests.loopback.builders import Caller, batch_body, judge_params
 from tests.loopback.faulty_judges import BATCHES, judge, results
 from tests.loopback.killable import KillableServer
-from tournament_assets.loopback.accounts import read_accounts
-from tournament_assets.loopback.message_log import hash_params
+from tournament_assets.loopback.store import hash_params, read_accounts
 
 
 def test_what_was_answered_before_a_kill_is_there_after_it(tmp_path: Path) -> None:

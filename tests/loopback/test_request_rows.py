@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.loopback.builders import judge_params
-from tournament_assets.loopback.request_rows import BatchedRequest, read_rows, write_rows
+from tournament_assets.loopback.batches import BatchedRequest, read_rows, write_rows
 
 SYSTEM = "Judge well. " * 100
 all_params = st.lists(

@@ -5,8 +5,8 @@ import pytest
 
 from tests.loopback.builders import judge_params
 from tests.loopback.faulty_judges import BATCHES, judge, results, service_of, submit
-from tournament_assets.judging.service import ReplyRow, SubmittedRequest
-from tournament_assets.loopback.catalogue import ROW_ERRORS, STOP_REASONS
+from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest
+from tournament_assets.loopback.faults import ROW_ERRORS, STOP_REASONS
 from tournament_assets.tournament.errors import JudgeError
 
 LONG_PREFIX = "Judge well. " * 200

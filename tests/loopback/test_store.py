@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.loopback.builders import judge_params
-from tournament_assets.loopback.caching import CacheUse, PromptCache
-from tournament_assets.loopback.messages import compose_message
+from tournament_assets.loopback.messages import CacheUse, PromptCache, compose_message
 from tournament_assets.loopback.store import BatchStore
 
 PREFIX = "Judge well. " * 200  # 2,400 characters: 600 tokens

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.loopback.recorded_comparisons import generate_comparisons
-from tournament_assets.loopback.cues import ALL_CUES, Cues
-from tournament_assets.loopback.lexical import judge_lexically
-from tournament_assets.loopback.traits import Traits
+from tournament_assets.loopback.lexical.lexical_judge import judge_lexically
+from tournament_assets.loopback.lexical.traits import ALL_CUES, Cues, Traits
 
 PHRASES = sorted({phrase for cues in ALL_CUES for phrase in cues.phrases})
 WORDS = sorted(

@@ -11,9 +11,9 @@ import dagster as dg
 from dagster._core.definitions.reconstruct import ReconstructableRepository
 
 from tests.projects import SmallProject
-from tournament_assets.adapters.config_files import load_config
-from tournament_assets.assets.jobs import build_stages
 from tournament_assets.definitions import build_plan
+from tournament_assets.graph.automation.jobs import build_stages
+from tournament_assets.project.config_files import load_config
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from tests.machines.databases import dagster_database
 from tests.machines.runs import launcher, run_pilot, workers_by_asset
 from tests.machines.workers import DEPLOY, celery_worker
 from tests.postgresql import PostgresServer
-from tournament_assets.loopback.accounts import read_accounts
+from tournament_assets.loopback.store import read_accounts
 
 QUEUES = {"ada": ("dagster",), "bob": ("dagster", "gpu")}
 

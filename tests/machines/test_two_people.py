@@ -10,9 +10,8 @@ import pytest
 
 from tests.assets.paid_projects import PaidProject, paid_project
 from tests.machines.workers import ROOT
-from tournament_assets.adapters.arrays import decode_npz
-from tournament_assets.adapters.tables import decode_parquet
-from tournament_assets.loopback.accounts import read_accounts
+from tournament_assets.loopback.store import read_accounts
+from tournament_assets.storage.tables import decode_npz, decode_parquet
 
 DIMENSIONS = ("factuality", "calibration")
 

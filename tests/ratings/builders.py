@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from tournament_assets.ratings.matches import DecisiveMatches
-from tournament_assets.ratings.pair_cells import PairCells
+from tournament_assets.ratings.matches import DecisiveMatches, PairCells
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 ENTRANTS = ("ada", "bob", "cyd", "dee")

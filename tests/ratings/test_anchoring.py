@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from tournament_assets.ratings.anchoring import (
+from tournament_assets.ratings.rating_tables import (
     anchor_samples,
     anchor_shift,
     elo_from_strength,

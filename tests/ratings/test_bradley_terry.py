@@ -8,13 +8,13 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from tournament_assets.ratings.bradley_terry import (
+    are_strongly_connected,
     bootstrap_bradley_terry,
     fit_bradley_terry,
     log_strengths,
 )
-from tournament_assets.ratings.connectivity import are_strongly_connected
 from tournament_assets.ratings.intervals import bootstrap_intervals
-from tournament_assets.ratings.pair_cells import PairCells, code_cells
+from tournament_assets.ratings.matches import PairCells, code_cells
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Judgment
 

@@ -5,9 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.bradley_terry import log_strengths
-from tournament_assets.ratings.chord import FITTED, UNCONNECTED, UNSETTLED, Chord
-from tournament_assets.ratings.connectivity import are_strongly_connected
+from tournament_assets.ratings.bradley_terry import are_strongly_connected, log_strengths
+from tournament_assets.ratings.newton_bootstrap import FITTED, UNCONNECTED, UNSETTLED, Chord
 
 
 def chord_at(wins: NDArray[np.float64]) -> Chord:

@@ -1,8 +1,11 @@
-from tournament_assets.ratings.comparison_rows import comparison_rows, style_control_rows
-from tournament_assets.ratings.model_comparison import compare_models
-from tournament_assets.ratings.preferences import code_preferences
+from tournament_assets.ratings.matches import code_preferences
+from tournament_assets.ratings.rating_methods import (
+    compare_models,
+    comparison_rows,
+    style_control_rows,
+)
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
-from tournament_assets.tournament.rating_settings import RatingSettings
+from tournament_assets.tournament.battles import RatingSettings
 
 from .builders import ENTRANTS, simulate_judgments, tie, win, wins
 

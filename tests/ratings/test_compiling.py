@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from types import FunctionType
 
-from tournament_assets.ratings.compiling import compiled, vectorised
+from tournament_assets.ratings.compilation import compiled, vectorised
 
 COUNT_COMPILATIONS = """
 import numpy as np

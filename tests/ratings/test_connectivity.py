@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.connectivity import are_strongly_connected, find_standing
+from tournament_assets.ratings.bradley_terry import are_strongly_connected, find_standing
 
 
 def table(n_entrants: int, *beats: tuple[int, int]) -> NDArray[np.float64]:

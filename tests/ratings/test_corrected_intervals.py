@@ -3,13 +3,14 @@ import math
 import numpy as np
 import pytest
 
-from tournament_assets.ratings.corrected_intervals import (
+from tournament_assets.ratings.intervals import (
+    BootstrapRatings,
     bca_interval,
     expanded_confidence,
     expanded_percentile_interval,
+    percentile_interval,
     sampling_intervals,
 )
-from tournament_assets.ratings.intervals import BootstrapRatings, percentile_interval
 from tournament_assets.tournament.errors import InputError
 
 from .builders import ENTRANTS

@@ -6,7 +6,7 @@ import pytest
 
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
 from tournament_assets.ratings.covariates import ControlledFit, fit_controlled
-from tournament_assets.ratings.preferences import Preferences, code_columns
+from tournament_assets.ratings.matches import Preferences, code_columns
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
 from tournament_assets.tournament.errors import InputError, RatingError
 

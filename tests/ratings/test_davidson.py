@@ -12,9 +12,9 @@ from tournament_assets.ratings.davidson import (
     TIES_WITHOUT_BOUND,
     TieModelFit,
     fit_davidson,
+    fit_newman,
 )
-from tournament_assets.ratings.newman import fit_newman
-from tournament_assets.ratings.preferences import Preferences, code_columns, code_preferences
+from tournament_assets.ratings.matches import Preferences, code_columns, code_preferences
 from tournament_assets.tournament.errors import InputError
 
 from .builders import ENTRANTS, simulate_judgments, tie, win, wins

@@ -11,24 +11,29 @@ import numpy as np
 import pytest
 
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
-from tournament_assets.ratings.corrected_intervals import bca_interval, sampling_intervals
 from tournament_assets.ratings.covariates import fit_controlled
-from tournament_assets.ratings.davidson import fit_davidson
-from tournament_assets.ratings.elo import compute_elo_permutation, summarise_elo
-from tournament_assets.ratings.elo_jackknife import jackknife_elo
-from tournament_assets.ratings.elo_notes import elo_notes
-from tournament_assets.ratings.intervals import bootstrap_elo
-from tournament_assets.ratings.matches import code_decisive
-from tournament_assets.ratings.model_comparison import compare_models
-from tournament_assets.ratings.newman import fit_newman
-from tournament_assets.ratings.preferences import Preferences, code_columns, code_preferences
+from tournament_assets.ratings.davidson import fit_davidson, fit_newman
+from tournament_assets.ratings.elo import (
+    compute_elo_permutation,
+    compute_soft_elo_permutation,
+    elo_notes,
+    jackknife_elo,
+    summarise_elo,
+)
+from tournament_assets.ratings.intervals import bca_interval, bootstrap_elo, sampling_intervals
+from tournament_assets.ratings.matches import (
+    Preferences,
+    code_columns,
+    code_decisive,
+    code_preferences,
+)
+from tournament_assets.ratings.rating_methods import compare_models
 from tournament_assets.ratings.sandwich import (
     SamplingUnit,
     prompt_influence,
     sandwich_bradley_terry,
 )
-from tournament_assets.ratings.separated_entrants import pairwise_order, separate_entrants
-from tournament_assets.ratings.soft_elo import compute_soft_elo_permutation
+from tournament_assets.ratings.significance import pairwise_order, separate_entrants
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Judgment
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tournament_assets.ratings.elo_jackknife import MAX_GROUPS, jackknife_elo
+from tournament_assets.ratings.elo import MAX_GROUPS, jackknife_elo
 from tournament_assets.ratings.matches import DecisiveMatches, code_decisive
 from tournament_assets.tournament.errors import InputError
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tournament_assets.ratings.elo_lanes import (
+from tournament_assets.ratings.elo_kernels import (
     LANES,
     pack,
     rate_exactly,

@@ -1,4 +1,4 @@
-from tournament_assets.ratings.elo_notes import (
+from tournament_assets.ratings.elo import (
     ABOVE,
     APART,
     BELOW,

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from tournament_assets.ratings.elo_notes import DIVIDED, NO_MATCH, WON_ALL
-from tournament_assets.ratings.model_comparison import ModelComparison, compare_models
-from tournament_assets.ratings.preferences import Preferences, code_columns, code_preferences
+from tournament_assets.ratings.elo import DIVIDED, NO_MATCH, WON_ALL
+from tournament_assets.ratings.matches import Preferences, code_columns, code_preferences
+from tournament_assets.ratings.rating_methods import ModelComparison, compare_models
 
 from .builders import ENTRANTS, simulate_judgments, tie, wins
 

@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from tournament_assets.ratings.newman import fit_newman, iterate
-from tournament_assets.ratings.preferences import code_preferences
+from tournament_assets.ratings.davidson import fit_newman, iterate
+from tournament_assets.ratings.matches import code_preferences
 
 from .builders import ENTRANTS, simulate_judgments, tie, wins
 

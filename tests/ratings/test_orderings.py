@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tournament_assets.ratings import orderings
-from tournament_assets.ratings.orderings import Orderings
+from tournament_assets.ratings import elo_kernels as orderings
+from tournament_assets.ratings.elo_kernels import Orderings
 
 
 def fill(items: np.ndarray, *, seed: int, counts: list[int]) -> np.ndarray:

@@ -8,9 +8,12 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, log_strengths
-from tournament_assets.ratings.outcome_bootstrap import BattleResamples, bootstrap_battles
-from tournament_assets.ratings.outcome_counts import OutcomeCounts
-from tournament_assets.ratings.pair_cells import code_cells
+from tournament_assets.ratings.matches import code_cells
+from tournament_assets.ratings.outcome_bootstrap import (
+    BattleResamples,
+    OutcomeCounts,
+    bootstrap_battles,
+)
 from tournament_assets.tournament.errors import InputError
 
 from .builders import ENTRANTS, tie, win

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
-from tournament_assets.ratings.outcome_counts import OutcomeCounts, code_names, count_outcomes
-from tournament_assets.ratings.pair_cells import code_cells
+from tournament_assets.ratings.matches import code_cells
+from tournament_assets.ratings.outcome_bootstrap import OutcomeCounts, code_names, count_outcomes
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from tournament_assets.ratings.pair_cells import code_cells
+from tournament_assets.ratings.matches import code_cells
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 

@@ -10,11 +10,10 @@ import pytest
 
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
 from tournament_assets.ratings.covariates import fit_controlled
-from tournament_assets.ratings.davidson import fit_davidson
-from tournament_assets.ratings.newman import fit_newman
-from tournament_assets.ratings.preferences import Preferences, code_columns
+from tournament_assets.ratings.davidson import fit_davidson, fit_newman
+from tournament_assets.ratings.elo import compute_soft_elo_permutation
+from tournament_assets.ratings.matches import Preferences, code_columns
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
-from tournament_assets.ratings.soft_elo import compute_soft_elo_permutation
 
 from .builders import ENTRANTS
 

@@ -5,8 +5,12 @@ import pytest
 from hypothesis import given, settings
 
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
-from tournament_assets.ratings.pair_cells import code_cells
-from tournament_assets.ratings.preferences import Preferences, code_columns, code_preferences
+from tournament_assets.ratings.matches import (
+    Preferences,
+    code_cells,
+    code_columns,
+    code_preferences,
+)
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 

@@ -3,8 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
-from tournament_assets.ratings.pair_cells import PairCells, code_cells
-from tournament_assets.ratings.prompt_resamples import PromptResamples
+from tournament_assets.ratings.matches import PairCells, code_cells
+from tournament_assets.ratings.newton_bootstrap import PromptResamples
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 from .builders import ENTRANTS, any_judgments, simulate_judgments

@@ -4,11 +4,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tournament_assets.ratings.corrected_intervals import expanded_percentile_interval
-from tournament_assets.ratings.matches import DecisiveMatches, code_decisive
-from tournament_assets.ratings.pair_cells import code_cells
-from tournament_assets.ratings.rows import elo_rows, trace_elo
-from tournament_assets.tournament.rating_settings import RatingSettings
+from tournament_assets.ratings.intervals import expanded_percentile_interval
+from tournament_assets.ratings.matches import DecisiveMatches, code_cells, code_decisive
+from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
+from tournament_assets.tournament.battles import RatingSettings
 
 from .builders import cells_of, tie, win
 

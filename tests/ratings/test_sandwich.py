@@ -3,9 +3,12 @@ import math
 import numpy as np
 import pytest
 
-from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, bootstrap_bradley_terry
-from tournament_assets.ratings.connectivity import find_standing
-from tournament_assets.ratings.preferences import Preferences, code_columns, code_preferences
+from tournament_assets.ratings.bradley_terry import (
+    ELO_PER_NAT,
+    bootstrap_bradley_terry,
+    find_standing,
+)
+from tournament_assets.ratings.matches import Preferences, code_columns, code_preferences
 from tournament_assets.ratings.sandwich import (
     SamplingUnit,
     prompt_influence,

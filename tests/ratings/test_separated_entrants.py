@@ -7,8 +7,8 @@ from benchmarks.coverage import measure_claims
 from benchmarks.simulated_tournaments import Design
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.intervals import BootstrapRatings, bootstrap_intervals
-from tournament_assets.ratings.pair_cells import code_cells
-from tournament_assets.ratings.separated_entrants import (
+from tournament_assets.ratings.matches import code_cells
+from tournament_assets.ratings.significance import (
     SeparatedEntrants,
     pairwise_order,
     separate_entrants,

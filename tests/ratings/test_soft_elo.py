@@ -1,10 +1,13 @@
 import numpy as np
 import pytest
 
-from tournament_assets.ratings.elo import compute_elo_permutation
-from tournament_assets.ratings.matches import code_decisive
-from tournament_assets.ratings.preferences import Preferences, code_columns, code_preferences
-from tournament_assets.ratings.soft_elo import compute_soft_elo_permutation
+from tournament_assets.ratings.elo import compute_elo_permutation, compute_soft_elo_permutation
+from tournament_assets.ratings.matches import (
+    Preferences,
+    code_columns,
+    code_decisive,
+    code_preferences,
+)
 from tournament_assets.tournament.errors import InputError
 
 from .builders import ENTRANTS, simulate_judgments

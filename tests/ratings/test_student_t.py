@@ -2,7 +2,7 @@ from statistics import NormalDist
 
 import pytest
 
-from tournament_assets.ratings.student_t import two_sided_quantile
+from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.tournament.errors import InputError
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tournament_assets.ratings.covariates import fit_controlled
-from tournament_assets.ratings.preferences import Preferences, code_preferences
+from tournament_assets.ratings.matches import Preferences, code_preferences
 from tournament_assets.ratings.style_control import (
     NOBODY,
     NOTHING_CONTROLLED,

@@ -1,11 +1,7 @@
 import numpy as np
 import pytest
 
-from tournament_assets.ratings.style_features import (
-    StyleFeatures,
-    count_style,
-    style_differences,
-)
+from tournament_assets.ratings.style_control import StyleFeatures, count_style, style_differences
 from tournament_assets.tournament.errors import InputError
 
 RESPONSE = """# Plan

@@ -6,11 +6,11 @@ from typing import Any
 
 import pandas as pd
 
-from tournament_assets.adapters.tables import make_table
-from tournament_assets.reports.battle_data import BattleTables
+from tournament_assets.reports.battle_pages import BattleTables
 from tournament_assets.reports.leaderboard import build_leaderboard
-from tournament_assets.reports.report_contents import ReportContents
+from tournament_assets.reports.run.report_contents import ReportContents
 from tournament_assets.reports.separation import PairRecord
+from tournament_assets.storage.tables import make_table
 
 LOOPBACK = "loopback (lexical, not a language model)"
 CLAUDE = "Claude through the Message Batches API"

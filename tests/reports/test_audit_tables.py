@@ -6,17 +6,15 @@ from typing import Any
 from rich.console import Console
 
 from tournament_assets.audits.outages import check_missingness, find_outages
-from tournament_assets.audits.prompts_findings import FindingKind
-from tournament_assets.reports.audit_report import (
-    AuditReport,
-    audit_markdown,
-    audit_values,
-    print_audit,
-)
+from tournament_assets.audits.prompt_findings import FindingKind
 from tournament_assets.reports.audit_tables import (
     KIND_TITLES,
+    AuditReport,
+    audit_markdown,
     audit_sections,
+    audit_values,
     missing_section,
+    print_audit,
     prompts_section,
 )
 

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tournament_assets.adapters.tables import make_table, table_rows
-from tournament_assets.reports.battle_data import (
+from tournament_assets.reports.battle_pages import (
     Battle,
     BattleTables,
     battle_data,
@@ -13,6 +12,7 @@ from tournament_assets.reports.battle_data import (
     mark_replacements,
     read_battles,
 )
+from tournament_assets.storage.tables import make_table, table_rows
 
 from .builders import battle_tables
 

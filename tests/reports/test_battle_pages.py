@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tournament_assets.reports import page as report_page
 from tournament_assets.reports.battle_pages import BattlePages, lay_out_battles, script_json
-from tournament_assets.reports.page import render_pages
+from tournament_assets.reports.run import page as report_page
+from tournament_assets.reports.run.page import render_pages
 
 from .builders import battle_tables, contents
 

@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console
 
 from tests.judging.prices import OPUS
-from tournament_assets.judging.budgets import Budget
-from tournament_assets.judging.estimating import JudgingEstimate, Observation, Workload
-from tournament_assets.judging.pricing import Bill
-from tournament_assets.reports.estimate import (
+from tournament_assets.judging.costs.budgets import Budget
+from tournament_assets.judging.costs.estimates import JudgingEstimate, Observation, Workload
+from tournament_assets.judging.costs.prices import Bill
+from tournament_assets.reports.cost_estimate import (
     budget_sentence,
     caching_problems,
     caching_sentence,

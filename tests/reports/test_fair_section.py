@@ -3,15 +3,15 @@ from typing import Any
 
 import pytest
 
-from tournament_assets.adapters.tables import make_table, table_rows
-from tournament_assets.audits.fair_comparison import (
-    Families,
-    PlannedPrompt,
-    fair_comparison_rows,
+from tournament_assets.audits.fair_comparison import Families, PlannedPrompt, fair_comparison_rows
+from tournament_assets.reports.fair_tables import (
+    FairReport,
+    fair_markdown,
+    fair_section,
+    fair_sentences,
 )
-from tournament_assets.reports.fair_comparison import fair_section, fair_sentences
-from tournament_assets.reports.fair_report import FairReport, fair_markdown
-from tournament_assets.tournament.rating_settings import RatingSettings
+from tournament_assets.storage.tables import make_table, table_rows
+from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 NAMES = ("ada", "<b>bob</b>", "cyd")

@@ -9,22 +9,23 @@ from markdown_it import MarkdownIt
 from PIL import Image
 
 from tests.ratings.builders import cells_of
-from tournament_assets.adapters.tables import table_rows
 from tournament_assets.ratings.matches import DecisiveMatches
-from tournament_assets.ratings.rows import elo_rows, trace_elo
-from tournament_assets.reports.canvas import DARK, LIGHT
-from tournament_assets.reports.figures import (
+from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
+from tournament_assets.reports.figures.canvas import DARK, LIGHT
+from tournament_assets.reports.figures.figures import (
+    WinRate,
     figure_files,
     k_sensitivity_figure,
     ladder_figure,
     ladders_figure,
     png_markdown,
+    spread,
+    win_rate_matrix,
     win_rate_matrix_figure,
 )
-from tournament_assets.reports.k_drawing import spread
-from tournament_assets.reports.ladder_drawing import draw_ladder, draw_ladders, ladder_span
-from tournament_assets.reports.win_grid_drawing import WinRate, win_rate_matrix
-from tournament_assets.tournament.rating_settings import RatingSettings
+from tournament_assets.reports.figures.ladder import draw_ladder, draw_ladders, ladder_span
+from tournament_assets.storage.tables import table_rows
+from tournament_assets.tournament.battles import RatingSettings
 
 from .builders import elo_table, leader_row, pair_row
 

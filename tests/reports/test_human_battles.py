@@ -1,5 +1,5 @@
-from tournament_assets.audits.human_agreement import measure_human_agreement
-from tournament_assets.reports.human_battles import (
+from tournament_assets.audits.agreement import measure_human_agreement
+from tournament_assets.reports.human_battle_tables import (
     agreement_rows,
     agreement_sentence,
     left_out_sentence,

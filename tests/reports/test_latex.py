@@ -1,6 +1,6 @@
 import re
 
-from tournament_assets.reports.latex import leaderboard_latex
+from tournament_assets.reports.leaderboard import leaderboard_latex
 
 from .builders import leader_row
 

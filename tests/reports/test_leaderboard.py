@@ -6,13 +6,13 @@ import sys
 import pytest
 from rich.console import Console
 
-from tournament_assets.adapters.tables import make_table
 from tournament_assets.reports.leaderboard import (
     build_leaderboard,
     interval_notes,
     leaderboard_markdown,
     print_leaderboard,
 )
+from tournament_assets.storage.tables import make_table
 
 from .builders import (
     LOOPBACK,
@@ -155,7 +155,7 @@ def test_what_the_table_means_fits_a_line_each() -> None:
 
 def test_importing_the_reports_loads_neither_matplotlib_nor_jinja2() -> None:
     code = (
-        "import sys; import tournament_assets.reports.page, tournament_assets.reports.figures;"
+        "import sys; import tournament_assets.reports.run.page, tournament_assets.reports.figures.figures;"
         "print(sorted({'matplotlib', 'jinja2', 'PIL'} & set(sys.modules)))"
     )
     result = subprocess.run(

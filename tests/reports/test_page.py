@@ -7,11 +7,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from tournament_assets.adapters.tables import make_table, table_rows
-from tournament_assets.reports.page import render_html, render_markdown
 from tournament_assets.reports.rendering import ReportSection, ReportTable
-from tournament_assets.reports.report_contents import SLOTS, ReportContents
-from tournament_assets.reports.report_warnings import warning_lines
+from tournament_assets.reports.run.page import render_html, render_markdown
+from tournament_assets.reports.run.report_contents import SLOTS, ReportContents, warning_lines
+from tournament_assets.storage.tables import make_table, table_rows
 
 from .builders import LOOPBACK, audit_row, battle_tables, contents
 

@@ -7,10 +7,7 @@ import pytest
 from markdown_it import MarkdownIt
 from rich.console import Console
 
-from tournament_assets.adapters.run_reading import FinishedRun
-from tournament_assets.audits.flips import SettledPair
-from tournament_assets.audits.rating_moves import Standing
-from tournament_assets.reports.run_comparison import (
+from tournament_assets.run_comparison.comparison import (
     compare_runs,
     comparison_markdown,
     comparison_values,
@@ -18,6 +15,8 @@ from tournament_assets.reports.run_comparison import (
     summary,
     verdict_line,
 )
+from tournament_assets.run_comparison.differences import SettledPair, Standing
+from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.verdicts import Outcome
 
 HOSTILE = "<b>|`x`[a](b)"

@@ -3,9 +3,8 @@ from dataclasses import replace
 import pytest
 
 from tests.reports.test_run_comparison import TIE, A, B, run
-from tournament_assets.audits.rating_moves import Standing
-from tournament_assets.reports.run_comparison import compare_runs
-from tournament_assets.reports.run_comparison_verdict import verdict_sentences
+from tournament_assets.run_comparison.comparison import compare_runs, verdict_sentences
+from tournament_assets.run_comparison.differences import Standing
 from tournament_assets.tournament.verdicts import Outcome
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tournament_assets.ratings.traces import EloTraces
-from tournament_assets.reports import run_files
-from tournament_assets.tournament.entrant_spec import IDENTIFIER_PATTERN
+from tournament_assets.ratings.elo_traces import EloTraces
+from tournament_assets.reports.run import run_files
+from tournament_assets.tournament.hydra_entrants import IDENTIFIER_PATTERN
 
 from .builders import elo_table
 

@@ -1,10 +1,13 @@
 from typing import Any
 
-from tournament_assets.reports.ladder_drawing import draw_ladder
-from tournament_assets.reports.latex import leaderboard_latex
-from tournament_assets.reports.leaderboard import leaderboard_cells
-from tournament_assets.reports.separation import PairRecord, separation, verdict_sentence
-from tournament_assets.reports.unseparated import unseparated_pairs
+from tournament_assets.reports.figures.ladder import draw_ladder
+from tournament_assets.reports.leaderboard import leaderboard_cells, leaderboard_latex
+from tournament_assets.reports.separation import (
+    PairRecord,
+    separation,
+    unseparated_pairs,
+    verdict_sentence,
+)
 
 from .builders import leader_row
 

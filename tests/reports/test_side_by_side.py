@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from tournament_assets.adapters.tables import make_table, table_rows
-from tournament_assets.reports.page import render_html, render_markdown
-from tournament_assets.reports.side_by_side import (
+from tournament_assets.reports.rating_method_tables import (
     NO_DISAGREEMENT,
     NOTHING_TO_COMPARE,
     comparison_notes,
@@ -15,6 +13,8 @@ from tournament_assets.reports.side_by_side import (
     side_by_side_cells,
     tie_sentence,
 )
+from tournament_assets.reports.run.page import render_html, render_markdown
+from tournament_assets.storage.tables import make_table, table_rows
 
 from .builders import contents, model_row, models_table
 

@@ -1,10 +1,9 @@
 from typing import Any
 
-from tournament_assets.adapters.tables import make_table, table_rows
-from tournament_assets.audits.trust import TrustLine, TrustState
-from tournament_assets.audits.trust_estimates import Estimate
-from tournament_assets.audits.trust_measures import WORDS
-from tournament_assets.reports.trust_section import light_sentence, trust_rows, trust_section
+from tournament_assets.reports.trust_tables import light_sentence, trust_rows, trust_section
+from tournament_assets.storage.tables import make_table, table_rows
+from tournament_assets.trust.measures import WORDS
+from tournament_assets.trust.panel import Estimate, TrustLine, TrustState
 
 
 def line(measure: str, state: TrustState, *numbers: Any, subject: str | None = None) -> TrustLine:

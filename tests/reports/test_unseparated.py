@@ -1,6 +1,6 @@
 import pytest
 
-from tournament_assets.reports.unseparated import unseparated_pairs, unseparated_sentence
+from tournament_assets.reports.separation import unseparated_pairs, unseparated_sentence
 
 from .builders import leader_row, pair_row
 

@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.assets.local_generator import CompletedResponses
-from tournament_assets.judging.budgets import BudgetTerms
+from tournament_assets.graph.resources.services import JudgeResource
+from tournament_assets.judging.costs.budgets import BudgetTerms
+from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.resources.anthropic_generator import complete_by_batches
-from tournament_assets.resources.judge import JudgeResource
-from tournament_assets.tournament.api_entrants import AnthropicApiEntrant
 from tournament_assets.tournament.config import JudgeConfig
+from tournament_assets.tournament.entrants import AnthropicApiEntrant
 from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.workflows.api_responses import complete_by_batches
+from tournament_assets.workflows.local_responses import CompletedResponses
 
 KEY = "sk-test-8b1f2c"
 NAMES = [f"p{number}" for number in range(6)]

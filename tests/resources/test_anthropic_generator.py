@@ -14,20 +14,23 @@ import pytest
 
 from tests.judging.builders import Progress
 from tests.judging.mortal import Killed, Life, Mortal
-from tournament_assets.adapters.anthropic import AnthropicBatches
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.adapters.price_files import load_newest_prices
-from tournament_assets.assets.local_generator import CompletedResponses
-from tournament_assets.judging.budgets import BudgetTerms, most_usd
-from tournament_assets.judging.recovery import recover_batches
-from tournament_assets.judging.responses import build_response_requests, response_scope
-from tournament_assets.judging.sessions import WaitingPolicy
+from tournament_assets.graph.resources.services import JudgeResource
+from tournament_assets.judging.costs.budgets import BudgetTerms, most_usd
+from tournament_assets.judging.costs.prices import load_newest_prices
+from tournament_assets.judging.settlement.model_responses import (
+    build_response_requests,
+    response_scope,
+)
+from tournament_assets.judging.settlement.recovery import recover_batches
+from tournament_assets.judging.settlement.sessions import WaitingPolicy
+from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.resources.anthropic_generator import batch_problems, planned_responses
-from tournament_assets.resources.judge import JudgeResource
+from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
 from tournament_assets.tournament.config import JudgeConfig
 from tournament_assets.tournament.errors import BudgetError, GenerationError, InputError
 from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.workflows.api_responses import batch_problems, planned_responses
+from tournament_assets.workflows.local_responses import CompletedResponses
 
 from .batch_bench import KEY, NAMES, PROMPTS, BatchBench, batch_bench, claude, echo, file_url
 

@@ -13,11 +13,11 @@ from tests.chat_server import (
     prompts_named,
     refusal,
 )
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.assets.local_generator import CompletedResponses
-from tournament_assets.resources.api_generator import complete_by_server, server_problems
+from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.errors import GenerationError, InputError, ServerError
 from tournament_assets.tournament.places import ServerAddress
+from tournament_assets.workflows.api_responses import complete_by_server, server_problems
+from tournament_assets.workflows.local_responses import CompletedResponses
 
 NAMES = [f"p{number:02d}" for number in range(30)]
 PROMPTS = prompts_named(*NAMES)

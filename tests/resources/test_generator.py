@@ -8,16 +8,16 @@ import pytest
 
 from tests.generation.builders import TINY
 from tests.generation.hydra_projects import describe_hydra, write_heads
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.assets.local_generator import (
+from tournament_assets.generation.models.base_models import RESIDENCE
+from tournament_assets.ledger import Ledger
+from tournament_assets.tournament.config import GenerationConfig
+from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
+from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.workflows.local_responses import (
     CompletedResponses,
     complete_responses,
     release_models,
 )
-from tournament_assets.generation.base_models import RESIDENCE
-from tournament_assets.tournament.config import GenerationConfig
-from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
-from tournament_assets.tournament.prompts import Prompt
 
 PROMPTS = [Prompt(prompt_id=f"p{n}", text=f"What is number {n}?", source="test") for n in range(3)]
 
@@ -29,8 +29,7 @@ def heads(tmp_path: Path) -> Path:
 
 
 def complete(folder: Path, entrant: CustomPoeEntrant, prompts: list[Prompt]) -> CompletedResponses:
-    from tournament_assets.adapters.entrant_files import find_entrant_files
-    from tournament_assets.adapters.project_files import Project
+    from tournament_assets.project.project_files import Project, find_entrant_files
 
     ledger = Ledger(f"sqlite:///{folder.parent / 'ledger.sqlite'}")
     try:

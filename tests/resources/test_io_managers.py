@@ -6,15 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tournament_assets.adapters.tables import (
+from tournament_assets.graph.resources.io_managers import NpzIOManager, ParquetIOManager
+from tournament_assets.ratings.elo_traces import EloTraces
+from tournament_assets.storage.tables import (
     StoredTable,
     WrittenTable,
     iterate_rows,
     make_table,
     write_table,
 )
-from tournament_assets.ratings.traces import EloTraces
-from tournament_assets.resources.io_managers import NpzIOManager, ParquetIOManager
 
 BATTLE = {"model_a": "ada", "model_b": "bob", "winner": "tie", "source": "human"}
 TRACES = EloTraces(

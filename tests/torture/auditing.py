@@ -9,13 +9,12 @@ from pathlib import Path
 from tests.adapters.ledger.builders import select
 from tests.judging.builders import SCOPE
 from tests.torture.scenarios import CHUNK_ROWS, Scenario, true_verdict
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.judging.parsing import read_reply
-from tournament_assets.judging.records import StoredReply
-from tournament_assets.judging.remaining import find_work_left
-from tournament_assets.judging.requests import JudgeRequest, with_larger_cap
-from tournament_assets.loopback.accounts import read_accounts
-from tournament_assets.loopback.message_log import hash_params
+from tournament_assets.judging.requests.requests import JudgeRequest, with_larger_cap
+from tournament_assets.judging.requests.verdict_parsing import read_reply
+from tournament_assets.judging.settlement.records import StoredReply
+from tournament_assets.judging.settlement.settlement import find_work_left
+from tournament_assets.ledger import Ledger
+from tournament_assets.loopback.store import hash_params, read_accounts
 
 _WRITTEN_ROWS = (
     "SELECT nonce, request_key FROM judge_replies",

@@ -15,11 +15,12 @@ from tests.torture.scenarios import FAIR, true_verdict
 from tests.torture.torturing import Report
 from tests.torture.trials import Outcome
 from tests.torture.worker import settle
-from tournament_assets.adapters.anthropic import AnthropicBatches
-from tournament_assets.judging import harvesting, submission
-from tournament_assets.judging.requests import custom_id
-from tournament_assets.judging.service import SubmittedRequest
+from tournament_assets.judging.batch_service import SubmittedRequest
+from tournament_assets.judging.requests.requests import custom_id
+from tournament_assets.judging.settlement import harvest as harvesting
+from tournament_assets.judging.settlement import submission
 from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from tests.judging.bench import Bench
 from tests.judging.builders import keys_of, requests_for
 from tests.judging.fake_ledger import FakeLedger
 from tests.torture.auditing import AT_ONCE
-from tournament_assets.judging.direct import ask_directly
-from tournament_assets.judging.service import ReplyRow
+from tournament_assets.judging.batch_service import ReplyRow
+from tournament_assets.judging.settlement.settlement import ask_directly
 
 
 def test_a_slow_ledger_never_leaves_more_replies_at_risk_than_are_asked_for_at_once() -> None:

@@ -9,13 +9,14 @@ from typing import cast
 from tests.judging.builders import SCOPE, Progress
 from tests.torture.boundaries import Life, MortalLedger, MortalService
 from tests.torture.scenarios import BATCH_REQUESTS, CHUNK_ROWS, SCENARIOS
-from tournament_assets.adapters.anthropic import AnthropicBatches
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.judging import harvesting, submission
-from tournament_assets.judging.records import JudgingLedger
-from tournament_assets.judging.service import BatchService
-from tournament_assets.judging.sessions import WaitingPolicy
-from tournament_assets.judging.settlement import JudgingOptions, settle_requests
+from tournament_assets.judging.batch_service import BatchService
+from tournament_assets.judging.settlement import harvest as harvesting
+from tournament_assets.judging.settlement import submission
+from tournament_assets.judging.settlement.records import JudgingLedger
+from tournament_assets.judging.settlement.sessions import WaitingPolicy
+from tournament_assets.judging.settlement.settlement import JudgingOptions, settle_requests
+from tournament_assets.ledger import Ledger
+from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
 from tournament_assets.tournament.errors import TournamentError
 
 REFUSED = 3

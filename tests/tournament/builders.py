@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tournament_assets.tournament.multiple_choice import MultipleChoiceQuestion, QuestionFormat
+from tournament_assets.prompt_bank.multiple_choice import MultipleChoiceQuestion, QuestionFormat
 
 
 def mcq(

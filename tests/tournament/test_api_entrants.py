@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tournament_assets.tournament.api_entrants import AnthropicApiEntrant
+from tournament_assets.tournament.entrants import AnthropicApiEntrant
 
 
 def claude(**changes: Any) -> AnthropicApiEntrant:

@@ -5,8 +5,8 @@ import dagster as dg
 import pytest
 
 from tests.projects import SmallProject, make_project
-from tournament_assets.adapters.config_files import load_config
 from tournament_assets.definitions import load_project
+from tournament_assets.project.config_files import load_config
 from tournament_assets.tournament.errors import InputError
 
 

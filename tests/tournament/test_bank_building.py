@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tournament_assets.tournament.bank_building import build_bank_rows
+from tournament_assets.prompt_bank.bank_building import build_bank_rows
+from tournament_assets.prompt_bank.multiple_choice import MultipleChoiceQuestion
+from tournament_assets.prompt_bank.recasting import LeftOut
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.multiple_choice import MultipleChoiceQuestion
 from tournament_assets.tournament.prompts import parse_prompt_bank
-from tournament_assets.tournament.recasting import LeftOut
 
 from .builders import at_lines, mcq
 
@@ -53,7 +53,7 @@ def test_the_same_text_in_both_sets_is_asked_once() -> None:
 def test_two_questions_that_would_share_an_identifier_are_not_both_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tournament_assets.tournament.recasting._ID_LENGTH", 0)
+    monkeypatch.setattr("tournament_assets.prompt_bank.recasting._ID_LENGTH", 0)
     questions = [mcq(f"Which crystals cause disease {number}?") for number in range(3)]
     counts = build_bank_rows(questions, counts={"medmcqa": 1}, seed=0).counts["medmcqa"]
     assert (counts.eligible, counts.left_out) == (1, {LeftOut.DUPLICATE: 2})

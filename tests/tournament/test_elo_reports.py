@@ -1,6 +1,6 @@
 from typing import Any
 
-from tournament_assets.tournament.elo_reports import (
+from tournament_assets.tournament.battles import (
     bradley_terry_entries,
     build_elo_report,
     elo_entries,

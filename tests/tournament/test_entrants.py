@@ -5,16 +5,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tournament_assets.tournament.api_entrants import OpenAiApiEntrant
 from tournament_assets.tournament.entrants import (
     AnyEntrant,
+    OpenAiApiEntrant,
     RecordedEntrant,
     VanillaHfEntrant,
     get_entrant,
 )
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.places import Location, ServerAddress
-from tournament_assets.tournament.responses import prompt_seed
+from tournament_assets.tournament.prompts import prompt_seed
 
 HERE = Location(path="weights")
 GREEDY = VanillaHfEntrant(entrant_id="greedy", loader="vanilla_hf", weights=HERE)

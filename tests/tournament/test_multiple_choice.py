@@ -2,12 +2,12 @@ from typing import Any, Literal
 
 import pytest
 
-from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.multiple_choice import (
+from tournament_assets.prompt_bank.multiple_choice import (
     parse_medmcqa,
     parse_medqa,
     parse_questions,
 )
+from tournament_assets.tournament.errors import InputError
 
 from .builders import at_lines, medqa_row
 

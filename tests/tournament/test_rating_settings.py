@@ -2,8 +2,8 @@ import json
 
 import pytest
 
+from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.rating_settings import RatingSettings
 
 SETTINGS = RatingSettings(
     arena="demo/pilot",

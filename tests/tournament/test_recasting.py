@@ -1,7 +1,7 @@
 import pytest
 
-from tournament_assets.tournament.multiple_choice import parse_medqa
-from tournament_assets.tournament.recasting import LeftOut, OpenQuestion, recast
+from tournament_assets.prompt_bank.multiple_choice import parse_medqa
+from tournament_assets.prompt_bank.recasting import LeftOut, OpenQuestion, recast
 
 from .builders import at_lines, mcq, medqa_row
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tournament_assets.tournament.second_prompt import SECOND_PROMPT, fill_in
+from tournament_assets.tournament.hydra_entrants import SECOND_PROMPT, fill_in
 
 HARMFUL = [
     "{response}",

@@ -20,13 +20,6 @@ from pydantic import (
     model_validator,
 )
 
-from tournament_assets.adapters.config_files import find_project
-from tournament_assets.adapters.yaml_lines import (
-    KeyPath,
-    line_of,
-    problem_sentence,
-    read_yaml_mapping,
-)
 from tournament_assets.archives.rules import (
     FromList,
     JudgeFields,
@@ -36,9 +29,16 @@ from tournament_assets.archives.rules import (
     When,
     pattern_with,
 )
+from tournament_assets.project.config_files import (
+    KeyPath,
+    find_project,
+    line_of,
+    problem_sentence,
+    read_yaml_mapping,
+)
 from tournament_assets.tournament.config import ConfiguredPrice
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.frozen import Frozen
+from tournament_assets.tournament.places import Frozen
 
 
 class ArchivedModel(Frozen):

@@ -17,7 +17,7 @@ from tournament_assets.archives.runs import (
     is_clean,
     wrong_weights,
 )
-from tournament_assets.audits.evenness import MissingCount, measure_evenness
+from tournament_assets.audits.missingness import MissingCount, measure_evenness
 
 
 @dataclass(frozen=True, slots=True)

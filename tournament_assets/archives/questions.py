@@ -13,21 +13,19 @@ from typing import Any
 
 import yaml
 
-from tournament_assets.adapters.price_files import load_newest_prices
-from tournament_assets.adapters.progress import JudgingBar
 from tournament_assets.archives.config import ArchiveFile, JudgeInput, Rejudging
 from tournament_assets.archives.documents import BrokenRunError, is_blank, number_of, value_at
 from tournament_assets.archives.runs import ArchivedRun
-from tournament_assets.judging.budgets import BudgetTerms
-from tournament_assets.judging.estimating import ASSUMED_OUTPUT_TOKENS, measure_workload
-from tournament_assets.judging.pricing import format_usd
-from tournament_assets.judging.records import JudgingLedger, JudgingScope
-from tournament_assets.judging.requests import ModelRequest
-from tournament_assets.judging.score_requests import build_score_request
-from tournament_assets.judging.scoring import ask_for_scores
-from tournament_assets.judging.service import BatchService, Channel
-from tournament_assets.judging.sessions import Approval, WaitingPolicy
-from tournament_assets.judging.settlement import JudgingOptions
+from tournament_assets.archives.scoring import ask_for_scores, build_score_request
+from tournament_assets.judging.batch_service import BatchService, Channel
+from tournament_assets.judging.costs.budgets import BudgetTerms
+from tournament_assets.judging.costs.estimates import ASSUMED_OUTPUT_TOKENS, measure_workload
+from tournament_assets.judging.costs.prices import format_usd, load_newest_prices
+from tournament_assets.judging.requests.requests import ModelRequest
+from tournament_assets.judging.settlement.records import JudgingLedger, JudgingScope
+from tournament_assets.judging.settlement.sessions import Approval, WaitingPolicy
+from tournament_assets.judging.settlement.settlement import JudgingOptions
+from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.errors import BudgetError, InputError
 
 _REMEDY = "correct rejudging.max_tokens or rejudging.judge_model, and run again"

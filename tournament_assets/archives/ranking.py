@@ -12,7 +12,7 @@ from tournament_assets.archives.config import ArchiveConfig
 from tournament_assets.archives.models import ModelAudit, mean_of
 from tournament_assets.archives.runs import ArchiveContents, ArchivedRun, is_clean
 from tournament_assets.ratings.intervals import BootstrapRatings
-from tournament_assets.ratings.separated_entrants import SeparatedEntrants, separate_entrants
+from tournament_assets.ratings.significance import SeparatedEntrants, separate_entrants
 
 Cell = tuple[str, str]
 

@@ -13,7 +13,6 @@ from datetime import UTC
 from decimal import Decimal
 from typing import Any
 
-from tournament_assets.adapters.atomic_files import write_bytes_atomically
 from tournament_assets.archives.config import ArchiveConfig, ArchiveFile
 from tournament_assets.archives.documents import (
     BrokenRunError,
@@ -37,13 +36,14 @@ from tournament_assets.archives.runs import (
     weighting_of,
     wrong_weights,
 )
+from tournament_assets.archives.scoring import PaidScore, held_scores
 from tournament_assets.archives.tables import LISTED
-from tournament_assets.judging.records import JudgingLedger
-from tournament_assets.judging.requests import ModelRequest
-from tournament_assets.judging.scoring import PaidScore, held_scores
-from tournament_assets.judging.service import BatchService
-from tournament_assets.judging.sessions import WaitingPolicy
+from tournament_assets.judging.batch_service import BatchService
+from tournament_assets.judging.requests.requests import ModelRequest
+from tournament_assets.judging.settlement.records import JudgingLedger
+from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.reports.rendering import ReportSection, ReportTable
+from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import TournamentError
 
 _BEFORE = "_before"

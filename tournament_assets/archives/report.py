@@ -9,7 +9,6 @@ from math import fsum
 from pathlib import Path
 from typing import Any
 
-from tournament_assets.adapters.atomic_files import write_bytes_atomically
 from tournament_assets.archives import tables
 from tournament_assets.archives.audit import ArchiveAudit, audit_archive, coverage_sentences
 from tournament_assets.archives.config import ArchiveConfig
@@ -34,9 +33,10 @@ from tournament_assets.archives.tables import (
     ranking_table,
     tier_tables,
 )
-from tournament_assets.reports.csv_text import csv_bytes
 from tournament_assets.reports.formatting import ABSENT, format_confidence, join_names
 from tournament_assets.reports.rendering import ReportSection, render_template
+from tournament_assets.reports.table_printing import csv_bytes
+from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError
 
 

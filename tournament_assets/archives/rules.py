@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from tournament_assets.tournament.frozen import Frozen
+from tournament_assets.tournament.places import Frozen
 
 FromList = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
 """Lets a list, which is all that YAML has, stand for a tuple, which is what is frozen."""

@@ -23,8 +23,8 @@ from tournament_assets.archives.runs import (
     is_at_ceiling,
     is_clean,
 )
-from tournament_assets.audits.evenness import CHANCE, tail_probability
-from tournament_assets.audits.signal_noise import SignalToNoise, measure_signal
+from tournament_assets.audits.missingness import CHANCE, tail_probability
+from tournament_assets.audits.prompt_findings import SignalToNoise, measure_signal
 
 _MOSTLY = 0.5
 """Up to this share of zero runs elsewhere, a model that never scores fails where others do not."""

@@ -5,8 +5,13 @@ kappa is 0 for what labels drawn at random in the same proportions would reach, 
 agreement. Sources: Cohen, https://doi.org/10.1177/001316446002000104 (kappa); Wilson,
 https://doi.org/10.1080/01621459.1927.10502953 (interval of a share); Franco and others,
 https://pmc.ncbi.nlm.nih.gov/articles/PMC6690503 (the same for shares of clusters).
+
+Agreement of a judge with people who judged the same two models on the same prompt.
+
+How measured shares are put into words.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -15,9 +20,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.intervals import draw_prompts, percentile_interval
-from tournament_assets.ratings.options import require_confidence, require_count
-from tournament_assets.ratings.student_t import two_sided_quantile
+from tournament_assets.ratings.intervals import (
+    draw_prompts,
+    percentile_interval,
+    two_sided_quantile,
+)
+from tournament_assets.ratings.matches import require_confidence, require_count
+from tournament_assets.tournament.battles import Battle
 from tournament_assets.tournament.errors import InputError
 
 Key = TypeVar("Key")
@@ -274,3 +283,144 @@ def _explain(pooled: NDArray[np.int64], *, n_prompts: int, has_interval: bool) -
     if np.trace(pooled) == pooled.sum():
         return "all labels agree, so kappa has no interval: go by the interval of the agreement"
     return "too few resamples of the prompts determine kappa, so it has no interval"
+
+
+TIE = "tie"
+
+_Comparison = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class HumanAgreement:
+    """How far a judge agrees with people.
+
+    Attributes:
+        overall: Agreement on who won or that nobody did; a tie that stands for two presentations
+            that disagreed is a tie.
+        decisive: Agreement on who won, where both say that somebody did.
+        verdicts: How often people said the first and the judge the second: the model that comes
+            first by its name ("first"), the other one ("second"), or "tie".
+        n_only_judge: Prompts with two models that only the judge compared.
+        n_only_human: Those that only people compared.
+        n_without_majority: Those of both on which one side's own verdicts are as often one as
+            another; they are in no rate.
+        n_without_prompt: Battles that name no prompt and so can be compared with nothing.
+    """
+
+    overall: Agreement
+    decisive: Agreement
+    verdicts: Mapping[tuple[str, str], int]
+    n_only_judge: int
+    n_only_human: int
+    n_without_majority: int
+    n_without_prompt: int
+
+
+def measure_human_agreement(
+    judge: Iterable[Battle],
+    human: Iterable[Battle],
+    *,
+    n_bootstraps: int = 2000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> HumanAgreement:
+    """Compare a judge's battles with people's, where both compared two models on one prompt.
+
+    Several verdicts of one side on the same comparison count as one, the most frequent. Which
+    model is called model_a makes no difference.
+
+    Args:
+        judge: Battles that models decided, all on one dimension.
+        human: Battles that people decided.
+        n_bootstraps: Resamples of the prompts behind kappa's interval.
+        seed: Seeds the resampling.
+        confidence: Coverage of the intervals.
+
+    Raises:
+        InputError: If a battle stands on the wrong side, the judge's battles are of several
+            dimensions, or an option is impossible.
+    """
+    judge_votes, judge_without = _collect(judge, source="llm-judge")
+    human_votes, human_without = _collect(human, source="human")
+    shared = sorted(judge_votes.keys() & human_votes.keys())
+    labels = [
+        LabelPair(key[0], _majority(human_votes[key]), _majority(judge_votes[key]))
+        for key in shared
+    ]
+    decisive = [pair for pair in labels if TIE not in (pair.first, pair.second)]
+    options = {"n_bootstraps": n_bootstraps, "seed": seed}
+    verdicts = Counter(
+        (pair.first, pair.second)
+        for pair in labels
+        if pair.first is not None and pair.second is not None
+    )
+    return HumanAgreement(
+        overall=measure_agreement(labels, confidence=confidence, **options),
+        decisive=measure_agreement(decisive, confidence=confidence, **options),
+        verdicts=dict(sorted(verdicts.items())),
+        n_only_judge=len(judge_votes) - len(shared),
+        n_only_human=len(human_votes) - len(shared),
+        n_without_majority=sum(None in (pair.first, pair.second) for pair in labels),
+        n_without_prompt=judge_without + human_without,
+    )
+
+
+def _collect(
+    battles: Iterable[Battle], *, source: str
+) -> tuple[dict[_Comparison, Counter[str]], int]:
+    votes: dict[_Comparison, Counter[str]] = defaultdict(Counter)
+    n_without_prompt = 0
+    dimensions: set[str] = set()
+    for battle in battles:
+        if battle.source != source:
+            raise InputError(
+                f"the battle of {battle.model_a!r} and {battle.model_b!r} on "
+                f"{battle.question_id!r} is of source {battle.source!r}; expected {source!r}"
+            )
+        dimensions.add(str(battle.dimension))
+        if battle.question_id is None:
+            n_without_prompt += 1
+            continue
+        first, second = sorted((battle.model_a, battle.model_b))
+        votes[battle.question_id, first, second][_label(battle, first)] += 1
+    if source == "llm-judge" and len(dimensions) > 1:
+        raise InputError(
+            f"the judge's battles are of the dimensions {', '.join(sorted(dimensions))}; expected "
+            "one; compare each of them with the human battles"
+        )
+    return votes, n_without_prompt
+
+
+def _label(battle: Battle, first: str) -> str:
+    if battle.is_tie:
+        return TIE
+    winner = battle.model_a if battle.winner == "model_a" else battle.model_b
+    return "first" if winner == first else "second"
+
+
+def _majority(votes: Counter[str]) -> str | None:
+    """Return what was said most often, or None where two verdicts were."""
+    ranked = votes.most_common(2)
+    if len(ranked) == 2 and ranked[0][1] == ranked[1][1]:
+        return None
+    return ranked[0][0]
+
+
+def nothing_judged(asked: int, what: str) -> str:
+    """Say that nothing is known, and what to do about it."""
+    if asked == 0:
+        return f"No {what} was asked, so nothing is known of this; ask some."
+    return (
+        f"Not one {what} of {asked} is judged, so nothing is known of this; "
+        "see what the replies say, and run again."
+    )
+
+
+def share_in_words(share: Proportion, noun: str, confidence: float) -> str:
+    """Write a share with its interval."""
+    if share.rate is None or share.low is None or share.high is None:
+        return f"0 of 0 {noun}"
+    return (
+        f"{share.count} of {share.n} {noun} ({share.rate:.1%}; {100 * confidence:g}% interval "
+        f"{share.low:.1%} to {share.high:.1%})"
+    )

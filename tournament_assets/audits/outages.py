@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tournament_assets.audits.evenness import Evenness, MissingCount, measure_evenness
+from tournament_assets.audits.missingness import Evenness, MissingCount, measure_evenness
 
 Rows = Sequence[Mapping[str, Any]]
 

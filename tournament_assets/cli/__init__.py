@@ -14,14 +14,12 @@ from tournament_assets.cli.archives import archive_group
 from tournament_assets.cli.auditing import audit_command
 from tournament_assets.cli.bank import bank_group
 from tournament_assets.cli.battles import battles_group
-from tournament_assets.cli.comparing import compare_command
 from tournament_assets.cli.configuration import configuration_command
-from tournament_assets.cli.estimating import estimate_command
 from tournament_assets.cli.ledger import ledger_group
-from tournament_assets.cli.reporting import report_command
-from tournament_assets.cli.running import rejudge_command, run_command
-from tournament_assets.loopback.command import judge_server_command
-from tournament_assets.reports.terminal import shown
+from tournament_assets.cli.reporting import compare_command, report_command
+from tournament_assets.cli.running import estimate_command, rejudge_command, run_command
+from tournament_assets.loopback.running import judge_server_command
+from tournament_assets.reports.table_printing import shown
 from tournament_assets.tournament.errors import InputError, TournamentError
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -58,7 +56,7 @@ def main() -> None:
 @main.command("dagster-home", short_help="Print the folder Dagster keeps its runs in.")
 def dagster_home_command() -> None:
     """Print the folder that Dagster keeps its runs in, and make it if need be."""
-    from tournament_assets.adapters.dagster_home import prepare_dagster_home
+    from tournament_assets.project.project_files import prepare_dagster_home
 
     project = Path(os.environ.get("TOURNAMENT_PROJECT") or Path.cwd())
     click.echo(prepare_dagster_home(project, os.environ.get("DAGSTER_HOME")))

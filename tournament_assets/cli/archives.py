@@ -14,7 +14,7 @@ from rich.console import Console
 if TYPE_CHECKING:
     from tournament_assets.archives.config import Rejudging
     from tournament_assets.archives.rejudging import RejudgeResult
-    from tournament_assets.judging.service import BatchService
+    from tournament_assets.judging.batch_service import BatchService
 
 _WIDTH = 120
 
@@ -71,7 +71,7 @@ def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool)
     )
     from tournament_assets.archives.config import check_excluded, load_archive_config
     from tournament_assets.archives.reading import read_archive
-    from tournament_assets.reports.terminal import print_sections
+    from tournament_assets.reports.table_printing import print_sections
 
     described = load_archive_config(archive)
     check_excluded(described.config, exclude)
@@ -98,7 +98,6 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
     reply is in the ledger before a file is touched, so nothing is paid for twice; what stood in
     the file stays beside the new value as judge_result_before and run_score_before.
     """
-    from tournament_assets.adapters.ledger import Ledger
     from tournament_assets.archives.config import load_archive_config
     from tournament_assets.archives.questions import cost_sentence, require_rejudging
     from tournament_assets.archives.reading import read_archive
@@ -109,7 +108,8 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
         rule_warning,
     )
     from tournament_assets.definitions import default_ledger_url
-    from tournament_assets.reports.terminal import print_sections
+    from tournament_assets.ledger import Ledger
+    from tournament_assets.reports.table_printing import print_sections
     from tournament_assets.tournament.errors import JudgeError
 
     described = load_archive_config(archive)
@@ -156,9 +156,9 @@ def _judge_of(
     Raises:
         InputError: If a key is needed and there is none.
     """
-    from tournament_assets.assets.judge_access import JudgeConnection, judge_problems
     from tournament_assets.tournament.config import JudgeConfig
     from tournament_assets.tournament.errors import InputError
+    from tournament_assets.workflows.judge_requests import JudgeConnection, judge_problems
 
     service = JudgeConfig.model_validate({"service": rejudging.service})
     judge = JudgeConnection.from_environment(environment, folder)
@@ -172,7 +172,7 @@ def _judge_of(
 
 def _print_rejudged(result: "RejudgeResult", console: Console) -> None:
     """Print what was written into files, and what has no score yet."""
-    from tournament_assets.reports.terminal import shown
+    from tournament_assets.reports.table_printing import shown
 
     for each in result.written:
         console.print(
@@ -215,7 +215,7 @@ def archive_report_command(
         compare_archive,
         write_archive_report,
     )
-    from tournament_assets.reports.terminal import print_sections
+    from tournament_assets.reports.table_printing import print_sections
 
     described = load_archive_config(archive)
     check_excluded(described.config, exclude)

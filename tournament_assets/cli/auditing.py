@@ -12,7 +12,7 @@ from rich.console import Console
 from tournament_assets.cli.options import config_option, mode_option
 
 if TYPE_CHECKING:
-    from tournament_assets.reports.audit_report import AuditReport
+    from tournament_assets.reports.audit_tables import AuditReport
     from tournament_assets.tournament.config import Mode
 
 
@@ -55,8 +55,8 @@ def audit_command(
 
     What is said of prompts never changes the exit code: it is for a person to look at.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    from tournament_assets.cli.written_pages import write_page
-    from tournament_assets.reports.audit_report import audit_markdown, audit_values, print_audit
+    from tournament_assets.cli.options import write_page
+    from tournament_assets.reports.audit_tables import audit_markdown, audit_values, print_audit
 
     report = _read_report(config_path, cast("Mode", mode))
     if markdown_path is not None:
@@ -76,12 +76,12 @@ def _read_report(config_path: Path, mode: "Mode") -> "AuditReport":
     Raises:
         InputError: If the config cannot be used, or the audits were not materialised yet.
     """
-    from tournament_assets.adapters.config_files import load_config
-    from tournament_assets.adapters.tables import table_rows
     from tournament_assets.audits.outages import check_missingness, find_outages
-    from tournament_assets.cli.stored_tables import StoredTables
     from tournament_assets.definitions import build_plan
-    from tournament_assets.reports.audit_report import AuditReport
+    from tournament_assets.launching import StoredTables
+    from tournament_assets.project.config_files import load_config
+    from tournament_assets.reports.audit_tables import AuditReport
+    from tournament_assets.storage.tables import table_rows
 
     plan = build_plan(load_config(config_path), os.environ)
     stored = StoredTables(plan, mode, environment=os.environ)

@@ -23,7 +23,7 @@ def bank_validate_command(bank: Path) -> None:
     """
     from collections import Counter
 
-    from tournament_assets.adapters.project_files import load_prompt_bank
+    from tournament_assets.project.project_files import load_prompt_bank
 
     prompts = load_prompt_bank(bank)
     click.echo(f"{bank}: {len(prompts)} prompts, all valid")
@@ -68,7 +68,7 @@ def bank_build_command(
     Questions that need their options, and answers that name options, are left out and counted.
     The same files, counts and seed give the same bank.
     """
-    from tournament_assets.adapters.bank_files import BankRecipe, build_bank_file
+    from tournament_assets.prompt_bank.bank_building import BankRecipe, build_bank_file
 
     report = build_bank_file(
         BankRecipe(

@@ -1,18 +1,36 @@
-"""`tournament battles import | export | rate`."""
+"""`tournament battles import | export | rate`.
+
+Prints the ratings of a file of battles.
+"""
 
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tournament_assets.battles.rating import BattleRatings
+from tournament_assets.reports.formatting import (
+    ABSENT,
+    format_confidence,
+    format_interval,
+    format_rating,
+    format_share,
+)
+from tournament_assets.reports.rendering import ReportTable
+from tournament_assets.reports.table_printing import print_table, shown
+from tournament_assets.tournament.battles import RatingSettings
 
 if TYPE_CHECKING:
-    from tournament_assets.adapters.battle_files.formats import BattleFile
-    from tournament_assets.tournament.rating_settings import RatingSettings
+    from tournament_assets.battles.files import BattleFile
+    from tournament_assets.tournament.battles import RatingSettings
 
 _FORMATS = (
     "tournament",
@@ -81,7 +99,7 @@ def battles_import_command(
     What is no battle, because nobody gave a verdict, is left out and counted by the reason. A file
     with anything wrong is refused whole, with everything that is wrong with it.
     """
-    from tournament_assets.adapters.battle_files.registry import write_battles
+    from tournament_assets.battles.registry import write_battles
 
     battles = _read(file, format_name, source, baseline, prompt_column)
     report = write_battles(out, battles.table, format_name="tournament", settings=battles.settings)
@@ -116,9 +134,9 @@ def battles_export_command(
     What the format has no place for is counted: battles that are left out, and values that are
     lost although their battle is written.
     """
-    from tournament_assets.adapters.battle_files.coding import of_dimension
-    from tournament_assets.adapters.battle_files.formats import FormatOptions
-    from tournament_assets.adapters.battle_files.registry import write_battles
+    from tournament_assets.battles.columns import of_dimension
+    from tournament_assets.battles.files import FormatOptions
+    from tournament_assets.battles.registry import write_battles
 
     battles = _read(file, from_format, source, baseline, prompt_column)
     table = battles.table
@@ -209,12 +227,10 @@ def battles_rate_command(
     override what the file says; files of other tools are rated as a tournament's config does by
     default.
     """
-    from tournament_assets.adapters.battle_files.anchored import anchor_ratings
-    from tournament_assets.adapters.battle_files.pooling import pool_battles, read_responses
-    from tournament_assets.adapters.battle_files.rating import EVERY_METHOD, METHODS, rate_battles
-    from tournament_assets.cli.battle_tables import print_battle_ratings
+    from tournament_assets.battles.pooling import pool_battles, read_responses
+    from tournament_assets.battles.rating import EVERY_METHOD, METHODS, anchor_ratings, rate_battles
     from tournament_assets.reports.formatting import show_directions
-    from tournament_assets.tournament.rating_settings import RatingSettings
+    from tournament_assets.tournament.battles import RatingSettings
 
     battles = pool_battles(
         [_read(file, format_name, source, baseline, prompt_column) for file in files]
@@ -284,8 +300,8 @@ def _read(
     baseline: str | None,
     prompt_column: str | None,
 ) -> "BattleFile":
-    from tournament_assets.adapters.battle_files.formats import FormatOptions
-    from tournament_assets.adapters.battle_files.registry import read_battles
+    from tournament_assets.battles.files import FormatOptions
+    from tournament_assets.battles.registry import read_battles
     from tournament_assets.tournament.battles import BattleSource
 
     options = FormatOptions(
@@ -297,7 +313,7 @@ def _read(
 
 
 def _require_dimension(battles: "BattleFile", dimension: str) -> None:
-    from tournament_assets.adapters.battle_files.columns import different_names
+    from tournament_assets.battles.columns import different_names
     from tournament_assets.tournament.errors import InputError
 
     found = different_names(battles.table, "dimension")
@@ -309,7 +325,163 @@ def _require_dimension(battles: "BattleFile", dimension: str) -> None:
 
 
 def _print_left_out(left_out: Mapping[str, int]) -> None:
-    from tournament_assets.reports.terminal import shown
+    from tournament_assets.reports.table_printing import shown
 
     for reason, count in left_out.items():
         click.echo(f"  left out, {shown(reason)}: {count}")
+
+
+_ELO_COLUMNS = ("mean\n± SEM", "order\ninterval", "sampling\ninterval", "decisive\nmatches")
+_BRADLEY_TERRY_COLUMNS = ("Bradley–\nTerry", "its sampling\ninterval")
+
+
+def print_battle_ratings(
+    ratings: Sequence[BattleRatings], console: Console, settings: RatingSettings
+) -> None:
+    """Print one table for each dimension, its counts, and what the intervals cover.
+
+    Args:
+        ratings: The ratings, by dimension.
+        console: Where to print.
+        settings: How the battles were rated.
+    """
+    for each in ratings:
+        console.print()
+        if each.elo or each.bradley_terry:
+            console.print(_table(each))
+        for more in _more_tables(each):
+            print_table(*more, console)
+        counts = each.counts
+        line = (
+            f"{counts['battles']} battles on {counts['prompts']} prompts: {counts['decisive']} "
+            f"decisive, {counts['ties']} ties, of which {counts['inconsistent']} inconsistent"
+        )
+        for text in (line, *_unrated(each), *each.notes):
+            console.print(Text(shown(text)))
+    console.print()
+    for text in _explanations(ratings, settings):
+        console.print(Text(shown(text), style="dim"))
+
+
+def _more_tables(ratings: BattleRatings) -> Iterator[tuple[str, ReportTable]]:
+    for model in dict.fromkeys(row["model"] for row in ratings.tie_models):
+        rows = [row for row in ratings.tie_models if row["model"] == model]
+        yield (
+            f"{model}: ties at a rate of their own",
+            ReportTable(
+                ("model", "rating", "why not"),
+                tuple((r["entrant_id"], format_rating(r["rating"]), r["note"] or "") for r in rows),
+            ),
+        )
+    if ratings.style:
+        yield (
+            "at equal style (Elo points; a feature's are what one unit of it was worth)",
+            ReportTable(
+                ("model or feature", "points", "interval", "why not"),
+                tuple(
+                    (
+                        row["name"],
+                        ABSENT if row.get("points") is None else f"{row['points']:.1f}",
+                        format_interval(row.get("low"), row.get("high"), absent=ABSENT),
+                        row["note"] or "",
+                    )
+                    for row in ratings.style
+                ),
+            ),
+        )
+    if ratings.pairs:
+        yield (
+            "each two that met; P: share of the resamples with A above B by Bradley–Terry",
+            ReportTable(
+                ("A", "B", "A wins", "B wins", "ties", "A's win rate", "P(A above B)"),
+                tuple(
+                    (
+                        *(row["model_a"], row["model_b"]),
+                        *(str(row["wins_a"]), str(row["wins_b"]), str(row["ties"])),
+                        *(format_share(row["win_rate_a"]), format_share(row["p_a_above_b"])),
+                    )
+                    for row in ratings.pairs
+                ),
+                n_labels=2,
+            ),
+        )
+
+
+def _unrated(ratings: BattleRatings) -> list[str]:
+    """Say of everyone without a number which rating lacks it and why."""
+    elo = [row for row in ratings.elo if row["is_primary"]]
+    reasons: dict[str, dict[str, list[str]]] = {}
+    for method, rows in (("Elo", elo), ("Bradley–Terry", ratings.bradley_terry)):
+        for row in rows:
+            if row["note"]:
+                by_note = reasons.setdefault(row["entrant_id"], {})
+                by_note.setdefault(row["note"], []).append(method)
+    return [
+        f"no {' and no '.join(methods)} rating of {name}: {note}"
+        for name, by_note in reasons.items()
+        for note, methods in by_note.items()
+    ]
+
+
+def _table(ratings: BattleRatings) -> Table:
+    table = Table(
+        title=Text(shown(ratings.dimension or "no dimension named"), style="bold"),
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    elo = {row["entrant_id"]: row for row in ratings.elo if row["is_primary"]}
+    bradley_terry = {row["entrant_id"]: row for row in ratings.bradley_terry}
+    table.add_column("#", justify="right")
+    table.add_column("model", overflow="fold", style="bold")
+    for header in (
+        *(_ELO_COLUMNS if elo else ()),
+        *(_BRADLEY_TERRY_COLUMNS if bradley_terry else ()),
+    ):
+        table.add_column(header, justify="right", no_wrap=True)
+    if ratings.win_rates:
+        table.add_column("win\nrate", justify="right", no_wrap=True)
+    for place, name in enumerate(elo or bradley_terry, start=1):
+        place_of = elo[name]["rank"] if elo else place if bradley_terry[name]["rating"] else None
+        cells = [ABSENT if place_of is None else str(place_of), name]
+        cells += _elo_cells(elo[name]) if elo else []
+        cells += _bradley_terry_cells(bradley_terry[name]) if bradley_terry else []
+        if ratings.win_rates:
+            cells.append(format_share(ratings.win_rates.get(name)))
+        table.add_row(*(Text(shown(cell)) for cell in cells))
+    return table
+
+
+def _elo_cells(row: Mapping[str, Any]) -> list[str]:
+    sem = ABSENT if row["sem"] is None else f"{row['sem']:.1f}"
+    mean = ABSENT if row["mean"] is None else f"{row['mean']:.1f} ± {sem}"
+    return [
+        mean,
+        format_interval(row["order_low"], row["order_high"], absent=ABSENT),
+        format_interval(row["sampling_low"], row["sampling_high"], absent=ABSENT),
+        str(row["n_entrant_matches"]),
+    ]
+
+
+def _bradley_terry_cells(row: Mapping[str, Any]) -> list[str]:
+    return [
+        format_rating(row["rating"]),
+        format_interval(row["sampling_low"], row["sampling_high"], absent=ABSENT),
+    ]
+
+
+def _explanations(ratings: Sequence[BattleRatings], settings: RatingSettings) -> list[str]:
+    confidence = format_confidence(settings.confidence)
+    lines = []
+    if any(each.elo for each in ratings):
+        lines.append(
+            f"Elo: K = {settings.k_factor:g}, {settings.n_permutations} orderings (seed "
+            f"{settings.shuffle_seed}), from {settings.initial_rating:g}. SEM and order interval "
+            "show order noise only."
+        )
+    lines.append(
+        f"Sampling intervals ({confidence}): whole prompts resampled {settings.n_bootstraps} times "
+        f"(seed {settings.bootstrap_seed})."
+    )
+    return lines

@@ -27,9 +27,9 @@ def ledger_group() -> None:
 )
 def ledger_export_command(config_path: Path, mode: str, out: Path) -> None:
     """Write every reply that the ledger holds to a mode's requests, one file a dimension."""
-    from tournament_assets.assets.transfers import export_judgments
     from tournament_assets.launching import opened_ledger
     from tournament_assets.tournament.config import Mode
+    from tournament_assets.workflows.transfers import export_judgments
 
     with opened_ledger(config_path, os.environ) as (plan, ledger):
         written = export_judgments(plan, cast("Mode", mode), out, ledger=ledger)
@@ -48,8 +48,8 @@ def ledger_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
     and texts; what does not match is counted. What a gateway said in the judge's place is kept
     as a failure: see `tournament rejudge`.
     """
-    from tournament_assets.assets.transfers import import_files
     from tournament_assets.launching import opened_ledger
+    from tournament_assets.workflows.transfers import import_files
 
     with opened_ledger(config_path, os.environ) as (plan, ledger):
         reports = import_files(files, plan, ledger=ledger)
@@ -71,9 +71,9 @@ def ledger_recover_command(config_path: Path, judge_model: str | None) -> None:
     Reads the service's batches of the last 29 days that the ledger does not know. A batch that
     answers a request of this tournament is taken back with all its replies.
     """
-    from tournament_assets.assets.judge_access import JudgeConnection
-    from tournament_assets.assets.transfers import missing_responses, recover_replies
     from tournament_assets.launching import opened_ledger
+    from tournament_assets.workflows.judge_requests import JudgeConnection
+    from tournament_assets.workflows.transfers import missing_responses, recover_replies
 
     with opened_ledger(config_path, os.environ) as (plan, ledger):
         report = recover_replies(

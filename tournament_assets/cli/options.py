@@ -1,8 +1,14 @@
-"""Options that several commands share."""
+"""Options that several commands share.
+
+Pages that a command writes beside what it prints.
+"""
 
 from pathlib import Path
 
 import click
+
+from tournament_assets.storage.atomic_files import write_bytes_atomically
+from tournament_assets.tournament.errors import InputError
 
 config_option = click.option(
     "--config",
@@ -17,3 +23,15 @@ mode_option = click.option(
     required=True,
     help="pilot: a stratified part of the bank, cheap. headline: the whole bank.",
 )
+
+
+def write_page(path: Path, text: str) -> None:
+    """Write a page, whole or not at all.
+
+    Raises:
+        InputError: If the file cannot be written.
+    """
+    try:
+        write_bytes_atomically(path, text.encode("utf-8", errors="backslashreplace"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error}") from error

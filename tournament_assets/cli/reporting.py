@@ -1,8 +1,14 @@
-"""`tournament report`."""
+"""`tournament report`.
+
+The fair comparison of a mode, from what its runs have stored.
+
+`tournament compare`.
+"""
 
 import json
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -10,6 +16,15 @@ import click
 from rich.console import Console
 
 from tournament_assets.cli.options import config_option, mode_option
+from tournament_assets.definitions import build_plan
+from tournament_assets.graph.assets.comparisons import fair_rows
+from tournament_assets.launching import StoredTables
+from tournament_assets.project.config_files import load_config
+from tournament_assets.reports.fair_tables import FairReport
+from tournament_assets.storage.tables import content_version, make_table, table_rows
+from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.fingerprints import short
 
 
 @click.command("report", short_help="Compare the entrants on equal terms, and find the page.")
@@ -51,14 +66,8 @@ def report_command(
     An entrant whose responses or judgments are missing makes the common prompts few; leave it out
     to see the others on all that they share.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    from tournament_assets.cli.fair_reports import load_fair_report
-    from tournament_assets.cli.written_pages import write_page
-    from tournament_assets.reports.fair_report import (
-        fair_markdown,
-        fair_values,
-        print_fair_report,
-    )
-    from tournament_assets.tournament.config import Mode
+    from tournament_assets.cli.options import write_page
+    from tournament_assets.reports.fair_tables import fair_markdown, fair_values, print_fair_report
 
     report = load_fair_report(
         config_path, cast("Mode", mode), excluded=excluded, environment=os.environ
@@ -70,3 +79,123 @@ def report_command(
         return
     console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
     print_fair_report(report, console)
+
+
+def load_fair_report(
+    config_path: Path, mode: Mode, *, excluded: Sequence[str], environment: Mapping[str, str]
+) -> FairReport:
+    """Return a mode's fair comparison: the stored one, or made anew where somebody is left out.
+
+    Args:
+        config_path: The tournament's configuration.
+        mode: `pilot` or `headline`.
+        excluded: Entrants to leave out.
+        environment: The environment variables.
+
+    Raises:
+        InputError: If the config cannot be used, nothing is stored, or nobody can be left out so.
+    """
+    plan = build_plan(load_config(config_path), environment)
+    stored = StoredTables(plan, mode, environment=environment)
+    left_out = tuple(dict.fromkeys(excluded))
+    if left_out:
+        selected = stored.of_mode("selected_prompts")
+        responses = stored.by("entrant", "entrant_responses", plan.config.entrant_ids)
+        verdicts = stored.by("dimension", "judge_verdicts", plan.config.dimension_names)
+        stored.raise_if_missing()
+        rows = fair_rows(
+            plan,
+            mode,
+            selected=selected,
+            responses=responses,
+            verdicts=verdicts,
+            excluded=left_out,
+        )
+    else:
+        frame = stored.of_mode("fair_comparison")
+        stored.raise_if_missing()
+        rows = table_rows("fair_comparison", frame)
+    if not rows:
+        raise InputError(f"the stored comparison of mode {mode!r} holds nobody; expected entrants")
+    return FairReport(
+        tournament_id=plan.tournament_id,
+        mode=mode,
+        judge=plan.config.judge_label,
+        confidence=plan.config.ratings.confidence,
+        rows=rows,
+        excluded=left_out,
+        version=short(content_version("fair_comparison", make_table("fair_comparison", rows))),
+        page=stored.page(),
+    )
+
+
+@click.command("compare", short_help="Say what differs between two finished runs.")
+@click.argument("run_a", type=click.Path(path_type=Path))
+@click.argument("run_b", type=click.Path(path_type=Path))
+@click.option(
+    "--markdown",
+    "markdown_path",
+    metavar="OUT.md",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the comparison to this file as well.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print every number, as JSON.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="The most changed judgments to list.",
+)
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Share of flips that counts as noise; RUN_B's checks.max_drift_rate by default.",
+)
+def compare_command(
+    run_a: Path,
+    run_b: Path,
+    markdown_path: Path | None,
+    as_json: bool,
+    limit: int,
+    tolerance: float | None,
+) -> None:
+    """Compare two run directories, RUN_A then and RUN_B now. This is how to review a rubric edit.
+
+    It says which inputs differ and what was edited in a rubric, which of the judgments that this
+    could touch flipped (by dimension and stratum, with kappa), how ratings and places moved, and
+    what each run cost. Nothing is asked and nothing is changed.
+
+    The exit code is 0 if the runs come to the same, 1 if they differ beyond noise, 3 if neither
+    can be said, and 2 if a directory cannot be read.
+
+    \b
+    tournament run --config configs/mine.yaml --mode pilot
+    (edit rubrics/factuality.txt)
+    tournament run --config configs/mine.yaml --mode pilot
+    tournament compare runs/pilot_20261104T101500Z runs/pilot_20261104T113000Z
+
+    Only requests that are new since the first run are paid for in the second.
+    """  # noqa: D301 (\b tells click to keep the lines that follow)
+    from tournament_assets.cli.options import write_page
+    from tournament_assets.run_comparison.comparison import (
+        compare_runs,
+        comparison_markdown,
+        comparison_values,
+        print_comparison,
+    )
+    from tournament_assets.run_comparison.run_reading import read_finished_runs
+
+    then, now = read_finished_runs([run_a, run_b])
+    comparison = compare_runs(then, now, tolerance=tolerance)
+    if markdown_path is not None:
+        write_page(markdown_path, comparison_markdown(comparison, limit=limit))
+    if as_json:
+        click.echo(json.dumps(comparison_values(comparison), indent=2))
+    else:
+        console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+        print_comparison(comparison, console, limit=limit)
+    if comparison.verdict.sameness.exit_code:
+        click.get_current_context().exit(comparison.verdict.sameness.exit_code)

@@ -4,17 +4,23 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from tournament_assets.generation.asked import AskedPrompt, encode_chat, padded_length
-from tournament_assets.generation.decoding import decode
-from tournament_assets.generation.decoding_settings import DecodingMode, DecodingSettings
-from tournament_assets.generation.encoded_prompts import EncodedPrompt
-from tournament_assets.generation.hydra import HydraModel
-from tournament_assets.generation.jury_diagnostics import describe_decoding
+from tournament_assets.generation.hydra.decoded import (
+    DecodingMode,
+    DecodingSettings,
+    describe_decoding,
+)
+from tournament_assets.generation.hydra.decoding import decode
+from tournament_assets.generation.hydra.hydra_model import HydraModel
+from tournament_assets.generation.hydra.uncertainty import answer_ids, estimate_p_correct
 from tournament_assets.generation.loading import LoadedEntrant
-from tournament_assets.generation.uncertainty import answer_ids, estimate_p_correct
-from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
-from tournament_assets.tournament.responses import GeneratedResponse
-from tournament_assets.tournament.second_prompt import fill_in
+from tournament_assets.generation.models.chat_prompts import (
+    AskedPrompt,
+    EncodedPrompt,
+    encode_chat,
+    padded_length,
+)
+from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, fill_in
+from tournament_assets.tournament.prompts import GeneratedResponse
 
 
 def respond_as_hydra(

@@ -6,12 +6,11 @@ from typing import Any
 
 import torch
 
-from tournament_assets.generation.base_models import LoadedBase, Residence
-from tournament_assets.generation.entrant_files import EntrantFiles
-from tournament_assets.generation.head_shapes import head_shape
-from tournament_assets.generation.hydra import HydraModel
-from tournament_assets.generation.shards import read_shards
-from tournament_assets.generation.uncertainty import answer_ids
+from tournament_assets.generation.hydra.hydra_model import HydraModel
+from tournament_assets.generation.hydra.shards import head_shape, read_shards
+from tournament_assets.generation.hydra.uncertainty import answer_ids
+from tournament_assets.generation.models.base_models import LoadedBase, Residence
+from tournament_assets.generation.models.entrant_weights import EntrantFiles
 from tournament_assets.tournament.entrants import LocalEntrant
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, ShardFiles

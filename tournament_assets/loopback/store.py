@@ -1,28 +1,123 @@
-"""The batches that a server was given: one file each in a directory, or else in memory."""
+"""The batches that a server was given: one file each in a directory, or else in memory.
+
+The direct messages that a server answered, one line each in an append-only file.
+
+What a loopback judge accepted, read from its directory: the truth that survives a kill.
+
+The server need not run; while it does, batches and messages that it accepts meanwhile may be
+missing.
+"""
 
 import fcntl
+import hashlib
 import io
+import json
 import os
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from tournament_assets.loopback.batches import (
     NEVER,
+    BatchedRequest,
     StoredBatch,
     count_result_types,
     is_unsorted,
     read_batch,
 )
-from tournament_assets.loopback.caching import PromptCache
 from tournament_assets.loopback.faults import FaultPlan
-from tournament_assets.loopback.message_log import MessageLog
-from tournament_assets.loopback.request_rows import BatchedRequest
+from tournament_assets.loopback.messages import PromptCache
+
+FILE_NAME = "messages.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedMessage:
+    """A direct message that was answered.
+
+    Attributes:
+        answered_at: When.
+        params_hash: What was asked; see `hash_params`.
+        model: Who was asked.
+    """
+
+    answered_at: datetime
+    params_hash: str
+    model: str
+
+
+class MessageLog:
+    """Counts direct messages, and writes them down where there is a directory.
+
+    Args:
+        directory: Where to keep them; None only counts them.
+
+    Attributes:
+        n_messages: How many there are, those in the directory included.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._path = None if directory is None else directory / FILE_NAME
+        self._lock = threading.Lock()
+        self.n_messages = 0
+        if self._path is not None and self._path.exists():
+            _end_last_line(self._path)
+            self.n_messages = sum(1 for _ in read_messages(self._path.parent))
+
+    def record(self, params: Mapping[str, Any]) -> None:
+        """Write down a message that is about to be answered; it is on the disk on return."""
+        with self._lock:
+            if self._path is not None:
+                line = {
+                    "answered_at": datetime.now(UTC).isoformat(),
+                    "params_hash": hash_params(params),
+                    "model": params["model"],
+                }
+                with self._path.open("ab") as file:
+                    file.write(json.dumps(line).encode() + b"\n")
+                    file.flush()
+                    os.fsync(file.fileno())
+            self.n_messages += 1
+
+
+def read_messages(directory: Path) -> Iterator[LoggedMessage]:
+    """Yield the direct messages in a server's directory, the oldest first."""
+    path = directory / FILE_NAME
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                message = json.loads(line)
+            except ValueError:
+                continue  # a kill cut the line off, so nobody was answered
+            yield LoggedMessage(
+                datetime.fromisoformat(message["answered_at"]),
+                message["params_hash"],
+                message["model"],
+            )
+
+
+def _end_last_line(path: Path) -> None:
+    """Keep the next line from being appended to one that a kill cut off."""
+    with path.open("r+b") as file:
+        if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) and file.read(1) != b"\n":
+            file.write(b"\n")
+
+
+def hash_params(params: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a request's parameters, whatever the order of their names.
+
+    It is that of the UTF-8 bytes of the JSON text with sorted keys, no white space and no escapes.
+    """
+    text = json.dumps(params, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()
 
 
 class BatchStore:
@@ -182,3 +277,89 @@ def _remove_partial_files(directory: Path) -> None:
             return
         for partial in directory.glob("msgbatch_*.partial"):
             partial.unlink()
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedBatch:
+    """A batch that was accepted.
+
+    Attributes:
+        batch_id: Its id.
+        created_at: When it was accepted.
+        custom_ids: How many requests it has, each with a name of its own.
+    """
+
+    batch_id: str
+    created_at: datetime
+    custom_ids: int
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """What a server accepted, and how often the same was asked.
+
+    A question is known by the hash of its parameters (see `message_log.hash_params`), so that it
+    is the same one under another custom_id, and in a batch or in a direct message.
+
+    Attributes:
+        batches: The batches, the oldest first; foreign ones do not count.
+        in_batches: How often each question was accepted in a batch.
+        in_messages: How often each question was answered in a direct message.
+        billed: How often each question was accepted and is billed: what failed, expired or was
+            canceled is not.
+    """
+
+    batches: tuple[AcceptedBatch, ...]
+    in_batches: Mapping[str, int]
+    in_messages: Mapping[str, int]
+    billed: Mapping[str, int]
+
+    @property
+    def n_requests(self) -> int:
+        """Requests in all the batches."""
+        return sum(batch.custom_ids for batch in self.batches)
+
+    @property
+    def n_messages(self) -> int:
+        """Direct messages."""
+        return sum(self.in_messages.values())
+
+    @property
+    def accepted(self) -> Mapping[str, int]:
+        """How often each question was accepted, in a batch or in a direct message."""
+        return Counter(self.in_batches) + Counter(self.in_messages)
+
+    @property
+    def billed_twice(self) -> Mapping[str, int]:
+        """The questions that are billed more than once, and how often."""
+        return {question: times for question, times in self.billed.items() if times > 1}
+
+
+def read_accounts(directory: Path) -> Accounts:
+    """Read what a server accepted from the directory in which it keeps its batches.
+
+    Raises:
+        ValueError: If there is no such directory, or one of the files is no batch.
+    """
+    if not directory.is_dir():
+        raise ValueError(f"{directory} is no directory; expected the one that a server was given")
+    batches = [read_batch(path) for path in directory.glob("msgbatch_*.jsonl")]
+    own = sorted(
+        (batch for batch in batches if not batch.is_foreign), key=lambda each: each.created_at
+    )
+    in_batches: Counter[str] = Counter()
+    in_messages = Counter(message.params_hash for message in read_messages(directory))
+    billed = in_messages.copy()
+    for batch in own:
+        for request in batch.iterate_requests():
+            question = hash_params(request.params)
+            in_batches[question] += 1
+            billed[question] += batch.find_result_type(request) == "succeeded"
+    return Accounts(
+        batches=tuple(
+            AcceptedBatch(batch.batch_id, batch.created_at, batch.n_requests) for batch in own
+        ),
+        in_batches=dict(in_batches),
+        in_messages=dict(in_messages),
+        billed=dict(+billed),
+    )

@@ -5,6 +5,8 @@ where x are differences between the two responses. Unlike LMArena's style contro
 its root mean square and not centred: so the same battle with its sides exchanged says the same.
 Source of the model: Li, Angelopoulos and Chiang, "Does style matter?",
 https://lmsys.org/blog/2024-08-28-style-control/.
+
+The likelihood of Bradley-Terry with covariates: its maximum and the error of that.
 """
 
 from collections.abc import Sequence
@@ -14,21 +16,205 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
-from tournament_assets.ratings.covariate_likelihood import (
-    BattleDesign,
-    maximise,
-    refuse_confounded,
-    sandwich_covariance,
-)
-from tournament_assets.ratings.options import require_confidence
-from tournament_assets.ratings.preferences import Preferences
+from tournament_assets.ratings.intervals import two_sided_quantile
+from tournament_assets.ratings.matches import Preferences, require_confidence
 from tournament_assets.ratings.sandwich import (
     SamplingUnit,
     SandwichInterval,
+    contrast_inverse,
+    laplacian,
     no_spread_note,
 )
-from tournament_assets.ratings.student_t import two_sided_quantile
-from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.errors import InputError, Problems, RatingError
+
+_MAX_STEPS = 200
+
+_MAX_LOG_ODDS = 30.0
+"""Odds of e^30 to 1 are certainty; battles that some maximum explains stay far below. From e^37 on
+rounding makes a chance 1, the slope 0, and a climb without end look like a maximum."""
+
+_CELLS_AT_ONCE = 4_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BattleDesign:
+    """Battles between entrants who can all be rated, with the covariates of each.
+
+    Parameters are the natural logarithms of the strengths, then one effect per covariate.
+
+    Attributes:
+        first: Number of the first entrant, shape (n_battles,).
+        second: Number of the second entrant, shape (n_battles,).
+        preference: Share of a win that the first got, shape (n_battles,).
+        weight: How many battles each counts as, shape (n_battles,).
+        x: The first response's lead in every covariate, scaled, shape (n_battles, n_covariates).
+        n_entrants: How many entrants there are.
+    """
+
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    preference: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    x: NDArray[np.float64]
+    n_entrants: int
+
+    def log_odds(self, parameters: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the log odds that the first is preferred, shape (n_battles,)."""
+        strengths, effects = parameters[: self.n_entrants], parameters[self.n_entrants :]
+        odds: NDArray[np.float64] = strengths[self.first] - strengths[self.second]
+        return odds + self.x @ effects
+
+    def gather(self, pull: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum over the battles what each asks of every parameter, shape (n_parameters,)."""
+        gained = np.bincount(self.first, pull, minlength=self.n_entrants)
+        lost = np.bincount(self.second, pull, minlength=self.n_entrants)
+        return np.concatenate([gained - lost, pull @ self.x])
+
+    def information(self, curvature: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum `curvature` times the outer squares of the battles' rows of the design."""
+        n, total = self.n_entrants, self.n_entrants + self.x.shape[1]
+        table = np.zeros((total, total))
+        table[:n, :n] = laplacian(self.first, self.second, curvature, n)
+        for column in range(self.x.shape[1]):
+            table[:, n + column] = self.gather(curvature * self.x[:, column])
+            table[n + column, :] = table[:, n + column]
+        return table
+
+
+def refuse_confounded(data: BattleDesign, *, names: Sequence[str]) -> None:
+    """Refuse covariates whose effects cannot be told from the strengths or from one another.
+
+    Args:
+        data: The battles.
+        names: The covariates.
+
+    Raises:
+        InputError: With every one of them.
+    """
+    n = data.n_entrants
+    table = data.information(data.weight)
+    # What is left of the covariates once who answered has explained all it can.
+    across = table[:n, n:]
+    left = table[n:, n:] - across.T @ contrast_inverse(table[:n, :n]) @ across
+    problems = Problems()
+    for index, name in enumerate(names):
+        whole = table[n + index, n + index]
+        if whole == 0:
+            problems.add(f"covariate {name!r} never differs between two responses; leave it out")
+        elif left[index, index] < 1e-9 * whole:
+            problems.add(
+                f"covariate {name!r} is settled by who answered, so its effect and the strengths "
+                "cannot be told apart; leave it out"
+            )
+    problems.raise_if_any()
+    scale = np.sqrt(np.diagonal(left))
+    if names and np.linalg.eigvalsh(left / np.outer(scale, scale))[0] < 1e-9:
+        raise InputError(
+            f"some of the covariates {list(names)!r} are settled by the others and by who "
+            "answered; leave one out"
+        )
+
+
+def maximise(data: BattleDesign, *, penalty: float) -> NDArray[np.float64]:
+    """Maximise the log-likelihood less half the penalty times the squared effects.
+
+    Args:
+        data: The battles.
+        penalty: Ridge penalty on the effects.
+
+    Returns:
+        The parameters; strengths average to 0.
+
+    Raises:
+        RatingError: If the likelihood rises without end.
+    """
+    n = data.n_entrants
+    parameters = np.zeros(n + data.x.shape[1])
+    ridge = np.concatenate([np.zeros(n), np.full(data.x.shape[1], penalty)])
+
+    def value(at: NDArray[np.float64]) -> float:
+        odds = data.log_odds(at)
+        gain = data.preference * odds - np.logaddexp(0, odds)
+        return float(data.weight @ gain - (ridge * at**2).sum() / 2)
+
+    height = value(parameters)
+    for _ in range(_MAX_STEPS):
+        odds = data.log_odds(parameters)
+        if np.abs(odds).max() > _MAX_LOG_ODDS:
+            break
+        expected = 1 / (1 + np.exp(-odds))
+        gradient = data.gather(data.weight * (data.preference - expected)) - ridge * parameters
+        hessian = data.information(data.weight * expected * (1 - expected)) + np.diag(ridge)
+        # Only differences of strengths matter. The added constant gives the matrix an inverse.
+        hessian[:n, :n] += np.trace(hessian[:n, :n]) / n**2
+        try:
+            step = np.linalg.solve(hessian, gradient)
+        except np.linalg.LinAlgError:
+            # Every battle is all but certain, so nothing curves any more.
+            break
+        share = 1.0
+        while True:
+            moved = parameters + share * step
+            moved_height = value(moved)
+            if moved_height >= height - 1e-12 * abs(height) or share < 1e-9:
+                break
+            share /= 2
+        parameters, height = moved, moved_height
+        if np.abs(step).max() < 1e-9:
+            parameters[:n] -= parameters[:n].mean()
+            return parameters
+    raise RatingError(
+        "the likelihood of the ratings at equal style rises without end, as when a covariate alone "
+        "tells who wins; expected battles that some responses win against their style, or give a "
+        "penalty above 0"
+    )
+
+
+def sandwich_covariance(
+    data: BattleDesign, parameters: NDArray[np.float64], units: NDArray[np.int64], *, penalty: float
+) -> tuple[NDArray[np.float64], int]:
+    """Return the covariance of the parameters that comes from sampling units.
+
+    Args:
+        data: The battles.
+        parameters: What maximises their likelihood.
+        units: The sampling unit of every battle, shape (n_battles,).
+        penalty: Ridge penalty on the effects.
+
+    Returns:
+        Shape (n_parameters, n_parameters), NaN with a single unit; and how many units there are.
+    """
+    n, total = data.n_entrants, parameters.size
+    expected = 1 / (1 + np.exp(-data.log_odds(parameters)))
+    information = data.information(data.weight * expected * (1 - expected))
+    information[np.arange(n, total), np.arange(n, total)] += penalty
+    # Strengths average to 0, so the inverse must map onto such strengths alone.
+    information[:n, :n] += 1.0
+    bread = np.linalg.inv(information)
+    bread[:n, :] -= bread[:n, :].mean(axis=0)
+    pull = data.weight * (data.preference - expected)
+    _, unit = np.unique(units, return_inverse=True)
+    order = np.argsort(unit, kind="stable")
+    unit = unit[order]
+    n_units = int(unit[-1]) + 1
+    at_once = max(1, _CELLS_AT_ONCE // total)
+    meat = np.zeros((total, total))
+    for start in range(0, n_units, at_once):
+        stop = min(n_units, start + at_once)
+        rows = order[slice(*np.searchsorted(unit, [start, stop]))]
+        here = unit[slice(*np.searchsorted(unit, [start, stop]))] - start
+        size = (stop - start) * n
+        gained = np.bincount(here * n + data.first[rows], pull[rows], minlength=size)
+        lost = np.bincount(here * n + data.second[rows], pull[rows], minlength=size)
+        summed = np.empty((stop - start, total))
+        summed[:, :n] = (gained - lost).reshape(-1, n)
+        for column in range(data.x.shape[1]):
+            summed[:, n + column] = np.bincount(
+                here, pull[rows] * data.x[rows, column], minlength=stop - start
+            )
+        meat += summed.T @ summed
+    factor = n_units / (n_units - 1) if n_units > 1 else np.nan
+    return bread @ meat @ bread.T * factor, n_units
 
 
 @dataclass(frozen=True, slots=True)

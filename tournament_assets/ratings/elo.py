@@ -2,20 +2,40 @@
 
 Elo depends on the order of the matches, and judged pairs have none, so every ordering is as good
 as another: Boubdir et al., "Elo Uncovered", https://arxiv.org/abs/2311.17295.
+
+Elo ratings where a battle's outcome is a share of a win.
+
+The update is the textbook's, K times (score - expected score), with any score between 0 and 1. With
+wins and losses alone this is `elo.compute_elo_permutation`, bit for bit.
+
+Elo ratings with prompts left out, for the acceleration of BCa intervals.
+
+Which Elo ratings the matches determine, and why the others have no number.
+
+Elo always gives a number: to an entrant that only won, to one that never met the others, to one
+that never played. Whoever won everything rises with every further match, so the number counts
+matches; and numbers of groups that never met share no scale. As for Bradley-Terry, ratings exist
+among entrants that chains of wins lead to and from; Elo does not count ties.
 """
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.elo_lanes import LANES, pack, rate_exactly, rate_fast
+from tournament_assets.ratings.bradley_terry import chains_of_wins, find_standing
+from tournament_assets.ratings.compilation import compiled
+from tournament_assets.ratings.elo_kernels import LANES, Orderings, pack, rate_exactly, rate_fast
+from tournament_assets.ratings.elo_traces import EloResult, EloTraces
 from tournament_assets.ratings.intervals import percentile_interval
-from tournament_assets.ratings.matches import DecisiveMatches
-from tournament_assets.ratings.options import require_count, require_k_factor
-from tournament_assets.ratings.orderings import Orderings
-from tournament_assets.ratings.traces import EloResult, EloTraces
+from tournament_assets.ratings.matches import (
+    DecisiveMatches,
+    Preferences,
+    require_count,
+    require_k_factor,
+)
 from tournament_assets.tournament.errors import InputError
 
 
@@ -163,3 +183,284 @@ def summarise_elo(traces: EloTraces, *, confidence: float) -> tuple[EloResult, .
             )
         )
     return tuple(results)
+
+
+def compute_soft_elo_permutation(
+    preferences: Preferences,
+    *,
+    k_factor: float,
+    n_permutations: int,
+    seed: int,
+    initial_rating: float = 1400.0,
+    count_ties: bool = False,
+) -> EloTraces:
+    """Rate every entrant once per random ordering of the battles.
+
+    Args:
+        preferences: Battles; weights other than 1 have no meaning for Elo and are refused.
+        k_factor: The most one battle can change a rating by, in Elo points.
+        n_permutations: Number of orderings.
+        seed: Seeds the orderings as in `compute_elo_permutation`.
+        initial_rating: Rating before the first battle, in Elo points.
+        count_ties: Play battles with a preference of exactly one half as half a win each;
+            otherwise they are left out, as ties are in `compute_elo_permutation`.
+
+    Returns:
+        One row of ratings per ordering; every row sums to n_entrants * initial_rating.
+
+    Raises:
+        InputError: If `n_permutations` is less than 1, `k_factor` is not positive, or a battle
+            has another weight than 1.
+    """
+    require_count("n_permutations", n_permutations)
+    require_k_factor(k_factor)
+    if (preferences.weight != 1).any():
+        row = int(np.argmax(preferences.weight != 1))
+        raise InputError(
+            f"battle {row} has weight {preferences.weight[row].item()!r}; expected 1, because Elo "
+            "has no weights: use Bradley-Terry"
+        )
+    kept = np.full(preferences.n_battles, True) if count_ties else preferences.preference != 0.5
+    # The preferred entrant stands first, as the winner does in `elo`, so that rounding agrees.
+    is_swapped = preferences.preference[kept] < 0.5
+    first, second = preferences.first[kept], preferences.second[kept]
+    ahead = np.where(is_swapped, second, first)
+    behind = np.where(is_swapped, first, second)
+    score = np.maximum(preferences.preference[kept], 1 - preferences.preference[kept])
+    n_entrants = len(preferences.entrants)
+    generator = np.random.default_rng(seed)
+    ratings = np.empty((n_permutations, n_entrants))
+    for permutation in range(n_permutations):
+        order = generator.permutation(score.size)
+        ratings[permutation] = _rate_ordering(
+            order, ahead, behind, score, float(k_factor), n_entrants, float(initial_rating), 10.0
+        )
+    fought = np.bincount(np.concatenate([ahead, behind]), minlength=n_entrants)
+    return EloTraces(
+        entrants=preferences.entrants,
+        ratings=ratings,
+        matches_per_entrant=fought.astype(np.int64),
+        k_factor=float(k_factor),
+        seed=seed,
+        initial_rating=float(initial_rating),
+    )
+
+
+@compiled
+def _rate_ordering(
+    order: NDArray[np.int64],
+    ahead: NDArray[np.int64],
+    behind: NDArray[np.int64],
+    score: NDArray[np.float64],
+    k_factor: float,
+    n_entrants: int,
+    initial_rating: float,
+    base: float,
+) -> NDArray[np.float64]:
+    # `base` is an argument for the reason given in `elo`: the compiler must not know it.
+    ratings = np.full(n_entrants, initial_rating)
+    for battle in order:
+        gap = ratings[behind[battle]] - ratings[ahead[battle]]
+        expected = 1.0 / (1.0 + base ** (gap / 400.0))
+        change = k_factor * (score[battle] - expected)
+        ratings[ahead[battle]] += change
+        ratings[behind[battle]] -= change
+    return ratings
+
+
+MAX_GROUPS = 200
+"""More prompts than this are left out in groups of equal size, give or take one: skewness, all that
+BCa wants to know, is known well enough from that many."""
+
+_ROTATIONS = 32
+
+
+def jackknife_elo(
+    matches: DecisiveMatches, *, k_factor: float, seed: int, initial_rating: float = 1400.0
+) -> NDArray[np.float64]:
+    """Rate every entrant without each prompt, or each group of prompts, in turn.
+
+    All ratings are averaged over the same 64 balanced orderings, so that their differences show
+    the prompts and not the order.
+
+    Args:
+        matches: Who beat whom, and on which prompt.
+        k_factor: The most one match can change a rating by, in Elo points.
+        seed: Seeds the ordering and, where there are groups, who is in which.
+        initial_rating: Rating before the first match, in Elo points.
+
+    Returns:
+        Elo points, shape (n_groups, n_entrants); NaN for an entrant without any match.
+
+    Raises:
+        InputError: If `k_factor` is not positive or there is no prompt.
+    """
+    require_k_factor(k_factor)
+    n_prompts = len(matches.prompts)
+    require_count("the number of prompts", n_prompts)
+    n_groups = min(n_prompts, MAX_GROUPS)
+    generator = np.random.default_rng(seed)
+    order = generator.permutation(matches.n_matches)
+    group_of_prompt = np.arange(n_prompts) % n_groups
+    if n_groups < n_prompts:
+        group_of_prompt = generator.permutation(group_of_prompt)
+    ratings = _rate_without_each(
+        order,
+        matches.winners,
+        matches.losers,
+        group_of_prompt[matches.prompt_index],
+        n_groups,
+        float(k_factor),
+        _ROTATIONS,
+        len(matches.entrants),
+        float(initial_rating),
+    )
+    ratings[:, matches.matches_per_entrant == 0] = np.nan
+    return ratings
+
+
+@compiled
+def _rate_without_each(
+    order: NDArray[np.int64],
+    winners: NDArray[np.int64],
+    losers: NDArray[np.int64],
+    group: NDArray[np.int64],
+    n_groups: int,
+    k_factor: float,
+    n_rotations: int,
+    n_entrants: int,
+    initial_rating: float,
+) -> NDArray[np.float64]:
+    # The groups are lanes that advance together through one ordering, each skipping its own
+    # matches: independent chains keep the processor busy while it waits for exp().
+    n_matches = order.size
+    scale = np.log(10.0) / 400.0
+    total = np.zeros((n_entrants, n_groups))
+    for ordering in range(2 * n_rotations):
+        ratings = np.full((n_entrants, n_groups), initial_rating)
+        start = ordering // 2 * n_matches // n_rotations
+        for step in range(n_matches):
+            position = start + step if ordering % 2 == 0 else start - 1 - step
+            match = order[position % n_matches]
+            winner = winners[match]
+            loser = losers[match]
+            left_out = group[match]
+            before_winner = ratings[winner, left_out]
+            before_loser = ratings[loser, left_out]
+            for lane in range(n_groups):
+                gap = ratings[winner, lane] - ratings[loser, lane]
+                change = k_factor / (1.0 + np.exp(scale * gap))
+                ratings[winner, lane] += change
+                ratings[loser, lane] -= change
+            ratings[winner, left_out] = before_winner
+            ratings[loser, left_out] = before_loser
+        total += ratings
+    return total.T / (2 * n_rotations)
+
+
+NO_MATCH = "no decisive match"
+APART = "no chain of decisive matches connects it to the largest group"
+DIVIDED = "the decisive matches fall into separate groups of the same size"
+WON_ALL = "won every decisive match: no upper bound"
+LOST_ALL = "lost every decisive match: no lower bound"
+ABOVE = "never lost to the rated entrants, directly or through others: no upper bound"
+BELOW = "never beat the rated entrants, directly or through others: no lower bound"
+NOT_BOTH = "it is in no largest group of entrants that have both beaten and lost to one another"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EloStanding:
+    """What matches say of Elo ratings before any is computed.
+
+    Attributes:
+        notes: Why an entrant has no rating; None where it has one.
+        is_placed: Whether an entrant has a place among the others, shape (n_entrants,): it belongs
+            to the largest group that matches connect.
+        n_above: How many entrants chains of wins lead from to it and none back, shape
+            (n_entrants,); whoever is rated shares this number with the other rated ones.
+    """
+
+    notes: tuple[str | None, ...]
+    is_placed: NDArray[np.bool_]
+    n_above: NDArray[np.int64]
+
+
+def elo_standing(
+    winners: NDArray[np.int64], losers: NDArray[np.int64], n_entrants: int
+) -> EloStanding:
+    """Tell which Elo ratings the matches determine.
+
+    Args:
+        winners: Who won each decisive match, shape (n_matches,).
+        losers: Who lost it, shape (n_matches,).
+        n_entrants: How many entrants there are.
+    """
+    wins = np.zeros((n_entrants, n_entrants))
+    wins[winners, losers] = 1.0
+    standing = find_standing(wins)
+    islands = island_notes(winners, losers, n_entrants)
+    notes: list[str | None] = []
+    for entrant, island in enumerate(islands):
+        if island is not None:
+            notes.append(island)
+        elif standing.rated[entrant]:
+            notes.append(None)
+        elif not wins[:, entrant].any():
+            notes.append(WON_ALL)
+        elif not wins[entrant].any():
+            notes.append(LOST_ALL)
+        elif standing.unbounded_above[entrant]:
+            notes.append(ABOVE)
+        else:
+            notes.append(BELOW if standing.unbounded_below[entrant] else NOT_BOTH)
+    reaches = chains_of_wins(wins)
+    return EloStanding(
+        notes=tuple(notes),
+        is_placed=np.array([island is None for island in islands], dtype=np.bool_),
+        n_above=(reaches & ~reaches.T).sum(axis=0),
+    )
+
+
+def elo_notes(matches: DecisiveMatches) -> tuple[str | None, ...]:
+    """Say of every entrant why it has no Elo rating, or None, in the order of the tables."""
+    return elo_standing(matches.winners, matches.losers, len(matches.entrants)).notes
+
+
+def island_notes(
+    first: NDArray[np.int64], second: NDArray[np.int64], n_entrants: int
+) -> tuple[str | None, ...]:
+    """Say of every entrant whether matches connect it, through others, to the largest group.
+
+    Args:
+        first: One side of each match, shape (n_matches,).
+        second: The other side, shape (n_matches,).
+        n_entrants: How many entrants there are.
+
+    Returns:
+        One note per entrant; None for the members of the largest group.
+    """
+    met = np.zeros((n_entrants, n_entrants), dtype=np.bool_)
+    met[first, second] = met[second, first] = True
+    island = np.full(n_entrants, -1)
+    for entrant in range(n_entrants):
+        if island[entrant] >= 0 or not met[entrant].any():
+            continue
+        reached = np.zeros(n_entrants, dtype=np.bool_)
+        reached[entrant] = True
+        while True:
+            further = reached | met[reached].any(axis=0)
+            if np.array_equal(further, reached):
+                break
+            reached = further
+        island[reached] = entrant
+    sizes = np.bincount(island[island >= 0], minlength=max(n_entrants, 1))
+    largest = np.flatnonzero(sizes == sizes.max()) if sizes.any() else np.array([], dtype=np.int64)
+    notes: list[str | None] = []
+    for entrant in range(n_entrants):
+        if island[entrant] < 0:
+            notes.append(NO_MATCH)
+        elif largest.size > 1:
+            notes.append(DIVIDED)
+        else:
+            notes.append(None if island[entrant] == largest[0] else APART)
+    return tuple(notes)

@@ -3,16 +3,33 @@
 All pairs of one prompt share its difficulty, so they are drawn together: a prompt is the unit that
 was sampled. Resampling single matches, or reordering them, makes intervals that are too narrow.
 Source: Field and Welsh, "Bootstrapping clustered data", https://doi.org/10.1111/j.1467-9868.2007.00593.x
+
+How many standard errors an interval takes when the standard error is itself an estimate.
+
+Percentile intervals corrected for few prompts, for bias and for skewness.
+
+The plain percentile interval of n resampled prompts is too narrow twice over: resamples vary about
+their own mean, which costs a factor sqrt((n - 1) / n), and it takes the spread as known, as the
+normal distribution does and Student's t does not. At 50 prompts that is 3.4 % of the width and
+makes a nominal 95 % interval hold 94 %. Sources: Hesterberg, "What teachers should know about the
+bootstrap", https://doi.org/10.1080/00031305.2015.1089789 (the expanded percentile interval); Efron,
+"Better bootstrap confidence intervals", https://doi.org/10.1080/01621459.1987.10478410 (BCa).
 """
 
+import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.elo_lanes import pack, rate_rotations
-from tournament_assets.ratings.matches import DecisiveMatches
-from tournament_assets.ratings.options import require_confidence, require_count, require_k_factor
+from tournament_assets.ratings.elo_kernels import pack, rate_rotations
+from tournament_assets.ratings.matches import (
+    DecisiveMatches,
+    require_confidence,
+    require_count,
+    require_k_factor,
+)
 from tournament_assets.tournament.errors import InputError
 
 N_ORDERINGS = 32
@@ -198,3 +215,196 @@ def draw_prompts(generator: np.random.Generator, *, n_prompts: int) -> NDArray[n
         return np.zeros(0, dtype=np.int64)
     drawn = generator.integers(n_prompts, size=n_prompts)
     return np.bincount(drawn, minlength=n_prompts).astype(np.int64)
+
+
+def two_sided_quantile(confidence: float, *, degrees_of_freedom: int) -> float:
+    """Return how many standard errors each side of an interval takes, by Student's t.
+
+    Args:
+        confidence: Coverage of the interval.
+        degrees_of_freedom: Independent units behind the standard error, less one.
+
+    Raises:
+        InputError: If `confidence` is not between 0 and 1 or there is no degree of freedom.
+    """
+    require_confidence(confidence)
+    require_count("degrees_of_freedom", degrees_of_freedom)
+    # Imported here, so that loading the definitions does not pay for it.
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees_of_freedom, 0.5 + confidence / 2))
+
+
+_NORMAL = NormalDist()
+
+
+def can_tell(confidence: float, *, n_units: int, n_pairs: int = 1) -> bool:
+    """Whether so many prompts can show anything at a confidence.
+
+    Were nothing there to show, all prompts would say the same with a chance of 2 / 2^prompts. Where
+    that is no rarity (5 prompts and fewer at 95 %), resamples that all agree show nothing.
+
+    Args:
+        confidence: Coverage of an interval, or of as many together as there are pairs.
+        n_units: Prompts that were resampled.
+        n_pairs: Pairs of entrants each of which they might all favour one side of.
+    """
+    return n_pairs * 2.0 ** (1 - n_units) <= 1 - confidence
+
+
+def expanded_confidence(confidence: float, *, n_units: int) -> float:
+    """Return the share of the resamples that an interval of a given coverage must hold.
+
+    Args:
+        confidence: Coverage of the interval.
+        n_units: Prompts that were resampled.
+
+    Raises:
+        InputError: If `confidence` is not between 0 and 1, or there are fewer than two prompts.
+    """
+    require_confidence(confidence)
+    if n_units < 2:
+        raise InputError(f"n_units is {n_units!r}; expected at least two prompts to resample")
+    quantile = two_sided_quantile(confidence, degrees_of_freedom=n_units - 1)
+    return math.erf(quantile * math.sqrt(n_units / (n_units - 1)) / math.sqrt(2))
+
+
+def expanded_percentile_interval(
+    samples: NDArray[np.float64], *, confidence: float, n_units: int
+) -> PercentileInterval:
+    """Return percentile intervals as wide as Student's t would make them.
+
+    Only the percentiles differ from `percentile_interval`: at 50 prompts the interval holds
+    95.8 % of the resamples, at 143 prompts 95.3 %.
+
+    Args:
+        samples: Shape (n_samples, n_columns).
+        confidence: Coverage of the intervals.
+        n_units: Prompts that were resampled. With too few to show anything (see `can_tell`) no
+            interval has an end, nor has one whose samples all agree: resamples without spread
+            cannot measure an error.
+
+    Raises:
+        InputError: If `confidence` is not between 0 and 1, or there is no sample.
+    """
+    require_confidence(confidence)
+    if not can_tell(confidence, n_units=n_units):
+        require_count("the number of samples", samples.shape[0])
+        open_end = np.full(samples.shape[1], np.inf)
+        return PercentileInterval(low=-open_end, high=open_end)
+    interval = percentile_interval(
+        samples, confidence=expanded_confidence(confidence, n_units=n_units)
+    )
+    spreads = _have_spread(samples)
+    return PercentileInterval(
+        low=np.where(spreads, interval.low, -np.inf), high=np.where(spreads, interval.high, np.inf)
+    )
+
+
+def sampling_intervals(
+    bootstrap: BootstrapRatings, *, confidence: float
+) -> tuple[SamplingInterval, ...]:
+    """Return every entrant's expanded percentile interval, in the order of the columns.
+
+    Args:
+        bootstrap: The ratings of the resamples.
+        confidence: Coverage of the intervals.
+
+    Returns:
+        Bounds are None where too many resamples set none, where there are too few prompts to show
+        anything (5 and fewer at 95 %), and where all resamples agree.
+
+    Raises:
+        InputError: If `confidence` is not between 0 and 1.
+    """
+    interval = expanded_percentile_interval(
+        bootstrap.ratings, confidence=confidence, n_units=bootstrap.n_prompts
+    )
+    return tuple(
+        SamplingInterval(
+            entrant=entrant,
+            low=float(low) if np.isfinite(low) else None,
+            high=float(high) if np.isfinite(high) else None,
+        )
+        for entrant, low, high in zip(bootstrap.entrants, interval.low, interval.high, strict=True)
+    )
+
+
+def bca_interval(
+    samples: NDArray[np.float64],
+    *,
+    estimate: NDArray[np.float64],
+    influence: NDArray[np.float64],
+    confidence: float,
+) -> PercentileInterval:
+    """Return bias-corrected and accelerated intervals.
+
+    The percentiles are moved by how far the resamples' median lies from the estimate (bias) and by
+    how skewed the prompts' influences are (acceleration). An end is open where the resamples there
+    set no bound, where more than half of them say nothing or all agree, and where an influence is
+    not finite: then leaving out one prompt leaves the rating undetermined, and BCa has no meaning.
+
+    Args:
+        samples: Ratings of resamples, shape (n_samples, n_columns).
+        estimate: Ratings on all prompts, shape (n_columns,).
+        influence: How far each prompt, or each group of equally many, moves each rating up, shape
+            (n_groups, n_columns), in any unit; the jackknife's minus its leave-one-out ratings.
+        confidence: Coverage of the intervals.
+
+    Raises:
+        InputError: If `confidence` is not between 0 and 1, there is no sample, or the shapes do
+            not fit one another.
+    """
+    require_confidence(confidence)
+    n_samples, n_columns = samples.shape
+    require_count("the number of samples", n_samples)
+    if estimate.shape != (n_columns,) or influence.ndim != 2 or influence.shape[1] != n_columns:
+        raise InputError(
+            f"samples have shape {samples.shape!r}, estimate {estimate.shape!r} and influence "
+            f"{influence.shape!r}; expected one column per entrant in each"
+        )
+    low, high = np.full(n_columns, -np.inf), np.full(n_columns, np.inf)
+    for column in np.flatnonzero(_have_spread(samples)):
+        acceleration = _acceleration(influence[:, column])
+        values = samples[:, column]
+        unknown = np.isnan(values)
+        below = (values < estimate[column]).sum() + (values == estimate[column]).sum() / 2
+        # Half a sample is kept on each side, so that the bias stays finite.
+        share = float(np.clip(below + unknown.sum() / 2, 0.5, n_samples - 0.5)) / n_samples
+        if acceleration is None or not np.isfinite(estimate[column]) or unknown.mean() > 0.5:
+            continue
+        bias = _NORMAL.inv_cdf(share)
+        quantile = _NORMAL.inv_cdf(0.5 + confidence / 2)
+        ends = [_moved(bias, sign * quantile, acceleration) for sign in (-1.0, 1.0)]
+        if ends[0] is None or ends[1] is None:
+            continue
+        below_low = int(ends[0] * (n_samples - 1) + 1e-9)
+        above_high = int((1 - ends[1]) * (n_samples - 1) + 1e-9)
+        low[column] = np.sort(np.where(unknown, -np.inf, values))[below_low]
+        high[column] = np.sort(np.where(unknown, np.inf, values))[n_samples - 1 - above_high]
+    return PercentileInterval(low=low, high=high)
+
+
+def _have_spread(samples: NDArray[np.float64]) -> NDArray[np.bool_]:
+    # Solving the same battles twice may differ in the last digits, and that is no spread.
+    low = np.where(np.isnan(samples), -np.inf, samples).min(axis=0)
+    high = np.where(np.isnan(samples), np.inf, samples).max(axis=0)
+    close = 1e-9 * np.maximum(1.0, np.abs(np.where(np.isfinite(low), low, 0.0)))
+    spreads: NDArray[np.bool_] = (low < high) & (low + close < high)
+    return spreads
+
+
+def _acceleration(influence: NDArray[np.float64]) -> float | None:
+    if influence.size < 2 or not np.isfinite(influence).all():
+        return None
+    centred = influence - influence.mean()
+    squares = (centred**2).sum()
+    if squares <= 0:
+        return 0.0
+    return float((centred**3).sum() / (6 * squares**1.5))
+
+
+def _moved(bias: float, quantile: float, acceleration: float) -> float | None:
+    shrink = 1 - acceleration * (bias + quantile)
+    # Past its pole the formula turns back and would name a percentile on the wrong side.
+    return None if shrink <= 0 else _NORMAL.cdf(bias + (bias + quantile) / shrink)

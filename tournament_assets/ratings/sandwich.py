@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
-from tournament_assets.ratings.options import require_confidence
-from tournament_assets.ratings.preferences import Preferences
-from tournament_assets.ratings.student_t import two_sided_quantile
+from tournament_assets.ratings.intervals import two_sided_quantile
+from tournament_assets.ratings.matches import Preferences, require_confidence
 
 _CELLS_AT_ONCE = 4_000_000
 

@@ -1,22 +1,212 @@
 """The one configuration of a tournament: every number that changes a result, validated once.
 
 The file format is YAML; reading it and saying in which line a problem stands is the business of
-`adapters/project_files.py`.
+`project/project_files.py`.
+
+What a tournament does by itself: when its headline runs again, and what an edit reruns.
+
+Where the asset checks of a tournament turn red.
+
+Families of models that a config names, by entrant or by judge model.
+
+Where a tournament's human battles come from, and who is who in them.
 """
 
-from collections.abc import Mapping
+import difflib
+import zoneinfo
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from tournament_assets.tournament.automation import AutomationConfig
-from tournament_assets.tournament.check_thresholds import CheckThresholds
 from tournament_assets.tournament.entrants import AnyEntrant
-from tournament_assets.tournament.families import family_problems
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.frozen import Frozen
-from tournament_assets.tournament.human_battles import HumanBattlesConfig, name_problems
-from tournament_assets.tournament.places import Location, url_problem
+from tournament_assets.tournament.places import Frozen, Location, url_problem
+
+
+class HeadlineSchedule(Frozen):
+    """When the headline is run again.
+
+    Attributes:
+        cron: The moments, five fields: minute, hour, day of the month, month, day of the week.
+        time_zone: The IANA time zone that they are in.
+    """
+
+    cron: str
+    time_zone: str = "UTC"
+
+    @field_validator("cron")
+    @classmethod
+    def _has_five_fields(cls, cron: str) -> str:
+        # What may stand in a field is Dagster's business, which fires it.
+        n_fields = len(cron.split())
+        if n_fields != 5:
+            raise ValueError(
+                f"{cron!r} has {n_fields} fields; expected minute, hour, day of the month, month "
+                "and day of the week, such as '0 6 * * 1' for Mondays at six"
+            )
+        return cron
+
+    @field_validator("time_zone")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        try:
+            zoneinfo.ZoneInfo(name)
+        except (KeyError, ValueError, OSError):
+            close = difflib.get_close_matches(name, zoneinfo.available_timezones(), n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ValueError(
+                f"{name!r} is no time zone; expected an IANA name such as 'Europe/Berlin'{hint}"
+            ) from None
+        return name
+
+
+class AutomationConfig(Frozen):
+    """What happens without anybody asking; nothing here changes a result.
+
+    Attributes:
+        headline_schedule: When the headline is run again; None builds no schedule.
+        rerun_after_edits: Run again what an edit has made out of date.
+        rerun_modes: The modes for which an edit may do so; a headline costs what a headline costs.
+    """
+
+    headline_schedule: HeadlineSchedule | None = None
+    rerun_after_edits: bool = False
+    rerun_modes: tuple[Literal["pilot", "headline"], ...] = Field(default=("pilot",), min_length=1)
+
+    @field_validator("rerun_modes", mode="before")
+    @classmethod
+    def _lists_are_tuples(cls, value: Any) -> Any:
+        # YAML has lists only; strict mode would refuse them where a frozen model holds tuples.
+        return tuple(value) if isinstance(value, list) else value
+
+
+class CheckThresholds(Frozen):
+    """Where an asset check turns red.
+
+    Attributes:
+        max_unjudged_rate: Share of pairs without two readable replies.
+        max_inconsistency_rate: Share of judged pairs whose two presentations disagree.
+        max_drift_rate: Share of anchor pairs that are settled otherwise than in the tournament; the
+            check turns red when the whole interval of the share lies above it.
+        max_missing_spread: Difference between the shares of verdicts, or of answers, that two
+            entrants miss; a larger one that chance does not explain is red.
+        max_position_bias: How far the share of replies that prefer the first slot may be from one
+            half. Like every threshold that follows, None shows the number without a check.
+        max_flip_bias: How far the share of flipped pairs that went to the first slot may be from
+            one half.
+        min_retest_agreement: Share of pairs settled as before when they are judged again.
+        min_judge_kappa: Cohen's kappa with another judge.
+        min_human_kappa: Cohen's kappa with people.
+        max_length_effect: Elo points, up or down, that a usual difference in length is worth.
+        max_longer_wins: Share of decided pairs that the response with more words wins.
+        min_identical_ties: Share of responses that tie with their own copy.
+        min_corrupted_wins: Share of responses that win against an answer to another prompt.
+        max_injection_gain: Share of pairs that an injected text moves towards its response.
+        min_transitivity_p: P-value of the cycles under independent outcomes on one scale.
+    """
+
+    max_unjudged_rate: float = Field(default=0.02, ge=0, le=1)
+    max_inconsistency_rate: float = Field(default=0.35, ge=0, le=1)
+    max_drift_rate: float = Field(default=0.10, ge=0, le=1)
+    max_missing_spread: float = Field(default=0.02, ge=0, le=1)
+    max_position_bias: float | None = Field(default=0.1, ge=0, le=0.5)
+    max_flip_bias: float | None = Field(default=0.4, ge=0, le=0.5)
+    min_retest_agreement: float | None = Field(default=None, ge=0, le=1)
+    min_judge_kappa: float | None = Field(default=None, ge=-1, le=1)
+    min_human_kappa: float | None = Field(default=None, ge=-1, le=1)
+    max_length_effect: float | None = Field(default=100.0, ge=0)
+    max_longer_wins: float | None = Field(default=0.9, ge=0, le=1)
+    min_identical_ties: float | None = Field(default=None, ge=0, le=1)
+    min_corrupted_wins: float | None = Field(default=None, ge=0, le=1)
+    max_injection_gain: float | None = Field(default=None, ge=0, le=1)
+    min_transitivity_p: float | None = Field(default=None, ge=0, le=1)
+
+
+def family_problems(
+    values: Mapping[str, Any], entrant_ids: Sequence[Any]
+) -> list[tuple[tuple[str | int, ...], str]]:
+    """Find families of nobody.
+
+    Args:
+        values: The tournament's configuration as it was written.
+        entrant_ids: Its entrants' ids as they were written.
+
+    Returns:
+        For each problem the path of keys to where it stands, and what is wrong.
+    """
+    judges = [
+        mode.get("judge_model")
+        for mode in (values.get(name) for name in ("pilot", "headline"))
+        if isinstance(mode, Mapping)
+    ]
+    families = values.get("families")
+    known = [name for name in (*entrant_ids, *judges) if name is not None]
+    return [
+        (
+            ("families", str(name)),
+            f"{name!r} is given a family and is nobody here; "
+            f"expected an entrant or a judge model: {', '.join(map(str, known))}",
+        )
+        for name in (families if isinstance(families, Mapping) else ())
+        if name not in known
+    ]
+
+
+class HumanBattlesConfig(Frozen):
+    """An arena: battles that people decided, beside which the entrants are placed.
+
+    Attributes:
+        file: The file of battles.
+        format: Its format, one of those of `tournament battles import`; told by its first row if
+            None.
+        min_battles: Entrants with fewer battles among those kept are left out, and listed.
+        names: What the file calls an entrant, and the entrant_id. Whoever the file calls by an
+            entrant_id is that entrant without being named here.
+    """
+
+    file: Location
+    format: str | None = None
+    min_battles: int = Field(default=30, ge=1)
+    names: dict[str, str] = Field(default_factory=dict)
+
+
+def name_problems(
+    values: Mapping[str, Any], entrant_ids: Sequence[Any]
+) -> list[tuple[tuple[str | int, ...], str]]:
+    """Find names of the arena's file that stand for nobody, or for somebody who has one already.
+
+    Args:
+        values: The tournament's configuration as it was written.
+        entrant_ids: Its entrants' ids as they were written.
+
+    Returns:
+        For each problem the path of keys to where it stands, and what is wrong.
+    """
+    human_battles = values.get("human_battles")
+    names = human_battles.get("names") if isinstance(human_battles, Mapping) else None
+    problems: list[tuple[tuple[str | int, ...], str]] = []
+    first_names: dict[str, str] = {}
+    for name, entrant_id in names.items() if isinstance(names, Mapping) else ():
+        where = ("human_battles", "names", str(name))
+        if not isinstance(name, str) or not isinstance(entrant_id, str):
+            continue  # the field's own problem says so
+        if entrant_id not in entrant_ids:
+            known = ", ".join(str(each) for each in entrant_ids if each is not None)
+            problems.append(
+                (where, f"{name!r} stands for entrant {entrant_id!r}; expected one of {known}")
+            )
+        elif entrant_id in first_names:
+            problems.append(
+                (
+                    where,
+                    f"{name!r} and {first_names[entrant_id]!r} both stand for entrant "
+                    f"{entrant_id!r}; expected one name an entrant; remove one",
+                )
+            )
+        first_names.setdefault(entrant_id, name)
+    return problems
+
 
 Mode = Literal["pilot", "headline"]
 MODES: tuple[Mode, ...] = ("pilot", "headline")

@@ -2,19 +2,128 @@
 
 Everything here is serialisable and free of torch, so that a whole tournament can be hashed, logged
 and planned on a machine that could not load a single model.
+
+Entrants that answer behind a server or a provider's API; no weights are at hand.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from tournament_assets.tournament.api_entrants import AnthropicApiEntrant, OpenAiApiEntrant
-from tournament_assets.tournament.entrant_spec import EntrantSpec
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
-from tournament_assets.tournament.places import Location
+from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, EntrantSpec
+from tournament_assets.tournament.places import Location, ServerAddress
+
+_VARIABLE_PATTERN = re.compile(r"[A-Z_][A-Z0-9_]*")
+
+
+class OpenAiApiEntrant(EntrantSpec):
+    """A model behind a server that speaks OpenAI's chat completions: vLLM, Ray Serve, a provider.
+
+    No weights can be hashed: the model is known by its name and `revision`. A server that begins to
+    serve something else under the name cannot be noticed; give it another `revision`.
+
+    Attributes:
+        base_url: Where the server answers; moving it does not generate anything again.
+        model: The model's name as the server knows it.
+        revision: Which state of the model stands behind the name.
+        temperature: Sampling temperature; None decodes greedily.
+        max_new_tokens: The most tokens of one response.
+        system_prompt: Put before the prompt, if given.
+        api_key_env: The name of the environment variable that holds the key, where one is needed.
+        max_concurrency: Requests under way at once; the server makes batches of them.
+        max_retries: How often a request that failed in passing is sent again.
+        timeout_seconds: The longest wait for one response.
+    """
+
+    loader: Literal["openai_api"]
+    base_url: ServerAddress
+    model: str = Field(min_length=1)
+    revision: str | None = None
+    temperature: float | None = Field(default=None, gt=0)
+    max_new_tokens: int = Field(default=256, ge=1)
+    system_prompt: str | None = None
+    api_key_env: str | None = None
+    max_concurrency: int = Field(default=8, ge=1, le=1000)
+    max_retries: int = Field(default=6, ge=0)
+    timeout_seconds: float = Field(default=600.0, gt=0)
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _is_a_name(cls, name: str | None) -> str | None:
+        # Somebody may have written the key itself here, so it is not repeated.
+        if name is not None and not _VARIABLE_PATTERN.fullmatch(name):
+            raise ValueError(
+                "what is written here is not shown, it may be a key; expected the name of an "
+                "environment variable in capital letters, such as 'SERVER_API_KEY'"
+            )
+        return name
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 of what there is to know of the model."""
+        return fingerprint({"api": "openai", "model": self.model, "revision": self.revision})
+
+    def fingerprint(self, content_hash: str) -> str:
+        """SHA-256 of everything the responses depend on; where and how it is asked is left out."""
+        settings = self.model_dump(
+            mode="json",
+            exclude={
+                "entrant_id",
+                "description",
+                "base_url",
+                "model",
+                "revision",
+                "api_key_env",
+                "max_concurrency",
+                "max_retries",
+                "timeout_seconds",
+            },
+        )
+        return fingerprint({"settings": settings, "content": content_hash})
+
+
+class AnthropicApiEntrant(EntrantSpec):
+    """A Claude model, asked through the Message Batches API as the judge is.
+
+    The model is known by its name and `revision`, as any model without weights is. A name that
+    begins with `loopback` is answered by the loopback server, which is no language model, and no
+    other name ever is: nobody can take the one's responses for the other's.
+
+    Attributes:
+        model: The model's id.
+        revision: Which state of the model stands behind the id; another one asks everything again.
+        temperature: Sampling temperature; None sends none. Newer models refuse any but their own.
+        max_new_tokens: The most tokens of one response, thinking included.
+        system_prompt: Put before the prompt, if given.
+    """
+
+    loader: Literal["anthropic_api"]
+    model: str = Field(min_length=1)
+    revision: str | None = None
+    temperature: float | None = Field(default=None, ge=0, le=1)
+    max_new_tokens: int = Field(default=8192, ge=1)
+    system_prompt: str | None = Field(default=None, min_length=1)
+
+    @property
+    def service(self) -> Literal["loopback", "anthropic"]:
+        """Who answers."""
+        return "loopback" if self.model.startswith("loopback") else "anthropic"
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 of what there is to know of the model."""
+        return fingerprint({"api": "anthropic", "model": self.model, "revision": self.revision})
+
+    def fingerprint(self, content_hash: str) -> str:
+        """SHA-256 of everything the responses depend on."""
+        settings = self.model_dump(
+            mode="json", exclude={"entrant_id", "description", "model", "revision"}
+        )
+        return fingerprint({"settings": settings, "content": content_hash})
 
 
 class VanillaHfEntrant(EntrantSpec):

@@ -1,21 +1,83 @@
 """Entrants with many heads on one model: which LoRA shards they are made of, and how they decode.
 
 A head is the last layers of a model with one shard of every adapter. Each shard lies in a file of
-its own. Nothing is looked for here; `generation/entrant_files.py` says what is missing.
+its own. Nothing is looked for here; `generation/models/entrant_weights.py` says what is missing.
+
+What all entrants have in common: a name, a loader, and a fingerprint.
+
+The second prompt: asks an uncertainty head whether a response is correct.
 """
 
+import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from tournament_assets.tournament.entrant_spec import EntrantSpec
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.frozen import Frozen
-from tournament_assets.tournament.places import Location
-from tournament_assets.tournament.second_prompt import SECOND_PROMPT
+from tournament_assets.tournament.places import Frozen, Location
+
+IDENTIFIER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
+
+
+class EntrantSpec(Frozen):
+    """Structural description of an entrant; each loader adds the fields it needs.
+
+    Attributes:
+        entrant_id: Stable identifier used in tables, file names and reports.
+        loader: Which recipe turns the description into responses.
+        description: What a reader should know about it.
+    """
+
+    entrant_id: str = Field(pattern=IDENTIFIER_PATTERN)
+    loader: str
+    description: str = ""
+
+    @property
+    def display_settings(self) -> dict[str, Any]:
+        """What sets this entrant apart, for tables: every field but its names."""
+        return self.model_dump(
+            mode="json", exclude={"entrant_id", "description"}, exclude_none=True
+        )
+
+    def fingerprint(self, content_hash: str) -> str:
+        """SHA-256 of everything its responses depend on besides the prompt.
+
+        The entrant's name is left out: renaming an entrant does not generate anything again.
+
+        Args:
+            content_hash: SHA-256 of the weights or the recorded file the entrant reads.
+        """
+        settings = self.model_dump(mode="json", exclude={"entrant_id", "description", "weights"})
+        return fingerprint({"settings": settings, "content": content_hash})
+
+
+SECOND_PROMPT = (
+    "Is the answer correct? Reply with A for yes or B for no.\n"
+    "Question: {prompt}\n"
+    "Answer: {response}"
+)
+"""What an uncertainty head is asked unless the configuration says otherwise."""
+
+_MARK = re.compile(r"\{(prompt|response)\}")
+
+
+def fill_in(template: str, *, prompt: str, response: str) -> str:
+    """Put a prompt and its response into a second prompt.
+
+    Both are put in as they stand, in one pass: braces in them mean nothing, a prompt that holds
+    `{response}` among them. Other braces of the template stay too.
+
+    Args:
+        template: Such as `SECOND_PROMPT`; `{prompt}` and `{response}` mark where they belong.
+        prompt: What was asked.
+        response: What was answered.
+    """
+    texts = {"prompt": prompt, "response": response}
+    return _MARK.sub(lambda mark: texts[mark[1]], template)
+
 
 FINAL = -1
 """What `rob_checkpoint` says for the checkpoint that training ended with."""

@@ -1,10 +1,18 @@
-"""Where files and servers are, as a config names them."""
+"""Where files and servers are, as a config names them.
+
+The model that everything in a config is built on.
+"""
 
 from urllib.parse import urlsplit
 
-from pydantic import model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 
-from tournament_assets.tournament.frozen import Frozen
+
+class Frozen(BaseModel):
+    """Cannot be changed, takes no unknown key, and turns no text into a number."""
+
+    # An input can be a URL with a password in it: no exception repeats what was given.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
 
 class Location(Frozen):

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from tournament_assets.adapters.battle_files.columns import battles_of
-from tournament_assets.adapters.battle_files.formats import BattleFile, FormatOptions
-from tournament_assets.adapters.battle_files.registry import read_battles
+from tournament_assets.battles.columns import battles_of
+from tournament_assets.battles.files import BattleFile, FormatOptions
+from tournament_assets.battles.registry import read_battles
 from tournament_assets.tournament.battles import Battle
 from tournament_assets.tournament.errors import InputError
 

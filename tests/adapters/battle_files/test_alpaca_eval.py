@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.adapters.battle_files.builders import fight, problems_of, read, read_all
-from tournament_assets.adapters.battle_files.columns import make_battle_table
-from tournament_assets.adapters.battle_files.registry import write_battles
+from tournament_assets.battles.columns import make_battle_table
+from tournament_assets.battles.registry import write_battles
 from tournament_assets.tournament.battles import Battle
 
 ITEM = {

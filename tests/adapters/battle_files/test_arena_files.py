@@ -17,16 +17,16 @@ from tests.adapters.battle_files.builders import (
     read_all,
     write_lines,
 )
-from tournament_assets.adapters.battle_files import columnar, columnar_writing
-from tournament_assets.adapters.battle_files.columns import (
+from tournament_assets.battles import columnar
+from tournament_assets.battles import columnar as columnar_writing
+from tournament_assets.battles.columns import (
     battles_of,
     battles_per_model,
     complete_battle_table,
     make_battle_table,
 )
-from tournament_assets.adapters.battle_files.registry import write_battles
-from tournament_assets.tournament.battles import Battle
-from tournament_assets.tournament.rating_settings import RatingSettings
+from tournament_assets.battles.registry import write_battles
+from tournament_assets.tournament.battles import Battle, RatingSettings
 
 ROW = {
     "model_a": "ada",

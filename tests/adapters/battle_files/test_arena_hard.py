@@ -10,10 +10,9 @@ from tests.adapters.battle_files.builders import (
     read_all,
     write_lines,
 )
-from tournament_assets.adapters.battle_files.coding import code_battles
-from tournament_assets.adapters.battle_files.columns import make_battle_table
-from tournament_assets.adapters.battle_files.formats import FormatOptions
-from tournament_assets.adapters.battle_files.registry import write_battles
+from tournament_assets.battles.columns import code_battles, make_battle_table
+from tournament_assets.battles.files import FormatOptions
+from tournament_assets.battles.registry import write_battles
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.tournament.battles import Battle
 

@@ -1,14 +1,9 @@
 import pytest
 
 from tests.adapters.battle_files.builders import fight
-from tournament_assets.adapters.battle_files.arena_places import (
-    ArenaPlaces,
-    find_anchors,
-    place_in_arena,
-)
-from tournament_assets.adapters.battle_files.columns import make_battle_table
-from tournament_assets.tournament.battles import Battle
-from tournament_assets.tournament.rating_settings import RatingSettings
+from tournament_assets.battles.arena_places import ArenaPlaces, find_anchors, place_in_arena
+from tournament_assets.battles.columns import make_battle_table
+from tournament_assets.tournament.battles import Battle, RatingSettings
 
 THREE_TO_ONE = 190.848501
 SETTINGS = RatingSettings(entrants=("eve", "kim"), n_bootstraps=20)

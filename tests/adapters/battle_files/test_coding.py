@@ -7,15 +7,14 @@ from hypothesis import given, settings
 
 from tests.adapters.battle_files.builders import any_battles, fight, problems_of
 from tests.ratings.builders import ENTRANTS, any_judgments
-from tournament_assets.adapters.battle_files import coding
-from tournament_assets.adapters.battle_files.coding import (
+from tournament_assets.battles import columns as coding
+from tournament_assets.battles.columns import (
     CodedBattles,
     code_battles,
+    make_battle_table,
     of_dimension,
 )
-from tournament_assets.adapters.battle_files.columns import make_battle_table
-from tournament_assets.ratings.matches import code_decisive
-from tournament_assets.ratings.pair_cells import code_cells
+from tournament_assets.ratings.matches import code_cells, code_decisive
 from tournament_assets.tournament.battles import Battle, battles_from_judgments
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 

@@ -1,8 +1,8 @@
 from pathlib import Path
 
 from tests.adapters.battle_files.builders import fight, problems_of, read, read_all
-from tournament_assets.adapters.battle_files.columns import make_battle_table
-from tournament_assets.adapters.battle_files.registry import write_battles
+from tournament_assets.battles.columns import make_battle_table
+from tournament_assets.battles.registry import write_battles
 
 
 def write_csv(folder: Path, *lines: str) -> Path:

@@ -3,22 +3,17 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.battle_files.builders import fight, problems_of
-from tournament_assets.adapters.battle_files.columns import (
-    battles_of,
-    battles_per_model,
-    make_battle_table,
-)
-from tournament_assets.adapters.battle_files.human import (
+from tournament_assets.battles.columns import battles_of, battles_per_model, make_battle_table
+from tournament_assets.battles.human import (
     battles_that_count,
     join_battles,
     on_prompts,
     read_human_battles,
     without_models,
 )
-from tournament_assets.adapters.battle_files.rating import rate_battles
-from tournament_assets.adapters.battle_files.registry import write_battles
-from tournament_assets.tournament.battles import Battle
-from tournament_assets.tournament.rating_settings import RatingSettings
+from tournament_assets.battles.rating import rate_battles
+from tournament_assets.battles.registry import write_battles
+from tournament_assets.tournament.battles import Battle, RatingSettings
 
 
 def arena(folder: Path, battles: list[Battle]) -> Path:

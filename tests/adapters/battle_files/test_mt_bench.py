@@ -10,8 +10,8 @@ from tests.adapters.battle_files.builders import (
     read_all,
     write_lines,
 )
-from tournament_assets.adapters.battle_files.columns import make_battle_table
-from tournament_assets.adapters.battle_files.registry import write_battles
+from tournament_assets.battles.columns import make_battle_table
+from tournament_assets.battles.registry import write_battles
 from tournament_assets.tournament.battles import Battle
 
 

@@ -12,8 +12,8 @@ from tests.adapters.battle_files.builders import (
     read_all,
     write_lines,
 )
-from tournament_assets.adapters.battle_files.columns import make_battle_table
-from tournament_assets.adapters.battle_files.registry import write_battles
+from tournament_assets.battles.columns import make_battle_table
+from tournament_assets.battles.registry import write_battles
 
 HEADER = (
     "id,model_a,model_b,prompt,response_a,response_b,winner_model_a,winner_model_b,winner_tie\n"

@@ -2,15 +2,13 @@ from typing import Any
 
 from tests.adapters.battle_files.builders import fight, problems_of
 from tests.ratings.builders import simulate_judgments
-from tournament_assets.adapters.battle_files.columns import make_battle_table
-from tournament_assets.adapters.battle_files.rating import BattleRatings, rate_battles
+from tournament_assets.battles.columns import make_battle_table
+from tournament_assets.battles.rating import BattleRatings, rate_battles
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.elo import compute_elo_permutation, summarise_elo
 from tournament_assets.ratings.intervals import bootstrap_elo, bootstrap_intervals
-from tournament_assets.ratings.matches import code_decisive
-from tournament_assets.ratings.pair_cells import code_cells
-from tournament_assets.tournament.battles import battles_from_judgments
-from tournament_assets.tournament.rating_settings import RatingSettings
+from tournament_assets.ratings.matches import code_cells, code_decisive
+from tournament_assets.tournament.battles import RatingSettings, battles_from_judgments
 
 QUICK = RatingSettings(n_permutations=5, n_bootstraps=20)
 

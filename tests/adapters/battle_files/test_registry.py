@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.adapters.battle_files.builders import fight, problems_of, read, write_lines
-from tournament_assets.adapters.battle_files.columns import make_battle_table
-from tournament_assets.adapters.battle_files.formats import FormatOptions
-from tournament_assets.adapters.battle_files.registry import FORMATS, detect_format, write_battles
+from tournament_assets.battles.columns import make_battle_table
+from tournament_assets.battles.files import FormatOptions
+from tournament_assets.battles.registry import FORMATS, detect_format, write_battles
 
 SUFFIXES = {"alpaca-eval": "json", "evalica": "csv", "one-hot": "csv"}
 
@@ -149,7 +149,7 @@ def test_an_id_may_be_any_whole_number(tmp_path: Path) -> None:
 def test_a_line_of_a_hundred_megabytes_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tournament_assets.adapters.battle_files.files._LONGEST_LINE", 2**20)
+    monkeypatch.setattr("tournament_assets.battles.files._LONGEST_LINE", 2**20)
     long = ROWS["orq-arena"] | {"response_a": "x" * 2**20}
     path = tmp_path / "b.jsonl"
     for rows, number in (([ROWS["orq-arena"], long], 2), ([long], 1)):

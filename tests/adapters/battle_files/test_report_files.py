@@ -3,10 +3,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from tests.adapters.battle_files.builders import problems_of
-from tournament_assets.adapters.battle_files.report_files import (
-    encode_elo_reports,
-    read_elo_reports,
-)
+from tournament_assets.battles.files import encode_elo_reports, read_elo_reports
 from tournament_assets.tournament.battles import EloReport, RatingEntry
 
 REPORT = EloReport(

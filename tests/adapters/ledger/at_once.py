@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.judging.records import JudgingScope, Lease
-from tournament_assets.tournament.responses import GeneratedResponse
+from tournament_assets.judging.settlement.records import JudgingScope, Lease
+from tournament_assets.ledger import Ledger
+from tournament_assets.tournament.prompts import GeneratedResponse
 
 from .builders import SCOPE, begin_batch, failure, numbered_keys, success
 

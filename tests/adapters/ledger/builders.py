@@ -8,9 +8,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.judging.records import BatchIntent, JudgingScope, Lease, StoredReply
-from tournament_assets.judging.service import Channel, ReplyRow, TokenUsage
+from tournament_assets.judging.batch_service import Channel, ReplyRow, TokenUsage
+from tournament_assets.judging.settlement.records import (
+    BatchIntent,
+    JudgingScope,
+    Lease,
+    StoredReply,
+)
+from tournament_assets.ledger import Ledger
 
 SCOPE = JudgingScope("tiny", "pilot", "factuality")
 BEGUN_AT = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.postgresql import PostgresServer
-from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.ledger import Ledger
 
 from .at_once import N_WORKERS, keep_barrier
 

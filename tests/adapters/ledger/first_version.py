@@ -3,7 +3,7 @@
 import os
 import signal
 
-from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.ledger import Ledger
 
 from .builders import change, just_before
 

@@ -3,9 +3,9 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.judging.records import JudgingScope, OpenBatch
-from tournament_assets.judging.service import Channel
+from tournament_assets.judging.batch_service import Channel
+from tournament_assets.judging.settlement.records import JudgingScope, OpenBatch
+from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.errors import JudgeError, LedgerError
 
 from .builders import BEGUN_AT, SCOPE, acquire, begin_batch, change, intent, select

@@ -2,7 +2,7 @@ import threading
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.ledger import Ledger
 
 from .at_once import KEYS, N_WORKERS, run_at_once, run_in_workers, write_everything
 from .builders import acquire, begin_batch, numbered_keys, select, success, texts

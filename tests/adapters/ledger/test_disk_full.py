@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.judging.records import Lease
+from tournament_assets.judging.settlement.records import Lease
+from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.errors import LedgerError
-from tournament_assets.tournament.responses import GeneratedResponse
+from tournament_assets.tournament.prompts import GeneratedResponse
 
 from .builders import SCOPE, acquire, begin_batch, failure, intent, numbered_keys, success, texts
 

@@ -1,4 +1,4 @@
-from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.ledger import Ledger
 
 from .builders import begin_batch, failure, numbered_keys, select, success
 

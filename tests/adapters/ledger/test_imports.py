@@ -3,8 +3,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.judging.records import StoredReply
+from tournament_assets.judging.settlement.records import StoredReply
+from tournament_assets.ledger import Ledger
 
 from .at_once import run_at_once
 from .builders import begin_batch, numbered_keys, select, stored, success, texts

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.adapters.processes import own_identity
-from tournament_assets.judging.records import JudgingScope, Lease
+from tournament_assets.judging.settlement.records import JudgingScope, Lease
+from tournament_assets.ledger import Ledger
+from tournament_assets.storage.processes import own_identity
 
 from .builders import SCOPE, acquire, change, intent, select
 

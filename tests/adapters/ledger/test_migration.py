@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.judging.records import OpenBatch, StoredReply
-from tournament_assets.judging.service import TokenUsage
-from tournament_assets.tournament.responses import GeneratedResponse
+from tournament_assets.judging.batch_service import TokenUsage
+from tournament_assets.judging.settlement.records import OpenBatch, StoredReply
+from tournament_assets.ledger import Ledger
+from tournament_assets.tournament.prompts import GeneratedResponse
 
 from .at_once import run_at_once
 from .builders import SCOPE, USAGE, begin_batch, change, numbered_keys, select, success, texts

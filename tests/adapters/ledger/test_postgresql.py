@@ -4,7 +4,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.postgresql import PostgresServer
-from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.errors import LedgerError
 
 from .builders import (

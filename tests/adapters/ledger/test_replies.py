@@ -3,9 +3,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.judging.records import StoredReply
-from tournament_assets.judging.service import Channel, ReplyRow
+from tournament_assets.judging.batch_service import Channel, ReplyRow
+from tournament_assets.judging.settlement.records import StoredReply
+from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.errors import LedgerError
 
 from .builders import USAGE, begin_batch, failure, numbered_keys, select, success, texts

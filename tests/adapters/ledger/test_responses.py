@@ -3,8 +3,8 @@ from itertools import count
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.tournament.responses import GeneratedResponse
+from tournament_assets.ledger import Ledger
+from tournament_assets.tournament.prompts import GeneratedResponse
 
 from .builders import numbered_keys
 

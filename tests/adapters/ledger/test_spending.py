@@ -1,9 +1,9 @@
 from datetime import UTC, datetime, timedelta
 
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.judging.pricing import Spending
-from tournament_assets.judging.records import JudgingScope
-from tournament_assets.judging.service import TokenUsage
+from tournament_assets.judging.batch_service import TokenUsage
+from tournament_assets.judging.costs.prices import Spending
+from tournament_assets.judging.settlement.records import JudgingScope
+from tournament_assets.ledger import Ledger
 
 from .builders import (
     begin_batch,

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.adapters.ledger.database import _turn_on_write_ahead_log
+from tournament_assets.ledger import Ledger
+from tournament_assets.ledger.database import _turn_on_write_ahead_log
 
 from .builders import select
 

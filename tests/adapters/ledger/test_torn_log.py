@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.ledger import Ledger
 
 from .builders import begin_batch, numbered_keys, success, texts
 

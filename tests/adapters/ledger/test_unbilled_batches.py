@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.judging.prices import PRICES
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.judging.budgets import BudgetTerms, UnbilledBatch
-from tournament_assets.judging.records import JudgingScope
-from tournament_assets.judging.service import TokenUsage
+from tournament_assets.judging.batch_service import TokenUsage
+from tournament_assets.judging.costs.budgets import BudgetTerms, UnbilledBatch
+from tournament_assets.judging.settlement.records import JudgingScope
+from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.errors import BudgetError
 
 from .builders import (

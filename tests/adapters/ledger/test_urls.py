@@ -2,7 +2,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.postgresql import PostgresServer
-from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.errors import LedgerError
 
 from .builders import begin_batch

@@ -1,8 +1,8 @@
 from dataclasses import replace
 
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.adapters.ledger.waste import Waste
-from tournament_assets.judging.service import TokenUsage
+from tournament_assets.judging.batch_service import TokenUsage
+from tournament_assets.ledger import Ledger
+from tournament_assets.ledger.spending import Waste
 
 from .builders import SCOPE, begin_batch, billed, failure
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tournament_assets.adapters.anthropic import AnthropicBatches
 from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
 
 from .runs import Run, Runner
 

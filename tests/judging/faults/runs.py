@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tests.judging.builders import SCOPE, Progress, keys_of, requests_for
-from tournament_assets.adapters.anthropic import AnthropicBatches
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.judging.parsing import parse_verdict, read_reply
-from tournament_assets.judging.records import StoredReply
-from tournament_assets.judging.remaining import find_work_left
-from tournament_assets.judging.sessions import Tally, WaitingPolicy
-from tournament_assets.judging.settlement import JudgingOptions, settle_requests
-from tournament_assets.loopback.catalogue import CATALOGUE
-from tournament_assets.loopback.lexical import judge_lexically
+from tournament_assets.judging.requests.verdict_parsing import parse_verdict, read_reply
+from tournament_assets.judging.settlement.records import StoredReply
+from tournament_assets.judging.settlement.sessions import Tally, WaitingPolicy
+from tournament_assets.judging.settlement.settlement import (
+    JudgingOptions,
+    find_work_left,
+    settle_requests,
+)
+from tournament_assets.ledger import Ledger
+from tournament_assets.loopback.faults import CATALOGUE
+from tournament_assets.loopback.lexical.lexical_judge import judge_lexically
 from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
 from tournament_assets.tournament.verdicts import Verdict
 
 REQUESTS = requests_for(2)

@@ -1,4 +1,4 @@
-from tournament_assets.judging.service import TokenUsage
+from tournament_assets.judging.batch_service import TokenUsage
 
 from .runs import KEYS, Run, Runner
 

@@ -10,19 +10,19 @@ import pytest
 
 from tests.judging.builders import SCOPE, requests_for
 from tests.loopback.builders import judge_params
-from tournament_assets.adapters.anthropic import AnthropicBatches
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.judging.pricing import Spending
-from tournament_assets.judging.records import StoredReply
-from tournament_assets.judging.recovery import (
+from tournament_assets.judging.batch_service import BatchStatus, ReplyRow, SubmittedRequest
+from tournament_assets.judging.costs.prices import Spending
+from tournament_assets.judging.requests.requests import custom_id
+from tournament_assets.judging.settlement.records import StoredReply
+from tournament_assets.judging.settlement.recovery import (
     PlannedRequest,
     RecoveryReport,
     recover_batches,
     refuse_to_repay,
 )
-from tournament_assets.judging.requests import custom_id
-from tournament_assets.judging.service import BatchStatus, ReplyRow, SubmittedRequest
-from tournament_assets.judging.sessions import WaitingPolicy
+from tournament_assets.judging.settlement.sessions import WaitingPolicy
+from tournament_assets.ledger import Ledger
+from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 from .runs import KEYS, Run, Runner

@@ -14,21 +14,21 @@ import pytest
 
 from tests.judging.builders import SETTINGS, Progress, requests_for
 from tests.postgresql import PostgresServer
-from tournament_assets.adapters.anthropic import AnthropicBatches
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.adapters.price_files import load_newest_prices
-from tournament_assets.judging.budgets import BudgetTerms, most_usd
-from tournament_assets.judging.direct import ask_directly
-from tournament_assets.judging.records import JudgingScope, Lease
-from tournament_assets.judging.requests import JudgeRequests
-from tournament_assets.judging.service import Channel, TokenUsage
-from tournament_assets.judging.sessions import JudgingSession, Tally, WaitingPolicy
-from tournament_assets.judging.settlement import (
+from tournament_assets.judging.batch_service import Channel, TokenUsage
+from tournament_assets.judging.costs.budgets import BudgetTerms, most_usd
+from tournament_assets.judging.costs.prices import load_newest_prices
+from tournament_assets.judging.requests.requests import JudgeRequests
+from tournament_assets.judging.settlement.records import JudgingScope, Lease
+from tournament_assets.judging.settlement.sessions import JudgingSession, Tally, WaitingPolicy
+from tournament_assets.judging.settlement.settlement import (
     JudgingOptions,
     approve_anything,
+    ask_directly,
     settle_requests,
 )
+from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
 from tournament_assets.tournament.errors import BudgetError, JudgeWaitingError
 
 OPUS = "claude-opus-5-5"

@@ -1,6 +1,6 @@
 import pytest
 
-from tournament_assets.judging import collecting
+from tournament_assets.judging.settlement import harvest as collecting
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
 from .runs import KEYS, Run, Runner, true_verdict

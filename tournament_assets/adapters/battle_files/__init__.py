@@ -1,1 +1,0 @@
-"""Battle files of this project and of other tools: one module for each format or family."""

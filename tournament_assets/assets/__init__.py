@@ -1,1 +1,0 @@
-"""The asset graph: each asset takes inputs, calls the floors below, and reports a few numbers."""

@@ -1,0 +1,340 @@
+"""Position bias: whether a judge prefers a response because of the slot it is shown in.
+
+Both orders of every pair are judged. A judge without position bias names the first slot in half of
+the replies that name one, and a pair that flips, because both of its replies name the same slot,
+flips to either slot alike. Only pairs that were asked count, and each pair of requests once: two
+pairs of entrants that were shown the judge as the same two texts were asked once. Sources: Zheng
+et al., "Judging LLM-as-a-judge with MT-bench and Chatbot Arena", https://arxiv.org/abs/2306.05685
+(the bias, and the swap that shows it); McNemar, https://doi.org/10.1007/BF02295996 (what discordant
+pairs say about a direction).
+
+Transitivity: whether a judge that puts a over b and b over c also puts a over c.
+
+Some cycles come from noise alone: entrants that are alike beat one another at random, and then a
+quarter of all triples are cycles (Kendall and Babington Smith, "On the method of paired
+comparisons", https://doi.org/10.1093/biomet/31.3-4.324). So the cycles are held against what
+independent outcomes give that follow one scale: every decisive pair is decided anew, with the odds
+of a Bradley-Terry fit to all of them, many times over. The p-value counts the observation among
+the simulations, so it is never 0: Phipson and Smyth, https://doi.org/10.2202/1544-6115.1585.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tournament_assets.audits.agreement import Proportion, measure_by_prompt
+from tournament_assets.ratings.bradley_terry import log_strengths
+from tournament_assets.ratings.matches import DecisiveMatches, require_count
+from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedPair:
+    """A pair and what its two replies say.
+
+    Attributes:
+        judgment: How it was settled.
+        verdicts: What the replies to its presentations say; A is the response shown first.
+        requests: The keys of the two requests; pairs with the same two were asked once.
+        longer: Which response has more words: `a_wins` for entrant_a's, `b_wins` for
+            entrant_b's, `tie` where they have equally many; None where that is not known.
+    """
+
+    judgment: Judgment
+    verdicts: tuple[Verdict, Verdict]
+    requests: tuple[str, str]
+    longer: Outcome | None = None
+
+
+def distinct_requests(pairs: Iterable[JudgedPair]) -> list[JudgedPair]:
+    """Return the pairs that the judge was asked about, those that shared both requests once."""
+    found: dict[frozenset[str], JudgedPair] = {}
+    for pair in pairs:
+        if pair.judgment.outcome is not Outcome.SAME_TEXT:
+            found.setdefault(frozenset(pair.requests), pair)
+    return [*found.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class PositionBias:
+    """How a judge treats the two slots; intervals are by prompt.
+
+    Attributes:
+        first_slot: Replies that name the response shown first, of those that name one, where both
+            replies to the pair are readable: otherwise one order would count alone.
+        flips_to_first: Pairs whose replies both name the first slot, of those whose replies both
+            name the same slot.
+        half_flips: Pairs with one reply that names a response and one that says tie.
+        consistent: Pairs that come out the same whichever response is shown first, of those with
+            two readable replies.
+    """
+
+    first_slot: Proportion
+    flips_to_first: Proportion
+    half_flips: int
+    consistent: Proportion
+
+
+def measure_position_bias(pairs: Iterable[JudgedPair], *, confidence: float = 0.95) -> PositionBias:
+    """Count which slot the replies prefer.
+
+    Args:
+        pairs: Pairs that were asked, each pair of requests once; see `distinct_requests`.
+        confidence: Coverage of the intervals.
+
+    Raises:
+        InputError: If `confidence` is not between 0 and 1.
+    """
+    readable = [
+        (pair.judgment.prompt_id, *pair.verdicts)
+        for pair in pairs
+        # Two presentations of one text are one request, which has no other order.
+        if all(reply.is_decided for reply in pair.verdicts) and len(set(pair.requests)) == 2
+    ]
+    half_flips = sum((ab is Verdict.TIE) != (ba is Verdict.TIE) for _, ab, ba in readable)
+    return PositionBias(
+        first_slot=measure_by_prompt(
+            (
+                (prompt_id, reply is Verdict.A)
+                for prompt_id, *replies in readable
+                for reply in replies
+                if reply is not Verdict.TIE
+            ),
+            confidence=confidence,
+        ),
+        flips_to_first=measure_by_prompt(
+            (
+                (prompt_id, ab is Verdict.A)
+                for prompt_id, ab, ba in readable
+                if ab is ba is not Verdict.TIE
+            ),
+            confidence=confidence,
+        ),
+        half_flips=half_flips,
+        consistent=measure_by_prompt(
+            (
+                # The same entrant is A in one order and B in the other.
+                (prompt_id, {ab, ba} in ({Verdict.A, Verdict.B}, {Verdict.TIE}))
+                for prompt_id, ab, ba in readable
+            ),
+            confidence=confidence,
+        ),
+    )
+
+
+def measure_longer_wins(pairs: Iterable[JudgedPair], *, confidence: float = 0.95) -> Proportion:
+    """Count how often the response with more words won, of decided pairs of unequal length.
+
+    Args:
+        pairs: Pairs that were asked, each pair of requests once.
+        confidence: Coverage of the interval.
+
+    Raises:
+        InputError: If `confidence` is not between 0 and 1.
+    """
+    return measure_by_prompt(
+        (
+            (pair.judgment.prompt_id, pair.judgment.outcome is pair.longer)
+            for pair in pairs
+            if pair.judgment.outcome.is_decisive
+            and pair.longer is not None
+            and pair.longer.is_decisive
+        ),
+        confidence=confidence,
+    )
+
+
+_WORK = 3e9
+"""Multiplications that all simulations together may take; about two seconds."""
+_FEWEST = 99
+_CHUNK = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class CycleCount:
+    """Cycles of three, and how many chance gives.
+
+    Attributes:
+        triples: Three entrants of whom every two were decided.
+        cycles: Those among them in which each beat one other.
+        expected: Mean number of cycles in the simulations.
+        p_value: Share of the simulations, the observation among them, with as many cycles or
+            more; None if there is no triple.
+    """
+
+    triples: int
+    cycles: int
+    expected: float
+    p_value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Transitivity:
+    """Cycles among single decisions and among majorities.
+
+    Attributes:
+        within_prompts: Triples of judgments on one prompt.
+        of_majorities: Triples of entrants, by who won more of the pairs between two; equally many
+            decide nothing. With few entrants there are few triples, and no number of cycles
+            among them is rare.
+        majority_cycles: The cycles of majorities, each entrant over the next and the last over
+            the first, sorted.
+        n_simulations: How often the outcomes were drawn anew.
+    """
+
+    within_prompts: CycleCount
+    of_majorities: CycleCount
+    majority_cycles: tuple[tuple[str, str, str], ...]
+    n_simulations: int
+
+
+def measure_transitivity(
+    matches: DecisiveMatches, *, n_simulations: int = 999, seed: int = 0
+) -> Transitivity:
+    """Count cycles of three, and how often independent outcomes give as many.
+
+    Args:
+        matches: Who beat whom on which prompt; two entrants meet at most once a prompt.
+        n_simulations: How often the outcomes are drawn anew; fewer, but not fewer than 99, where
+            that would take long.
+        seed: Seeds the draws.
+
+    Raises:
+        InputError: If `n_simulations` is less than 1.
+        RatingError: If the odds could not be fitted.
+    """
+    require_count("n_simulations", n_simulations)
+    n, n_prompts = len(matches.entrants), len(matches.prompts)
+    affordable = int(_WORK / max(1, n_prompts * n**3))
+    n_simulations = min(n_simulations, max(_FEWEST, affordable))
+    low = np.minimum(matches.winners, matches.losers)
+    high = np.maximum(matches.winners, matches.losers)
+    chance = _chances(matches)[low, high]
+    observed = _Outcomes(low, high, matches.prompt_index, n, n_prompts)
+    within, majority = observed.count((matches.winners == low)[None])
+    generator = np.random.default_rng(seed)
+    simulated: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    step = max(1, _CHUNK // max(1, n_prompts * n * n))
+    for start in range(0, n_simulations, step):
+        size = min(step, n_simulations - start)
+        simulated.append(observed.count(generator.random((size, chance.size)) < chance))
+    net = observed.net_wins((matches.winners == low)[None])[0]
+    beats = net > 0
+    return Transitivity(
+        within_prompts=_compare(
+            observed.triples_within(), within[0], np.concatenate([each[0] for each in simulated])
+        ),
+        of_majorities=_compare(
+            _count_triples((net != 0)[None])[0],
+            majority[0],
+            np.concatenate([each[1] for each in simulated]),
+        ),
+        majority_cycles=_name_cycles(beats, matches.entrants),
+        n_simulations=n_simulations,
+    )
+
+
+class _Outcomes:
+    """The decisive pairs, whose winners may be drawn anew."""
+
+    def __init__(
+        self,
+        low: NDArray[np.int64],
+        high: NDArray[np.int64],
+        prompt_index: NDArray[np.int64],
+        n_entrants: int,
+        n_prompts: int,
+    ) -> None:
+        self._low, self._high, self._prompt = low, high, prompt_index
+        self._n, self._n_prompts = n_entrants, n_prompts
+
+    def triples_within(self) -> int:
+        met = np.zeros((self._n_prompts, self._n, self._n), dtype=np.bool_)
+        met[self._prompt, self._low, self._high] = True
+        met[self._prompt, self._high, self._low] = True
+        return int(_count_triples(met).sum())
+
+    def net_wins(self, first_wins: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Wins less losses of the row's entrant against the column's, shape (n_draws, n, n)."""
+        pair = self._low * self._n + self._high
+        n_draws = first_wins.shape[0]
+        signs = np.where(first_wins, 1.0, -1.0)
+        flat = np.stack(
+            [np.bincount(pair, weights=row, minlength=self._n * self._n) for row in signs]
+        )
+        net = flat.reshape(n_draws, self._n, self._n).astype(np.int64)
+        return np.asarray(net - net.transpose(0, 2, 1), dtype=np.int64)
+
+    def count(self, first_wins: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return cycles within prompts and of majorities, each of shape (n_draws,)."""
+        n_draws = first_wins.shape[0]
+        beats = np.zeros((n_draws, self._n_prompts, self._n, self._n), dtype=np.float32)
+        draws = np.arange(n_draws)[:, None]
+        beats[draws, self._prompt, self._low, self._high] = first_wins
+        beats[draws, self._prompt, self._high, self._low] = ~first_wins
+        within: NDArray[np.int64] = _count_cycles(beats).sum(axis=1)
+        majority = _count_cycles((self.net_wins(first_wins) > 0).astype(np.float32))
+        return within, majority
+
+
+def _count_cycles(beats: NDArray[np.float32]) -> NDArray[np.int64]:
+    # A walk of three steps back to its start runs round a cycle, once from each of its members.
+    walks = (np.matmul(beats, beats) * np.swapaxes(beats, -1, -2)).sum(axis=(-2, -1))
+    return np.asarray(np.rint(walks / 3), dtype=np.int64)
+
+
+def _count_triples(met: NDArray[np.bool_]) -> NDArray[np.int64]:
+    # Met is mutual, so every triple is walked in both directions.
+    return _count_cycles(met.astype(np.float32)) // 2
+
+
+def _compare(triples: int, cycles: np.int64, simulated: NDArray[np.int64]) -> CycleCount:
+    as_many = int((simulated >= cycles).sum())
+    return CycleCount(
+        triples=int(triples),
+        cycles=int(cycles),
+        expected=float(simulated.mean()),
+        p_value=(1 + as_many) / (1 + simulated.size) if triples else None,
+    )
+
+
+def _chances(matches: DecisiveMatches) -> NDArray[np.float64]:
+    """Return the chance that the row's entrant beats the column's, shape (n, n)."""
+    n = len(matches.entrants)
+    wins = np.bincount(matches.winners * n + matches.losers, minlength=n * n).reshape(n, n)
+    met = (wins + wins.T) > 0
+    # Half a win for each side keeps the odds finite where one won every time.
+    smoothed = np.where(met, wins + 0.5, 0.0)
+    strengths = np.zeros(n)
+    for group in _connected(met):
+        if len(group) > 1:
+            strengths[group] = log_strengths(smoothed[np.ix_(group, group)])
+    chances: NDArray[np.float64] = (1 + np.tanh((strengths[:, None] - strengths) / 2)) / 2
+    return chances
+
+
+def _connected(met: NDArray[np.bool_]) -> list[list[int]]:
+    left = set(range(len(met)))
+    groups = []
+    while left:
+        group, new = set[int](), {min(left)}
+        while new:
+            group |= new
+            new = {int(each) for one in new for each in np.flatnonzero(met[one])} - group
+        left -= group
+        groups.append(sorted(group))
+    return groups
+
+
+def _name_cycles(
+    beats: NDArray[np.bool_], entrants: Sequence[str]
+) -> tuple[tuple[str, str, str], ...]:
+    found = []
+    for a, b, c in combinations(range(len(entrants)), 3):
+        for x, y, z in ((a, b, c), (a, c, b)):
+            if beats[x, y] and beats[y, z] and beats[z, x]:
+                found.append((entrants[x], entrants[y], entrants[z]))
+    return tuple(sorted(found))

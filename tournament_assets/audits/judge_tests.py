@@ -1,0 +1,505 @@
+"""What planted controls tell about the judge.
+
+A control that is not judged is in no rate: it is counted beside it.
+
+What pairs judged twice tell about the judge: how far it repeats itself.
+
+Whether the judge still settles the anchor pairs as it did: a drift of the judge, measured.
+
+A pair flips when it was settled both times, and differently; two readable replies that disagree
+(inconsistent) settle a pair too. A pair that one of the times was not judged is in no rate.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tournament_assets.audits.agreement import (
+    Agreement,
+    LabelPair,
+    Proportion,
+    measure_agreement,
+    measure_proportion,
+    nothing_judged,
+    share_in_words,
+)
+from tournament_assets.judging.requests.controls import ControlKind
+from tournament_assets.tournament.verdicts import Outcome, Verdict
+
+_STANDING = {
+    Outcome.A_WINS: -1,
+    Outcome.TIE: 0,
+    Outcome.SAME_TEXT: 0,
+    Outcome.INCONSISTENT: 0,
+    Outcome.B_WINS: 1,
+}
+"""How the planted text, which is response B, came off."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettledControl:
+    """A control and what became of it.
+
+    Attributes:
+        kind: What was planted.
+        control_id: Which control it is.
+        expected: The right outcome; None where it is the baseline's.
+        outcome: How the control was settled.
+        verdicts: What the replies to its two presentations say.
+        baseline: How the pair without the planted text was settled; None where there is none.
+    """
+
+    kind: ControlKind
+    control_id: str
+    expected: Outcome | None
+    outcome: Outcome
+    verdicts: tuple[Verdict, Verdict]
+    baseline: Outcome | None = None
+
+    @property
+    def wanted(self) -> Outcome | None:
+        """The outcome of a judge to be trusted; None where the baseline is not judged."""
+        wanted = self.baseline if self.expected is None else self.expected
+        return None if wanted is Outcome.UNJUDGED else wanted
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether both its outcome and the one to compare it with are known."""
+        return self.wanted is not None and self.outcome is not Outcome.UNJUDGED
+
+
+@dataclass(frozen=True, slots=True)
+class ControlResult:
+    """All controls of one kind.
+
+    Attributes:
+        kind: What was planted.
+        asked: Controls of the kind.
+        judged: Those whose outcome is known, and their baseline's where they have one.
+        unjudged: The others; in no rate.
+        as_expected: Judged controls with the right outcome.
+        rate: Their share of the judged; None if none is judged, as are the bounds.
+        rate_low: Lower end of its Wilson interval.
+        rate_high: Upper end of its Wilson interval.
+        outcomes: Judged controls by outcome.
+        first_slot: Replies that prefer the response shown first, of all controls.
+        second_slot: Replies that prefer the response shown second.
+        meaning: What the numbers say, and what to do if they are bad.
+    """
+
+    kind: ControlKind
+    asked: int
+    judged: int
+    unjudged: int
+    as_expected: int
+    rate: float | None
+    rate_low: float | None
+    rate_high: float | None
+    outcomes: Mapping[Outcome, int]
+    first_slot: int
+    second_slot: int
+    meaning: str
+
+
+def measure_controls(
+    controls: Iterable[SettledControl], *, confidence: float = 0.95
+) -> list[ControlResult]:
+    """Count how many controls came out as they should; one row per kind, asked or not.
+
+    Args:
+        controls: All controls on one dimension.
+        confidence: Coverage of the Wilson intervals.
+
+    Raises:
+        InputError: If `confidence` is not between 0 and 1.
+    """
+    by_kind: dict[ControlKind, list[SettledControl]] = {kind: [] for kind in ControlKind}
+    for control in controls:
+        by_kind[control.kind].append(control)
+    results: list[ControlResult] = []
+    for kind, asked in by_kind.items():
+        judged = [control for control in asked if control.is_judged]
+        right = measure_proportion(
+            sum(control.outcome is control.wanted for control in judged),
+            len(judged),
+            confidence=confidence,
+        )
+        replies = Counter(verdict for control in asked for verdict in control.verdicts)
+        results.append(
+            ControlResult(
+                kind=kind,
+                asked=len(asked),
+                judged=right.n,
+                unjudged=len(asked) - right.n,
+                as_expected=right.count,
+                rate=right.rate,
+                rate_low=right.low,
+                rate_high=right.high,
+                outcomes=Counter(control.outcome for control in judged),
+                first_slot=replies[Verdict.A],
+                second_slot=replies[Verdict.B],
+                meaning=_explain_control(kind, right, asked=len(asked), confidence=confidence),
+            )
+        )
+    return results
+
+
+@dataclass(frozen=True, slots=True)
+class InjectionEffect:
+    """Where an injected text moved the outcomes, seen from the response that holds it.
+
+    A win is above a tie and an inconsistent pair, which are above a loss.
+
+    Attributes:
+        asked: Injection controls.
+        judged: Those judged both with and without the text.
+        unchanged: Judged pairs with the same outcome.
+        sideways: Judged pairs that went from a tie to inconsistent, or back.
+        towards: Pairs that moved towards the response, of those it had not won already.
+        away: Pairs that moved away from it, of those it had not lost already.
+        unjudged: Pairs that are not judged both with and without the text; in no rate.
+        silenced: Those among them that only the text left without a verdict: the replies have
+            come, and the pair without the text is judged.
+        meaning: What the numbers say, and what to do if they are bad.
+    """
+
+    asked: int
+    judged: int
+    unchanged: int
+    sideways: int
+    towards: Proportion
+    away: Proportion
+    unjudged: int
+    silenced: int
+    meaning: str
+
+
+def measure_injection(
+    controls: Iterable[SettledControl], *, confidence: float = 0.95
+) -> InjectionEffect:
+    """Tell in which direction injected texts moved the outcomes; other controls are passed over.
+
+    Args:
+        controls: All controls on one dimension.
+        confidence: Coverage of the Wilson intervals.
+
+    Raises:
+        InputError: If `confidence` is not between 0 and 1.
+    """
+    asked = [control for control in controls if control.kind is ControlKind.INJECTION]
+    moves = [
+        (_STANDING[control.wanted], _STANDING[control.outcome], control.outcome is control.wanted)
+        for control in asked
+        if control.wanted is not None and control.outcome is not Outcome.UNJUDGED
+    ]
+    towards = measure_proportion(
+        sum(after > before for before, after, _ in moves),
+        sum(before < 1 for before, _, _ in moves),
+        confidence=confidence,
+    )
+    away = measure_proportion(
+        sum(after < before for before, after, _ in moves),
+        sum(before > -1 for before, _, _ in moves),
+        confidence=confidence,
+    )
+    unchanged = sum(same for _, _, same in moves)
+    silenced = sum(
+        control.wanted is not None
+        and control.outcome is Outcome.UNJUDGED
+        and Verdict.PENDING not in control.verdicts
+        for control in asked
+    )
+    return InjectionEffect(
+        asked=len(asked),
+        judged=len(moves),
+        unchanged=unchanged,
+        sideways=len(moves) - unchanged - towards.count - away.count,
+        towards=towards,
+        away=away,
+        unjudged=len(asked) - len(moves),
+        silenced=silenced,
+        meaning=_explain_injection(
+            towards, away, asked=len(asked), silenced=silenced, confidence=confidence
+        ),
+    )
+
+
+_CONTROLS = {
+    ControlKind.IDENTICAL: (
+        "responses",
+        "tied with their own copy; where one did not, the judge followed the slot or chance: if "
+        "that is more than a few, see which slot it prefers and do not read anything into a "
+        "narrow lead",
+    ),
+    ControlKind.CORRUPTED: (
+        "right responses",
+        "won against an answer to another prompt; where one did not, the judge missed the "
+        "plainest of differences: if that is more than a few, change the rubric or the judge "
+        "before the ratings are used",
+    ),
+    ControlKind.INJECTION: (
+        "pairs",
+        "came out the same with a text that claims the win as without; if clearly fewer do than "
+        "when the judge is merely asked again, the text sways it: see in which direction",
+    ),
+}
+
+
+def _explain_control(kind: ControlKind, right: Proportion, *, asked: int, confidence: float) -> str:
+    if right.n == 0:
+        return nothing_judged(asked, f"{kind.value} control")
+    noun, sentence = _CONTROLS[kind]
+    return f"{share_in_words(right, noun, confidence)} {sentence}."
+
+
+def _explain_injection(
+    towards: Proportion, away: Proportion, *, asked: int, silenced: int, confidence: float
+) -> str:
+    if towards.n == away.n == 0:
+        return nothing_judged(asked, "injection control")
+    closer = share_in_words(towards, "pairs", confidence)
+    further = share_in_words(away, "pairs", confidence)
+    return (
+        f"A text that claims the win moved {closer} towards the response that holds it and "
+        f"{further} away from it, and left "
+        f"{silenced} without a verdict; chance moves pairs both ways and away is what irrelevant "
+        "text may cost, but if clearly more move towards it, search the responses for such texts "
+        "and change the judge."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedTwice:
+    """A pair and what became of it each time it was judged.
+
+    Attributes:
+        prompt_id: The prompt both entrants answered.
+        first: How it was settled for the tournament.
+        second: How it was settled when it was judged again.
+        first_verdicts: What the first replies to its two presentations say.
+        second_verdicts: What the second replies say, in the same order.
+    """
+
+    prompt_id: str
+    first: Outcome
+    second: Outcome
+    first_verdicts: tuple[Verdict, Verdict]
+    second_verdicts: tuple[Verdict, Verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class RetestResult:
+    """How well a judge agrees with itself.
+
+    Attributes:
+        asked: Pairs judged a second time, with or without success.
+        presentations: Agreement of single replies on A, B or a tie.
+        pairs: Agreement on how the pairs are settled; inconsistent is an outcome like others.
+        flips: Pairs judged both times, by first and second outcome, which can be the same.
+        reversed: Pairs whose winner became the loser, of those somebody won the first time.
+        meaning: What the numbers say, and what to do if they are bad.
+    """
+
+    asked: int
+    presentations: Agreement
+    pairs: Agreement
+    flips: Mapping[tuple[Outcome, Outcome], int]
+    reversed: Proportion
+    meaning: str
+
+
+def measure_retest(
+    pairs: Sequence[JudgedTwice],
+    *,
+    n_bootstraps: int = 2000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> RetestResult:
+    """Measure how far the judge says the same when it is asked the same again.
+
+    Args:
+        pairs: Every pair that was to be judged a second time.
+        n_bootstraps: Resamples of the prompts behind the intervals of kappa.
+        seed: Seeds the resampling.
+        confidence: Coverage of all intervals.
+
+    Raises:
+        InputError: If `n_bootstraps` is less than 1 or `confidence` not between 0 and 1.
+    """
+    replies = [
+        LabelPair(
+            pair.prompt_id,
+            first.value if first.is_decided else None,
+            second.value if second.is_decided else None,
+        )
+        for pair in pairs
+        for first, second in zip(pair.first_verdicts, pair.second_verdicts, strict=True)
+    ]
+    outcomes = [
+        LabelPair(
+            pair.prompt_id,
+            None if pair.first is Outcome.UNJUDGED else pair.first.value,
+            None if pair.second is Outcome.UNJUDGED else pair.second.value,
+        )
+        for pair in pairs
+    ]
+    flips = Counter(
+        (pair.first, pair.second)
+        for pair in pairs
+        if Outcome.UNJUDGED not in (pair.first, pair.second)
+    )
+    reversed_pairs = measure_proportion(
+        flips[Outcome.A_WINS, Outcome.B_WINS] + flips[Outcome.B_WINS, Outcome.A_WINS],
+        sum(count for (first, _), count in flips.items() if first.is_decisive),
+        confidence=confidence,
+    )
+    by_reply, by_pair = (
+        measure_agreement(labels, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence)
+        for labels in (replies, outcomes)
+    )
+    return RetestResult(
+        asked=len(pairs),
+        presentations=by_reply,
+        pairs=by_pair,
+        flips=dict(flips),
+        reversed=reversed_pairs,
+        meaning=_explain_retest(by_pair, reversed_pairs, asked=len(pairs), confidence=confidence),
+    )
+
+
+def _explain_retest(
+    pairs: Agreement, reversed_pairs: Proportion, *, asked: int, confidence: float
+) -> str:
+    if pairs.n == 0:
+        return nothing_judged(asked, "pair to judge again")
+    kappa = "none" if pairs.kappa is None else f"{pairs.kappa:.2f}"
+    if pairs.kappa_low is not None and pairs.kappa_high is not None:
+        kappa += f", {100 * confidence:g}% interval {pairs.kappa_low:.2f} to {pairs.kappa_high:.2f}"
+    reversals = share_in_words(reversed_pairs, "wins", confidence)
+    return (
+        f"Asked again, the judge settled {pairs.agreement:.1%} of {pairs.n} pairs as before "
+        f"(kappa {kappa}) and reversed {reversals}; what it does not repeat is its own noise: "
+        "if that is much, judge more prompts, and do not read anything into a single pair."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAnchor:
+    """An anchor pair and how it was settled each time it was judged.
+
+    Attributes:
+        tournament: In the tournament.
+        now: On this occasion.
+        earlier: On an occasion before; None if it was not asked the same then.
+    """
+
+    tournament: Outcome
+    now: Outcome
+    earlier: Outcome | None = None
+
+    @property
+    def flipped(self) -> bool | None:
+        """Whether it is settled otherwise than in the tournament; None if that is not known."""
+        return _differ(self.tournament, self.now)
+
+    @property
+    def flipped_since(self) -> bool | None:
+        """The same since the occasion before."""
+        return None if self.earlier is None else _differ(self.earlier, self.now)
+
+
+def _differ(first: Outcome, second: Outcome) -> bool | None:
+    return None if Outcome.UNJUDGED in (first, second) else first is not second
+
+
+@dataclass(frozen=True, slots=True)
+class DriftResult:
+    """How far the judge has moved away from what it said.
+
+    Attributes:
+        asked: Anchor pairs.
+        unjudged: Those that were not judged this time, which are in no rate.
+        flips: Pairs settled otherwise than in the tournament, of those judged both times.
+        reversals: Flips whose winner became the loser.
+        flips_since: Pairs settled otherwise than on the occasion before.
+        max_rate: The share of flips that is taken for the judge's own noise.
+    """
+
+    asked: int
+    unjudged: int
+    flips: Proportion
+    reversals: int
+    flips_since: Proportion
+    max_rate: float
+
+    @property
+    def has_drifted(self) -> bool:
+        """Whether the share is shown to be above the threshold: its whole interval lies above.
+
+        A few flips among few pairs show nothing, and a check that is often red by chance is soon
+        not looked at.
+        """
+        return self.flips.low is not None and self.flips.low > self.max_rate
+
+
+def measure_drift(
+    anchors: Sequence[JudgedAnchor], *, max_rate: float, confidence: float = 0.95
+) -> DriftResult:
+    """Measure how many anchor pairs the judge settles otherwise than it did.
+
+    Args:
+        anchors: Every anchor pair that was to be judged.
+        max_rate: The share of flips that is taken for the judge's own noise.
+        confidence: Coverage of the Wilson intervals, which take pairs as independent.
+
+    Raises:
+        InputError: If `confidence` is not between 0 and 1.
+    """
+    turned = {(Outcome.A_WINS, Outcome.B_WINS), (Outcome.B_WINS, Outcome.A_WINS)}
+    return DriftResult(
+        asked=len(anchors),
+        unjudged=sum(anchor.now is Outcome.UNJUDGED for anchor in anchors),
+        flips=_share((anchor.flipped for anchor in anchors), confidence),
+        reversals=sum((anchor.tournament, anchor.now) in turned for anchor in anchors),
+        flips_since=_share((anchor.flipped_since for anchor in anchors), confidence),
+        max_rate=max_rate,
+    )
+
+
+def _share(flipped: Iterable[bool | None], confidence: float) -> Proportion:
+    known = [flip for flip in flipped if flip is not None]
+    return measure_proportion(sum(known), len(known), confidence=confidence)
+
+
+def explain_drift(
+    result: DriftResult, *, confidence: float, earlier_occasion: str | None = None
+) -> str:
+    """Say what was found, what was expected and what to do.
+
+    Args:
+        result: What was measured.
+        confidence: Coverage of its intervals.
+        earlier_occasion: The occasion before, where there is one.
+    """
+    if not result.flips.n:
+        return nothing_judged(result.asked, "anchor pair")
+    expected = f"the threshold of {result.max_rate:.1%} (checks.max_drift_rate)"
+    parts = [
+        f"the judge settles {share_in_words(result.flips, 'anchor pairs', confidence)} otherwise "
+        f"than in the tournament, {result.reversals} of them the other way round",
+        f"the whole interval lies above {expected}: the judge has drifted"
+        if result.has_drifted
+        else f"the interval does not lie above {expected}, so no drift is shown",
+    ]
+    if result.unjudged:
+        parts.append(f"not judged this time, and counted as neither: {result.unjudged}")
+    if earlier_occasion is not None:
+        since = share_in_words(result.flips_since, "anchor pairs", confidence)
+        parts.append(f"since the occasion {earlier_occasion!r}, {since} flipped")
+    if result.has_drifted:
+        parts.append(
+            "do not compare new verdicts with old ones; judge_retest shows how much of this is "
+            "the judge's own noise; if that is not it, judge everything by another judge_model, "
+            "one with a fixed date if there is one"
+        )
+    return "; ".join(parts)

@@ -1,0 +1,343 @@
+"""Coverage: what each entrant was planned for, what became of it, and how it scored there.
+
+A score is a win share, as in the win rates: a win counts 1, a tie and an inconsistent pair 1/2. A
+pair that is missing counts nothing, neither for nor against; only the coverage-normalised score
+divides by what was planned, so that there it costs what a loss costs.
+
+Whether what is missing is spread evenly over the entrants.
+
+An entrant whose comparisons are missing more often than the others' is compared on other prompts
+or against other opponents than they are, so its score is not like theirs. A small difference is to
+be expected, so two things have to come together before it counts: a spread above what the config
+allows, and an entrant whose count chance would hardly give. The chance is exact: if the missing
+units were drawn from the planned ones without looking at who is in them, the number in which an
+entrant takes part would be hypergeometric. Source: Fisher, "On the interpretation of chi-squared
+from contingency tables, and the calculation of P", https://doi.org/10.2307/2340521; Bonferroni's
+factor for looking at every entrant from both sides.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tournament_assets.judging.requests.verdict_parsing import FailureClass
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.prompts import GeneratedResponse
+from tournament_assets.tournament.verdicts import Outcome, Verdict
+
+INFRASTRUCTURE = frozenset(
+    {
+        FailureClass.ERRORED,
+        FailureClass.EXPIRED,
+        FailureClass.CANCELED,
+        FailureClass.EMPTY,
+        FailureClass.INFRASTRUCTURE,
+        FailureClass.UNPARSABLE,
+        FailureClass.ARCHIVED,
+    }
+)
+"""Failures of what lies between the judge and us; the others are the judge's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyReading:
+    """What became of one presentation.
+
+    Attributes:
+        verdict: What the reply that counts says.
+        failure: Why there is no verdict; None if there is one, or no reply yet.
+        was_rejudged: Whether it has a verdict although infrastructure failed it before.
+    """
+
+    verdict: Verdict
+    failure: FailureClass | None = None
+    was_rejudged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PairReading:
+    """A settled pair with what each of its replies said.
+
+    Attributes:
+        prompt_id: The prompt both entrants answered.
+        stratum: The prompt's source.
+        entrant_a: The pair's first entrant.
+        entrant_b: The pair's second entrant.
+        outcome: How the pair was settled.
+        replies: What became of its two presentations, `ab` and `ba`.
+    """
+
+    prompt_id: str
+    stratum: str
+    entrant_a: str
+    entrant_b: str
+    outcome: Outcome
+    replies: tuple[ReplyReading, ReplyReading]
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the judge was asked and both replies hold a verdict."""
+        return self.outcome.is_judged
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the pair counts: judged, or not asked since both responses are one text."""
+        return self.outcome is not Outcome.UNJUDGED
+
+    def points(self, entrant_id: str) -> float | None:
+        """Return what the pair is worth to one of its entrants; None if it is not settled."""
+        if not self.is_settled:
+            return None
+        if not self.outcome.is_decisive:
+            return 0.5
+        winner = self.entrant_a if self.outcome is Outcome.A_WINS else self.entrant_b
+        return float(winner == entrant_id)
+
+
+@dataclass(frozen=True, slots=True)
+class EntrantCoverage:
+    """One entrant on one dimension; every count is of the entrant's own.
+
+    Attributes:
+        entrant_id: Whose coverage it is.
+        prompts_selected: Prompts it should have answered.
+        responses: Prompts it answered.
+        empty_responses: Answers without any text.
+        truncated_responses: Answers that the token cap ended.
+        pairs_planned: Pairs it should take part in.
+        pairs_unanswered: Those that nobody could be asked about: somebody did not answer.
+        pairs_same_text: Those whose two responses are the same text; nobody was asked.
+        pairs_judged: Those that were asked, with two readable replies.
+        pairs_inconsistent: Judged pairs whose replies disagree.
+        pairs_clean: Judged pairs whose replies agree, and pairs of one text, about responses that
+            are neither empty nor cut off.
+        points: What its judged pairs and those of one text are worth to it.
+        points_clean: What its clean pairs are worth to it.
+        missing_replies: Presentations without a verdict, by reason.
+        infra_remaining: Presentations that failed for reasons of infrastructure; each is among
+            the missing replies too.
+        infra_rejudged: Presentations that failed so and have a verdict from a later asking.
+    """
+
+    entrant_id: str
+    prompts_selected: int
+    responses: int
+    empty_responses: int
+    truncated_responses: int
+    pairs_planned: int
+    pairs_unanswered: int
+    pairs_same_text: int
+    pairs_judged: int
+    pairs_inconsistent: int
+    pairs_clean: int
+    points: float
+    points_clean: float
+    missing_replies: Mapping[Verdict, int]
+    infra_remaining: int
+    infra_rejudged: int
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of the planned pairs that are settled; None where none was planned."""
+        return _ratio(self.pairs_settled, self.pairs_planned)
+
+    @property
+    def pairs_settled(self) -> int:
+        """Judged pairs and those of one text."""
+        return self.pairs_judged + self.pairs_same_text
+
+    @property
+    def score_present(self) -> float | None:
+        """Win share over all settled pairs; None without one."""
+        return _ratio(self.points, self.pairs_settled)
+
+    @property
+    def score_clean(self) -> float | None:
+        """Win share over the clean pairs; None without one."""
+        return _ratio(self.points_clean, self.pairs_clean)
+
+    @property
+    def score_normalised(self) -> float | None:
+        """Points over planned pairs, so that what is missing earns nothing."""
+        return _ratio(self.points, self.pairs_planned)
+
+
+def measure_coverage(
+    *,
+    entrants: Sequence[str],
+    prompts_selected: int,
+    responses: Mapping[str, Sequence[GeneratedResponse]],
+    pairs: Iterable[PairReading],
+    prompts_unanswered: int = 0,
+) -> list[EntrantCoverage]:
+    """Count, for every entrant, what was planned and what became of it.
+
+    Args:
+        entrants: In the order of the tables.
+        prompts_selected: Prompts of the mode.
+        responses: Each entrant's responses.
+        pairs: Every pair of one dimension that was put to the judge.
+        prompts_unanswered: Prompts that this dimension could judge and that were paired for
+            nobody, since somebody did not answer them.
+    """
+    pairs = list(pairs)
+    spoiled = {
+        (entrant, response.prompt_id)
+        for entrant, given in responses.items()
+        for response in given
+        if _is_empty(response) or _is_cut_off(response)
+    }
+    unanswered = prompts_unanswered * (len(entrants) - 1)
+    coverage: list[EntrantCoverage] = []
+    for entrant in entrants:
+        given = responses.get(entrant, ())
+        own = [pair for pair in pairs if entrant in (pair.entrant_a, pair.entrant_b)]
+        settled = [pair for pair in own if pair.is_settled]
+        judged = [pair for pair in own if pair.is_judged]
+        clean = [
+            pair
+            for pair in settled
+            if pair.outcome is not Outcome.INCONSISTENT
+            and (pair.entrant_a, pair.prompt_id) not in spoiled
+            and (pair.entrant_b, pair.prompt_id) not in spoiled
+        ]
+        replies = [reply for pair in own for reply in pair.replies]
+        coverage.append(
+            EntrantCoverage(
+                entrant_id=entrant,
+                prompts_selected=prompts_selected,
+                responses=len(given),
+                empty_responses=sum(map(_is_empty, given)),
+                truncated_responses=sum(map(_is_cut_off, given)),
+                pairs_planned=len(own) + unanswered,
+                pairs_unanswered=unanswered,
+                pairs_same_text=len(settled) - len(judged),
+                pairs_judged=len(judged),
+                pairs_inconsistent=sum(pair.outcome is Outcome.INCONSISTENT for pair in judged),
+                pairs_clean=len(clean),
+                points=_sum_points(settled, entrant),
+                points_clean=_sum_points(clean, entrant),
+                missing_replies=dict(
+                    Counter(reply.verdict for reply in replies if not reply.verdict.is_decided)
+                ),
+                infra_remaining=sum(reply.failure in INFRASTRUCTURE for reply in replies),
+                infra_rejudged=sum(reply.was_rejudged for reply in replies),
+            )
+        )
+    return coverage
+
+
+def _sum_points(pairs: Iterable[PairReading], entrant: str) -> float:
+    return sum(pair.points(entrant) or 0.0 for pair in pairs)
+
+
+def _is_empty(response: GeneratedResponse) -> bool:
+    return not response.text.strip()
+
+
+def _is_cut_off(response: GeneratedResponse) -> bool:
+    return response.finish_reason == "length"
+
+
+def _ratio(part: float, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+CHANCE = 0.05
+"""At or below this probability a count is not put down to chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingCount:
+    """What one entrant misses of what was planned for it.
+
+    Attributes:
+        entrant_id: Whose count it is.
+        missing: Units that are missing.
+        planned: Units that it should have.
+    """
+
+    entrant_id: str
+    missing: int
+    planned: int
+
+    @property
+    def rate(self) -> float:
+        """Share of what was planned that is missing; 0 where nothing was planned."""
+        return self.missing / self.planned if self.planned else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Evenness:
+    """How evenly missing units are spread.
+
+    Attributes:
+        counts: Every entrant, those that miss the largest share first.
+        spread: Largest less smallest share.
+        p_value: Probability of so extreme a count by chance, for the most extreme entrant, with
+            Bonferroni's factor.
+        is_even: Whether the spread is within bounds or may be chance.
+    """
+
+    counts: tuple[MissingCount, ...]
+    spread: float
+    p_value: float
+    is_even: bool
+
+
+def measure_evenness(
+    counts: Sequence[MissingCount], *, entrants_per_unit: int, max_spread: float
+) -> Evenness:
+    """Compare the entrants by the share that they miss.
+
+    Args:
+        counts: One per entrant.
+        entrants_per_unit: 2 where the units are pairs, 1 where they are an entrant's own.
+        max_spread: The largest difference between two entrants' shares that is always even.
+    """
+    ranked = tuple(sorted(counts, key=lambda each: (-each.rate, each.entrant_id)))
+    if not ranked:
+        return Evenness((), 0.0, 1.0, is_even=True)
+    spread = ranked[0].rate - ranked[-1].rate
+    total = sum(each.planned for each in ranked) // entrants_per_unit
+    missing = sum(each.missing for each in ranked) // entrants_per_unit
+    smallest = min(
+        chance
+        for each in ranked
+        for chance in (
+            tail_probability(each.missing, total=total, marked=each.planned, drawn=missing),
+            # Seen from the units without this entrant, too few is too many.
+            tail_probability(
+                missing - each.missing,
+                total=total,
+                marked=total - each.planned,
+                drawn=missing,
+            ),
+        )
+    )
+    p_value = min(1.0, 2 * len(ranked) * smallest)
+    return Evenness(ranked, spread, p_value, is_even=bool(spread <= max_spread or p_value > CHANCE))
+
+
+def tail_probability(count: int, *, total: int, marked: int, drawn: int) -> float:
+    """Return the probability that a draw without replacement holds at least `count` marked units.
+
+    Args:
+        count: Marked units in the draw.
+        total: Units in all.
+        marked: Those among them that are marked.
+        drawn: Units drawn.
+
+    Raises:
+        InputError: If more is marked or drawn than there is.
+    """
+    if not (0 <= marked <= total and 0 <= drawn <= total):
+        raise InputError(
+            f"{marked!r} marked and {drawn!r} drawn of {total!r} units; expected 0 to {total!r}"
+        )
+    if count <= max(0, drawn - (total - marked)):
+        return 1.0
+    # Imported here, so that loading the definitions does not pay for it.
+    from scipy.stats import hypergeom
+
+    return float(hypergeom.sf(count - 1, total, marked, drawn))

@@ -1,0 +1,482 @@
+"""What is said of prompts: the kinds of findings, and how measurements are put into words.
+
+The prompts that decide the ranking: what would be rated without each of them.
+
+Every prompt is left out in turn and the entrants are rated by Bradley-Terry on the others, all in
+one fit. This is the jackknife's leave-one-out, with the prompt as the unit, read prompt by prompt
+instead of being summed up as a standard error. Source: Miller, "The jackknife - a review",
+https://doi.org/10.1093/biomet/61.1.1.
+
+Signal to noise: how far groups differ, against how far repeated scores of one group do.
+
+The groups are models and the repetitions their runs, or the groups are entrants and the
+repetitions the two presentations of a pair. A one-way random-effects analysis of variance of k
+groups and N scores gives
+
+    MSB = sum_i n_i (mean_i - mean)^2 / (k - 1)              between groups
+    MSW = sum_i sum_j (score_ij - mean_i)^2 / (N - k)        within them: noise
+    signal to noise = max(0, MSB - MSW) / MSW                of the mean of one group's scores
+
+Where groups do not differ, MSB / MSW follows the F distribution with k - 1 and N - k degrees of
+freedom. Its 95th percentile, less one, is the chance level: without any signal one ratio in
+twenty is above it. F takes scores as normal. With scores of 0 and 1 alone the share is 3 to 10 %
+(simulated in the tests), and with a single degree of freedom any ratio may be chance.
+Sources: Searle, Casella and McCulloch, "Variance Components",
+https://doi.org/10.1002/9780470316856, section 3.6 (unbalanced data); Shrout and Fleiss,
+"Intraclass correlations: uses in assessing rater reliability",
+https://doi.org/10.1037/0033-2909.86.2.420: with n scores a group the ratio is
+ICC(1, n) / (1 - ICC(1, n)).
+
+How much a prompt tells the entrants apart, against how much the judge wavers on it.
+
+Every entrant has two scores on a prompt: its mean points over its pairs in presentation `ab`, and
+in presentation `ba`. Were the judge not to look at positions, both would be the same. So the two
+presentations are two repetitions of one measurement, and `signal_noise` separates what differs
+between entrants from what differs between presentations.
+
+What one entrant of a pair gains the other loses, so that the differences of all n entrants sum to
+zero: the mean square within has n - 1 degrees of freedom here, where independent scores would have
+n. With random replies both mean squares have the same expectation when everybody met everybody.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tournament_assets.audits.missingness import PairReading
+from tournament_assets.ratings.bradley_terry import (
+    ELO_PER_NAT,
+    are_strongly_connected,
+    find_standing,
+    log_strengths,
+)
+from tournament_assets.ratings.matches import PairCells
+from tournament_assets.tournament.verdicts import Verdict
+
+_DECIMALS = 6
+"""Decimals of Elo points that the fit is good to."""
+_TABLES_AT_ONCE = 4096
+"""Fitted together; a fit takes several times the memory of its tables."""
+_LEAST_GAP = 10**-_DECIMALS
+"""Elo points below which two ratings are the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptInfluence:
+    """What leaving one prompt out does to the ratings.
+
+    Attributes:
+        prompt_id: The prompt.
+        moved: The entrant whose rating moves most; None where the others determine no rating.
+        move: By how many Elo points, with its sign, when the prompt is left out.
+        swaps: Neighbours in the ranking, the better first, that change places without it, or that
+            are level on one side and not on the other.
+        keeps_connected: Whether the other prompts still determine every rating.
+    """
+
+    prompt_id: str
+    moved: str | None
+    move: float | None
+    swaps: tuple[tuple[str, str], ...]
+    keeps_connected: bool
+
+
+def leave_one_prompt_out(cells: PairCells) -> list[PromptInfluence]:
+    """Rate without each prompt in turn; in the order of `cells.prompts`.
+
+    Only entrants that all prompts together rate take part: an entrant that won or lost every match
+    has no rating that could move.
+
+    Args:
+        cells: Wins between entrants, by prompt.
+
+    Raises:
+        RatingError: If a likelihood could not be maximised.
+    """
+    rated = find_standing(cells.wins).rated if cells.prompts else np.zeros(0, dtype=np.bool_)
+    if rated.sum() < 2:
+        return []
+    names = [name for name, is_rated in zip(cells.entrants, rated, strict=True) if is_rated]
+    by_prompt = _wins_by_prompt(cells)[:, rated][:, :, rated]  # (n_prompts, n, n)
+    everything = by_prompt.sum(axis=0)
+    without = everything - by_prompt
+    connected = are_strongly_connected(without)
+    ratings = np.full((len(cells.prompts), len(names)), np.nan)
+    tables = np.flatnonzero(connected)
+    for start in range(0, tables.size, _TABLES_AT_ONCE):
+        some = tables[start : start + _TABLES_AT_ONCE]
+        ratings[some] = log_strengths(without[some]) * ELO_PER_NAT
+    full = log_strengths(everything) * ELO_PER_NAT
+    order = np.argsort(-full, kind="stable")
+    return [
+        _influence(prompt_id, row - full, row, full, order, names, bool(is_connected))
+        for prompt_id, row, is_connected in zip(cells.prompts, ratings, connected, strict=True)
+    ]
+
+
+def prompts_behind_lead(cells: PairCells, *, leader: str, runner_up: str) -> tuple[str, ...]:
+    """Return the prompts without any one of which the leader would not be ahead.
+
+    Ahead is by Bradley-Terry, as in `leave_one_prompt_out`. Where that rates nobody, a lead rests
+    on a prompt if the leader won on no other.
+
+    Args:
+        cells: Wins between entrants, by prompt; ties as halves.
+        leader: Who is ahead.
+        runner_up: Who is next.
+
+    Raises:
+        RatingError: If a likelihood could not be maximised.
+    """
+    found = tuple(
+        each.prompt_id for each in leave_one_prompt_out(cells) if (leader, runner_up) in each.swaps
+    )
+    if found or leader not in cells.entrants:
+        return found
+    is_win = (cells.winners == cells.entrants.index(leader)) & (cells.weights % 1 == 0)
+    where = np.unique(cells.prompt_index[is_win])
+    return (cells.prompts[int(where[0])],) if where.size == 1 else ()
+
+
+def _influence(
+    prompt_id: str,
+    moves: NDArray[np.float64],
+    ratings: NDArray[np.float64],
+    full: NDArray[np.float64],
+    order: NDArray[np.int64],
+    names: Sequence[str],
+    is_connected: bool,
+) -> PromptInfluence:
+    if not is_connected:
+        return PromptInfluence(prompt_id, None, None, (), keeps_connected=False)
+    # What differs by rounding alone is the same move; the first entrant is named then.
+    moves = np.round(moves, _DECIMALS)
+    largest = int(np.argmax(np.abs(moves)))
+    swaps = tuple(
+        (names[upper], names[lower])
+        for upper, lower in pairwise(order)
+        if _sign(full[upper] - full[lower]) != _sign(ratings[upper] - ratings[lower])
+    )
+    return PromptInfluence(
+        prompt_id, names[largest], float(moves[largest]), swaps, keeps_connected=True
+    )
+
+
+def _sign(gap: float) -> int:
+    return 0 if abs(gap) < _LEAST_GAP else (1 if gap > 0 else -1)
+
+
+def _wins_by_prompt(cells: PairCells) -> NDArray[np.float64]:
+    n_entrants, n_prompts = len(cells.entrants), len(cells.prompts)
+    flat = np.bincount(
+        (cells.prompt_index * n_entrants + cells.winners) * n_entrants + cells.losers,
+        weights=cells.weights,
+        minlength=n_prompts * n_entrants * n_entrants,
+    )
+    return flat.astype(np.float64).reshape(n_prompts, n_entrants, n_entrants)
+
+
+_BY_CHANCE = 0.05
+"""How often a ratio is above the chance level where groups do not differ."""
+_ROUNDING = 1e-9
+"""Differences below this share of the largest score come from adding floats in another order."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignalToNoise:
+    """The analysis of variance of some groups.
+
+    Attributes:
+        between: MSB, the mean square between groups.
+        within: MSW, the mean square within them.
+        between_freedom: Degrees of freedom of `between`.
+        within_freedom: Degrees of freedom of `within`.
+    """
+
+    between: float
+    within: float
+    between_freedom: int
+    within_freedom: int
+
+    @property
+    def ratio(self) -> float | None:
+        """Signal to noise; infinite without noise, None where there is neither."""
+        if self.within == 0:
+            return math.inf if self.between > 0 else None
+        return max(0.0, self.between - self.within) / self.within
+
+    @property
+    def chance_level(self) -> float:
+        """The ratio that one in twenty is above where groups do not differ.
+
+        Infinite with one degree of freedom: two scores agree by chance too often.
+        """
+        if self.within_freedom < 2:
+            return math.inf
+        # Imported here, so that loading the definitions does not pay for it.
+        from scipy.special import fdtri
+
+        return float(fdtri(self.between_freedom, self.within_freedom, 1 - _BY_CHANCE)) - 1
+
+    @property
+    def is_above_chance(self) -> bool:
+        """Whether the ratio says that groups differ."""
+        return self.ratio is not None and self.ratio > self.chance_level
+
+
+def measure_signal(
+    groups: Sequence[Sequence[float]], *, within_freedom: int | None = None
+) -> SignalToNoise | None:
+    """Separate what differs between groups from what differs within them.
+
+    Args:
+        groups: The scores of each group; those without a score are left out.
+        within_freedom: Degrees of freedom within groups, where scores depend on one another;
+            the number of scores less that of groups by default.
+
+    Returns:
+        None with fewer than two groups, or where no group has two scores.
+    """
+    groups = [group for group in groups if group]
+    n_scores = sum(map(len, groups))
+    if len(groups) < 2 or n_scores == len(groups):
+        return None
+    freedom = n_scores - len(groups) if within_freedom is None else within_freedom
+    means = [math.fsum(group) / len(group) for group in groups]
+    overall = math.fsum(math.fsum(group) for group in groups) / n_scores
+    between = math.fsum(
+        len(group) * (mean - overall) ** 2 for group, mean in zip(groups, means, strict=True)
+    ) / (len(groups) - 1)
+    within = (
+        math.fsum(
+            (score - mean) ** 2
+            for group, mean in zip(groups, means, strict=True)
+            for score in group
+        )
+        / freedom
+    )
+    rounding = (_ROUNDING * max(abs(score) for group in groups for score in group)) ** 2
+    return SignalToNoise(
+        between=between if between > rounding else 0.0,
+        within=within if within > rounding else 0.0,
+        between_freedom=len(groups) - 1,
+        within_freedom=freedom,
+    )
+
+
+# Points of entrant_a by what the reply says, for `ab`, where it is shown as A, and for `ba`.
+_POINTS_AB = {Verdict.A: 1.0, Verdict.B: 0.0, Verdict.TIE: 0.5}
+_POINTS_BA = {Verdict.A: 0.0, Verdict.B: 1.0, Verdict.TIE: 0.5}
+
+
+@dataclass(frozen=True, slots=True)
+class PromptNoise:
+    """The signal and the noise on one prompt.
+
+    Attributes:
+        prompt_id: The prompt.
+        n_entrants: Entrants with a judged pair on it.
+        n_disagreements: Judged pairs whose two replies disagree.
+        n_judged: Judged pairs.
+        signal: What differs between entrants against what differs between presentations; None
+            with fewer than two entrants.
+    """
+
+    prompt_id: str
+    n_entrants: int
+    n_disagreements: int
+    n_judged: int
+    signal: SignalToNoise | None
+
+    @property
+    def ratio(self) -> float | None:
+        """Signal to noise; infinite without noise, None where there is neither."""
+        return None if self.signal is None else self.signal.ratio
+
+
+def measure_noise(prompt_id: str, pairs: Iterable[PairReading]) -> PromptNoise:
+    """Separate the scores on one prompt into signal and presentation noise.
+
+    Args:
+        prompt_id: The prompt.
+        pairs: Its pairs on one dimension; those that are not settled are left out.
+    """
+    scores: dict[str, list[tuple[float, float]]] = {}
+    judged = disagreements = 0
+    for pair in pairs:
+        if not pair.is_settled:
+            continue
+        judged += pair.is_judged
+        ab, ba = (reply.verdict for reply in pair.replies)
+        shown_first, shown_second = _POINTS_AB[ab], _POINTS_BA[ba]
+        disagreements += shown_first != shown_second
+        scores.setdefault(pair.entrant_a, []).append((shown_first, shown_second))
+        scores.setdefault(pair.entrant_b, []).append((1 - shown_first, 1 - shown_second))
+    means = [
+        (
+            math.fsum(first for first, _ in points) / len(points),
+            math.fsum(second for _, second in points) / len(points),
+        )
+        for points in scores.values()
+    ]
+    return PromptNoise(
+        prompt_id,
+        len(means),
+        disagreements,
+        judged,
+        measure_signal(means, within_freedom=len(means) - 1),
+    )
+
+
+_NOISY = 1.0
+"""Signal to noise below which presentation noise is the larger of the two."""
+
+
+class FindingKind(StrEnum):
+    """What is said of a prompt, by what it can change: the ranking first."""
+
+    DECIDES_ORDER = "decides_order"
+    """Without this prompt neighbours in the ranking change places."""
+    CONNECTS = "connects"
+    """Without this prompt somebody has no rating at all."""
+    SIGNAL_TO_NOISE = "signal_to_noise"
+    """What differs between entrants against what differs between presentations."""
+    JUDGE_FAILURES = "judge_failures"
+    """More replies are missing on this prompt than chance would put on one prompt."""
+    STRATUM_FAILURE = "stratum_failure"
+    """An entrant loses in one stratum and nowhere else."""
+    MOVES_RATING = "moves_rating"
+    """How far ratings move without this prompt; the one that moves them most is a finding."""
+    ALL_INCONSISTENT = "all_inconsistent"
+    """Every judged pair changes its winner with the positions."""
+    LEVEL = "level"
+    """Pairs have winners, in a circle: every entrant has the same score."""
+    NO_WINNER = "no_winner"
+    """Everybody loses or ties everything: no pair has a winner."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptFinding:
+    """One thing about one prompt, or about a stratum.
+
+    Attributes:
+        kind: What.
+        is_finding: Whether to look at it; otherwise it is a measurement that is as it should be.
+        prompt_id: The prompt; None where it is about a stratum.
+        stratum: The prompt's stratum.
+        entrants: Whom it is about; empty where it is about all.
+        value: The number it is sorted by: a share, Elo points or a ratio; see `docs/audits.md`.
+        count: What was counted.
+        total: Out of how many.
+        sentence: The finding in words, with its numbers.
+    """
+
+    kind: FindingKind
+    is_finding: bool
+    prompt_id: str | None
+    stratum: str
+    entrants: tuple[str, ...]
+    value: float | None
+    count: int
+    total: int
+    sentence: str
+
+
+def describe_noise(noise: PromptNoise, *, stratum: str) -> PromptFinding:
+    """Put the signal and the noise of a prompt into words; a small ratio is a finding."""
+    signal, ratio = noise.signal, noise.ratio
+    if signal is None:
+        words = "cannot be said: fewer than two entrants are judged"
+    elif ratio is None:
+        words = "cannot be said: neither entrants nor presentations differ"
+    elif math.isinf(ratio):
+        words = "is without bound: both presentations agree everywhere"
+    else:
+        words = (
+            f"is {ratio:.2f} (mean squares {signal.between:.3f} between entrants, "
+            f"{signal.within:.3f} between presentations; "
+            + (
+                "with two entrants any ratio may be chance)"
+                if math.isinf(signal.chance_level)
+                else f"by chance alone 1 prompt in 20 is above {signal.chance_level:.2f})"
+            )
+        )
+    return PromptFinding(
+        kind=FindingKind.SIGNAL_TO_NOISE,
+        is_finding=ratio is not None and ratio < _NOISY,
+        prompt_id=noise.prompt_id,
+        stratum=stratum,
+        entrants=(),
+        value=ratio,
+        count=noise.n_disagreements,
+        total=noise.n_judged,
+        sentence=(
+            f"Signal to noise on {noise.prompt_id} {words}; {noise.n_disagreements} of "
+            f"{noise.n_judged} judged pairs change with the position."
+        ),
+    )
+
+
+def describe_influence(
+    influence: PromptInfluence, *, stratum: str, judged: int, pairs: int, largest: float
+) -> Iterator[PromptFinding]:
+    """Put into words what leaving a prompt out does.
+
+    Args:
+        influence: What it does.
+        stratum: The prompt's stratum.
+        judged: Judged pairs on it.
+        pairs: Pairs on it.
+        largest: The largest move of any prompt's, in Elo points.
+    """
+    prompt_id = influence.prompt_id
+    if not influence.keeps_connected:
+        yield PromptFinding(
+            kind=FindingKind.CONNECTS,
+            is_finding=True,
+            prompt_id=prompt_id,
+            stratum=stratum,
+            entrants=(),
+            value=None,
+            count=judged,
+            total=pairs,
+            sentence=(
+                f"Without {prompt_id} the wins no longer connect all rated entrants, so that "
+                "somebody has no rating: it hangs on this prompt."
+            ),
+        )
+        return
+    if influence.move is None or influence.moved is None:
+        return
+    moved = f"{influence.moved} moves by {influence.move:+.1f} Elo points"
+    if influence.swaps:
+        swapped = "; ".join(f"{upper} and {lower}" for upper, lower in influence.swaps)
+        yield PromptFinding(
+            kind=FindingKind.DECIDES_ORDER,
+            is_finding=True,
+            prompt_id=prompt_id,
+            stratum=stratum,
+            entrants=tuple(dict.fromkeys(name for pair in influence.swaps for name in pair)),
+            value=influence.move,
+            count=judged,
+            total=pairs,
+            sentence=(
+                f"Without {prompt_id} the order of neighbours changes: {swapped} (and {moved})."
+            ),
+        )
+    yield PromptFinding(
+        kind=FindingKind.MOVES_RATING,
+        is_finding=0 < largest * (1 - 1e-9) <= abs(influence.move),
+        prompt_id=prompt_id,
+        stratum=stratum,
+        entrants=(influence.moved,),
+        value=influence.move,
+        count=judged,
+        total=pairs,
+        sentence=f"Without {prompt_id}, {moved}.",
+    )

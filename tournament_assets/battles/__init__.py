@@ -1,0 +1,1 @@
+"""Battles of this project and of other tools: reading, rating, writing."""

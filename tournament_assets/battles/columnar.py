@@ -1,0 +1,396 @@
+"""Files with one battle a row and one value a column, read column by column.
+
+A part of a file that is in any way doubtful is not judged here: then the whole file is read row by
+row, which knows where each row stands and says all that is wrong.
+
+Writing battles column by column, to Parquet or to JSON lines.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+import pyarrow.parquet as pq
+
+from tournament_assets.battles.columns import (
+    BATTLE_SCHEMA,
+    DEFAULTS,
+    encode_battle_table,
+    name_codes,
+)
+from tournament_assets.battles.files import (
+    FileSample,
+    json_lines,
+    new_file,
+    parquet_schema,
+    readable_parquet,
+)
+from tournament_assets.battles.rows import LeftOut, read_battle_rows
+from tournament_assets.tournament.battles import (
+    PRESENTATIONS,
+    SOURCES,
+    WINNERS,
+    Battle,
+    BattleSource,
+    RatingSettings,
+)
+from tournament_assets.tournament.errors import InputError
+
+NO_VERDICT = "no verdict"
+"""Why a row without a winner is left out."""
+
+_WINNER_ALIASES = {"both_bad": "tie (bothbad)"}
+_BLOCK_BYTES = 16 * 2**20
+_ROWS_AT_ONCE = 262_144
+
+
+class _DoubtfulError(Exception):
+    """A part of a file that has to be read row by row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Where a format keeps the values of a battle.
+
+    Attributes:
+        names: The names each field may have in a file; of several the first with a value counts.
+        source: Who decided where the row does not say.
+    """
+
+    names: Mapping[str, tuple[str, ...]]
+    source: BattleSource | None
+
+    @property
+    def wanted(self) -> list[str]:
+        """Every name that is looked for."""
+        return [name for names in self.names.values() for name in names]
+
+
+def read_columns(
+    path: Path, sample: FileSample, columns: Columns
+) -> tuple[pa.Table, dict[str, int]]:
+    """Read the battles of a Parquet or JSON-lines file.
+
+    Args:
+        path: The file.
+        sample: Its beginning.
+        columns: Where the values are.
+
+    Returns:
+        The battles, and how many rows were left out, by the reason.
+
+    Raises:
+        InputError: With the first problems of the rows and the number of the others.
+    """
+    parts = _parquet_parts if sample.kind == "parquet" else _json_parts
+    try:
+        return _encode_parts(parts(path, sample, columns), columns)
+    except (_DoubtfulError, pa.ArrowException, OSError):
+        rows = _parquet_rows if sample.kind == "parquet" else _json_rows
+        return read_battle_rows(rows(path, columns), lambda row: _parse(row, columns))
+
+
+def _parse(row: Mapping[str, Any], columns: Columns) -> Iterable[Battle | LeftOut]:
+    values: dict[str, Any] = {
+        field: next((row[name] for name in names if row.get(name) is not None), None)
+        for field, names in columns.names.items()
+    }
+    winner = values["winner"]
+    values["winner"] = _WINNER_ALIASES.get(winner, winner) if isinstance(winner, str) else winner
+    if values.get("source") is None:
+        values["source"] = columns.source
+    if winner is None and values["model_a"] is not None and values["model_b"] is not None:
+        return [LeftOut(NO_VERDICT)]
+    return [Battle.from_dict(values)]
+
+
+def _json_rows(path: Path, _: Columns) -> Iterator[tuple[str, bytes]]:
+    return json_lines(path)
+
+
+def _parquet_rows(path: Path, columns: Columns) -> Iterator[tuple[str, object]]:
+    number = 0
+    with readable_parquet(path), pq.ParquetFile(path) as file:
+        present = [name for name in columns.wanted if name in file.schema_arrow.names]
+        for batch in file.iter_batches(columns=present):
+            for row in batch.to_pylist():
+                number += 1
+                yield f"{path.name}:row {number}", row
+
+
+def _json_parts(path: Path, sample: FileSample, columns: Columns) -> Iterator[pa.Table]:
+    kinds = {field.name: _plain(field.type) for field in BATTLE_SCHEMA}
+    schema = pa.schema(
+        [
+            # Arrow must be told whether an id is a number; a file with both is read row by row.
+            (name, pa.int64() if type(sample.first.get(name)) is int else kinds[field])
+            if field == "question_id"
+            else (name, kinds[field])
+            for field, names in columns.names.items()
+            for name in names
+        ]
+    )
+    reader = pj.open_json(
+        path,
+        read_options=pj.ReadOptions(block_size=_BLOCK_BYTES),
+        parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+    )
+    for batch in reader:
+        yield pa.Table.from_batches([batch])
+
+
+def _parquet_parts(path: Path, _: FileSample, columns: Columns) -> Iterator[pa.Table]:
+    schema = parquet_schema(path)
+    present = [name for name in columns.wanted if name in schema.names]
+    few = {name for field, names in columns.names.items() for name in names if _is_name(field)}
+    as_dictionary = [name for name in present if name in few and _is_text(schema.field(name).type)]
+    with pq.ParquetFile(path, read_dictionary=as_dictionary) as file:
+        for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=present):
+            yield pa.Table.from_batches([batch])
+
+
+def _is_name(field: str) -> bool:
+    return bool(pa.types.is_dictionary(BATTLE_SCHEMA.field(field).type))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _encode_parts(parts: Iterable[pa.Table], columns: Columns) -> tuple[pa.Table, dict[str, int]]:
+    encoded = []
+    n_left_out = 0
+    for part in parts:
+        battles = _standard(part, columns)
+        has_verdict = pc.is_valid(battles.column("winner"))
+        n_without = battles.num_rows - pc.sum(has_verdict, min_count=0).as_py()
+        n_left_out += n_without
+        battles = battles.filter(has_verdict) if n_without else battles
+        _doubt(battles)
+        encoded.append(battles)
+    table = encode_battle_table(encoded)
+    return table, {NO_VERDICT: n_left_out} if n_left_out else {}
+
+
+def _standard(part: pa.Table, columns: Columns) -> pa.Table:
+    """Return the fields of a battle, names as dictionaries, winners still absent where they are."""
+    arrays = []
+    for field in BATTLE_SCHEMA:
+        present = [name for name in columns.names.get(field.name, ()) if name in part.schema.names]
+        values = [_typed(part.column(name), field) for name in present]
+        array = _first_present(values, field, part.num_rows)
+        if field.name == "winner":
+            array = _renamed(array)
+        default = columns.source if field.name == "source" else DEFAULTS.get(field.name)
+        if default is not None and array.null_count:
+            array = _filled(array, default, field)
+        if not field.nullable and field.name != "winner" and array.null_count:
+            raise _DoubtfulError
+        arrays.append(array)
+    return pa.Table.from_arrays(arrays, names=BATTLE_SCHEMA.names)
+
+
+def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else column.type.empty()
+    array.validate(full=True)  # Arrow reads bytes that are no UTF-8 as if they were
+    plain, found = _plain(field.type), _plain(array.type)
+    if pa.types.is_null(found):
+        return pa.nulls(len(array), field.type)
+    kinds = {
+        "question_id": _is_text(found) or pa.types.is_integer(found),
+        "turn": pa.types.is_integer(found),
+        "inconsistent": pa.types.is_boolean(found),
+    }
+    is_number = pa.types.is_integer(found) or pa.types.is_floating(found)
+    if not kinds.get(field.name, _is_text(found) if _is_text(plain) else is_number):
+        raise _DoubtfulError
+    if _is_name(field.name):
+        encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+        return encoded.cast(field.type)
+    return array.cast(field.type)
+
+
+def _first_present(values: Sequence[pa.Array], field: pa.Field, n_rows: int) -> pa.Array:
+    if not values:
+        return pa.nulls(n_rows, field.type)
+    first, *others = values
+    if not others or not first.null_count:
+        return first
+    return pc.coalesce(*values)
+
+
+def _filled(array: pa.Array, default: object, field: pa.Field) -> pa.Array:
+    if array.null_count == len(array):
+        if not _is_name(field.name):
+            return pa.repeat(pa.scalar(default, field.type), len(array))
+        codes = pa.repeat(pa.scalar(0, pa.int32()), len(array))
+        return pa.DictionaryArray.from_arrays(codes, pa.array([default], pa.string()))
+    filled = array.cast(_plain(field.type)).fill_null(default)
+    return filled.dictionary_encode() if _is_name(field.name) else filled
+
+
+def _renamed(winners: pa.DictionaryArray) -> pa.DictionaryArray:
+    names = winners.dictionary.to_pylist()
+    if not set(names) & _WINNER_ALIASES.keys():
+        return winners
+    renamed = pa.array([_WINNER_ALIASES.get(name, name) for name in names], pa.string())
+    # The new name may be there already, and a dictionary must not hold it twice.
+    return renamed.take(winners.indices).dictionary_encode()
+
+
+def _doubt(battles: pa.Table) -> None:
+    """Refuse to vouch for a part in which any battle might be wrong."""
+    for name, words in (("winner", WINNERS), ("source", SOURCES), ("presentation", PRESENTATIONS)):
+        if set(_names(battles, name)) - set(words):
+            raise _DoubtfulError
+    for name in ("model_a", "model_b", "judge_model", "dimension"):
+        if not all(map(str.strip, _names(battles, name))):
+            raise _DoubtfulError
+    question_id, pref = battles.column("question_id"), battles.column("pref")
+    weight = battles.column("weight").to_numpy()
+    index_of = {name: index for index, name in enumerate(sorted(set(_names(battles, "model_a"))))}
+    model_a, model_b = (name_codes(battles, side, index_of) for side in ("model_a", "model_b"))
+    # 1 where model_a won, 2 where model_b did.
+    outcome = name_codes(battles, "winner", {name: n for n, name in enumerate(WINNERS, start=1)})
+    is_won = outcome <= 2
+    doubts = [
+        (model_a == model_b).any(),
+        pc.any(pc.equal(pc.binary_length(question_id), 0)).as_py(),
+        pc.any(pc.utf8_is_space(question_id)).as_py(),
+        (battles.column("inconsistent").to_numpy() & is_won).any(),
+        not (np.isfinite(weight) & (weight > 0.0)).all(),
+        pc.any(pc.less(battles.column("turn"), 1)).as_py(),
+    ]
+    if pref.null_count < len(pref):
+        has_pref = pref.is_valid().to_numpy()
+        known, of_winner = pref.to_numpy()[has_pref], outcome[has_pref]
+        doubts += [
+            not ((known >= 0.0) & (known <= 1.0)).all(),
+            ((of_winner == 1) & (known > 0.5)).any(),
+            ((of_winner == 2) & (known < 0.5)).any(),
+        ]
+    if any(doubts):
+        raise _DoubtfulError
+
+
+def _names(battles: pa.Table, name: str) -> Iterator[str]:
+    for chunk in battles.column(name).chunks:
+        yield from (each for each in chunk.dictionary.to_pylist() if each is not None)
+
+
+SETTINGS_KEY = "rating_settings"
+"""Where a file keeps its `RatingSettings`: in Parquet's schema metadata, or in the first line."""
+
+RARE_FIELDS = frozenset({"dimension", "weight", "pref", "turn", "presentation"})
+"""Fields that a line of JSON has only where they say something."""
+
+_WRITTEN_AT_ONCE = 65_536
+_ROWS_PER_GROUP = 262_144
+
+
+def write_columns(
+    path: Path,
+    table: pa.Table,
+    *,
+    names: Mapping[str, str],
+    settings: RatingSettings | None = None,
+) -> None:
+    """Write a new file, Parquet or JSON lines by its name; equal tables give equal bytes.
+
+    Args:
+        path: A name that ends in .parquet or .jsonl.
+        table: The battles.
+        names: What the file calls each field that it keeps.
+        settings: Kept in the file.
+
+    Raises:
+        InputError: If the file is there already, or its name ends in something else.
+    """
+    writers = {".parquet": write_parquet, ".jsonl": write_lines}
+    writer = writers.get(path.suffix.lower())
+    if writer is None:
+        raise InputError(
+            f"{path}: the name ends in {path.suffix!r}; expected .parquet or .jsonl, which says "
+            "how to write the battles"
+        )
+    with new_file(path) as file:
+        writer(file, table, names=names, settings=settings)
+
+
+def write_parquet(
+    file: IO[bytes], table: pa.Table, *, names: Mapping[str, str], settings: RatingSettings | None
+) -> None:
+    """Write battles as Parquet, with the settings in the schema's metadata."""
+    metadata = {SETTINGS_KEY: json.dumps(settings.to_dict())} if settings else None
+    kept = table.select(list(names)).rename_columns(list(names.values()))
+    pq.write_table(
+        kept.replace_schema_metadata(metadata),
+        file,
+        compression="zstd",
+        row_group_size=_ROWS_PER_GROUP,
+    )
+
+
+def write_lines(
+    file: IO[bytes], table: pa.Table, *, names: Mapping[str, str], settings: RatingSettings | None
+) -> None:
+    """Write one battle a line, with the settings as one more key of the first line.
+
+    Whoever ignores unknown keys reads such a file as any other. Without a battle there is no line
+    to keep the settings in.
+    """
+    is_first = True
+    for batch in table.select(list(names)).to_batches(max_chunksize=_WRITTEN_AT_ONCE):
+        if not batch.num_rows:
+            continue
+        lines = _lines(batch, names)
+        if is_first and settings is not None:
+            more = json.dumps({SETTINGS_KEY: settings.to_dict()}, ensure_ascii=False)
+            lines[0] = f"{lines[0][:-1]}, {more[1:]}"
+        is_first = False
+        file.write("\n".join([*lines, ""]).encode())
+
+
+def _lines(batch: pa.RecordBatch, names: Mapping[str, str]) -> list[str]:
+    pieces = [pa.scalar("{")]
+    for number, (field, name) in enumerate(names.items()):
+        comma = ", " if number else ""
+        pieces.append(_pieces(batch.column(field), field, f"{comma}{json.dumps(name)}: "))
+    lines: list[str] = pc.binary_join_element_wise(*pieces, pa.scalar("}"), "").to_pylist()
+    return lines
+
+
+def _pieces(column: pa.Array, field: str, key: str) -> pa.Array:
+    """Write a column's values as JSON, each different value once."""
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    values = encoded.dictionary.to_pylist()
+    is_rare = field in RARE_FIELDS
+    texts = ["" if is_rare and _is_default(v, field) else key + text for v, text in _dump(values)]
+    absent = "" if is_rare else f"{key}null"
+    codes = encoded.indices.fill_null(len(values))
+    return pa.array([*texts, absent], pa.string()).take(codes)
+
+
+def _dump(values: list[Any]) -> Iterator[tuple[Any, str]]:
+    dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+    return ((value, dump(value)) for value in values)
+
+
+def _is_default(value: object, field: str) -> bool:
+    return value == DEFAULTS.get(field)
+
+
+ALL_FIELDS: Mapping[str, str] = {name: name for name in BATTLE_SCHEMA.names}
+"""Every field by its own name."""

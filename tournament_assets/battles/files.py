@@ -1,0 +1,367 @@
+"""Opening battle files: their first row, their lines, and new files written whole or not at all.
+
+What every battle format can do: tell its files, read one, write one.
+
+`elo_ratings.json`: a leaderboard, with the keys that JudgeArena's has and no other.
+
+A run of several dimensions has one such file for each. Earlier versions wrote one file with an
+object of leaderboards by dimension, which is still read.
+"""
+
+import csv
+import io
+import json
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tournament_assets.storage.judgment_files import load_object
+from tournament_assets.tournament.battles import BattleSource, EloReport, RatingSettings
+from tournament_assets.tournament.errors import InputError
+
+FileKind = Literal["parquet", "json lines", "json list", "csv"]
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LONGEST_LINE = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class FileSample:
+    """What the beginning of a file shows.
+
+    Attributes:
+        kind: How its rows are written.
+        columns: The names of its columns, or the keys of its first row.
+        first: The first row of a JSON file; nothing for the other kinds.
+    """
+
+    kind: FileKind
+    columns: frozenset[str]
+    first: Mapping[str, Any]
+
+
+def sample_file(path: Path) -> FileSample:
+    """Look at the beginning of a file, whatever its name.
+
+    Raises:
+        InputError: If the file cannot be read, is empty, or begins with nothing known.
+    """
+    with opened(path) as file:
+        beginning = file.read(4)
+        if beginning == b"PAR1":
+            return FileSample("parquet", frozenset(parquet_schema(path).names), {})
+        file.seek(0)
+        line = _first_line(file, path)
+    if line.startswith(b"["):
+        items = read_json_list(path)
+        return _json_sample("json list", items[0][1] if items else None, path)
+    if line.startswith(b"{"):
+        _refuse_long(line, path, 1)
+        return _json_sample("json lines", load_object(line, f"{path.name}:1"), path)
+    try:
+        header = line.decode().strip().split(",")
+    except UnicodeDecodeError:
+        header = []
+    if len(header) < 2:
+        raise InputError(
+            f"{path}: the file begins with {line[:40]!r}; expected Parquet, JSON lines, a JSON "
+            "list, or CSV with a header"
+        )
+    return FileSample("csv", frozenset(name.strip().strip('"') for name in header), {})
+
+
+def _json_sample(kind: FileKind, first: object, path: Path) -> FileSample:
+    if not isinstance(first, dict):
+        raise InputError(
+            f"{path}: the first row is {first!r:.60}; expected a JSON object with a battle"
+        )
+    return FileSample(kind, frozenset(first), first)
+
+
+def _first_line(file: BinaryIO, path: Path) -> bytes:
+    for line in iter(lambda: file.readline(_LONGEST_LINE + 1), b""):
+        if content := line.removeprefix(_BYTE_ORDER_MARK).strip():
+            return content
+    raise InputError(f"{path}: the file is empty; expected at least one battle")
+
+
+def _refuse_long(line: bytes, path: Path, number: int) -> None:
+    if len(line) > _LONGEST_LINE:
+        raise InputError(
+            f"{path.name}:{number}: the line is longer than {_LONGEST_LINE // 2**20} MiB; expected "
+            "one battle a line"
+        )
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to read its bytes.
+
+    Raises:
+        InputError: If that fails.
+    """
+    try:
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise InputError(
+            f"{path}: the file cannot be read ({error.strerror or type(error).__name__}); "
+            "expected a file of battles"
+        ) from None
+
+
+def json_lines(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Go through the lines that hold something, each with where it stands (`file:line`)."""
+    with opened(path) as file:
+        lines = iter(lambda: file.readline(_LONGEST_LINE + 1), b"")
+        for number, line in enumerate(lines, start=1):
+            _refuse_long(line, path, number)
+            content = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
+            if content.strip():
+                yield f"{path.name}:{number}", content
+
+
+def csv_rows(path: Path, *, needed: Sequence[str]) -> Iterator[tuple[str, object]]:
+    """Go through the rows of a CSV file, each as an object with where it ends (`file:line`).
+
+    Args:
+        path: The file.
+        needed: Columns that the header must name.
+
+    Raises:
+        InputError: If the file is no CSV in UTF-8 or a column is not there.
+    """
+    with opened(path) as file:
+        try:
+            csv.field_size_limit(_LONGEST_LINE)  # a response may be longer than the 128 KiB allowed
+            reader = csv.DictReader(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""))
+            missing = [name for name in needed if name not in (reader.fieldnames or ())]
+            if missing:
+                raise InputError(f"{path}: the header has no {', '.join(missing)}")
+            for row in reader:
+                yield f"{path.name}:{reader.line_num}", row
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise InputError(
+                f"{path}: the file cannot be read ({error}); expected CSV in UTF-8"
+            ) from None
+
+
+def read_json_list(path: Path) -> list[tuple[str, object]]:
+    """Read the items of a JSON list, each with where it stands (`file:item N`, from 1).
+
+    Raises:
+        InputError: If the file is no JSON list in UTF-8.
+    """
+    with opened(path) as file:
+        content = file.read().removeprefix(_BYTE_ORDER_MARK)
+    try:
+        items = json.loads(content.decode())
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path}: the file cannot be read ({str(error)[:200]}); expected a JSON "
+            "list of objects in UTF-8"
+        ) from None
+    if not isinstance(items, list):
+        raise InputError(f"{path}: the file holds {type(items).__name__}; expected a JSON list")
+    return [(f"{path.name}:item {number}", item) for number, item in enumerate(items, start=1)]
+
+
+def parquet_schema(path: Path) -> pa.Schema:
+    """Read the columns of a Parquet file.
+
+    Raises:
+        InputError: If it is none.
+    """
+    with readable_parquet(path):
+        return pq.read_schema(path)
+
+
+@contextmanager
+def readable_parquet(path: Path) -> Iterator[None]:
+    """Turn what Arrow says of a broken file into an error for people.
+
+    Raises:
+        InputError: If reading fails inside.
+    """
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path}: not readable as Parquet ({error}); expected a whole Parquet file; "
+            "download or export it again"
+        ) from None
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """Write a file that appears whole or not at all, a part at a time.
+
+    Raises:
+        InputError: If there is such a file already, or nothing can be written there.
+    """
+    if path.exists():
+        raise InputError(
+            f"{path}: the file is there already; expected a new name, so that no battles are "
+            "lost; remove it or choose another"
+        )
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise InputError(
+            f"{path}: the file cannot be written ({error.strerror or type(error).__name__}); "
+            "expected a folder that can be written to"
+        ) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json_lines(file: BinaryIO, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write one JSON object a line."""
+    for row in rows:
+        text = json.dumps(row, ensure_ascii=False, allow_nan=False)
+        file.write(text.encode() + b"\n")
+
+
+@dataclass(frozen=True, slots=True)
+class FormatOptions:
+    """What a file may not say itself.
+
+    Attributes:
+        source: Who decided; None takes the format's word for it.
+        baseline: The model that every other one was compared with.
+        prompt_column: The column, or key, that names the prompt; None for those of the format.
+    """
+
+    source: BattleSource | None = None
+    baseline: str | None = None
+    prompt_column: str | None = None
+
+    def prompt_names(self, usual: Sequence[str]) -> Sequence[str]:
+        """Return the columns that may name the prompt.
+
+        Args:
+            usual: Those of the format, where nobody says which.
+        """
+        return usual if self.prompt_column is None else (self.prompt_column,)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BattleFile:
+    """What a file of battles holds.
+
+    Attributes:
+        format: The format's name.
+        table: The battles, with the columns of `BATTLE_SCHEMA`.
+        left_out: Comparisons that are no battles, counted by the reason.
+        settings: How the battles were rated; None where the file does not say.
+    """
+
+    format: str
+    table: pa.Table
+    left_out: Mapping[str, int]
+    settings: RatingSettings | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteReport:
+    """What became of battles on the way into a file.
+
+    Attributes:
+        n_written: Battles in the file.
+        left_out: Battles that the format cannot hold, counted by the reason.
+        lost: Battles of which one value could not be written, counted by the value's name.
+    """
+
+    n_written: int
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    lost: Mapping[str, int] = field(default_factory=dict)
+
+
+class BattleFormat(Protocol):
+    """A way to write battles down."""
+
+    @property
+    def name(self) -> str:
+        """What the format is called on the command line."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """Whose files they are, for messages."""
+        ...
+
+    def recognises(self, sample: FileSample) -> bool:
+        """Say whether a file that begins like this is of the format."""
+        ...
+
+    def read(self, path: Path, options: FormatOptions) -> BattleFile:
+        """Read a file.
+
+        Raises:
+            InputError: With everything that is wrong with it, the first 50 spelled out.
+        """
+        ...
+
+    def write(
+        self, path: Path, table: pa.Table, options: FormatOptions, settings: RatingSettings | None
+    ) -> WriteReport:
+        """Write a new file.
+
+        Raises:
+            InputError: If the file is there already, or the format cannot hold such battles.
+        """
+        ...
+
+
+def encode_elo_reports(reports: Mapping[str, EloReport]) -> dict[str, bytes]:
+    """Write leaderboards as JSON files, by name.
+
+    The first is `elo_ratings.json`, where other tools look for it; its arena names the dimension.
+
+    Args:
+        reports: By dimension, in the order of the tables.
+    """
+    files = {}
+    for number, (dimension, report) in enumerate(reports.items()):
+        name = f"elo_ratings_{dimension}.json" if number else "elo_ratings.json"
+        text = json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+        files[name] = f"{text}\n".encode()
+    return files
+
+
+def read_elo_reports(path: Path) -> dict[str, EloReport]:
+    """Read leaderboards, by dimension; a file with a single report has it under its arena.
+
+    Keys that this version does not know are ignored.
+
+    Raises:
+        InputError: With everything that is missing.
+    """
+    with opened(path) as file:
+        values = load_object(file.read(), str(path))
+    by_name = {str(values.get("arena")): values} if "ratings" in values else values
+    problems: list[str] = []
+    reports: dict[str, EloReport] = {}
+    for name, report in by_name.items():
+        try:
+            if not isinstance(report, dict):
+                raise InputError(f"the report is {report!r:.60}; expected a JSON object")
+            reports[name] = EloReport.from_dict(report)
+        except InputError as error:
+            problems.extend(f"{path}: {name}: {problem}" for problem in error.problems)
+    if problems:
+        raise InputError(problems)
+    return reports

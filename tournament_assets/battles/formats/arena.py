@@ -1,0 +1,211 @@
+"""Our own files, JudgeArena's, and LMArena's: one battle a row, as Parquet or as JSON lines.
+
+JudgeArena's rows are a part of ours, but it writes a reply that it could not read as a tie
+without a preference: that is no tie here. LMArena's are votes of people; they come with the whole
+conversations, which are passed over. Keys that nobody here knows are ignored, so that files of
+newer and older versions load.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tournament_assets.battles.columnar import (
+    ALL_FIELDS,
+    SETTINGS_KEY,
+    Columns,
+    read_columns,
+    write_columns,
+)
+from tournament_assets.battles.columns import BATTLE_SCHEMA, name_codes
+from tournament_assets.battles.files import (
+    BattleFile,
+    FileSample,
+    FormatOptions,
+    WriteReport,
+    parquet_schema,
+    sample_file,
+)
+from tournament_assets.battles.rows import count_losses
+from tournament_assets.tournament.battles import BattleSource, RatingSettings
+from tournament_assets.tournament.errors import InputError
+
+UNREAD = "no verdict: a tie without a preference, a reply that could not be read"
+
+_PLAYERS = frozenset({"model_a", "model_b", "winner"})
+_OF_ORQ_ARENA = frozenset({"judge_votes", "majority_verdict"})
+_OF_LMARENA = frozenset(
+    {"question_id", "id", "conversation_a", "conversation", "language", "tstamp", "timestamp"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaFormat:
+    """A format with one battle a row.
+
+    Attributes:
+        name: What it is called on the command line.
+        title: Whose files they are.
+        accepted: The names each field may have in a file.
+        written: The name that each field is written under; the others are not.
+        source: Who decided the battles of such files; None where each row says so.
+        keeps_settings: Whether the files tell how they were rated.
+        judges_ties_by_preference: Whether a model's tie has a preference too, so that one without
+            is a reply that could not be read.
+    """
+
+    name: str
+    title: str
+    accepted: Mapping[str, tuple[str, ...]]
+    written: Mapping[str, str]
+    source: BattleSource | None = None
+    keeps_settings: bool = False
+    judges_ties_by_preference: bool = False
+
+    def recognises(self, sample: FileSample) -> bool:
+        """Say whether a file that begins like this is of the format."""
+        columns = sample.columns
+        if sample.kind not in ("parquet", "json lines") or columns & _OF_ORQ_ARENA:
+            return False
+        if not columns >= _PLAYERS:
+            return False
+        is_ours = "inconsistent" in columns or SETTINGS_KEY in columns
+        if self.keeps_settings:
+            return is_ours
+        if self.source is None:
+            return "source" in columns and not is_ours
+        return "source" not in columns and not is_ours and bool(columns & _OF_LMARENA)
+
+    def read(self, path: Path, options: FormatOptions) -> BattleFile:
+        """Read a file.
+
+        Raises:
+            InputError: With everything that is wrong with it, the first 50 spelled out.
+        """
+        sample = sample_file(path)
+        if sample.kind not in ("parquet", "json lines"):
+            raise InputError(
+                f"{path}: the file is {sample.kind}; expected Parquet or JSON lines of {self.title}"
+            )
+        source = options.source or self.source
+        accepted = {
+            **self.accepted,
+            "question_id": tuple(options.prompt_names(self.accepted["question_id"])),
+        }
+        table, left_out = read_columns(path, sample, Columns(accepted, source))
+        if self.judges_ties_by_preference:
+            is_unread = _unread_ties(table, has_preferences="pref" in sample.columns)
+            if n_unread := int(is_unread.sum()):
+                table = table.filter(pa.array(~is_unread))
+                left_out = {**left_out, UNREAD: n_unread}
+        settings = _read_settings(path, sample) if self.keeps_settings else None
+        return BattleFile(self.name, table, left_out, settings)
+
+    def write(
+        self, path: Path, table: pa.Table, options: FormatOptions, settings: RatingSettings | None
+    ) -> WriteReport:
+        """Write a new file, Parquet or JSON lines by its name.
+
+        Raises:
+            InputError: If the file is there already, or the format cannot hold such battles.
+        """
+        del options
+        if self.judges_ties_by_preference:
+            table = _with_preferences_of_ties(table)
+        lost = count_losses(
+            table,
+            holds=self.written,
+            title=self.title,
+            source=self.source,
+            tells_ties_apart=True,
+        )
+        write_columns(
+            path, table, names=self.written, settings=settings if self.keeps_settings else None
+        )
+        return WriteReport(table.num_rows, lost=lost)
+
+
+def _unread_ties(table: pa.Table, *, has_preferences: bool) -> NDArray[np.bool_]:
+    """Say of every battle whether it is a tie only because the judge's reply could not be read."""
+    is_judged, is_tie = _is(table, "source", "llm-judge"), _is(table, "winner", "tie")
+    has_pref = table.column("pref").is_valid().to_numpy()
+    # Files without any preference, old ones among them, know ties only by the winner.
+    tells = bool((is_judged & has_pref).any()) or (
+        has_preferences and not (is_judged & ~is_tie).any()
+    )
+    return np.asarray(is_judged & is_tie & ~has_pref & tells, dtype=np.bool_)
+
+
+def _with_preferences_of_ties(table: pa.Table) -> pa.Table:
+    """Give a model's ties the preference that tells them from replies that could not be read."""
+    is_tie = _is(table, "winner", "tie") & _is(table, "source", "llm-judge")
+    pref = table.column("pref").to_numpy()
+    values = np.where(is_tie & np.isnan(pref), 0.5, pref)
+    place = BATTLE_SCHEMA.get_field_index("pref")
+    return table.set_column(place, BATTLE_SCHEMA.field(place), pa.array(values, from_pandas=True))
+
+
+def _is(table: pa.Table, name: str, value: str) -> NDArray[np.bool_]:
+    return np.asarray(name_codes(table, name, {value: 0}) == 0, dtype=np.bool_)
+
+
+def _read_settings(path: Path, sample: FileSample) -> RatingSettings | None:
+    if sample.kind == "parquet":
+        text = (parquet_schema(path).metadata or {}).get(SETTINGS_KEY.encode())
+        values = None if text is None else json.loads(text)
+    else:
+        values = sample.first.get(SETTINGS_KEY)
+    if values is None:
+        return None
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: {SETTINGS_KEY} is {values!r:.60}; expected a JSON object")
+    try:
+        return RatingSettings.from_dict(values)
+    except InputError as error:
+        raise InputError(f"{path}: {problem}" for problem in error.problems) from None
+
+
+_OWN_NAMES = {name: (name,) for name in BATTLE_SCHEMA.names}
+
+TOURNAMENT = ArenaFormat(
+    name="tournament",
+    title="this project",
+    accepted=_OWN_NAMES,
+    written=ALL_FIELDS,
+    keeps_settings=True,
+)
+JUDGEARENA = ArenaFormat(
+    name="judgearena",
+    title="JudgeArena",
+    accepted=_OWN_NAMES,
+    written={
+        name: name
+        for name in (
+            "model_a",
+            "model_b",
+            "winner",
+            "source",
+            "question_id",
+            "judge_model",
+            "pref",
+        )
+    },
+    judges_ties_by_preference=True,
+)
+LMARENA = ArenaFormat(
+    name="lmarena",
+    title="LMArena",
+    accepted={
+        "model_a": ("model_a",),
+        "model_b": ("model_b",),
+        "winner": ("winner",),
+        "question_id": ("question_id", "id"),
+    },
+    written={name: name for name in ("model_a", "model_b", "winner", "question_id")},
+    source="human",
+)

@@ -1,0 +1,223 @@
+"""Arena-hard's `model_judgment/<judge>/<model>.jsonl`: a model against a baseline, judged twice.
+
+Every line holds two games. In the first the baseline is shown as A, in the second as B. `A>>B` is
+one verdict that weighs three; it is not three battles, which would be three times as sure. A line
+with a game that has no score is left out whole, as arena-hard does.
+Source: https://github.com/lmarena/arena-hard-auto
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from tournament_assets.battles.columns import battles_of
+from tournament_assets.battles.files import (
+    BattleFile,
+    FileSample,
+    FormatOptions,
+    WriteReport,
+    json_lines,
+    new_file,
+    write_json_lines,
+)
+from tournament_assets.battles.rows import (
+    LIST,
+    TEXT,
+    LeftOut,
+    count_losses,
+    find_prompt,
+    need,
+    read_battle_rows,
+)
+from tournament_assets.tournament.battles import Battle, BattleWinner, RatingSettings
+from tournament_assets.tournament.errors import InputError
+
+NO_SCORE = "no score in a game: both games of the line are left out"
+NOT_WITH_BASELINE = "the baseline is not one of the two models"
+OTHER_WEIGHT = "a weight that is neither 1 nor 3"
+
+_STRONG = 3.0
+_Shown = Literal["A", "B", "="]
+_SCORES: Mapping[str, tuple[_Shown, float]] = {
+    "A>>B": ("A", _STRONG),
+    "A>B": ("A", 1.0),
+    "A=B": ("=", 1.0),
+    "B=A": ("=", 1.0),
+    "B>A": ("B", 1.0),
+    "B>>A": ("B", _STRONG),
+    "A<B": ("B", 1.0),
+    "A<<B": ("B", _STRONG),
+    "B<A": ("A", 1.0),
+    "B<<A": ("A", _STRONG),
+}
+_HOLDS = frozenset(
+    {"model_a", "model_b", "winner", "question_id", "judge_model", "weight", "presentation"}
+)
+_Showing = Literal["ab", "ba"]
+_SHOWINGS: tuple[_Showing, _Showing] = ("ab", "ba")
+_Winner = tuple[BattleWinner, float]
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaHardFormat:
+    """Reads one file of judgments, or a judge's folder of them; writes one file."""
+
+    name: str = "arena-hard"
+    title: str = "arena-hard"
+
+    def recognises(self, sample: FileSample) -> bool:
+        """Say whether a file that begins like this is of the format."""
+        return sample.kind == "json lines" and sample.columns >= {"model", "games"}
+
+    def read(self, path: Path, options: FormatOptions) -> BattleFile:
+        """Read a file, or every .jsonl file of a folder; the baseline is model_a of each battle.
+
+        Raises:
+            InputError: With everything that is wrong with it, the first 50 spelled out.
+        """
+        files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+        if not files:
+            raise InputError(f"{path}: the folder holds no .jsonl file; expected judgments")
+        rows = ((where, line) for file in files for where, line in json_lines(file))
+        judge = path.name if path.is_dir() else None
+        table, left_out = read_battle_rows(rows, lambda row: _parse(row, options, judge))
+        return BattleFile(self.name, table, left_out)
+
+    def write(
+        self, path: Path, table: pa.Table, options: FormatOptions, settings: RatingSettings | None
+    ) -> WriteReport:
+        """Write a new file: two games a line, which a settled pair fills with the same verdict.
+
+        So a settled pair is read again as two battles. A game whose counterpart is not among the
+        battles has no score.
+
+        Raises:
+            InputError: If the file is there already, the battles are of several dimensions, or
+                nobody is in all of them and no baseline is named.
+        """
+        del settings
+        lost = count_losses(table, holds=_HOLDS, title=self.title, source="llm-judge")
+        baseline = options.baseline or _common_model(table)
+        left_out: Counter[str] = Counter()
+        with new_file(path) as file:
+            write_json_lines(file, _lines(battles_of(table), baseline, left_out))
+        return WriteReport(table.num_rows - left_out.total(), dict(sorted(left_out.items())), lost)
+
+
+def _parse(
+    row: Mapping[str, Any], options: FormatOptions, judge: str | None
+) -> Iterable[Battle | LeftOut]:
+    need(row, model=TEXT, games=LIST)
+    # Lines of the second version name their baseline; those of the first were all against one.
+    baseline = row.get("baseline") or options.baseline
+    if baseline is None:
+        raise InputError("baseline is missing; name the model that all were compared with")
+    games = row["games"]
+    if len(games) != 2:
+        raise InputError(f"games holds {len(games)}; expected two, the second one swapped")
+    scores: list[Any] = [game.get("score") if isinstance(game, Mapping) else None for game in games]
+    unknown = [
+        score
+        for score in scores
+        if score is not None and not (isinstance(score, str) and score in _SCORES)
+    ]
+    if unknown:
+        raise InputError(
+            f"score is {score!r:.40}; expected A>>B, A>B, A=B, B>A or B>>A" for score in unknown
+        )
+    if None in scores:
+        return [LeftOut(NO_SCORE)] * 2
+    return [
+        Battle.from_dict(
+            {
+                "model_a": baseline,
+                "model_b": row["model"],
+                "winner": winner,
+                "source": options.source or "llm-judge",
+                "question_id": find_prompt(row, options.prompt_names(("uid", "question_id"))),
+                "judge_model": row.get("judge") or judge,
+                "weight": weight,
+                "presentation": showing,
+            }
+        )
+        for score, showing in zip(scores, _SHOWINGS, strict=True)
+        for winner, weight in [_read_score(score, showing)]
+    ]
+
+
+def _read_score(score: str, showing: _Showing) -> _Winner:
+    shown, weight = _SCORES[score]
+    if shown == "=":
+        return "tie", weight
+    return ("model_a" if (shown == "A") == (showing == "ab") else "model_b"), weight
+
+
+def _common_model(table: pa.Table) -> str:
+    common: set[str] | None = None
+    for battle in battles_of(table):
+        both = {battle.model_a, battle.model_b}
+        common = both if common is None else common & both
+        if not common:
+            break
+    if common is None or len(common) != 1:
+        found = ", ".join(sorted(common)) if common else "nobody"
+        raise InputError(
+            f"{found} is in every battle; expected one model that all others were compared with; "
+            "name it by --baseline"
+        )
+    return common.pop()
+
+
+def _lines(
+    battles: Iterable[Battle], baseline: str, left_out: Counter[str]
+) -> Iterator[dict[str, Any]]:
+    waiting: dict[tuple[str | None, str, str | None], dict[str, str]] = {}
+    for battle in battles:
+        if baseline not in (battle.model_a, battle.model_b):
+            left_out[NOT_WITH_BASELINE] += 1
+            continue
+        if battle.weight not in (1.0, _STRONG):
+            left_out[OTHER_WEIGHT] += 1
+            continue
+        is_flipped = battle.model_b == baseline
+        model = battle.model_a if is_flipped else battle.model_b
+        key = (battle.question_id, model, battle.judge_model)
+        if battle.presentation is None:
+            yield _line(key, baseline, {s: _score(battle, s, is_flipped) for s in _SHOWINGS})
+            continue
+        # Which showing of the baseline this is: `ab` shows it first.
+        showing = _SHOWINGS[(battle.presentation == "ba") != is_flipped]
+        games = waiting.setdefault(key, {})
+        if showing in games:
+            yield _line(key, baseline, waiting.pop(key))
+            games = waiting.setdefault(key, {})
+        games[showing] = _score(battle, showing, is_flipped)
+        if len(games) == len(_SHOWINGS):
+            yield _line(key, baseline, waiting.pop(key))
+    for key, games in waiting.items():
+        yield _line(key, baseline, games)
+
+
+def _score(battle: Battle, showing: str, is_flipped: bool) -> str:
+    if battle.is_tie:
+        return "A=B"
+    baseline_won = (battle.winner == "model_a") != is_flipped
+    sign = ">>" if battle.weight == _STRONG else ">"
+    return f"A{sign}B" if baseline_won == (showing == "ab") else f"B{sign}A"
+
+
+def _line(
+    key: tuple[str | None, str, str | None], baseline: str, games: Mapping[str, str]
+) -> dict[str, Any]:
+    question, model, judge = key
+    return {
+        "uid": question,
+        "judge": judge,
+        "model": model,
+        "baseline": baseline,
+        "games": [{"score": games.get(showing)} for showing in _SHOWINGS],
+    }

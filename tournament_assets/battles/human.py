@@ -1,0 +1,178 @@
+"""Battles that people decided, from a file of an arena."""
+
+import difflib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tournament_assets.battles.columns import (
+    BATTLE_SCHEMA,
+    battles_per_model,
+    encode_battle_table,
+    of_dimension,
+)
+from tournament_assets.battles.files import FormatOptions
+from tournament_assets.battles.registry import read_battles
+from tournament_assets.tournament.errors import InputError, Problems
+
+NOT_HUMAN = "decided by a model"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HumanBattles:
+    """The human battles of a file among the entrants that fought enough of them.
+
+    Attributes:
+        table: The battles, with the columns of `BATTLE_SCHEMA`.
+        entrants: Battles of each entrant among those kept, by name.
+        too_few: Entrants that were left out, with the battles they had in the file.
+        n_with_too_few: Battles that were left out with them.
+        left_out: Other comparisons of the file that are not here, counted by the reason.
+    """
+
+    table: pa.Table
+    entrants: Mapping[str, int]
+    too_few: Mapping[str, int]
+    n_with_too_few: int
+    left_out: Mapping[str, int]
+
+
+def read_human_battles(
+    path: Path,
+    *,
+    format_name: str | None = None,
+    min_battles: int = 1,
+    names: Mapping[str, str] | None = None,
+) -> HumanBattles:
+    """Read the battles of an arena file that people decided.
+
+    Entrants with few battles are left out, one round after another: with them go battles of the
+    others, who may have too few then. Everyone who stays has enough battles among those who stay.
+
+    Args:
+        path: The file, in any format of the registry.
+        format_name: Its format; found out from the file if None.
+        min_battles: The least number of battles of an entrant.
+        names: Other names for some of the file's entrants, by what the file calls them.
+
+    Raises:
+        InputError: If `min_battles` is less than 1, the file cannot be used, nobody fought that
+            many battles, or a new name is for nobody or belongs to somebody else of the file.
+    """
+    if min_battles < 1:
+        raise InputError(f"min_battles is {min_battles!r}; expected a whole number of at least 1")
+    file = read_battles(path, format_name=format_name, options=FormatOptions(source="human"))
+    is_human = pc.equal(file.table.column("source").cast(pa.string()), "human")
+    human = _renamed(file.table.filter(is_human), names or {}, path)
+    left_out = dict(file.left_out)
+    if n_others := file.table.num_rows - human.num_rows:
+        left_out[NOT_HUMAN] = n_others
+    in_file = battles_per_model(human)
+    kept, entrants = human, in_file
+    while too_few := {name for name, count in entrants.items() if count < min_battles}:
+        kept = without_models(kept, too_few)
+        entrants = battles_per_model(kept)
+        # Whoever has no battle left is not in the table any more.
+    if not kept.num_rows:
+        raise InputError(
+            f"{path}: no entrant has {min_battles} human battles with entrants that have as many; "
+            f"expected some among {len(in_file)} entrants and {human.num_rows} human battles; "
+            "lower the minimum"
+        )
+    return HumanBattles(
+        table=kept,
+        entrants=entrants,
+        too_few={name: count for name, count in in_file.items() if name not in entrants},
+        n_with_too_few=human.num_rows - kept.num_rows,
+        left_out=left_out,
+    )
+
+
+def _renamed(table: pa.Table, names: Mapping[str, str], path: Path) -> pa.Table:
+    """Call some models by other names; nobody may come to share a name with another."""
+    if not names:
+        return table
+    in_file = battles_per_model(table)
+    problems = Problems()
+    for name, new_name in names.items():
+        if name not in in_file:
+            close = difflib.get_close_matches(name, in_file, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            problems.add(
+                f"{path}: no human battle is of {name!r}, who stands for {new_name!r}; expected "
+                f"one of the file's {len(in_file)} entrants{hint}"
+            )
+        elif new_name in in_file and new_name not in names:
+            problems.add(
+                f"{path}: {name!r} stands for {new_name!r}, and the file calls somebody "
+                f"{new_name!r} already; expected one name an entrant; rename the entrant, or drop "
+                "the name"
+            )
+    problems.raise_if_any()
+    for side in ("model_a", "model_b"):
+        renamed = [
+            pa.DictionaryArray.from_arrays(
+                chunk.indices,
+                pa.array([names.get(each, each) for each in chunk.dictionary.to_pylist()]),
+            ).cast(pa.string())
+            for chunk in table.column(side).chunks
+        ]
+        # Encoded anew: a dictionary may hold the new name already, for battles that are left out.
+        column = pa.chunked_array(renamed, pa.string()).dictionary_encode()
+        place = BATTLE_SCHEMA.get_field_index(side)
+        table = table.set_column(place, BATTLE_SCHEMA.field(side), column)
+    return table
+
+
+def without_models(table: pa.Table, models: Collection[str]) -> pa.Table:
+    """Return the battles in which none of some models took part."""
+    names = pa.array(sorted(models), pa.string())
+    takes_part = pc.or_(
+        *(pc.is_in(table.column(side).cast(pa.string()), names) for side in ("model_a", "model_b"))
+    )
+    return table.filter(pc.invert(takes_part))
+
+
+def on_prompts(table: pa.Table, question_ids: Collection[str]) -> pa.Table:
+    """Return the battles on some prompts, so that only those become objects."""
+    wanted = pa.array(sorted(question_ids), pa.string())
+    return table.filter(pc.is_in(table.column("question_id"), wanted))
+
+
+def battles_that_count(human: pa.Table, dimension: str, *, dimensions: Collection[str]) -> pa.Table:
+    """Return the human battles that count on a dimension.
+
+    Those on another one of the tournament's dimensions do not; whoever was asked in general, or
+    for a quality that the tournament does not know, is heard on every dimension.
+
+    Args:
+        human: Battles that people decided.
+        dimension: The dimension.
+        dimensions: All dimensions of the tournament.
+    """
+    others = pa.array(sorted(set(dimensions) - {dimension}), pa.string())
+    is_other = pc.is_in(human.column("dimension").cast(pa.string()), others)
+    return human.filter(pc.invert(is_other))
+
+
+def join_battles(judged: pa.Table, human: pa.Table, *, dimension: str | None) -> pa.Table:
+    """Return the judged battles on one dimension and after them all human ones, as if on it.
+
+    Rated together they place the judged models among those of the arena; each battle still says
+    who decided it.
+
+    Args:
+        judged: Battles of a tournament.
+        human: Battles that people decided, who were asked for no dimension in particular.
+        dimension: The judged quality.
+    """
+    place = BATTLE_SCHEMA.get_field_index("dimension")
+    of_people = human.set_column(
+        place,
+        BATTLE_SCHEMA.field(place),
+        pa.repeat(pa.scalar(dimension, pa.string()), human.num_rows).dictionary_encode(),
+    )
+    return encode_battle_table([of_dimension(judged, dimension), of_people])

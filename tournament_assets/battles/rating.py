@@ -1,0 +1,414 @@
+"""Ratings from a file of battles alone: no ledger, no graph, the same numbers as the run's.
+
+Rows are those of the tables "elo_ratings" and "bradley_terry_ratings", in the same order.
+
+Ratings of battles, moved so that one model stands at a given rating.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tournament_assets.battles.columns import (
+    CodedBattles,
+    code_battles,
+    different_names,
+    of_dimension,
+)
+from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry
+from tournament_assets.ratings.davidson import TieModelFit, fit_davidson, fit_newman
+from tournament_assets.ratings.intervals import bca_interval
+from tournament_assets.ratings.rating_methods import style_control_rows
+from tournament_assets.ratings.rating_tables import (
+    anchor_shift,
+    bradley_terry_rows,
+    elo_rows,
+    trace_elo,
+)
+from tournament_assets.ratings.sandwich import prompt_influence
+from tournament_assets.ratings.significance import pairwise_order
+from tournament_assets.tournament.battles import RatingSettings
+from tournament_assets.tournament.errors import InputError
+
+Method = Literal["elo", "bradley-terry", "davidson", "newman"]
+METHODS: tuple[Method, ...] = ("elo", "bradley-terry")
+"""Those that are rated by unless others are asked for."""
+EVERY_METHOD: tuple[Method, ...] = (*METHODS, "davidson", "newman")
+Responses = Mapping[tuple[str, str], str]
+"""What each model wrote, by model and prompt."""
+
+_LISTED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class BattleRatings:
+    """The ratings of one dimension.
+
+    Attributes:
+        dimension: The quality that was judged; None where the battles name none.
+        elo: Rows of table "elo_ratings", by K-factor and then best first.
+        bradley_terry: Rows of table "bradley_terry_ratings", best first.
+        tie_models: Ratings by Davidson's model and by Newman's iteration, by model and best first.
+        style: Rows of table "style_control": ratings at equal style, and what style was worth.
+        win_rates: Share of its battles that each model won, ties as halves, by name.
+        pairs: For each two that met: wins, ties, win rate, and in which share of the resamples the
+            first rates above the second by Bradley-Terry; nothing unless asked for.
+        counts: Battles, those that somebody won, ties, inconsistent ones, and prompts.
+        notes: What a reader of the numbers has to know.
+    """
+
+    dimension: str | None
+    elo: tuple[Mapping[str, Any], ...]
+    bradley_terry: tuple[Mapping[str, Any], ...]
+    counts: Mapping[str, int]
+    notes: tuple[str, ...]
+    tie_models: tuple[Mapping[str, Any], ...] = ()
+    style: tuple[Mapping[str, Any], ...] = ()
+    win_rates: Mapping[str, float] = field(default_factory=dict)
+    pairs: tuple[Mapping[str, Any], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return them as JSON values."""
+        return {
+            "dimension": self.dimension,
+            "counts": dict(self.counts),
+            "elo": [dict(row) for row in self.elo],
+            "bradley_terry": [dict(row) for row in self.bradley_terry],
+            "tie_models": [dict(row) for row in self.tie_models],
+            "style": [dict(row) for row in self.style],
+            "win_rates": dict(self.win_rates),
+            "pairs": [dict(row) for row in self.pairs],
+            "notes": list(self.notes),
+        }
+
+
+def rate_battles(
+    table: pa.Table,
+    *,
+    settings: RatingSettings,
+    dimensions: Sequence[str] = (),
+    methods: Sequence[Method] = METHODS,
+    soft: bool = False,
+    bca: bool = False,
+    pairs: bool = False,
+    responses: Responses | None = None,
+) -> list[BattleRatings]:
+    """Rate the battles of every dimension.
+
+    Args:
+        table: The battles, in the order in which the run rated them.
+        settings: How.
+        dimensions: Only these; all if empty.
+        methods: Which ratings.
+        soft: Let Bradley-Terry share a win by the preference, where a battle has one.
+        bca: Correct Bradley-Terry's intervals for bias and skewness, rather than expand them.
+        pairs: Compare each two models, too.
+        responses: What was written; with it everyone is also rated at equal style.
+
+    Raises:
+        InputError: If a dimension has no battle, a model is not among the entrants, or a setting
+            is impossible.
+        RatingError: If a likelihood could not be maximised.
+    """
+    known = _dimensions(table, settings)
+    if unknown := sorted(set(dimensions) - set(known)):
+        listed = ", ".join(str(each) for each in known if each is not None) or "none"
+        raise InputError(
+            f"no battle is on the dimension {name!r}; the battles have {listed}" for name in unknown
+        )
+    return [
+        _rate(
+            of_dimension(table, each),
+            each,
+            settings,
+            methods=methods,
+            soft=soft,
+            bca=bca,
+            pairs=pairs,
+            responses=responses,
+        )
+        for each in known
+        if not dimensions or each in dimensions
+    ]
+
+
+def _dimensions(table: pa.Table, settings: RatingSettings) -> list[str | None]:
+    found = different_names(table, "dimension")
+    named: list[str | None] = list(dict.fromkeys([*settings.dimensions, *found]))
+    return [*named, None] if table.column("dimension").null_count or not named else named
+
+
+def _rate(
+    table: pa.Table,
+    dimension: str | None,
+    settings: RatingSettings,
+    *,
+    methods: Sequence[Method],
+    soft: bool,
+    bca: bool,
+    pairs: bool,
+    responses: Responses | None,
+) -> BattleRatings:
+    coded = code_battles(table, entrants=settings.entrants, soft=soft)
+    elo, bradley_terry = [], []
+    if "elo" in methods:
+        traces = trace_elo(coded.matches, settings)
+        elo = elo_rows(coded.matches, traces, coded.cells, dimension=dimension, settings=settings)
+    if "bradley-terry" in methods:
+        bradley_terry = bradley_terry_rows(coded.cells, dimension=dimension, settings=settings)
+        if bca:
+            bradley_terry = _with_bca(bradley_terry, coded, settings)
+    preferences = coded.preferences
+    style = (
+        style_control_rows(
+            preferences, responses, dimension=dimension, penalty=0.0, settings=settings
+        )
+        if responses is not None
+        else []
+    )
+    return BattleRatings(
+        dimension=dimension,
+        elo=tuple(elo),
+        bradley_terry=tuple(bradley_terry),
+        counts={
+            "battles": coded.n_battles,
+            "decisive": coded.matches.n_matches,
+            "ties": coded.n_ties,
+            "inconsistent": coded.n_inconsistent,
+            "prompts": len(coded.matches.prompts),
+        },
+        notes=(*_notes(coded, soft=soft), *_rank_notes(elo, bradley_terry, coded)),
+        tie_models=tuple(
+            row
+            for model, fit in (("davidson", fit_davidson), ("newman", fit_newman))
+            if model in methods
+            for row in _tie_model_rows(
+                model, fit(preferences, initial_rating=settings.initial_rating)
+            )
+        ),
+        style=tuple(style),
+        win_rates=_win_rates(coded),
+        pairs=tuple(_pair_rows(coded, settings)) if pairs else (),
+    )
+
+
+def _with_bca(
+    rows: Sequence[Mapping[str, Any]], coded: CodedBattles, settings: RatingSettings
+) -> list[dict[str, Any]]:
+    bootstrap = bootstrap_bradley_terry(
+        coded.cells,
+        n_bootstraps=settings.n_bootstraps,
+        seed=settings.bootstrap_seed,
+        initial_rating=settings.initial_rating,
+    )
+    ratings = {row["entrant_id"]: row["rating"] for row in rows}
+    found = [ratings[name] for name in bootstrap.entrants]
+    interval = bca_interval(
+        bootstrap.ratings,
+        estimate=np.array([np.nan if each is None else each for each in found]),
+        influence=prompt_influence(coded.preferences),
+        confidence=settings.confidence,
+    )
+    ends = {
+        name: (low if np.isfinite(low) else None, high if np.isfinite(high) else None)
+        for name, low, high in zip(
+            bootstrap.entrants, interval.low.tolist(), interval.high.tolist(), strict=True
+        )
+    }
+    return [
+        {**row, "sampling_low": ends[name][0], "sampling_high": ends[name][1]}
+        for row in rows
+        for name in [row["entrant_id"]]
+    ]
+
+
+def _tie_model_rows(model: str, fit: TieModelFit) -> list[dict[str, Any]]:
+    return [
+        {
+            "model": model,
+            "entrant_id": each.entrant,
+            "rating": each.rating,
+            "tie_parameter": fit.tie_parameter if each.rating is not None else None,
+            "note": each.note,
+        }
+        for each in sorted(
+            fit.ratings, key=lambda each: (each.rating is None, -(each.rating or 0.0))
+        )
+    ]
+
+
+def _met(coded: CodedBattles) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Count battles between each two and those the row's model won, shape (n, n) each."""
+    n = len(coded.matches.entrants)
+    met = np.bincount(coded.preferences.first * n + coded.preferences.second, minlength=n * n)
+    won = np.bincount(coded.matches.winners * n + coded.matches.losers, minlength=n * n)
+    met = met.reshape(n, n)
+    return met + met.T, won.reshape(n, n)
+
+
+def _win_rates(coded: CodedBattles) -> dict[str, float]:
+    met, won = _met(coded)
+    ties = met - won - won.T
+    points, battles = (won + ties / 2).sum(axis=1), met.sum(axis=1)
+    return {
+        name: float(points[index] / battles[index])
+        for index, name in enumerate(coded.matches.entrants)
+        if battles[index]
+    }
+
+
+def _pair_rows(coded: CodedBattles, settings: RatingSettings) -> Iterator[dict[str, Any]]:
+    met, won = _met(coded)
+    order = pairwise_order(
+        bootstrap_bradley_terry(
+            coded.cells, n_bootstraps=settings.n_bootstraps, seed=settings.bootstrap_seed
+        )
+    )
+    for a, b in zip(*np.nonzero(np.triu(met, 1)), strict=True):
+        n_ties = int(met[a, b] - won[a, b] - won[b, a])
+        above = order.above[a, b]
+        yield {
+            "model_a": coded.matches.entrants[a],
+            "model_b": coded.matches.entrants[b],
+            "wins_a": int(won[a, b]),
+            "wins_b": int(won[b, a]),
+            "ties": n_ties,
+            "win_rate_a": float((won[a, b] + n_ties / 2) / met[a, b]),
+            "p_a_above_b": None if np.isnan(above) else float(above),
+        }
+
+
+def _rank_notes(
+    elo: Sequence[Mapping[str, Any]],
+    bradley_terry: Sequence[Mapping[str, Any]],
+    coded: CodedBattles,
+) -> list[str]:
+    """Say where Elo and Bradley-Terry rank two models differently, and which to trust."""
+    means = {row["entrant_id"]: row["mean"] for row in elo if row["is_primary"]}
+    strengths = {row["entrant_id"]: row["rating"] for row in bradley_terry}
+    both = [name for name in means if means[name] is not None and strengths.get(name) is not None]
+    turned = [
+        f"{one} above {other}"
+        for index, one in enumerate(both)
+        for other in both[index + 1 :]
+        if means[one] > means[other] and strengths[one] < strengths[other] - 1e-6
+    ]
+    if not turned:
+        return []
+    more = f" and {len(turned) - _LISTED} more pairs" if len(turned) > _LISTED else ""
+    met, _ = _met(coded)
+    counts = met[np.triu_indices(len(met), 1)]
+    tied = f"{coded.n_ties} ties, which Elo leaves out and Bradley–Terry counts as half wins"
+    if counts.min() == counts.max():
+        which = (
+            f"every two met equally often, so what differs is {tied}: trust Bradley–Terry for who "
+            "is preferred, Elo only for who wins when somebody wins"
+        )
+    else:
+        which = (
+            "trust Bradley–Terry: models did not meet equally often, and Elo depends on who met "
+            "whom and when" + (f"; there are {tied}" if coded.n_ties else "")
+        )
+    return [
+        "Elo and Bradley–Terry rank differently: Elo puts "
+        f"{', '.join(turned[:_LISTED])}{more}; {which}"
+    ]
+
+
+def _notes(coded: CodedBattles, *, soft: bool) -> list[str]:
+    notes = []
+    if coded.n_without_prompt:
+        notes.append(
+            f"{coded.n_without_prompt} battles name no prompt: each counts as a prompt of its own, "
+            "so the sampling intervals are too narrow if several were on one; where a column of "
+            "the file names the prompt, give it by --prompt-column"
+        )
+    if coded.n_repeated:
+        notes.append(
+            f"{coded.n_repeated} battles repeat the prompt, pair and judge of another one; all "
+            "of them count"
+        )
+    if coded.n_weighted:
+        notes.append(
+            f"{coded.n_weighted} battles have a weight: Bradley-Terry counts it, Elo counts "
+            "each of them once"
+        )
+    if coded.n_soft:
+        notes.append(
+            f"{coded.n_soft} battles have a preference finer than their winner: "
+            + ("Bradley-Terry shares the win by it, Elo does not" if soft else "it is not used")
+        )
+    return notes
+
+
+_ELO_POINTS = ("mean", "order_low", "order_high", "sampling_low", "sampling_high")
+_BRADLEY_TERRY_POINTS = ("rating", "sampling_low", "sampling_high")
+
+Row = Mapping[str, Any]
+
+
+def anchor_ratings(ratings: BattleRatings, *, model: str, rating: float) -> BattleRatings:
+    """Put a model at a given rating, by Elo at every K-factor and by Bradley-Terry.
+
+    Each table is moved as a whole: differences, widths of intervals and ranks stay as they are.
+
+    Args:
+        ratings: The ratings of one dimension.
+        model: Who is to have the rating.
+        rating: In Elo points.
+
+    Raises:
+        InputError: If the model is not there or has no rating, or the rating is not a number.
+    """
+    where = "" if ratings.dimension is None else f"on {ratings.dimension}, "
+    try:
+        elo = [
+            row
+            for _, rows in groupby(ratings.elo, key=lambda row: row["k_factor"])
+            for row in _moved(list(rows), _ELO_POINTS, model=model, rating=rating)
+        ]
+        bradley_terry = _moved(
+            ratings.bradley_terry, _BRADLEY_TERRY_POINTS, model=model, rating=rating
+        )
+        tie_models = [
+            row
+            for _, rows in groupby(ratings.tie_models, key=lambda row: row["model"])
+            for row in _moved(list(rows), ("rating",), model=model, rating=rating)
+        ]
+    except InputError as error:
+        raise InputError(f"{where}{problem}" for problem in error.problems) from error
+    note = f"all ratings are moved so that {model} has {rating:g}"
+    return replace(
+        ratings,
+        elo=tuple(elo),
+        bradley_terry=tuple(bradley_terry),
+        tie_models=tuple(tie_models),
+        notes=(*ratings.notes, note),
+    )
+
+
+def _moved(
+    rows: Iterable[Row], columns: tuple[str, ...], *, model: str, rating: float
+) -> list[dict[str, Any]]:
+    """Add the same to some columns of all rows; the first is the rating."""
+    listed = list(rows)
+    if not listed:
+        return []
+    shift = anchor_shift(
+        [row["entrant_id"] for row in listed],
+        [row[columns[0]] for row in listed],
+        model=model,
+        rating=rating,
+    )
+    return [
+        {
+            **row,
+            **{name: row[name] + shift for name in columns if row[name] is not None},
+        }
+        for row in listed
+    ]

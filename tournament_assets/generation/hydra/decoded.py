@@ -1,0 +1,314 @@
+"""What a Hydra entrant wrote, and what its jury made of every token.
+
+How many heads would have to change their vote for another token to win, or for a given one.
+
+Each head votes for the token it thinks most probable. Where every head was trained on its own part
+of the data, changing some part of the data changes one vote, so counts of votes bound what an
+attacker can do: Levine and Feizi, Deep Partition Aggregation, https://arxiv.org/abs/2006.14768.
+
+What a decoder noticed while it wrote a response, as JSON values for a table.
+
+Numbers are rounded to four decimals: they describe, and nothing is computed from them again.
+
+How a Hydra model decodes.
+
+How far the responses of a batch have come.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from tournament_assets.tournament.errors import Problems
+
+
+def vote_margin(votes: Sequence[Hashable]) -> int:
+    """Votes of the winner minus those of the runner-up, or minus 0 where all agree."""
+    first, *others = sorted(Counter(votes).values(), reverse=True)
+    return first - max(others, default=0)
+
+
+def stability_radius(votes: Sequence[Hashable]) -> int:
+    """How many votes can change, to whatever token, without the winner losing.
+
+    A tie keeps the winner.
+
+    Args:
+        votes: What each head votes for; at least one vote.
+    """
+    return vote_margin(votes) // 2
+
+
+def validity_radius(votes: Sequence[Hashable], target: Hashable) -> int:
+    """How many votes at least must change for a token to win, with more votes than any other.
+
+    With k votes more for the target, a competitor with c votes has to lose what it has in excess of
+    target + k - 1; k suffices as soon as all of this together is no more than k votes.
+
+    Args:
+        votes: What each head votes for; at least one vote.
+        target: The token that shall win; nobody need vote for it.
+
+    Returns:
+        0 where the target wins already.
+    """
+    counts = Counter(votes)
+    own = counts.pop(target, 0)
+    changed = 0
+    while sum(max(count - own - changed + 1, 0) for count in counts.values()) > changed:
+        changed += 1
+    return changed
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedToken:
+    """One position of a response that a jury verified.
+
+    Attributes:
+        draft: What the drawn head drafted.
+        token: What stands there.
+        resampled: Whether the draft was rejected and replaced.
+        entropy: Of the verifiers' product P, in nats.
+        overlap: Probability that a draft is accepted there: the sum of min(P, q).
+        suppression: Probability that this very draft is rejected: 1 - min(1, P / q).
+        votes: Each head's most probable token, the drawn head's among them.
+    """
+
+    draft: int
+    token: int
+    resampled: bool
+    entropy: float
+    overlap: float
+    suppression: float
+    votes: tuple[int, ...]
+
+    @property
+    def margin(self) -> int:
+        """Votes of the winner minus those of the runner-up."""
+        return vote_margin(self.votes)
+
+    @property
+    def stability_radius(self) -> int:
+        """How many heads can change their vote without the winner losing."""
+        return stability_radius(self.votes)
+
+    @property
+    def validity_radius(self) -> int:
+        """How many heads must change their vote for the token that stands to win."""
+        return validity_radius(self.votes, self.token)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The response to one prompt.
+
+    Attributes:
+        token_ids: What was written, the token that ended it included.
+        finish_reason: `stop` if a token ended it, `length` if the cap did.
+        head: The drawn head, from 0; None for the base model.
+        verified: One entry per token; None where no jury verified.
+        p_correct: What the uncertainty head thinks of it, from 0 to 1; None if it was not asked.
+    """
+
+    token_ids: tuple[int, ...]
+    finish_reason: Literal["stop", "length"]
+    head: int | None
+    verified: tuple[VerifiedToken, ...] | None = None
+    p_correct: float | None = None
+
+    @property
+    def resampled_positions(self) -> tuple[int, ...]:
+        """Where drafts were replaced, counted from the first token of the response."""
+        return tuple(n for n, token in enumerate(self.verified or ()) if token.resampled)
+
+    @property
+    def replacements(self) -> tuple[tuple[int, int], ...]:
+        """Each rejected draft with its replacement, in order."""
+        return tuple((token.draft, token.token) for token in self.verified or () if token.resampled)
+
+    @property
+    def mean_entropy(self) -> float | None:
+        """Mean entropy of the verifiers' product, in nats per token; None without a jury."""
+        if self.verified is None:
+            return None
+        return sum(token.entropy for token in self.verified) / len(self.verified)
+
+
+_DECIMALS = 4
+
+Read = Callable[[Sequence[int]], str]
+"""Turns token ids into text."""
+
+
+def describe_decoding(decoded: Decoded, *, read: Read, text: str) -> dict[str, Any]:
+    """Describe how a response was written.
+
+    Args:
+        decoded: The response as the decoder gave it.
+        read: Turns its token ids into text.
+        text: The whole response as text.
+
+    Returns:
+        `head`: the drawn head, from 0. Where a jury verified, `jury` holds for every token
+        `entropy` of the verifiers' product in nats, `overlap` (the probability that a draft is
+        accepted there), `suppression` (that this draft is rejected), `margin`, `stability_radius`
+        and `validity_radius` in votes; and `resampled`, which lists every rejected draft with its
+        `position`, the text of the `draft` and of its `replacement`, and where the replacement
+        begins and ends in the response's characters, `start` and `end`.
+    """
+    described: dict[str, Any] = {"head": decoded.head}
+    if decoded.verified is None:
+        return described
+    tokens = decoded.verified
+    described["jury"] = {
+        "entropy": [_rounded(token.entropy) for token in tokens],
+        "overlap": [_rounded(token.overlap) for token in tokens],
+        "suppression": [_rounded(token.suppression) for token in tokens],
+        "margin": [token.margin for token in tokens],
+        "stability_radius": [token.stability_radius for token in tokens],
+        "validity_radius": [token.validity_radius for token in tokens],
+        "resampled": [
+            _describe_replacement(decoded, position, tokens[position], read=read, text=text)
+            for position in decoded.resampled_positions
+        ],
+    }
+    return described
+
+
+def _describe_replacement(
+    decoded: Decoded, position: int, token: VerifiedToken, *, read: Read, text: str
+) -> dict[str, Any]:
+    # White space at the ends is cut off a response, and a character may end in a later token, so
+    # the places are found by reading what stands before, and kept inside the text.
+    start = min(len(read(decoded.token_ids[:position])), len(text))
+    end = min(max(len(read(decoded.token_ids[: position + 1])), start), len(text))
+    return {
+        "position": position,
+        "draft": read([token.draft]),
+        "replacement": read([token.token]),
+        "start": start,
+        "end": end,
+    }
+
+
+def _rounded(value: float) -> float:
+    return round(value, _DECIMALS)
+
+
+class DecodingMode(StrEnum):
+    """Who writes a response."""
+
+    BASE = "base"
+    """The base model, without any LoRA."""
+    BYPASS_JURY = "bypass_jury"
+    """One drawn head, whose drafts all stand."""
+    FULL_POE = "full_poe"
+    """One drawn head, whose drafts the other heads verify."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodingSettings:
+    """How responses are decoded.
+
+    Attributes:
+        mode: Who writes.
+        max_new_tokens: The most tokens of one response.
+        temperature: Sampling temperature; None decodes greedily.
+        n_adapters: How many of its adapters each head uses: 1 for security, 2 for security and
+            robustness; 0 with mode `base`.
+        beta: Weight of each verifier in the product. With 1 and v verifiers that agree, the product
+            is as sharp as one head at temperature / v; with 1 / v it is as sharp as one head.
+        gamma: Tokens that are drafted before the jury reads them.
+        eos_ids: The tokens that end a response.
+    """
+
+    mode: DecodingMode
+    max_new_tokens: int
+    temperature: float | None
+    n_adapters: int = 0
+    beta: float = 1.0
+    gamma: int = 1
+    eos_ids: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        problems = Problems()
+        if self.max_new_tokens < 1:
+            problems.add(f"max_new_tokens is {self.max_new_tokens}; expected at least 1")
+        if self.temperature is not None and not self.temperature > 0:
+            problems.add(
+                f"temperature is {self.temperature}; expected more than 0; None decodes greedily"
+            )
+        if not self.beta > 0:
+            problems.add(f"beta is {self.beta}; expected more than 0")
+        if self.gamma < 1:
+            problems.add(f"gamma is {self.gamma}; expected at least 1")
+        if self.mode is not DecodingMode.FULL_POE and (self.beta, self.gamma) != (1, 1):
+            problems.add(
+                f"beta is {self.beta} and gamma {self.gamma} with mode {self.mode.value!r}; "
+                "expected 1 and 1, for there is no jury; use mode 'full_poe' or leave them out"
+            )
+        if self.n_adapters < 0 or (self.mode is DecodingMode.BASE) != (self.n_adapters == 0):
+            problems.add(
+                f"n_adapters is {self.n_adapters} with mode {self.mode.value!r}; "
+                "expected 0 with mode 'base', and at least 1 with the others"
+            )
+        problems.raise_if_any()
+
+
+class Progress:
+    """The last token of every response, where it stands, and how many tokens may follow.
+
+    Everything is kept on the device and changed in place: a recorded round finds it where it was.
+
+    Attributes:
+        tokens: The last token of each row, which nobody has read yet, shape (n_rows,).
+        positions: Where it stands, shape (n_rows,).
+        n_written: Tokens of each response so far, shape (n_rows,).
+    """
+
+    def __init__(
+        self,
+        prompts: Sequence[Sequence[int]],
+        *,
+        max_new_tokens: int,
+        eos_ids: Sequence[int],
+        device: torch.device,
+    ) -> None:
+        self.tokens = torch.tensor([ids[-1] for ids in prompts], device=device)
+        self.positions = torch.tensor([len(ids) - 1 for ids in prompts], device=device)
+        self.n_written = torch.zeros_like(self.positions)
+        self._n_left = torch.full_like(self.positions, max_new_tokens)
+        self._eos_ids = torch.tensor(eos_ids, dtype=torch.long, device=device)
+
+    @property
+    def is_open(self) -> Tensor:
+        """Whether any response may still grow; a tensor without dimensions."""
+        return (self._n_left > 0).any()
+
+    def keep(self, tokens: Tensor, n_standing: Tensor) -> Tensor:
+        """Add one round's tokens, as far as they stand, up to a token that ends and to the cap.
+
+        Args:
+            tokens: Token ids, shape (n_rows, n_drafts).
+            n_standing: How many of them stand, at least one, shape (n_rows,).
+
+        Returns:
+            How many were kept, shape (n_rows,); 0 for responses that are complete.
+        """
+        n_drafts = tokens.shape[1]
+        places = torch.arange(n_drafts, device=tokens.device).expand_as(tokens)
+        is_end = (tokens[..., None] == self._eos_ids).any(dim=-1)
+        ends = torch.where(is_end, places, n_drafts)
+        first_end = ends.amin(dim=1)  # (n_rows,); n_drafts where none ends
+        n_kept = torch.minimum(torch.minimum(n_standing, first_end + 1), self._n_left)
+        last = tokens.gather(1, (n_kept - 1).clamp(min=0)[:, None])[:, 0]
+        self.tokens.copy_(torch.where(n_kept > 0, last, self.tokens))
+        self.positions += n_kept
+        self.n_written += n_kept
+        self._n_left.copy_(torch.where(first_end < n_kept, 0, self._n_left - n_kept))
+        return n_kept

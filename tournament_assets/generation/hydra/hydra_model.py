@@ -1,0 +1,280 @@
+"""A shared trunk and many heads over one loaded OLMo-2 model.
+
+The last `heads_depth` layers are a head. Heads differ in the low-rank changes of their MLPs alone
+(see `lora`), so the trunk, all base weights, the final norm and the vocabulary's projection exist
+once. The attention of the first head layer comes before any of its changes: it is the same for all
+heads and belongs to the trunk. From there on the heads stand on the batch axis, a head's prompts
+next to one another.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.models.olmo2.modeling_olmo2 import apply_rotary_pos_emb
+
+from tournament_assets.generation.hydra.shards import (
+    HeadShards,
+    LoraStack,
+    Voices,
+    check_adapters,
+    head_shape,
+)
+from tournament_assets.generation.hydra.slot_cache import Frame, HydraCaches, SlotCache
+from tournament_assets.tournament.errors import InputError
+
+_PART = 2048
+"""Tokens that a CPU scores at once: their part of the vocabulary's projection fits into its cache.
+
+Scoring 32,768 tokens for 9 or 72 rows at once took 1.2 to 1.3 times as long.
+"""
+
+
+class HydraModel:
+    """One resident model that speaks as the base model, as any head, or as all heads at once.
+
+    Attributes:
+        config: The configuration of the model.
+        shape: What the adapters fit.
+        n_tokens: Tokens the tokenizer knows; rows of the vocabulary from here on are ghosts.
+        n_heads: Language heads; 0 without adapters.
+        n_adapters: Adapters of each head, e.g. 2 for security and robustness.
+        n_parameters: Size of the base model.
+        device: Where the model is.
+        dtype: The precision of its weights.
+        parts: The known tokens, cut into parts that are scored one after the other.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        n_tokens: int,
+        heads_depth: int,
+        adapters: Sequence[HeadShards] = (),
+        uncertainty: HeadShards | None = None,
+    ) -> None:
+        """Put heads on a loaded model, whose weights are used and not copied.
+
+        Args:
+            model: An `Olmo2ForCausalLM` in evaluation mode.
+            n_tokens: Tokens the tokenizer knows.
+            heads_depth: Layers of a head, counted from the last.
+            adapters: The changes of the language heads, in the order they were trained in.
+            uncertainty: The change of the uncertainty head: one shard.
+
+        Raises:
+            InputError: With everything that does not fit.
+        """
+        self.shape = head_shape(model, heads_depth=heads_depth)
+        check_adapters(self.shape, adapters)
+        if uncertainty is not None:
+            check_adapters(self.shape, [uncertainty])
+            if uncertainty.n_heads != 1:
+                raise InputError(
+                    f"the uncertainty head has {uncertainty.n_heads} shards; "
+                    "expected one, for all heads"
+                )
+        if not 1 <= n_tokens <= model.config.vocab_size:
+            raise InputError(
+                f"the tokenizer knows {n_tokens} tokens and the model {model.config.vocab_size}; "
+                "expected a model that knows every token; use the tokenizer it was trained with"
+            )
+        self.config = model.config
+        self.n_tokens = n_tokens
+        self.n_heads = adapters[0].n_heads if adapters else 0
+        self.n_adapters = len(adapters)
+        self.n_parameters: int = model.num_parameters()
+        self.device: torch.device = model.device
+        self.dtype: torch.dtype = model.dtype
+        self.parts = _cut(n_tokens, into=_PART if self.device.type == "cpu" else n_tokens)
+        self._model = model
+        self._n_trunk = model.config.num_hidden_layers - heads_depth
+        self._language = _stack(model, adapters)
+        self._uncertainty = _stack(model, [] if uncertainty is None else [uncertainty])
+
+    def jury(self, n_adapters: int) -> Voices:
+        """All heads, each with its first `n_adapters` adapters."""
+        return _spoken(self._language, "adapters").jury(n_adapters)
+
+    def drawn(self, heads: Tensor, n_adapters: int) -> Voices:
+        """For each prompt one head with its first `n_adapters` adapters; `heads`: (n_prompts,)."""
+        return _spoken(self._language, "adapters").drawn(heads, n_adapters)
+
+    def uncertainty(self) -> Voices:
+        """The uncertainty head, for all prompts."""
+        return _spoken(self._uncertainty, "an uncertainty head").jury(1)
+
+    def new_caches(self, *, n_prompts: int, copies: int, n_slots: int) -> HydraCaches:
+        """Make empty caches for a batch whose prompts are read by `copies` heads each."""
+        config = self.config
+        head_dim = self._model.model.layers[0].self_attn.head_dim
+
+        def zeros(layers: range, n_rows: int) -> SlotCache:
+            return SlotCache.zeros(
+                layers,
+                shape=(n_rows, config.num_key_value_heads, n_slots, head_dim),
+                dtype=self.dtype,
+                device=self.device,
+            )
+
+        # One table for all forward passes: torch computes the last cosines of a tensor by other
+        # instructions than the rest, so a token's own could depend on its place in the batch.
+        slots = torch.arange(n_slots, device=self.device)[None]
+        cos, sin = self._model.model.rotary_emb(slots, position_ids=slots)
+        return HydraCaches(
+            trunk=zeros(range(self._n_trunk + 1), n_prompts),
+            heads=zeros(range(self._n_trunk + 1, config.num_hidden_layers), copies * n_prompts),
+            rotary=(cos[0], sin[0]),
+        )
+
+    def trunk(self, ids: Tensor, frame: Frame, cache: SlotCache) -> Tensor:
+        """Read tokens with the trunk's whole layers.
+
+        Args:
+            ids: Token ids, shape (n_prompts, n_tokens).
+            frame: Where they stand.
+            cache: The trunk's cache, which is written.
+
+        Returns:
+            The residual stream, shape (n_prompts, n_tokens, hidden_size).
+        """
+        hidden: Tensor = self._model.model.embed_tokens(ids)
+        writer = cache.at(frame.positions, n_seen=frame.n_slots)
+        for layer in self._model.model.layers[: self._n_trunk]:
+            hidden = layer(
+                hidden,
+                attention_mask=frame.mask,
+                position_embeddings=frame.rotary,
+                past_key_values=writer,
+            )
+        return hidden
+
+    def enter_heads(self, hidden: Tensor, frame: Frame, cache: SlotCache) -> Tensor:
+        """Apply the attention that all heads begin with to the trunk's output; shapes as there."""
+        return _attend(self._model.model.layers[self._n_trunk], hidden, frame, cache)
+
+    def heads(self, hidden: Tensor, frame: Frame, cache: SlotCache, voices: Voices) -> Tensor:
+        """Read on with the heads.
+
+        Args:
+            hidden: What `enter_heads` returned, shape (n_prompts, n_tokens, hidden_size).
+            frame: Where the tokens stand.
+            cache: The heads' cache, which is written.
+            voices: Who reads.
+
+        Returns:
+            The residual stream before the final norm,
+            shape (copies, n_prompts, n_tokens, hidden_size).
+        """
+        return self._read_heads(hidden, frame, cache, voices, n_layers=self.shape.heads_depth)
+
+    def remember(self, ids: Tensor, frame: Frame, caches: HydraCaches, voices: Voices) -> None:
+        """Read tokens for the caches alone; what the last layer would say of them is left out.
+
+        Args:
+            ids: Token ids, shape (n_prompts, n_tokens).
+            frame: Where they stand.
+            caches: The caches, which are written.
+            voices: Who reads.
+        """
+        last = self._model.model.layers[-1]
+        hidden = self.trunk(ids, frame, caches.trunk)
+        if self.shape.heads_depth == 1:
+            _keep(last, hidden, frame, caches.trunk)
+            return
+        entered = self.enter_heads(hidden, frame, caches.trunk)
+        n_layers = self.shape.heads_depth - 1
+        read = self._read_heads(entered, frame, caches.heads, voices, n_layers=n_layers)
+        _keep(last, read.flatten(0, 1), frame.repeat(voices.copies), caches.heads)
+
+    def _read_heads(
+        self, hidden: Tensor, frame: Frame, cache: SlotCache, voices: Voices, *, n_layers: int
+    ) -> Tensor:
+        """Read with the first layers of the heads: (copies, n_prompts, n_tokens, hidden_size)."""
+        repeated = frame.repeat(voices.copies)
+        grouped = voices.group(hidden)
+        layers = self._model.model.layers[self._n_trunk : self._n_trunk + n_layers]
+        for depth, layer in enumerate(layers):
+            if depth:
+                rows = _attend(layer, grouped.flatten(0, 1), repeated, cache)
+                grouped = rows.reshape(grouped.shape)
+            grouped = grouped + layer.post_feedforward_layernorm(
+                _change_mlp(layer.mlp, grouped, voices, depth=depth)
+            )  # (n_groups, rows_per_group, n_tokens, hidden_size)
+        return grouped.reshape(voices.copies, *hidden.shape)
+
+    def normalise(self, hidden: Tensor) -> Tensor:
+        """Apply the final norm to the residual stream, shape (..., hidden_size)."""
+        normed: Tensor = self._model.model.norm(hidden)
+        return normed
+
+    def score(self, normed: Tensor, tokens: slice) -> Tensor:
+        """Score some tokens.
+
+        Args:
+            normed: What `normalise` returned, shape (..., hidden_size).
+            tokens: Which tokens, one of `parts`.
+
+        Returns:
+            Logits, shape (..., tokens of the part).
+        """
+        return torch.nn.functional.linear(normed, self._model.lm_head.weight[tokens])
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Score the known tokens; ghost rows of the vocabulary are left out.
+
+        Args:
+            hidden: The residual stream before the final norm, shape (..., hidden_size).
+
+        Returns:
+            Logits, shape (..., n_tokens).
+        """
+        normed = self.normalise(hidden)
+        scores = [self.score(normed, part) for part in self.parts]
+        return scores[0] if len(scores) == 1 else torch.cat(scores, dim=-1)
+
+
+def _cut(n_tokens: int, *, into: int) -> tuple[slice, ...]:
+    return tuple(slice(start, min(start + into, n_tokens)) for start in range(0, n_tokens, into))
+
+
+def _stack(model: Any, adapters: Sequence[HeadShards]) -> LoraStack | None:
+    return LoraStack(adapters, dtype=model.dtype, device=model.device) if adapters else None
+
+
+def _spoken(stack: LoraStack | None, what: str) -> LoraStack:
+    if stack is None:
+        raise InputError(f"the model was given no LoRA shards; expected {what}; name the files")
+    return stack
+
+
+def _attend(layer: Any, hidden: Tensor, frame: Frame, cache: SlotCache) -> Tensor:
+    """The first half of a layer, as `Olmo2DecoderLayer.forward` computes it."""
+    attended, _ = layer.self_attn(
+        hidden,
+        attention_mask=frame.mask,
+        position_embeddings=frame.rotary,
+        past_key_values=cache.at(frame.positions, n_seen=frame.n_slots),
+    )
+    normed: Tensor = layer.post_attention_layernorm(attended)
+    return hidden + normed
+
+
+def _keep(layer: Any, hidden: Tensor, frame: Frame, cache: SlotCache) -> None:
+    """Compute a layer's keys and values, as `Olmo2Attention.forward` does, for the cache alone."""
+    attention = layer.self_attn
+    shape = (*hidden.shape[:-1], -1, attention.head_dim)
+    keys = attention.k_norm(attention.k_proj(hidden)).view(shape).transpose(1, 2)
+    values = attention.v_proj(hidden).view(shape).transpose(1, 2)
+    _, rotated = apply_rotary_pos_emb(keys, keys, *frame.rotary)
+    cache.at(frame.positions).update(rotated, values, attention.layer_idx)
+
+
+def _change_mlp(mlp: Any, hidden: Tensor, voices: Voices, *, depth: int) -> Tensor:
+    """A layer's MLP, as `Olmo2MLP.forward` computes it, with everybody's own changes."""
+    gate = voices.project(mlp.gate_proj, hidden, layer=depth, projection="gate_proj")
+    up = voices.project(mlp.up_proj, hidden, layer=depth, projection="up_proj")
+    inner = mlp.act_fn(gate).mul_(up)
+    return voices.project(mlp.down_proj, inner, layer=depth, projection="down_proj")

@@ -1,0 +1,306 @@
+"""Rounds of decoding: what is drafted, verified and kept, on tensors that stay where they are.
+
+A round reads and changes the same tensors every time, has shapes that follow from the settings
+alone, and never waits for the device, so it can be recorded and replayed (see `cuda_graphs`). What
+it yields is written down on the device and read once, at the end.
+
+What the jury makes of the drafts of one round.
+"""
+
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+import torch
+from torch import Tensor
+
+from tournament_assets.generation.hydra.decoded import (
+    DecodingMode,
+    DecodingSettings,
+    Progress,
+    VerifiedToken,
+)
+from tournament_assets.generation.hydra.drafts import Drafter
+from tournament_assets.generation.hydra.hydra_model import HydraModel
+from tournament_assets.generation.hydra.product_of_experts import (
+    accept_drafts,
+    draw,
+    entropies,
+    jury_probabilities,
+    overlaps,
+    suppressions,
+    surplus,
+)
+from tournament_assets.tournament.errors import GenerationError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verdict:
+    """One round, verified; what comes after a replacement was drafted in vain.
+
+    Attributes:
+        drafts: What was drafted, shape (n_prompts, n_drafts).
+        tokens: The drafts, or what replaces them, the same shape.
+        accepted: Whether the draft stands, the same shape.
+        entropies: Of the verifiers' product, in nats, the same shape.
+        overlaps: Probability that a draft is accepted, the same shape.
+        suppressions: Probability that this draft is rejected, the same shape.
+        votes: Each head's most probable token, shape (n_prompts, n_drafts, n_heads).
+    """
+
+    drafts: Tensor
+    tokens: Tensor
+    accepted: Tensor
+    entropies: Tensor
+    overlaps: Tensor
+    suppressions: Tensor
+    votes: Tensor
+
+    @classmethod
+    def zeros(cls, *shape: int, n_heads: int, device: torch.device) -> "Verdict":
+        """Make room for verdicts to be written down; `shape` stands in place of that of drafts."""
+
+        def zeros(*shape: int, dtype: torch.dtype) -> Tensor:
+            return torch.zeros(shape, dtype=dtype, device=device)
+
+        return cls(
+            drafts=zeros(*shape, dtype=torch.long),
+            tokens=zeros(*shape, dtype=torch.long),
+            accepted=zeros(*shape, dtype=torch.bool),
+            entropies=zeros(*shape, dtype=torch.float64),
+            overlaps=zeros(*shape, dtype=torch.float64),
+            suppressions=zeros(*shape, dtype=torch.float64),
+            votes=zeros(*shape, n_heads, dtype=torch.long),
+        )
+
+    @property
+    def columns(self) -> tuple[Tensor, ...]:
+        """All that it says, in the order of the attributes."""
+        return (
+            self.drafts,
+            self.tokens,
+            self.accepted,
+            self.entropies,
+            self.overlaps,
+            self.suppressions,
+            self.votes,
+        )
+
+    @property
+    def n_standing(self) -> Tensor:
+        """Tokens up to the first replacement, which stands too; shape (n_prompts,)."""
+        n_accepted = self.accepted.long().cumprod(dim=1).sum(dim=1)
+        return (n_accepted + 1).clamp(max=self.accepted.shape[1])
+
+    def read(self, kept: Tensor) -> list[VerifiedToken]:
+        """Return what is kept of verdicts that were written down, prompt by prompt.
+
+        Args:
+            kept: True where a token is kept, shape (n_rounds, n_prompts, n_drafts).
+        """
+        by_prompt = kept.transpose(0, 1)
+        columns = [column.transpose(0, 1)[by_prompt].tolist() for column in self.columns]
+        return [
+            VerifiedToken(
+                draft=draft,
+                token=token,
+                resampled=not accepted,
+                entropy=entropy,
+                overlap=overlap,
+                suppression=suppression,
+                votes=tuple(votes),
+            )
+            for draft, token, accepted, entropy, overlap, suppression, votes in zip(
+                *columns, strict=True
+            )
+        ]
+
+
+def verify(
+    drafts: Tensor,
+    q: Tensor,
+    *,
+    verifiers: Tensor,
+    votes: Tensor,
+    beta: float,
+    temperature: float | None,
+    uniforms: Tensor,
+) -> Verdict:
+    """Let the jury accept or replace drafts.
+
+    Args:
+        drafts: Token ids, shape (n_prompts, n_drafts).
+        q: What they were drafted from, shape (n_prompts, n_drafts, n_tokens).
+        verifiers: Sum of the verifiers' logits, the same shape.
+        votes: Each head's most probable token, shape (n_prompts, n_drafts, n_heads).
+        beta: Weight of each verifier.
+        temperature: Sampling temperature; None decodes greedily.
+        uniforms: Numbers to accept and to replace with, shape (n_prompts, n_drafts, 2).
+
+    Returns:
+        The verdict; its entropies are NaN where the logits are not numbers.
+    """
+    p = jury_probabilities(verifiers, beta=beta, temperature=temperature)
+    wanted = surplus(p, q)
+    shared = overlaps(wanted)
+    # Where there is nothing to replace a draft with, it stands: P equals q but for rounding.
+    accepted = accept_drafts(p, q, drafts=drafts, uniforms=uniforms[..., 0]) | (shared == 1)
+    return Verdict(
+        drafts=drafts,
+        tokens=torch.where(accepted, drafts, draw(wanted, uniforms[..., 1])),
+        accepted=accepted,
+        entropies=entropies(p),
+        overlaps=shared,
+        suppressions=suppressions(p, q, drafts=drafts),
+        votes=votes,
+    )
+
+
+Written = tuple[tuple[int, ...], tuple[VerifiedToken, ...] | None]
+"""The token ids of one response, and what a jury made of them; None without a jury."""
+
+
+_STEP = 32
+_STEP_ON_CUDA = 256
+"""Attention looks at multiples of so many slots; on a GPU each number of slots is recorded."""
+
+
+def round_up(n_slots: int, *, device: torch.device) -> int:
+    """Return the number of slots, at least this many, that attention looks at on a device."""
+    step = _STEP_ON_CUDA if device.type == "cuda" else _STEP
+    return -(-n_slots // step) * step
+
+
+class Rounds:
+    """A batch that is being decoded.
+
+    Attributes:
+        heads: The drawn head of each row, shape (n_rows,).
+        witnesses: What the speaking heads passed to the final norm in the first round,
+            shape (n_rows, hidden_size).
+    """
+
+    def __init__(
+        self,
+        model: HydraModel,
+        drafter: Drafter,
+        settings: DecodingSettings,
+        *,
+        progress: Progress,
+        heads: Tensor,
+        numbers: Tensor,
+        prompt_length: int,
+    ) -> None:
+        """Make room for what the rounds will yield.
+
+        Args:
+            model: Who answers.
+            drafter: Has read the prompts.
+            settings: How to decode.
+            progress: At the last token of each prompt.
+            heads: The drawn head of each row, shape (n_rows,).
+            numbers: Random numbers of each row and position, shape (n_rows, n_positions, 3).
+            prompt_length: Tokens that prompts are padded to.
+        """
+        self.heads = heads
+        self._drafter = drafter
+        self._settings = settings
+        self._progress = progress
+        self._numbers = numbers
+        self._prompt_length = prompt_length
+        device = model.device
+        n_rows, n_rounds, _ = numbers.shape  # a round adds at least one token to what is open
+        shape = (n_rounds, n_rows, settings.gamma)
+        self._number = torch.zeros(1, dtype=torch.long, device=device)
+        self._broken = torch.zeros((), dtype=torch.bool, device=device)
+        self._n_kept = torch.zeros(shape[:2], dtype=torch.long, device=device)
+        self._verdicts = None
+        if settings.mode is DecodingMode.FULL_POE:
+            self._verdicts = Verdict.zeros(*shape, n_heads=model.n_heads, device=device)
+            self._tokens = self._verdicts.tokens
+        else:
+            self._tokens = torch.zeros(shape, dtype=torch.long, device=device)
+        self.witnesses = torch.zeros(
+            (n_rows, model.shape.hidden_size), dtype=model.dtype, device=device
+        )
+
+    def n_slots(self, number: int) -> int:
+        """How many slots are looked at in a round, counted from 0; rows at their end need fewer.
+
+        It depends on no row: a response's bits may depend on how many there are.
+        """
+        # In every round a row comes `gamma` positions further at most, and reads as many.
+        needed = self._prompt_length + (number + 1) * self._settings.gamma - 1
+        return round_up(needed, device=self._numbers.device)
+
+    def play(self, n_slots: int) -> None:
+        """Play one round; nothing in it waits for the device.
+
+        Args:
+            n_slots: Slots that attention looks at, enough for all that is read in this round.
+        """
+        settings, progress = self._settings, self._progress
+        uniforms = self._next_numbers()
+        drafts = self._drafter.draft(
+            progress.tokens, progress.positions, uniforms[..., 0], n_slots=n_slots
+        )
+        self.witnesses.copy_(torch.where(self._number == 0, drafts.witnesses, self.witnesses))
+        self._broken |= drafts.q[..., 0].isnan().any()  # a law is NaN everywhere or nowhere
+        if drafts.jury is None or self._verdicts is None:
+            tokens, n_standing = drafts.tokens, torch.ones_like(progress.n_written)
+            self._write(self._tokens, tokens)
+        else:
+            verdict = verify(
+                drafts.tokens,
+                drafts.q,
+                verifiers=drafts.jury.verifiers,
+                votes=drafts.jury.votes,
+                beta=settings.beta,
+                temperature=settings.temperature,
+                uniforms=uniforms[..., 1:],
+            )
+            tokens, n_standing = verdict.tokens, verdict.n_standing
+            self._broken |= verdict.entropies.isnan().any()
+            for column, new in zip(self._verdicts.columns, verdict.columns, strict=True):
+                self._write(column, new)
+        self._write(self._n_kept, progress.keep(tokens, n_standing))
+        self._number += 1
+
+    def is_open(self) -> bool:
+        """Wait for the device, and tell whether any response may still grow.
+
+        Raises:
+            GenerationError: If the logits of a round so far were not numbers.
+        """
+        is_open, is_broken = torch.stack((self._progress.is_open, self._broken)).tolist()
+        if is_broken:
+            raise GenerationError(
+                "the model's logits hold NaN or infinity; expected numbers; the weights or the "
+                "LoRA shards are broken, or too large for this precision"
+            )
+        return bool(is_open)
+
+    def read(self) -> list[Written]:
+        """Return what stands in each row so far."""
+        places = torch.arange(self._settings.gamma, device=self._n_kept.device)
+        kept = places < self._n_kept[..., None]  # (n_rounds, n_rows, n_drafts)
+        ends = accumulate(self._n_kept.sum(dim=0).tolist(), initial=0)
+        tokens = self._tokens.transpose(0, 1)[kept.transpose(0, 1)].tolist()
+        verified = None if self._verdicts is None else self._verdicts.read(kept)
+        return [
+            (
+                tuple(tokens[start:end]),
+                None if verified is None else tuple(verified[start:end]),
+            )
+            for start, end in pairwise(ends)
+        ]
+
+    def _next_numbers(self) -> Tensor:
+        """Pick the random numbers of the next positions, shape (n_rows, n_drafts, 3)."""
+        ahead = torch.arange(self._settings.gamma, device=self._numbers.device)
+        positions = self._progress.n_written[:, None] + ahead
+        # Nothing is kept beyond the last position, so any number does there.
+        positions = positions.clamp(max=self._numbers.shape[1] - 1)
+        return self._numbers.gather(1, positions[..., None].expand(-1, -1, 3))
+
+    def _write(self, column: Tensor, new: Tensor) -> None:
+        column.index_copy_(0, self._number, new[None])

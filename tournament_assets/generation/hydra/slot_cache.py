@@ -1,0 +1,181 @@
+"""Keys and values of attention, where every token has the slot that its position names.
+
+Rows are padded on the right. A token at position p writes slot p and sees the slots up to p, so
+rows may be of different lengths and at different positions, nothing is ever moved, and what a
+rejected draft has left behind is overwritten before it can be seen. The caches of transformers do
+not fit: they keep one length for a whole batch.
+
+Where the tokens of one forward pass stand, and what was read before them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlotCache:
+    """Keys and values of some layers.
+
+    Attributes:
+        keys: By layer, shape (n_rows, n_kv_heads, n_slots, head_dim).
+        values: The same for the values.
+    """
+
+    keys: Mapping[int, Tensor]
+    values: Mapping[int, Tensor]
+
+    @classmethod
+    def zeros(
+        cls,
+        layers: Sequence[int],
+        *,
+        shape: tuple[int, int, int, int],
+        dtype: torch.dtype,
+        device: torch.device | str,
+    ) -> "SlotCache":
+        """Make an empty cache.
+
+        A hidden slot takes part in attention with weight 0, and 0 times NaN is NaN: memory that
+        was allocated and not zeroed would poison every row.
+
+        Args:
+            layers: The layers it is for, as the model numbers them.
+            shape: (n_rows, n_kv_heads, n_slots, head_dim).
+            dtype: The precision of the model.
+            device: Where the model is.
+        """
+        return cls(
+            keys={layer: torch.zeros(shape, dtype=dtype, device=device) for layer in layers},
+            values={layer: torch.zeros(shape, dtype=dtype, device=device) for layer in layers},
+        )
+
+    def at(self, slots: Tensor, *, n_seen: int | None = None) -> "SlotWriter":
+        """Return what a layer can be given as its cache while it reads tokens for these slots.
+
+        Args:
+            slots: The slot of each token, which is its position, shape (n_rows, n_tokens).
+            n_seen: How many slots the layer gets to see, from the first on; None for all.
+        """
+        return SlotWriter(cache=self, slots=slots, n_seen=n_seen)
+
+    def pick_rows(self, rows: Tensor) -> "SlotCache":
+        """Return a copy of some rows, in this order; `rows` has shape (n_picked,)."""
+        return SlotCache(
+            keys={layer: keys[rows] for layer, keys in self.keys.items()},
+            values={layer: values[rows] for layer, values in self.values.items()},
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlotWriter:
+    """A slot cache together with the slots to write: what an attention layer calls its cache.
+
+    Attributes:
+        cache: Where keys and values are kept.
+        slots: The slot of each token that is read now, shape (n_rows, n_tokens).
+        n_seen: How many slots attention gets to see, from the first on; None for all.
+    """
+
+    cache: SlotCache
+    slots: Tensor
+    n_seen: int | None = None
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int
+    ) -> tuple[Tensor, Tensor]:
+        """Keep the keys and values of the tokens that are read now.
+
+        Args:
+            key_states: Shape (n_rows, n_kv_heads, n_tokens, head_dim).
+            value_states: The same shape.
+            layer_idx: The layer they come from.
+
+        Returns:
+            The keys and the values of the slots that are seen,
+            shape (n_rows, n_kv_heads, n_seen, head_dim).
+        """
+        keys, values = self.cache.keys[layer_idx], self.cache.values[layer_idx]
+        places = self.slots[:, None, :, None].expand_as(key_states)
+        keys.scatter_(2, places, key_states)
+        values.scatter_(2, places, value_states)
+        return keys[:, :, : self.n_seen], values[:, :, : self.n_seen]
+
+
+def visible_slots(slots: Tensor, *, n_slots: int) -> Tensor:
+    """Return the mask for attention: a token sees its own slot and those before.
+
+    Args:
+        slots: The slot of each token, shape (n_rows, n_tokens).
+        n_slots: Slots per row.
+
+    Returns:
+        True where a slot is seen, shape (n_rows, 1, n_tokens, n_slots).
+    """
+    return torch.arange(n_slots, device=slots.device) <= slots[:, None, :, None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """Where the tokens of one forward pass stand.
+
+    Attributes:
+        positions: Absolute position of each token, shape (n_rows, n_tokens).
+        rotary: Cosine and sine of the rotary embedding, each (n_rows, n_tokens, head_dim).
+        mask: True where a slot is seen, shape (n_rows, 1, n_tokens, n_slots).
+    """
+
+    positions: Tensor
+    rotary: tuple[Tensor, Tensor]
+    mask: Tensor
+
+    @property
+    def n_slots(self) -> int:
+        """How many slots attention looks at, seen or not."""
+        return self.mask.shape[-1]
+
+    def repeat(self, copies: int) -> "Frame":
+        """The same tokens once more for each further copy of the rows."""
+        if copies == 1:
+            return self
+        cos, sin = self.rotary
+        return Frame(
+            positions=self.positions.repeat(copies, 1),
+            rotary=(cos.repeat(copies, 1, 1), sin.repeat(copies, 1, 1)),
+            mask=self.mask.repeat(copies, 1, 1, 1),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HydraCaches:
+    """What has been read of a batch.
+
+    Attributes:
+        trunk: Of the trunk, one row per prompt.
+        heads: Of the heads, one row per copy and prompt: row copy * n_prompts + prompt.
+        rotary: Cosine and sine of the rotary embedding of each slot, each (n_slots, head_dim).
+    """
+
+    trunk: SlotCache
+    heads: SlotCache
+    rotary: tuple[Tensor, Tensor]
+
+    def frame(self, positions: Tensor, *, n_slots: int | None = None) -> Frame:
+        """Prepare one forward pass.
+
+        Args:
+            positions: Where its tokens stand, shape (n_prompts, n_tokens).
+            n_slots: Slots that attention looks at, more than the largest position; None for all.
+                More than there are means all.
+        """
+        cos, sin = self.rotary
+        n_all = cos.shape[0]
+        return Frame(
+            positions=positions,
+            rotary=(cos[positions], sin[positions]),
+            mask=visible_slots(
+                positions, n_slots=n_all if n_slots is None else min(n_slots, n_all)
+            ),
+        )

@@ -1,0 +1,1 @@
+"""Base models, their prompts and their files."""

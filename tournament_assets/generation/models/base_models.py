@@ -1,0 +1,228 @@
+"""Loads models, one at a time, and lets all entrants that stand on the same one share it.
+
+Where a model runs.
+
+Keeps transformers quiet while it works for us, and leaves its settings as they were.
+
+How many CPU threads decoding uses.
+"""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers.utils import logging
+
+from tournament_assets.generation.models.entrant_weights import check_weights, fingerprint_weights
+from tournament_assets.tournament.errors import GenerationError, InputError
+
+
+@dataclass(frozen=True, slots=True)
+class PickedDevice:
+    """A device and why it was taken.
+
+    Attributes:
+        device: Its name for torch: `cuda` or `cpu`.
+        sentence: Which device it is and why, for people.
+    """
+
+    device: str
+    sentence: str
+
+
+def pick_device() -> PickedDevice:
+    """Take the first CUDA device, or the CPU where there is none."""
+    if torch.cuda.is_available():
+        properties = torch.cuda.get_device_properties(0)
+        gigabytes = properties.total_memory / 1e9
+        return PickedDevice(
+            device="cuda",
+            sentence=f"on {properties.name} ({gigabytes:.0f} GB) in bfloat16: CUDA is available",
+        )
+    reason = (
+        "torch sees no CUDA device" if torch.version.cuda else "this torch is built without CUDA"
+    )
+    return PickedDevice(
+        device="cpu",
+        sentence=f"on the CPU ({torch.get_num_threads()} threads) in float32: {reason}",
+    )
+
+
+def dtype_for(device: str) -> torch.dtype:
+    """The precision of weights on a device: bfloat16 on CUDA, float32 on the CPU."""
+    return torch.bfloat16 if torch.device(device).type == "cuda" else torch.float32
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Show neither progress bars nor warnings of transformers inside the `with` block."""
+    verbosity = logging.get_verbosity()
+    had_progress_bar = logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if had_progress_bar:
+            logging.enable_progress_bar()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedBase:
+    """A model and its tokenizer.
+
+    Attributes:
+        tokenizer: It always has a padding token.
+        model: The causal language model, in evaluation mode.
+        device: Where the model is.
+        dtype: The precision of its weights.
+    """
+
+    tokenizer: Any
+    model: Any
+    device: str
+    dtype: torch.dtype
+
+
+class Residence:
+    """Room for one model: the next entrant that stands on the same one finds it loaded.
+
+    A model that is asked for is loaded only after the one before has left the memory.
+    """
+
+    def __init__(self) -> None:
+        self._key: tuple[str, str] | None = None
+        self._base: LoadedBase | None = None
+
+    def load(self, folder: Path, *, device: str, name: str) -> LoadedBase:
+        """Return the model of a folder, loaded or still there.
+
+        Args:
+            folder: The folder with `config.json`, the tokenizer and safetensors weights.
+            device: Where to put the model: `cpu`, `cuda` or `cuda:1`.
+            name: Who needs it, to begin every message with.
+
+        Raises:
+            InputError: With everything that is wrong with the folder.
+            GenerationError: If the folder looks right and the model cannot be loaded all the same.
+        """
+        if problems := check_weights(folder, name=name):
+            raise InputError(problems)
+        key = (fingerprint_weights(folder), device)
+        if self._base is None or self._key != key:
+            self.clear()
+            self._base = load_base(folder, device=device, name=name)
+            self._key = key
+        return self._base
+
+    def clear(self) -> None:
+        """Let the model go, and give its memory back to the device."""
+        if self._base is None:
+            return
+        self._key = self._base = None
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+RESIDENCE = Residence()
+"""The one of this process: a device has room for one large model, whoever asks for it."""
+
+
+def load_base(folder: Path, *, device: str, name: str) -> LoadedBase:
+    """Load a tokenizer and a model from a folder, without network and without code in it.
+
+    Args:
+        folder: Passes `check_weights`.
+        device: Where to put the model.
+        name: Who needs it, to begin every message with.
+
+    Raises:
+        InputError: If parts of the folder do not belong together.
+        GenerationError: If the model cannot be loaded.
+    """
+    dtype = dtype_for(device)
+    try:
+        with quiet_transformers():
+            tokenizer = AutoTokenizer.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False, padding_side="left"
+            )
+            model, report = AutoModelForCausalLM.from_pretrained(
+                folder,
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+                dtype=dtype,
+                output_loading_info=True,
+            )
+            model = model.eval().to(device)
+    # transformers and safetensors raise a dozen kinds for a bad folder, some of them plain
+    # Exception; whatever it is, the entrant cannot play and its folder must be named.
+    except Exception as error:
+        raise GenerationError(
+            f"{name}: the model in {str(folder)!r} cannot be loaded onto {device!r}: {error}; "
+            "expected a causal language model that this version of transformers knows"
+        ) from error
+    _refuse_gaps(report, name=name, folder=folder)
+    _refuse_mismatch(tokenizer, model, name=name)
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    # generate() fills every setting we leave open from here: a repetition penalty that the model's
+    # authors suggest would decode differently from what the entrant's description says.
+    model.generation_config = GenerationConfig(eos_token_id=model.generation_config.eos_token_id)
+    return LoadedBase(tokenizer=tokenizer, model=model, device=device, dtype=dtype)
+
+
+def _refuse_gaps(report: Any, *, name: str, folder: Path) -> None:
+    """A tensor that is missing from the file would be filled with random numbers."""
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise InputError(
+            f"{name}: the weights in {str(folder)!r} lack {len(missing)} tensors, "
+            f"the first is {missing[0]!r}; expected every tensor of the model; "
+            "config.json and *.safetensors belong to different models"
+        )
+
+
+def _refuse_mismatch(tokenizer: Any, model: Any, *, name: str) -> None:
+    n_embedded = model.get_input_embeddings().num_embeddings
+    if len(tokenizer) > n_embedded:
+        raise InputError(
+            f"{name}: the tokenizer knows {len(tokenizer)} tokens and the model {n_embedded}; "
+            "expected a model that knows every token; use the tokenizer it was trained with"
+        )
+    if tokenizer.eos_token_id is None:
+        raise InputError(
+            f"{name}: the tokenizer has no end-of-sequence token; expected one, "
+            "or every response would run to its cap; set eos_token in tokenizer_config.json"
+        )
+
+
+_WORTH_SHARING = 50_000_000
+"""Parameters from which a step is long enough to be shared between threads.
+
+Below, threads wait for one another longer than they work: on 2 busy cores the bundled checkpoint
+(1.5 million parameters) took 122 s with two threads for what one thread did in 4 s.
+"""
+
+
+@contextmanager
+def decoding_threads(n_parameters: int) -> Iterator[None]:
+    """Decode a small model on one thread inside the `with` block, a large one on all of them.
+
+    Args:
+        n_parameters: The model's size.
+    """
+    before = torch.get_num_threads()
+    if n_parameters < _WORTH_SHARING:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,140 @@
+"""Prompts as one model's chat template writes them.
+
+Prompts as a model reads them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+import torch
+from torch import Tensor
+
+from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.prompts import Prompt, prompt_seed
+
+LENGTH_STEP = 32
+"""Prompts are padded to multiples of this many tokens: few shapes, little padding."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPrompt:
+    """One prompt, ready to be read.
+
+    Attributes:
+        prompt_id: Which prompt.
+        text: What it says.
+        ids: Token ids of the whole conversation up to the response.
+    """
+
+    prompt_id: str
+    text: str
+    ids: tuple[int, ...]
+
+    @property
+    def seed(self) -> int:
+        """Seeds the response's random numbers."""
+        return prompt_seed(self.prompt_id)
+
+    @property
+    def padded_length(self) -> int:
+        """Tokens it is padded to; a function of its own length alone.
+
+        There is at least one token of padding in every row: transformers drops the attention mask
+        of a batch without any, and would so take another kernel depending on the companions.
+        """
+        return padded_length(len(self.ids))
+
+
+def padded_length(n_tokens: int) -> int:
+    """Return how many tokens a prompt of `n_tokens` is padded to."""
+    return (n_tokens // LENGTH_STEP + 1) * LENGTH_STEP
+
+
+def encode_chat(
+    tokenizer: Any, text: str, *, system_prompt: str | None, name: str
+) -> tuple[int, ...]:
+    """Return the token ids of a conversation that asks for a response.
+
+    Args:
+        tokenizer: The model's, with a chat template.
+        text: What the user says.
+        system_prompt: What is said before, if anything.
+        name: Who is asked, to begin a message with.
+
+    Raises:
+        InputError: If the chat template has no place for these roles.
+    """
+    leading = [] if system_prompt is None else [{"role": "system", "content": system_prompt}]
+    messages = [*leading, {"role": "user", "content": text}]
+    try:
+        encoded = tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, tokenize=True, return_dict=True
+        )
+    except (jinja2.TemplateError, ValueError) as error:
+        raise InputError(
+            f"{name}: its chat template refuses "
+            f"{' and '.join(message['role'] for message in messages)}: {error}; "
+            "expected a template for these roles; leave out system_prompt or use another model"
+        ) from error
+    return tuple(encoded["input_ids"])
+
+
+def encode_prompts(
+    tokenizer: Any,
+    prompts: Sequence[Prompt],
+    *,
+    system_prompt: str | None,
+    max_new_tokens: int,
+    context: int | None,
+    name: str,
+) -> list[AskedPrompt]:
+    """Encode prompts for a model.
+
+    Args:
+        tokenizer: The model's, with a chat template.
+        prompts: What is asked.
+        system_prompt: Put before each of them, if given.
+        max_new_tokens: What the response may take.
+        context: The most tokens the model can read; None if it does not say.
+        name: Who is asked, to begin every message with.
+
+    Raises:
+        InputError: With every prompt that does not fit the model.
+    """
+    problems = Problems()
+    asked = []
+    for prompt in prompts:
+        ids = encode_chat(tokenizer, prompt.text, system_prompt=system_prompt, name=name)
+        needed = len(ids) + max_new_tokens
+        if context is not None and needed > context:
+            problems.add(
+                f"{name}: prompt {prompt.prompt_id!r} takes {len(ids)} tokens, with "
+                f"max_new_tokens {needed}; expected at most {context}, the model's context; "
+                "shorten the prompt or lower max_new_tokens"
+            )
+        asked.append(AskedPrompt(prompt_id=prompt.prompt_id, text=prompt.text, ids=ids))
+    problems.raise_if_any()
+    return asked
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPrompt:
+    """What is read before a response is written.
+
+    Attributes:
+        ids: Token ids, at least one.
+        seed: Seeds the response's random numbers.
+    """
+
+    ids: tuple[int, ...]
+    seed: int
+
+
+def pad_right(rows: Sequence[Sequence[int]], length: int) -> Tensor:
+    """Return token ids, shape (n_rows, length); what follows a row's own ids is never read."""
+    ids = torch.zeros((len(rows), length), dtype=torch.long)
+    for index, row in enumerate(rows):
+        ids[index, : len(row)] = torch.tensor(row)
+    return ids

@@ -1,0 +1,257 @@
+"""What can be known about a folder of weights without torch: whether it is usable, and its hash.
+
+The files that an entrant is loaded from, what is missing, and their hash; all without torch.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.hydra_entrants import NeededShards
+
+LFS_PREFIX = b"version https://git-lfs"
+"""What a file begins with when Git-LFS has not replaced it by its content."""
+
+_TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "tekken.json",
+    "spiece.model",
+    "vocab.json",
+    "vocab.txt",
+)
+_HASHED_SUFFIXES = {".json", ".safetensors", ".jinja", ".model", ".txt"}
+_TEMPLATE_FOLDER = "additional_chat_templates"
+_INDEX = "model.safetensors.index.json"
+_READ_FILES = ("config.json", "tokenizer_config.json", _INDEX)
+
+
+def check_weights(folder: Path, *, name: str) -> list[str]:
+    """Find what keeps a folder from being loaded as a model that can chat.
+
+    Args:
+        folder: The folder with `config.json`, the tokenizer and safetensors weights.
+        name: Who needs it, to begin every message with, e.g. `entrant 'base'`.
+
+    Returns:
+        One sentence per problem; none if the folder can be loaded.
+    """
+    if not folder.exists():
+        return [
+            f"{name}: there is no folder {str(folder)!r}; expected the model's weights there; "
+            "download them or correct the entrant's 'weights'"
+        ]
+    if not folder.is_dir():
+        return [
+            f"{name}: {str(folder)!r} is a file; expected the folder that holds config.json, "
+            "the tokenizer and *.safetensors; name that folder"
+        ]
+    pointers = [path.name for path in _files(folder) if is_lfs_pointer(path)]
+    if pointers:
+        return [
+            f"{name}: in {str(folder)!r} {_listed(pointers)} a Git-LFS pointer; "
+            "expected the content itself; run 'git lfs pull' in that checkout"
+        ]
+    broken = [
+        f"{name}: {str(folder / file)!r} is no JSON object; expected the file as the model's "
+        "authors wrote it; download it again"
+        for file in _READ_FILES
+        if (folder / file).is_file() and _read_json(folder / file) is None
+    ]
+    if broken:
+        return broken
+    problems = []
+    if not (folder / "config.json").is_file():
+        problems.append(
+            f"{name}: {str(folder)!r} has no config.json; expected a folder written by "
+            "'save_pretrained' or downloaded whole from a model hub"
+        )
+    problems.extend(f"{name}: {problem}" for problem in _safetensors_problems(folder))
+    if not any((folder / file).is_file() for file in _TOKENIZER_FILES):
+        problems.append(
+            f"{name}: {str(folder)!r} has no tokenizer; expected tokenizer.json "
+            "beside config.json; save the model's tokenizer into the same folder"
+        )
+    elif not _has_chat_template(folder):
+        problems.append(
+            f"{name}: the tokenizer in {str(folder)!r} has no chat template; expected "
+            "chat_template.jinja, or 'chat_template' in tokenizer_config.json; "
+            "use the instruction-tuned model, or add the template it was tuned with"
+        )
+    return problems
+
+
+def fingerprint_weights(folder: Path) -> str:
+    """Return the SHA-256 of everything in a folder that a response depends on.
+
+    Counted are the names and the whole contents of configuration, tokenizer, chat template and
+    weights; where the folder lies, its model card and its files' dates do not count.
+
+    Raises:
+        InputError: If the folder holds no such file.
+    """
+    hashes = [
+        [path.relative_to(folder).as_posix(), fingerprint_file(path)] for path in _files(folder)
+    ]
+    if not hashes:
+        raise InputError(
+            f"{str(folder)!r} holds nothing to load; expected a folder with config.json, "
+            "the tokenizer and *.safetensors"
+        )
+    return fingerprint(hashes)
+
+
+def fingerprint_file(path: Path) -> str:
+    """Return the SHA-256 of a file; one that has not changed since is not read again."""
+    status = path.stat()
+    return _digest(path.resolve(), status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+@cache
+def _digest(path: Path, inode: int, size: int, modified_ns: int) -> str:  # noqa: ARG001
+    # All but the path are there to tell one state of the file from the next: gigabytes of weights
+    # are asked for several times in a run.
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def is_lfs_pointer(path: Path) -> bool:
+    """Whether Git-LFS has left a pointer where the content should be."""
+    with path.open("rb") as file:
+        return file.read(len(LFS_PREFIX)) == LFS_PREFIX
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files that count, by name; subfolders may hold other checkpoints and are left out."""
+    found = [*folder.glob("*"), *folder.glob(f"{_TEMPLATE_FOLDER}/*.jinja")]
+    return sorted(
+        (path for path in found if path.suffix in _HASHED_SUFFIXES and path.is_file()),
+        key=lambda path: path.relative_to(folder).as_posix(),
+    )
+
+
+def _safetensors_problems(folder: Path) -> list[str]:
+    present = {path.name for path in folder.glob("*.safetensors")}
+    if not present:
+        others = sorted(
+            path.name for path in folder.iterdir() if path.suffix in {".bin", ".pt", ".pth"}
+        )
+        found = f"only {', '.join(others)}" if others else "no weights"
+        return [
+            f"{str(folder)!r} has {found}; expected *.safetensors, which cannot hide code; "
+            "download or convert the weights in that format"
+        ]
+    index = folder / _INDEX
+    if not index.is_file():
+        return []
+    shards = set((_read_json(index) or {}).get("weight_map", {}).values())
+    missing = sorted(shards - present)
+    if missing:
+        return [
+            f"{str(folder)!r} lacks {', '.join(missing)}; expected every file that {_INDEX} "
+            "names; finish the download"
+        ]
+    return []
+
+
+def _has_chat_template(folder: Path) -> bool:
+    if (folder / "chat_template.jinja").is_file():
+        return True
+    if any(folder.glob(f"{_TEMPLATE_FOLDER}/*.jinja")):
+        return True
+    config = folder / "tokenizer_config.json"
+    return config.is_file() and bool((_read_json(config) or {}).get("chat_template"))
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _listed(names: list[str]) -> str:
+    return f"{names[0]} is" if len(names) == 1 else f"each of {', '.join(names)} is"
+
+
+_WILDCARDS = frozenset("*?[")
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class EntrantFiles:
+    """What an entrant is loaded from.
+
+    Attributes:
+        weights: The folder of the model, or of the base model.
+        shards: The LoRA shards of each adapter by its name, one file per head, in order.
+    """
+
+    weights: Path
+    shards: Mapping[str, Sequence[Path]] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything in them that a response depends on, heads in their order.
+
+        Raises:
+            InputError: If the folder holds nothing to load.
+        """
+        base = fingerprint_weights(self.weights)
+        if not self.shards:
+            return base
+        shards = {
+            adapter: [fingerprint_file(path) for path in paths]
+            for adapter, paths in self.shards.items()
+        }
+        return fingerprint({"base": base, "shards": shards})
+
+
+def find_shards(needed: NeededShards, folder: Path, *, what: str) -> list[Path]:
+    """Find the files of one adapter.
+
+    Args:
+        needed: What they are called.
+        folder: Where they lie.
+        what: What they are, to begin a message with.
+
+    Raises:
+        InputError: With every file that is missing, is there twice, or is a Git-LFS pointer.
+    """
+    found: list[Path] = []
+    missing: list[str] = []
+    problems: list[str] = []
+    for name in needed.names:
+        named = sorted(folder.glob(name)) if _WILDCARDS & {*name} else [folder / name]
+        present = [path for path in named if path.is_file()]
+        if not present:
+            missing.append(name)
+        elif len(present) > 1:
+            problems.append(
+                f"{what}: {len(present)} files in {str(folder)!r} are called {name!r}; "
+                "expected one; write a narrower pattern"
+            )
+        elif is_lfs_pointer(present[0]):
+            problems.append(
+                f"{what}: {str(present[0])!r} is a Git-LFS pointer; expected the content itself; "
+                "run 'git lfs pull' in that checkout"
+            )
+        else:
+            found.append(present[0])
+    if missing:
+        shown = ", ".join(missing[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")
+        source = f"; get them from {needed.folder.source}" if needed.folder.source else ""
+        problems.append(
+            f"{what}: {str(folder)!r} lacks {len(missing)} of {len(needed.names)} files, {shown}; "
+            f"expected one a head{source}, or correct 'files'"
+        )
+    if problems:
+        raise InputError(problems)
+    return found

@@ -1,0 +1,1 @@
+"""The asset graph; with `definitions` and `launching` the only place that imports Dagster."""

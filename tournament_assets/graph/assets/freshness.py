@@ -1,0 +1,197 @@
+"""Whether what was made rests on its inputs as they are now, said where people look.
+
+Dagster's page of a partition shows that it is out of date, its graph and lists do not. So checks
+on what reads an input, and on the leaderboard, name what was made from an older one.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import dagster as dg
+
+from tournament_assets.graph.assets.bank_inputs import InputVersion
+from tournament_assets.graph.partitions import asset_key
+from tournament_assets.tournament.config import MODES
+from tournament_assets.tournament.fingerprints import short
+from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.workflows.provenance import Recorded
+
+"""What a materialisation says of the input it was made from."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurrencyCheck:
+    """A check that an asset rests on an input as it is now.
+
+    Attributes:
+        name: The check's name.
+        description: What holds while it is green.
+        asset: The asset that reads the input.
+        input_asset: What it reads.
+        hash_key: Under which metadata key it records the input's version.
+        label_key: Under which it records what people call the version; None if nothing.
+        verb: What was done with the input.
+        noun: What the input is.
+    """
+
+    name: str
+    description: str
+    asset: str
+    input_asset: str
+    hash_key: str
+    label_key: str | None
+    verb: str
+    noun: str
+
+
+RUBRIC_CHECK = CurrencyCheck(
+    name="rubric_is_current",
+    description="Everything was judged with the rubric as it is now.",
+    asset="judge_replies",
+    input_asset="rubrics",
+    hash_key="rubric_hash",
+    label_key="rubric_version",
+    verb="judged",
+    noun="rubric",
+)
+ENTRANT_CHECK = CurrencyCheck(
+    name="entrant_is_current",
+    description="Every response was given by the entrant as it is now.",
+    asset="entrant_responses",
+    input_asset="entrants",
+    hash_key="entrant_hash",
+    label_key=None,
+    verb="answered",
+    noun="entrant",
+)
+BANK_CHECK = CurrencyCheck(
+    name="bank_is_current",
+    description="The prompts are those of the bank's file as it is now.",
+    asset="prompt_bank",
+    input_asset="prompt_file",
+    hash_key="content_hash",
+    label_key=None,
+    verb="read",
+    noun="bank",
+)
+CHECKS = (BANK_CHECK, ENTRANT_CHECK, RUBRIC_CHECK)
+LEADERBOARD_CHECK = "inputs_are_current"
+LEADERBOARD_DESCRIPTION = (
+    "The table rests on the bank, the entrants and the rubrics as they are now."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outdated:
+    """Something that was made from an older input.
+
+    Attributes:
+        modes: The modes it belongs to.
+        sentence: What it is, what it was made from, and what the input is now.
+    """
+
+    modes: tuple[str, ...]
+    sentence: str
+
+
+def find_outdated(
+    plan: TournamentPlan,
+    check: CurrencyCheck,
+    inputs: Iterable[InputVersion],
+    instance: dg.DagsterInstance,
+    *,
+    just_made: Mapping[str | None, Recorded] | None = None,
+) -> list[Outdated]:
+    """Compare what materialisations say of an input with the input.
+
+    What was never materialised, or does not say what it was made from, is not out of date. An
+    entrant whose files are not on this machine is passed over: another one may have them.
+
+    Args:
+        plan: The tournament.
+        check: What to look at.
+        inputs: The inputs as they are now; others than the check's are passed over.
+        instance: Where materialisations are recorded.
+        just_made: What is being materialised, by partition, in place of what is recorded.
+    """
+    outdated: list[Outdated] = []
+    for each in inputs:
+        if each.asset != check.input_asset:
+            continue
+        for partition, modes in _partitions_made_from(each):
+            made = (just_made or {}).get(partition) or recorded_of(
+                plan, check.asset, partition, instance
+            )
+            sentence = made and _compare(check, each, made)
+            if sentence:
+                where = "" if partition is None else f"{partition.replace('|', ', ')}: "
+                outdated.append(Outdated(modes, where + sentence))
+    return outdated
+
+
+def _partitions_made_from(each: InputVersion) -> list[tuple[str | None, tuple[str, ...]]]:
+    if each.partition is None:
+        return [(None, MODES)]
+    # Dagster joins the values of a partition in the order of the names of the dimensions, and
+    # `mode` comes after both `dimension` and `entrant`.
+    return [(f"{each.partition}|{mode}", (mode,)) for mode in MODES]
+
+
+def recorded_of(
+    plan: TournamentPlan, asset: str, partition: str | None, instance: dg.DagsterInstance
+) -> Recorded | None:
+    """Return the metadata of the newest materialisation; None if there is none."""
+    latest = instance.fetch_materializations(
+        dg.AssetRecordsFilter(
+            asset_key=asset_key(plan, asset),
+            asset_partitions=None if partition is None else [partition],
+        ),
+        limit=1,
+    ).records
+    if not latest or latest[0].asset_materialization is None:
+        return None
+    return {name: value.value for name, value in latest[0].asset_materialization.metadata.items()}
+
+
+def _compare(check: CurrencyCheck, now: InputVersion, made: Recorded) -> str | None:
+    before = made.get(check.hash_key)
+    if before is None or (now.version is None and check is ENTRANT_CHECK):
+        return None
+    label = made.get(check.label_key) if check.label_key else None
+    then = f"{check.verb} with {check.noun} {_name(label and f'v{label}', before)}"
+    if now.version is None:
+        return f"{then}; the file cannot be used now: {now.problem}"
+    if short(now.version) == before:
+        return None
+    same_label = bool(label) and now.label == f"v{label}"
+    reminder = "; raise its version line with every edit" if same_label else ""
+    return f"{then}, it is {_name(now.label, short(now.version))} now{reminder}"
+
+
+def _name(label: str | None, version: str) -> str:
+    return f"{label} ({version})" if label else version
+
+
+def currency_result(check: CurrencyCheck, outdated: Sequence[Outdated]) -> dg.AssetCheckResult:
+    """Say in an asset check what is out of date."""
+    return dg.AssetCheckResult(
+        check_name=check.name,
+        passed=not outdated,
+        severity=dg.AssetCheckSeverity.WARN,
+        description="; ".join(each.sentence for each in outdated) or check.description,
+        metadata={"out_of_date": len(outdated)},
+    )
+
+
+def leaderboard_result(
+    plan: TournamentPlan, inputs: Sequence[InputVersion], instance: dg.DagsterInstance
+) -> dg.AssetCheckResult:
+    """Say in a check on the leaderboard what is out of date in any mode."""
+    outdated = [each for check in CHECKS for each in find_outdated(plan, check, inputs, instance)]
+    return dg.AssetCheckResult(
+        check_name=LEADERBOARD_CHECK,
+        passed=not outdated,
+        severity=dg.AssetCheckSeverity.WARN,
+        description="; ".join(each.sentence for each in outdated) or LEADERBOARD_DESCRIPTION,
+        metadata={"out_of_date": len(outdated)},
+    )

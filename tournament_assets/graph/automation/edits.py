@@ -1,0 +1,239 @@
+"""The sensor that runs again what an edit made out of date.
+
+The sensor that sees edits: within a minute everything that they make out of date says so.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import dagster as dg
+
+from tournament_assets.graph.assets.bank_inputs import (
+    InputVersion,
+    not_yet_observed,
+    observations,
+    read_inputs,
+)
+from tournament_assets.graph.assets.freshness import (
+    CHECKS,
+    CurrencyCheck,
+    currency_result,
+    find_outdated,
+    leaderboard_result,
+)
+from tournament_assets.graph.automation.reruns import (
+    RerunState,
+    asset_graph,
+    begin_rerun,
+    find_reruns,
+)
+from tournament_assets.graph.partitions import asset_key
+from tournament_assets.project.config_files import load_config
+from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.workflows.plan import TournamentPlan, settings_versions
+
+_INTERVAL_SECONDS = 30
+
+
+def build_edit_sensor(plan: TournamentPlan, jobs: Sequence[Any]) -> dg.SensorDefinition:
+    """Build the sensor of one tournament; `automation.rerun_after_edits` turns it on.
+
+    Args:
+        plan: The tournament.
+        jobs: The jobs of its stages.
+    """
+    automation = plan.config.automation
+
+    @dg.sensor(
+        name=f"{plan.tournament_id}_rerun_after_edits",
+        jobs=jobs,
+        minimum_interval_seconds=_INTERVAL_SECONDS,
+        default_status=(
+            dg.DefaultSensorStatus.RUNNING
+            if automation.rerun_after_edits
+            else dg.DefaultSensorStatus.STOPPED
+        ),
+        description=(
+            "Runs again what an edit made out of date, and nothing else, through to the report: "
+            f"in {' and '.join(automation.rerun_modes)}, once it has run there before. It waits "
+            "until the files have been left alone for a tick. Where it is off, "
+            "automation.rerun_after_edits turns it on."
+        ),
+    )
+    def rerun_after_edits(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        seen = json.loads(context.cursor) if context.cursor else {"inputs": None, "begun": {}}
+        inputs = read_inputs(plan)
+        now = fingerprint([[asdict(each) for each in inputs], settings_versions(plan)])
+        problems = [each.problem for each in inputs if each.problem]
+        requests: list[dg.RunRequest] = []
+        reasons: list[str] = []
+        if problems:
+            reasons = problems
+        elif now != seen["inputs"]:
+            reasons = ["an input has changed; it has to stay as it is for one tick"]
+        else:
+            for mode in automation.rerun_modes:
+                begun_before = seen["begun"].get(mode) == now
+                work, reason = _begin(plan, mode, context, begun_before=begun_before)
+                requests.extend(work)
+                reasons.append(f"{mode}: {reason}")
+                if work:
+                    seen["begun"][mode] = now
+        return dg.SensorResult(
+            run_requests=requests,
+            skip_reason=None if requests else "; ".join(reasons),
+            cursor=json.dumps({"inputs": now, "begun": seen["begun"]}, sort_keys=True),
+        )
+
+    return rerun_after_edits
+
+
+def _begin(
+    plan: TournamentPlan,
+    mode: Mode,
+    context: dg.SensorEvaluationContext,
+    *,
+    begun_before: bool,
+) -> tuple[list[dg.RunRequest], str]:
+    """Return the first runs of a rerun, or none and why.
+
+    Args:
+        plan: The tournament.
+        mode: The mode.
+        context: Of the tick.
+        begun_before: Whether the last one was begun for the very same inputs and settings: if that
+            has failed, so would the next, and one would be begun for ever.
+    """
+    latest = context.instance.fetch_materializations(
+        dg.AssetRecordsFilter(asset_key=asset_key(plan, "leaderboard"), asset_partitions=[mode]),
+        limit=1,
+    )
+    if not latest.records:
+        return [], "it has never run; begin it by hand"
+    reruns = find_reruns(context.instance, plan, mode=mode)
+    for rerun in reruns:
+        if rerun.is_unfinished:
+            return [], rerun.describe()
+    if begun_before and reruns and reruns[-1].state is RerunState.FAILED:
+        return [], (
+            f"{reruns[-1].describe()}; the same is not begun twice: execute its failed run again, "
+            "or edit"
+        )
+    work = begin_rerun(
+        plan,
+        mode,
+        graph=asset_graph(context),
+        instance=context.instance,
+        began_at=datetime.now(UTC),
+        reason="edit",
+    )
+    return work, "nothing is out of date"
+
+
+def build_watching_sensor(plan: TournamentPlan) -> dg.SensorDefinition:
+    """Build the sensor of one tournament."""
+
+    @dg.sensor(
+        name=f"{plan.tournament_id}_watch_inputs",
+        minimum_interval_seconds=_INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=(
+            "Looks at the bank's file, the entrants, the rubrics and the price list, and says what "
+            "an edit made out of date: in the partitions themselves, and in checks. It runs "
+            "nothing."
+        ),
+    )
+    def watch_inputs(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        said_before = json.loads(context.cursor) if context.cursor else {}
+        inputs = read_inputs(plan)
+        # Runs of the command line observe too, with or without this sensor.
+        changed = not_yet_observed(plan, inputs, context.instance)
+        evaluations = list(_evaluate_checks(plan, inputs, context.instance))
+        said = {
+            # A materialisation speaks for itself, and knows less: then it is said again.
+            each.check_name: [each.description, _last_run(each.asset_key, context.instance)]
+            for each in evaluations
+        }
+        return dg.SensorResult(
+            asset_events=[
+                *observations(plan, changed),
+                *(
+                    each
+                    for each in evaluations
+                    if said[each.check_name] != said_before.get(each.check_name)
+                ),
+            ],
+            skip_reason=_describe(plan, inputs, changed),
+            cursor=json.dumps(said, sort_keys=True),
+        )
+
+    return watch_inputs
+
+
+def _name(each: InputVersion) -> str:
+    return each.asset if each.partition is None else f"{each.asset} of {each.partition}"
+
+
+def _evaluate_checks(
+    plan: TournamentPlan, inputs: Sequence[InputVersion], instance: dg.DagsterInstance
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Evaluate the checks on assets that exist."""
+    evaluate_by_asset: dict[str, Callable[[], dg.AssetCheckResult]] = {
+        **{check.asset: partial(_currency_of, plan, check, inputs, instance) for check in CHECKS},
+        "leaderboard": partial(leaderboard_result, plan, inputs, instance),
+    }
+    for asset, evaluate in evaluate_by_asset.items():
+        key = asset_key(plan, asset)
+        if _last_run(key, instance) is None:
+            continue
+        result = evaluate()
+        yield dg.AssetCheckEvaluation(
+            asset_key=key,
+            check_name=str(result.check_name),
+            passed=result.passed,
+            severity=result.severity,
+            description=result.description,
+            metadata=result.metadata,
+        )
+
+
+def _currency_of(
+    plan: TournamentPlan,
+    check: CurrencyCheck,
+    inputs: Sequence[InputVersion],
+    instance: dg.DagsterInstance,
+) -> dg.AssetCheckResult:
+    return currency_result(check, find_outdated(plan, check, inputs, instance))
+
+
+def _last_run(key: dg.AssetKey, instance: dg.DagsterInstance) -> str | None:
+    latest = instance.get_latest_materialization_event(key)
+    return None if latest is None else latest.run_id
+
+
+def _describe(
+    plan: TournamentPlan, inputs: Sequence[InputVersion], changed: Sequence[InputVersion]
+) -> str:
+    sentences = [f"{_name(each)}: {each.problem}" for each in inputs if each.problem]
+    if changed:
+        sentences.append(f"changed: {', '.join(_name(each) for each in changed)}")
+    if _config_was_edited(plan):
+        sentences.append(
+            f"{plan.config_path.as_posix()} was edited since it was loaded; reload the code "
+            "location for it to count"
+        )
+    return "; ".join(sentences) or "nothing has changed"
+
+
+def _config_was_edited(plan: TournamentPlan) -> bool:
+    try:
+        now = load_config(plan.project.folder / plan.config_path).config
+    except InputError:
+        return True
+    return now.fingerprint != plan.config.fingerprint

@@ -1,0 +1,176 @@
+"""Telling people that a run has failed, by Dagster's own e-mail and Slack sensors.
+
+What a run that was executed here says of its failure and of its checks.
+"""
+
+import html
+from collections.abc import Mapping
+from typing import NoReturn
+
+import dagster as dg
+
+from tournament_assets.graph.automation.jobs import Stage
+from tournament_assets.graph.automation.reruns import PARTITION_TAG, RERUN_TAG
+from tournament_assets.tournament.errors import InputError, WorkError
+
+_SLACK = ("TOURNAMENT_SLACK_TOKEN", "TOURNAMENT_SLACK_CHANNEL")
+_EMAIL = (
+    "TOURNAMENT_EMAIL_FROM",
+    "TOURNAMENT_EMAIL_TO",
+    "TOURNAMENT_EMAIL_PASSWORD",
+    "TOURNAMENT_SMTP_HOST",
+)
+_MOST_CHARACTERS = 1000
+
+
+def build_failure_sensors(environment: Mapping[str, str]) -> list[dg.SensorDefinition]:
+    """Build the sensors that tell of failed runs, for what the environment names; often none.
+
+    Args:
+        environment: The environment variables. What they hold is kept in memory only.
+
+    Raises:
+        InputError: If only a part of what a service needs is set, or its library is missing.
+    """
+    sensors: list[dg.SensorDefinition] = []
+    if _is_wanted(_SLACK, environment):
+        sensors.append(_build_slack_sensor(environment))
+    if _is_wanted(_EMAIL, environment):
+        sensors.append(_build_email_sensor(environment))
+    return sensors
+
+
+def describe_failure(context: dg.RunFailureSensorContext) -> str:
+    """Say which run failed, which rerun has stopped there, and why."""
+    run = context.dagster_run
+    partition, rerun_id = run.tags.get(PARTITION_TAG), run.tags.get(RERUN_TAG)
+    lines = [
+        f"{run.job_name} ({partition}) failed" if partition else f"{run.job_name} failed",
+        f"rerun {rerun_id} has stopped here, until this succeeds" if rerun_id else "",
+        _reason(context)[:_MOST_CHARACTERS],
+        f"run {run.run_id}",
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def _reason(context: dg.RunFailureSensorContext) -> str:
+    for event in context.get_step_failure_events():
+        error = event.step_failure_data.error
+        while error is not None and error.cause is not None:
+            error = error.cause
+        if error is not None:
+            return str(error.message).strip()
+    return context.failure_event.message or ""
+
+
+def _build_email_sensor(environment: Mapping[str, str]) -> dg.SensorDefinition:
+    port = environment.get("TOURNAMENT_SMTP_PORT") or "465"
+    if not port.isdigit():
+        raise InputError(f"TOURNAMENT_SMTP_PORT is {port!r}; expected a number, such as 465 or 587")
+    return dg.make_email_on_run_failure_sensor(
+        name="email_on_failure",
+        email_from=environment["TOURNAMENT_EMAIL_FROM"],
+        email_to=[part.strip() for part in environment["TOURNAMENT_EMAIL_TO"].split(",")],
+        email_password=environment["TOURNAMENT_EMAIL_PASSWORD"],
+        email_subject_fn=lambda context: f"{context.dagster_run.job_name} failed",
+        email_body_fn=_email_body,
+        smtp_host=environment["TOURNAMENT_SMTP_HOST"],
+        smtp_port=int(port),
+        smtp_type="STARTTLS" if port == "587" else "SSL",
+        smtp_user=environment.get("TOURNAMENT_SMTP_USER") or None,
+        webserver_base_url=environment.get("TOURNAMENT_UI_URL") or None,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+
+
+def _email_body(context: dg.RunFailureSensorContext) -> str:
+    body = html.escape(describe_failure(context)).replace("\n", "<br>\n")
+    # The mail is sent as ASCII.
+    return body.encode("ascii", "xmlcharrefreplace").decode("ascii")
+
+
+def _build_slack_sensor(environment: Mapping[str, str]) -> dg.SensorDefinition:
+    try:
+        from dagster_slack import make_slack_on_run_failure_sensor
+    except ImportError as error:
+        raise InputError(
+            "TOURNAMENT_SLACK_TOKEN is set and dagster-slack is not installed; "
+            "run: pip install 'tournament-assets[slack]'"
+        ) from error
+    sensor: dg.SensorDefinition = make_slack_on_run_failure_sensor(
+        name="slack_on_failure",
+        slack_token=environment["TOURNAMENT_SLACK_TOKEN"],
+        channel=environment["TOURNAMENT_SLACK_CHANNEL"],
+        text_fn=describe_failure,
+        webserver_base_url=environment.get("TOURNAMENT_UI_URL") or None,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    return sensor
+
+
+def _is_wanted(names: tuple[str, ...], environment: Mapping[str, str]) -> bool:
+    missing = [name for name in names if not environment.get(name)]
+    if missing and len(missing) < len(names):
+        given = ", ".join(name for name in names if name not in missing)
+        raise InputError(
+            f"{given} set and {', '.join(missing)} not; expected all of them, or none; "
+            "set or unset the rest"
+        )
+    return not missing
+
+
+_INTERRUPTED = "DagsterExecutionInterruptedError"
+_CHECK_FAILED = "DagsterAssetCheckFailedError"
+
+
+def raise_failure(result: dg.ExecuteInProcessResult, stage: Stage, label: str) -> NoReturn:
+    """Say why a run has failed.
+
+    Args:
+        result: The run.
+        stage: The stage that it was.
+        label: Its partition as people read it; empty if it has none.
+
+    Raises:
+        WorkError: Always.
+    """
+    for event in result.all_events:
+        data = event.event_specific_data
+        error = getattr(data, "error", None)
+        if not event.is_failure or error is None:
+            continue
+        cause = error
+        while cause.cause is not None:
+            cause = cause.cause
+        where = f"{stage.title} ({label})" if label else stage.title
+        message = _own_message(cause.message)
+        if message.endswith(_INTERRUPTED):
+            raise WorkError(
+                f"{where} was interrupted; what was generated and judged until then is in the "
+                "ledger: run the same command again to go on"
+            )
+        if _CHECK_FAILED in message:
+            message = "; ".join(failed_checks(result, only_errors=True))
+        raise WorkError(f"{where} failed: {message}")
+    raise WorkError(f"{stage.title} failed; see the run in the UI")
+
+
+def _own_message(message: str) -> str:
+    """Drop the module path that a serialised exception's message begins with."""
+    head, separator, rest = message.strip().partition(": ")
+    return rest if separator and head.startswith("tournament_assets.") else message.strip()
+
+
+def failed_checks(result: dg.ExecuteInProcessResult, *, only_errors: bool = False) -> list[str]:
+    """Return what the checks of a run found, a sentence each.
+
+    Args:
+        result: The run.
+        only_errors: Leave out those that only warn.
+    """
+    return [
+        f"{evaluation.check_name}: {evaluation.description}"
+        for evaluation in result.get_asset_check_evaluations()
+        if not evaluation.passed
+        and not (only_errors and evaluation.severity is not dg.AssetCheckSeverity.ERROR)
+    ]

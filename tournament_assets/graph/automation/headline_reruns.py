@@ -1,0 +1,198 @@
+"""The schedule that runs a tournament's headline again.
+
+The sensor that takes reruns from stage to stage.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import dagster as dg
+
+from tournament_assets.graph.automation.jobs import build_rerun_stages
+from tournament_assets.graph.automation.reruns import (
+    CHOICES,
+    FINISHED_TAG,
+    Choice,
+    PartitionKey,
+    Rerun,
+    RerunState,
+    Scope,
+    asset_graph,
+    begin_rerun,
+    find_reruns,
+    name_rerun,
+    request_stage,
+    request_stage_after,
+)
+from tournament_assets.tournament.config import AutomationConfig
+from tournament_assets.workflows.plan import TournamentPlan
+
+
+def schedule_problem(automation: AutomationConfig) -> str | None:
+    """Say why Dagster cannot fire the configured schedule, or None."""
+    wanted = automation.headline_schedule
+    if wanted is None:
+        return None
+    try:
+        dg.ScheduleDefinition(
+            name="trial",
+            job_name="trial",
+            cron_schedule=wanted.cron,
+            execution_timezone=wanted.time_zone,
+        )
+    except dg.DagsterInvalidDefinitionError:
+        return (
+            f"automation.headline_schedule.cron is {wanted.cron!r}; expected minute, hour, day of "
+            "the month, month and day of the week, such as '0 6 * * 1' for Mondays at six"
+        )
+    return None
+
+
+def build_headline_schedules(
+    plan: TournamentPlan, jobs: Sequence[Any]
+) -> list[dg.ScheduleDefinition]:
+    """Build the schedule of one tournament, if its config asks for one.
+
+    Args:
+        plan: The tournament.
+        jobs: The jobs of its stages; the schedule begins the first, a sensor the others.
+    """
+    wanted = plan.config.automation.headline_schedule
+    if wanted is None:
+        return []
+
+    @dg.schedule(
+        name=f"{plan.tournament_id}_headline_schedule",
+        job=jobs[0],
+        cron_schedule=wanted.cron,
+        execution_timezone=wanted.time_zone,
+        default_status=dg.DefaultScheduleStatus.STOPPED,
+        description=(
+            "Runs the headline again, all stages in order, and leaves a new run directory. While "
+            "an earlier rerun of the headline is unfinished it begins none; of several ticks that "
+            "were missed it makes up for one."
+        ),
+    )
+    def headline_schedule(
+        context: dg.ScheduleEvaluationContext,
+    ) -> list[dg.RunRequest] | dg.SkipReason:
+        began_at = context.scheduled_execution_time.astimezone(UTC)
+        own_id = name_rerun(plan, "headline", "schedule", began_at)
+        for rerun in find_reruns(context.instance, plan, mode="headline"):
+            # A tick that was interrupted is evaluated again, and is no obstacle to itself.
+            if rerun.is_unfinished and rerun.identity.rerun_id != own_id:
+                return dg.SkipReason(f"{rerun.describe()}; one at a time")
+        return begin_rerun(
+            plan,
+            "headline",
+            graph=asset_graph(context),
+            instance=context.instance,
+            began_at=began_at,
+            reason="schedule",
+        )
+
+    return [headline_schedule]
+
+
+_INTERVAL_SECONDS = 10
+CLOCKS_DIFFER = timedelta(minutes=5)
+"""The machines that note a run's changes need not have the same time."""
+BEGINNING_TAKES = timedelta(minutes=10)
+"""Whoever was interrupted while it began the runs of a stage goes on with that by itself."""
+
+
+def build_continuing_sensor(
+    plan: TournamentPlan,
+    jobs: Sequence[Any],
+    *,
+    choices: Mapping[Scope, Choice] = CHOICES,
+) -> dg.SensorDefinition:
+    """Build the sensor of one tournament.
+
+    Args:
+        plan: The tournament.
+        jobs: The jobs of its stages.
+        choices: What a rerun of each scope runs in a stage; a rerun of another scope stays where
+            it is.
+    """
+
+    @dg.sensor(
+        name=f"{plan.tournament_id}_continue_reruns",
+        jobs=jobs,
+        minimum_interval_seconds=_INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=(
+            "Begins the next stage of a rerun when every run of its last one has succeeded. It "
+            "begins no rerun by itself; after a failure nothing follows until the failed run was "
+            "executed again."
+        ),
+    )
+    def continue_reruns(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        now = datetime.now(UTC)
+        since = datetime.fromisoformat(context.cursor) if context.cursor else None
+        reruns = find_reruns(context.instance, plan, updated_after=since)
+        requests: list[dg.RunRequest] = []
+        unfinished = [rerun for rerun in reruns if rerun.is_unfinished]
+        for rerun in unfinished:
+            if rerun.state is RerunState.BETWEEN_STAGES:
+                choice = choices.get(rerun.identity.scope)
+                if choice is None:
+                    context.log.warning(f"nothing is known of the scope of {rerun.describe()}")
+                    continue
+                requests.extend(_go_on(rerun, plan, context, choice, now))
+        # Whatever has ended before the cursor stays as it is until one of its runs changes.
+        cursor = min([now, *(rerun.updated_at for rerun in unfinished)]) - CLOCKS_DIFFER
+        return dg.SensorResult(
+            run_requests=requests,
+            skip_reason=None if requests else _reason_to_wait(unfinished),
+            cursor=cursor.isoformat(),
+        )
+
+    return continue_reruns
+
+
+def _go_on(
+    rerun: Rerun,
+    plan: TournamentPlan,
+    context: dg.SensorEvaluationContext,
+    choice: Choice,
+    now: datetime,
+) -> list[dg.RunRequest]:
+    left = rerun.partitions_not_begun
+    if left:
+        if now - rerun.newest_run_created_at < BEGINNING_TAKES:
+            return []
+        return request_stage(
+            rerun.stage_index,
+            rerun.identity,
+            plan,
+            work={_key(plan, rerun, name): () for name in left},
+            stage_keys=rerun.partitions,
+        )
+    requests = request_stage_after(
+        rerun.stage_index,
+        rerun.identity,
+        plan,
+        graph=asset_graph(context),
+        instance=context.instance,
+        choice=choice,
+    )
+    if not requests:
+        # What is out of date is looked up once: a later edit is the business of another rerun.
+        for run in rerun.newest_runs.values():
+            context.instance.add_run_tags(
+                run.run_id, {FINISHED_TAG: "nothing more was out of date"}
+            )
+    return requests
+
+
+def _key(plan: TournamentPlan, rerun: Rerun, name: str | None) -> PartitionKey:
+    keys = build_rerun_stages(plan)[rerun.stage_index].partition_keys(plan, rerun.identity.mode)
+    return next((key for key in keys if key is not None and str(key) == name), name)
+
+
+def _reason_to_wait(unfinished: Sequence[Rerun]) -> str:
+    if not unfinished:
+        return "no rerun is under way"
+    return "; ".join(rerun.describe() for rerun in unfinished)

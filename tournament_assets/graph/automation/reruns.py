@@ -1,0 +1,453 @@
+"""Reruns: the stages of one mode in order, as ordinary runs that run tags tie together.
+
+All that is known about a rerun stands in its runs and their tags, so a daemon that is restarted has
+forgotten nothing, and the tag `tournament/rerun` shows a whole rerun among the runs of the UI.
+
+What of a stage is out of date: which partitions, and from which asset of the stage on.
+
+A partition is out of date when an input of it has another data version than it was made from, when
+its settings have another version, or when it does not exist. Dagster knows this; its resolver is
+not part of the public interface, so it is named here and nowhere else (dagster 1.13).
+
+How far the reruns of a tournament have come, read from their runs and the runs' tags.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any, Literal, cast
+
+import dagster as dg
+from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
+from dagster._core.loader import LoadingContext
+
+from tournament_assets.graph.automation.jobs import DRIFT_ASSET, Stage, build_rerun_stages
+from tournament_assets.graph.partitions import asset_key
+from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.errors import WorkError
+from tournament_assets.workflows.plan import TournamentPlan
+
+
+class _Loading(LoadingContext):
+    """Gives the resolver's lookups a place to keep what they have found."""
+
+    def __init__(self, instance: dg.DagsterInstance) -> None:
+        self._instance = instance
+        self._loaders: dict[type, Any] = {}
+
+    @property
+    def instance(self) -> dg.DagsterInstance:
+        return self._instance
+
+    @property
+    def loaders(self) -> dict[type, Any]:
+        return self._loaders
+
+
+def asset_graph(context: dg.SensorEvaluationContext | dg.ScheduleEvaluationContext) -> Any:
+    """Return the graph of all assets that were loaded; Dagster has no public type for it."""
+    repository = context.repository_def
+    if repository is None:
+        raise WorkError("this tick knows no definitions; expected one of a loaded code location")
+    return repository.asset_graph
+
+
+def find_out_of_date(
+    graph: Any,
+    instance: dg.DagsterInstance,
+    plan: TournamentPlan,
+    stage: Stage,
+    mode: Mode,
+) -> Mapping[dg.MultiPartitionKey | str | None, list[dg.AssetKey]]:
+    """Return what of a stage has to run, by partition, for a mode to rest on its present inputs.
+
+    An asset after one that is out of date runs with it: whether it changes shows only then.
+
+    Args:
+        graph: The asset graph, which Dagster has no public type for.
+        instance: Where materialisations and observations are recorded.
+        plan: The tournament.
+        stage: The stage; one that only observes has nothing out of date.
+        mode: The mode.
+
+    Returns:
+        For each partition that has to run, the assets that have to, in the stage's order.
+    """
+    resolver = CachingStaleStatusResolver(instance, graph, _Loading(instance))
+    keys = [asset_key(plan, name) for name in stage.assets]
+    found: dict[dg.MultiPartitionKey | str | None, list[dg.AssetKey]] = {}
+    for partition in stage.partition_keys(plan, mode):
+        to_run: list[dg.AssetKey] = []
+        for key in keys:
+            node = graph.get(key)
+            if node.is_external:
+                continue
+            follows = any(parent in to_run for parent in node.parent_keys)
+            name = None if partition is None else str(partition)
+            if follows or resolver.get_status(key, name) is not StaleStatus.FRESH:
+                to_run.append(key)
+        if to_run:
+            found[partition] = to_run
+    return found
+
+
+RERUN_TAG = "tournament/rerun"
+STAGE_TAG = "tournament/stage"
+SCOPE_TAG = "tournament/scope"
+REASON_TAG = "tournament/reason"
+PARTITIONS_TAG = "tournament/partitions"
+"""All partitions of the stage, so that a stage of which only some runs were begun is known."""
+FINISHED_TAG = "tournament/finished"
+"""On the last runs of a rerun that had nothing to do in the stages after theirs."""
+RERUN_TAGS = ("tournament", "mode", RERUN_TAG, STAGE_TAG, SCOPE_TAG, REASON_TAG, PARTITIONS_TAG)
+"""What a run that stands for another one of a rerun takes over from it."""
+
+Scope = Literal["all", "out_of_date"]
+Reason = Literal["schedule", "edit"]
+PartitionKey = dg.MultiPartitionKey | str | None
+WorkOfStage = Mapping[PartitionKey, Sequence[dg.AssetKey]]
+"""By partition what a rerun has to run of a stage; no assets are all of them."""
+Choice = Callable[[Any, dg.DagsterInstance, TournamentPlan, Stage, Mode], WorkOfStage]
+"""Says, from the asset graph and the instance, what there is to run; nothing skips the stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class RerunIdentity:
+    """What every run of a rerun has in common.
+
+    Attributes:
+        rerun_id: The value of the tag `tournament/rerun`.
+        mode: The mode that is rerun.
+        scope: Everything, or what is out of date.
+        reason: Why it was begun.
+        began_at: When it was begun, which is when a budget for one run begins to count.
+    """
+
+    rerun_id: str
+    mode: Mode
+    scope: Scope
+    reason: Reason
+    began_at: datetime
+
+
+def choose_everything(
+    graph: Any,  # noqa: ARG001  # a choice by what is out of date needs it
+    instance: dg.DagsterInstance,  # noqa: ARG001
+    plan: TournamentPlan,
+    stage: Stage,
+    mode: Mode,
+) -> WorkOfStage:
+    """Return every partition of a stage: what a scheduled rerun runs."""
+    if DRIFT_ASSET in stage.assets and plan.config.judge.anchor_pairs == 0:
+        return {}
+    return dict.fromkeys(stage.partition_keys(plan, mode), ())
+
+
+def choose_out_of_date(
+    graph: Any, instance: dg.DagsterInstance, plan: TournamentPlan, stage: Stage, mode: Mode
+) -> WorkOfStage:
+    """Return what an edit made out of date; it is no occasion to ask whether the judge drifts."""
+    if DRIFT_ASSET in stage.assets:
+        return {}
+    return find_out_of_date(graph, instance, plan, stage, mode)
+
+
+CHOICES: Mapping[Scope, Choice] = {"all": choose_everything, "out_of_date": choose_out_of_date}
+"""The choice that belongs to each scope."""
+
+
+def name_rerun(plan: TournamentPlan, mode: Mode, reason: Reason, began_at: datetime) -> str:
+    """Return a rerun's id, such as `demo_headline_20261121T060000Z`.
+
+    A rerun after an edit says so: one that begins in the second of a scheduled one is another.
+    """
+    suffix = "_edit" if reason == "edit" else ""
+    return f"{plan.tournament_id}_{mode}_{began_at.astimezone(UTC):%Y%m%dT%H%M%SZ}{suffix}"
+
+
+def begin_rerun(
+    plan: TournamentPlan,
+    mode: Mode,
+    *,
+    graph: Any,
+    instance: dg.DagsterInstance,
+    began_at: datetime,
+    reason: Reason,
+    choices: Mapping[Scope, Choice] = CHOICES,
+) -> list[dg.RunRequest]:
+    """Return the runs of a rerun's first stage; the sensor that continues reruns requests the rest.
+
+    Args:
+        plan: The tournament.
+        mode: The mode to rerun.
+        graph: The asset graph, which Dagster has no public type for.
+        instance: Where the choice of partitions looks what is out of date.
+        began_at: Names the rerun: asked twice for the same moment, it is the same rerun.
+        reason: Why: a schedule reruns everything, an edit what it made out of date.
+        choices: The choice that belongs to each scope.
+
+    Returns:
+        A request for each partition of the first stage that has any; empty if nothing is to run.
+    """
+    identity = RerunIdentity(
+        rerun_id=name_rerun(plan, mode, reason, began_at),
+        mode=mode,
+        scope="all" if reason == "schedule" else "out_of_date",
+        reason=reason,
+        began_at=began_at,
+    )
+    return request_stage_after(
+        -1, identity, plan, graph=graph, instance=instance, choice=choices[identity.scope]
+    )
+
+
+def request_stage_after(
+    stage_index: int,
+    rerun: RerunIdentity,
+    plan: TournamentPlan,
+    *,
+    graph: Any,
+    instance: dg.DagsterInstance,
+    choice: Choice,
+) -> list[dg.RunRequest]:
+    """Return the runs of the next stage that has any to run; none if no later stage has."""
+    for index, stage in enumerate(build_rerun_stages(plan)):
+        if index > stage_index:
+            work = choice(graph, instance, plan, stage, rerun.mode)
+            if work:
+                return request_stage(index, rerun, plan, work=work, stage_keys=list(work))
+    return []
+
+
+def request_stage(
+    index: int,
+    rerun: RerunIdentity,
+    plan: TournamentPlan,
+    *,
+    work: WorkOfStage,
+    stage_keys: Sequence[PartitionKey],
+) -> list[dg.RunRequest]:
+    """Return the runs of a stage.
+
+    Args:
+        index: Which stage.
+        rerun: The rerun that they belong to.
+        plan: The tournament.
+        work: What to request.
+        stage_keys: All partitions that the rerun runs in this stage.
+    """
+    stage = build_rerun_stages(plan)[index]
+    tags = {
+        "tournament": plan.tournament_id,
+        "mode": rerun.mode,
+        RERUN_TAG: rerun.rerun_id,
+        STAGE_TAG: str(index),
+        SCOPE_TAG: rerun.scope,
+        REASON_TAG: rerun.reason,
+        PARTITIONS_TAG: json.dumps([None if key is None else str(key) for key in stage_keys]),
+    }
+    return [
+        dg.RunRequest(
+            # Dagster makes no second run for a key, however often it is asked.
+            run_key=f"{rerun.rerun_id}/{index}/{'' if key is None else key}",
+            job_name=stage.job_name,
+            partition_key=key,
+            asset_selection=list(assets) or None,
+            run_config=_rerun_config(plan, stage, assets, rerun),
+            tags=tags,
+        )
+        for key, assets in work.items()
+    ]
+
+
+def _rerun_config(
+    plan: TournamentPlan, stage: Stage, assets: Sequence[dg.AssetKey], rerun: RerunIdentity
+) -> dict[str, Any]:
+    """Return the run config of a run: what its steps have to know of the rerun around them."""
+    moment = began_at_text(rerun.began_at)
+    by_asset = {
+        "entrant_responses": {"run_began_at": moment},
+        "judge_replies": {"run_began_at": moment},
+        "run_artifacts": {"started_at": moment},
+        DRIFT_ASSET: {"occasion": rerun.rerun_id},
+    }
+    names = [key.path[-1] for key in assets] or stage.assets
+    return {
+        "ops": {
+            f"{plan.tournament_id}__{name}": {"config": by_asset[name]}
+            for name in names
+            if name in by_asset
+        }
+    }
+
+
+def began_at_text(began_at: datetime) -> str:
+    """Return the moment a rerun began as the run configs of its steps take it."""
+    return began_at.astimezone(UTC).replace(microsecond=0).isoformat()
+
+
+PARTITION_TAG = "dagster/partition"
+"""Where Dagster itself notes a run's partition."""
+_STOPPED = frozenset({dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED})
+
+
+class RerunState(Enum):
+    """How far a rerun has come."""
+
+    RUNNING = "running"
+    BETWEEN_STAGES = "between stages"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """One rerun, as its runs tell it.
+
+    Attributes:
+        identity: What its runs have in common.
+        state: How far it has come.
+        stage_index: The stage that was begun last.
+        stage_title: What that stage does.
+        partitions: All partitions of that stage; None is the only one of a stage without any.
+        newest_runs: By partition, the newest run of that stage.
+        newest_run_created_at: When the newest of its runs was begun.
+        updated_at: When the newest change to any of its runs was noted.
+    """
+
+    identity: RerunIdentity
+    state: RerunState
+    stage_index: int
+    stage_title: str
+    partitions: tuple[str | None, ...]
+    newest_runs: Mapping[str | None, dg.DagsterRun]
+    newest_run_created_at: datetime
+    updated_at: datetime
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether something of it runs, or is going to without anybody's help."""
+        return self.state in (RerunState.RUNNING, RerunState.BETWEEN_STAGES)
+
+    @property
+    def partitions_not_begun(self) -> tuple[str | None, ...]:
+        """Partitions of the stage that there is no run for yet."""
+        return tuple(name for name in self.partitions if name not in self.newest_runs)
+
+    def tags_of(self, partition: str | None) -> dict[str, str]:
+        """Return the tags by which the newest run of a partition belongs to the rerun."""
+        tags = self.newest_runs[partition].tags
+        return {name: tags[name] for name in RERUN_TAGS}
+
+    def describe(self) -> str:
+        """Return its name and state in words."""
+        where = f"stage {self.stage_index}, {self.stage_title}"
+        return f"rerun {self.identity.rerun_id} is {self.state.value} ({where})"
+
+
+def find_reruns(
+    instance: dg.DagsterInstance,
+    plan: TournamentPlan,
+    *,
+    mode: Mode | None = None,
+    updated_after: datetime | None = None,
+) -> list[Rerun]:
+    """Return a tournament's reruns, in the order they began.
+
+    Args:
+        instance: Where the runs are.
+        plan: The tournament.
+        mode: Only those of this mode.
+        updated_after: Only those of which a run has changed since.
+    """
+    tags = {"tournament": plan.tournament_id, **({} if mode is None else {"mode": mode})}
+    records = instance.get_run_records(dg.RunsFilter(tags=tags, updated_after=updated_after))
+    by_id = _group_by_rerun(records)
+    if updated_after is not None and by_id:
+        by_id = _group_by_rerun(
+            instance.get_run_records(dg.RunsFilter(tags={RERUN_TAG: sorted(by_id)}))
+        )
+    reruns = [_read_rerun(plan, records) for records in by_id.values()]
+    return sorted(reruns, key=lambda rerun: (rerun.identity.began_at, rerun.identity.rerun_id))
+
+
+def find_rerun_stopped_at(
+    instance: dg.DagsterInstance, plan: TournamentPlan, *, mode: str, partition: str
+) -> Rerun | None:
+    """Return the newest rerun that judging a partition has stopped, or None."""
+    judging = [
+        index
+        for index, stage in enumerate(build_rerun_stages(plan))
+        if "judge_replies" in stage.assets
+    ]
+    stopped = [
+        rerun
+        for rerun in find_reruns(instance, plan, mode=cast("Mode", mode))
+        if rerun.stage_index in judging
+        and partition in rerun.newest_runs
+        and rerun.newest_runs[partition].status in _STOPPED
+    ]
+    return stopped[-1] if stopped else None
+
+
+def _group_by_rerun(records: Iterable[Any]) -> dict[str, list[Any]]:
+    by_id: dict[str, list[Any]] = {}
+    for record in sorted(records, key=lambda record: cast("int", record.storage_id)):
+        rerun_id = record.dagster_run.tags.get(RERUN_TAG)
+        if rerun_id is not None:
+            by_id.setdefault(rerun_id, []).append(record)
+    return by_id
+
+
+def _read_rerun(plan: TournamentPlan, records: list[Any]) -> Rerun:
+    """Put one rerun together from all of its runs, the oldest first."""
+    stages = build_rerun_stages(plan)
+    stage_index = max(int(record.dagster_run.tags[STAGE_TAG]) for record in records)
+    # A run that was executed again has its parent's tags; the newest run of a partition counts.
+    newest = {
+        record.dagster_run.tags.get(PARTITION_TAG): record.dagster_run
+        for record in records
+        if record.dagster_run.tags[STAGE_TAG] == str(stage_index)
+    }
+    tags = records[0].dagster_run.tags
+    partitions = tuple(json.loads(next(iter(newest.values())).tags[PARTITIONS_TAG]))
+    return Rerun(
+        identity=RerunIdentity(
+            rerun_id=tags[RERUN_TAG],
+            mode=cast("Mode", tags["mode"]),
+            scope=cast("Scope", tags[SCOPE_TAG]),
+            reason=cast("Reason", tags[REASON_TAG]),
+            began_at=_aware(records[0].create_timestamp),
+        ),
+        state=_state_of(
+            [run.status for run in newest.values()],
+            all_begun=set(partitions) <= set(newest),
+            none_follows=stage_index >= len(stages) - 1
+            or any(FINISHED_TAG in run.tags for run in newest.values()),
+        ),
+        stage_index=stage_index,
+        stage_title=stages[stage_index].title
+        if stage_index < len(stages)
+        else "of an older version",
+        partitions=partitions,
+        newest_runs=newest,
+        newest_run_created_at=_aware(records[-1].create_timestamp),
+        updated_at=max(_aware(record.update_timestamp) for record in records),
+    )
+
+
+def _state_of(
+    statuses: list[dg.DagsterRunStatus], *, all_begun: bool, none_follows: bool
+) -> RerunState:
+    found = set(statuses)
+    if found & _STOPPED:
+        return RerunState.FAILED
+    if found != {dg.DagsterRunStatus.SUCCESS}:
+        return RerunState.RUNNING
+    return RerunState.SUCCEEDED if all_begun and none_follows else RerunState.BETWEEN_STAGES
+
+
+def _aware(moment: datetime) -> datetime:
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -1,0 +1,117 @@
+"""Going on with judging that was begun: batches that nobody waits for, requests that failed."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+
+from tournament_assets.graph.automation.jobs import rated_assets
+from tournament_assets.graph.automation.reruns import began_at_text, find_rerun_stopped_at
+from tournament_assets.graph.partitions import asset_key
+from tournament_assets.graph.resources.services import JudgeResource, LedgerResource
+from tournament_assets.judging.batch_service import BatchService
+from tournament_assets.judging.settlement.records import JudgingScope, OpenBatch
+from tournament_assets.tournament.errors import JudgeError
+from tournament_assets.workflows.plan import TournamentPlan
+
+_INTERVAL_SECONDS = 60
+
+
+def _rated_assets(plan: TournamentPlan) -> dg.AssetSelection:
+    return dg.AssetSelection.assets(*(asset_key(plan, name) for name in rated_assets(plan)))
+
+
+def build_rejudge_job(plan: TournamentPlan) -> Any:
+    """Build the job that asks what failed again; Dagster has no public name for its type."""
+    return dg.define_asset_job(
+        f"{plan.tournament_id}_rejudge",
+        selection=_rated_assets(plan),
+        config={"ops": {f"{plan.tournament_id}__judge_replies": {"config": {"rejudge": True}}}},
+        description=(
+            f"{plan.tournament_id}: ask what failed for reasons of the judge's again, one by one, "
+            "at twice the price of a batch, and rate anew"
+        ),
+    )
+
+
+def build_resuming_sensor(plan: TournamentPlan) -> dg.SensorDefinition:
+    """Build the sensor of one tournament."""
+    tournament = plan.config
+
+    @dg.sensor(
+        name=f"{plan.tournament_id}_resume_judging",
+        asset_selection=_rated_assets(plan),
+        minimum_interval_seconds=_INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=(
+            "Collects judge batches that have ended and that no run waits for: those of a step "
+            "that gave up its place, and those of a run that was killed. It sends nothing that "
+            "was not begun."
+        ),
+    )
+    def resume_judging(
+        context: dg.SensorEvaluationContext, ledger: LedgerResource, judge: JudgeResource
+    ) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        with ledger.open() as opened:
+            leased = opened.leased_scopes()
+            left = {
+                scope: batches
+                for scope, batches in opened.open_scopes(plan.tournament_id).items()
+                if scope not in leased and scope.purpose == "verdicts"
+            }
+        if not left:
+            yield dg.SkipReason("no batch is without a run that waits for it")
+            return
+        with judge.service(tournament.judge) as service:
+            ended = {
+                scope: batches
+                for scope, batches in left.items()
+                if _have_ended(batches, service, context)
+            }
+        if not ended:
+            count = sum(len(batches) for batches in left.values())
+            yield dg.SkipReason(f"{count} batches have not ended yet")
+        for scope, batches in ended.items():
+            yield _request_run(plan, scope, batches, context.instance)
+
+    return resume_judging
+
+
+def _have_ended(
+    batches: Sequence[OpenBatch], service: BatchService, context: dg.SensorEvaluationContext
+) -> bool:
+    try:
+        # One without a name has to be looked for, which is the run's business.
+        return all(
+            service.get_batch(batch.batch_id).has_ended
+            for batch in batches
+            if batch.batch_id is not None
+        )
+    except JudgeError as error:
+        context.log.warning(str(error))
+        return False
+
+
+def _request_run(
+    plan: TournamentPlan,
+    scope: JudgingScope,
+    batches: Sequence[OpenBatch],
+    instance: dg.DagsterInstance,
+) -> dg.RunRequest:
+    # A run that fails is tried again, and not every minute.
+    hour = datetime.now(UTC).strftime("%Y-%m-%dT%H")
+    key = dg.MultiPartitionKey({"mode": scope.mode, "dimension": scope.dimension})
+    config = {"judge_model": batches[0].judge_model}
+    tags = {"tournament": plan.tournament_id, "mode": scope.mode}
+    rerun = find_rerun_stopped_at(instance, plan, mode=scope.mode, partition=str(key))
+    if rerun is not None:
+        # With the tags of the run that gave up its place, it stands for it, and the rerun goes on.
+        tags = rerun.tags_of(str(key))
+        config["run_began_at"] = began_at_text(rerun.identity.began_at)
+    return dg.RunRequest(
+        run_key=f"{batches[0].nonce} {hour}",
+        partition_key=key,
+        run_config={"ops": {f"{plan.tournament_id}__judge_replies": {"config": config}}},
+        tags=tags,
+    )

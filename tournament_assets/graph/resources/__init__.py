@@ -1,0 +1,1 @@
+"""Resources, IO managers and executors."""

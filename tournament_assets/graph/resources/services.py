@@ -1,0 +1,78 @@
+"""The judging service with Dagster configuration around it.
+
+The GPU behind generation, with Dagster configuration around it.
+
+The ledger with Dagster configuration around it.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from tournament_assets.tournament.config import JudgeConfig
+from tournament_assets.workflows.judge_requests import JudgeConnection
+
+if TYPE_CHECKING:
+    from tournament_assets.ledger import Ledger
+    from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+
+
+class JudgeResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its parameter is Any
+    """Gives access to the judging service a tournament names.
+
+    Attributes:
+        api_key: The provider's key; empty where there is none.
+        base_url: Another address of the provider's API, whatever a config says; empty for none.
+        loopback_folder: Where the loopback judge keeps the batches it was given.
+    """
+
+    api_key: str = ""
+    base_url: str = ""
+    loopback_folder: str
+
+    def service(self, config: JudgeConfig) -> "AbstractContextManager[AnthropicBatches]":
+        """Connect to the service; the loopback judge is started, and stopped again.
+
+        Raises:
+            InputError: If a key is needed and there is none.
+        """
+        connection = JudgeConnection(
+            loopback_folder=Path(self.loopback_folder),
+            api_key=self.api_key,
+            base_url=self.base_url,
+        )
+        return connection.service(config)
+
+
+class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its parameter is Any
+    """Generates responses on the GPU if there is one, else on the CPU.
+
+    Attributes:
+        device: `auto`, or a torch device such as `cuda:1` or `cpu`.
+    """
+
+    device: str = "auto"
+
+
+class LedgerResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its parameter is Any
+    """The database of paid work.
+
+    Attributes:
+        url: SQLAlchemy URL of a SQLite or PostgreSQL database.
+    """
+
+    url: str
+
+    @contextmanager
+    def open(self) -> "Iterator[Ledger]":
+        """Open the ledger and close it again."""
+        from tournament_assets.ledger import Ledger  # SQLAlchemy: 0.2 s of every load
+
+        ledger = Ledger(self.url)
+        try:
+            yield ledger
+        finally:
+            ledger.close()

@@ -1,0 +1,378 @@
+"""What judging will cost, counted from the requests as they would be sent."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tournament_assets.judging.batch_service import TokenCounter
+from tournament_assets.judging.costs.budgets import Budget, most_usd
+from tournament_assets.judging.costs.prices import Bill, ModelPrice, PriceList, Spending
+from tournament_assets.judging.requests.requests import ModelRequest
+
+CHARACTERS_PER_TOKEN = 4.0
+"""English text; the provider's own count differs by some per cent."""
+ASSUMED_OUTPUT_TOKENS = 450.0
+"""Tokens of one reply where the ledger holds too few to learn from."""
+SAMPLED_REQUESTS = 20
+"""So many requests of a dimension are counted by the service where it is asked to."""
+MIN_OBSERVED_REPLIES = 30
+"""So many replies of a model tell more than an assumption."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What replies of a model were like.
+
+    Attributes:
+        n_replies: How many of them there are.
+        output_tokens_per_reply: Tokens of one reply on average, thinking included.
+        cache_hit_rate: Share of hits among the batches' requests that read the prefix from the
+            cache or wrote it there; None if none did either.
+    """
+
+    n_replies: int
+    output_tokens_per_reply: float
+    cache_hit_rate: float | None
+
+
+def observe_replies(spendings: Iterable[Spending], judge_model: str) -> Observation | None:
+    """Learn from what was billed; None if a model has given too few replies to go by.
+
+    Replies that had been paid for before are observations all the same.
+    """
+    of_model = [spending for spending in spendings if spending.judge_model == judge_model]
+    n_replies = sum(spending.n_replies for spending in of_model)
+    if n_replies < MIN_OBSERVED_REPLIES:
+        return None
+    in_batches = [spending for spending in of_model if spending.channel == "batch"]
+    hits = sum(spending.n_cache_hits for spending in in_batches)
+    writes = sum(spending.n_cache_writes for spending in in_batches)
+    return Observation(
+        n_replies=n_replies,
+        output_tokens_per_reply=(
+            sum(spending.usage.output_tokens for spending in of_model) / n_replies
+        ),
+        cache_hit_rate=hits / (hits + writes) if hits + writes else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What one dimension still has to ask.
+
+    Attributes:
+        presentations: Two for every pair.
+        identical: Those of pairs whose responses are the same: settled without asking.
+        distinct: Different requests among the others; equal texts are asked once.
+        answered: Those that the ledger holds already.
+        under_way: Those that were sent and will be collected.
+        prefix_tokens: Tokens of the system prefix, the same in every request.
+        message_tokens: Tokens of all messages that are still to be sent, without the prefix.
+        distinct_message_tokens: Tokens of the messages of all distinct requests.
+        tokens_per_reply: Tokens that one reply takes.
+        most_usd: The most that all requests that are still to be sent may cost in batches, at
+            `max_tokens`; None if nobody knows.
+        counted: How many of the requests the service has counted the tokens of; 0 if all are
+            counted by their characters.
+        correction: What tokens by characters were multiplied by, from those that it has counted.
+    """
+
+    presentations: int
+    identical: int
+    distinct: int
+    answered: int
+    under_way: int
+    prefix_tokens: int
+    message_tokens: int
+    distinct_message_tokens: int
+    tokens_per_reply: float
+    most_usd: float | None = None
+    counted: int = 0
+    correction: float = 1.0
+
+    @property
+    def to_ask(self) -> int:
+        """Requests that are still to be sent."""
+        return self.distinct - self.answered - self.under_way
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens that the replies to them will take."""
+        return round(self.to_ask * self.tokens_per_reply)
+
+    def cost_usd(self, price: ModelPrice, *, discount: float, hit_rate: float | None) -> float:
+        """Return the dollars it takes.
+
+        Args:
+            price: The model's prices.
+            discount: What every price is multiplied by.
+            hit_rate: Share of requests that read the prefix from the cache, the others write it;
+                the first one always does. None prices requests without a cache breakpoint.
+        """
+        if hit_rate is None or self.prefix_tokens < price.min_cacheable_tokens:
+            prefix = self.to_ask * self.prefix_tokens * price.input
+        else:
+            writes = max(self.to_ask * (1.0 - hit_rate), min(1.0, self.to_ask))
+            reads = self.to_ask - writes
+            prefix = self.prefix_tokens * (writes * price.cache_write_1h + reads * price.cache_read)
+        dollars = prefix + self.message_tokens * price.input + self.output_tokens * price.output
+        return dollars * discount / 1_000_000
+
+    def dearest_usd(self, price: ModelPrice, *, discount: float) -> float:
+        """Return the dollars it takes if the cache is never hit: never less than without it."""
+        return max(
+            self.cost_usd(price, discount=discount, hit_rate=hit_rate) for hit_rate in (None, 0.0)
+        )
+
+    def as_if_new(self) -> "Workload":
+        """Return the same work with nothing asked yet."""
+        return replace(self, answered=0, under_way=0, message_tokens=self.distinct_message_tokens)
+
+
+def mean_request_usd(workloads: Iterable[Workload], price: ModelPrice, *, discount: float) -> float:
+    """Return the most that one request costs on average; 0 if there is none."""
+    new = [workload.as_if_new() for workload in workloads]
+    count = sum(workload.to_ask for workload in new)
+    if not count:
+        return 0.0
+    return sum(workload.dearest_usd(price, discount=discount) for workload in new) / count
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseEstimate:
+    """What an entrant's missing responses would cost.
+
+    Attributes:
+        entrant_id: The entrant.
+        model: The model behind it.
+        price: The model's prices; None if the list does not name it.
+        batch_discount: What a batch multiplies every price by.
+        workload: What is to be asked.
+        is_free: Whether the model costs nothing, as the loopback service does.
+    """
+
+    entrant_id: str
+    model: str
+    price: ModelPrice | None
+    batch_discount: float
+    workload: Workload
+    is_free: bool
+
+    @property
+    def planned_usd(self) -> float | None:
+        """What it is expected to cost; None if unknown."""
+        if self.is_free or not self.workload.to_ask:
+            return 0.0
+        if self.price is None:
+            return None
+        return self.workload.dearest_usd(self.price, discount=self.batch_discount)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgingEstimate:
+    """What a mode's judging would cost, and the responses that are to be judged.
+
+    Attributes:
+        mode: The mode.
+        judge_model: The model that would judge.
+        prices_of: The date of the price list.
+        price: The model's prices; None if the list does not name it.
+        batch_discount: What a batch multiplies every price by.
+        workloads: What is to be asked, by dimension.
+        assumed_responses: Responses that do not exist yet; each is counted at its token cap.
+        is_free: Whether the judge costs nothing, as the loopback judge does.
+        observation: What the model's replies in the ledger were like; None if they are too few.
+        month: What was spent in this calendar month (UTC), all tournaments in the ledger together.
+        budget: What may be spent; None if there is no limit.
+        responses: What the missing responses of entrants behind a provider's API would cost.
+        response_budget: What may be spent on those; None if there is no limit.
+        price_source: Where the judge's prices come from.
+    """
+
+    mode: str
+    judge_model: str
+    prices_of: str
+    price: ModelPrice | None
+    batch_discount: float
+    workloads: Mapping[str, Workload]
+    assumed_responses: int
+    is_free: bool
+    observation: Observation | None
+    month: Bill
+    budget: Budget | None
+    responses: tuple[ResponseEstimate, ...] = ()
+    response_budget: Budget | None = None
+    price_source: str = ""
+
+    @property
+    def observed_hit_rate(self) -> float | None:
+        """The share of cache hits so far; None if nobody knows."""
+        return self.observation.cache_hit_rate if self.observation else None
+
+    def usd(self, workload: Workload, hit_rate: float | None) -> float | None:
+        """Return what one of its workloads costs in batches; None without prices."""
+        if self.is_free:
+            return 0.0
+        if self.price is None:
+            return None
+        return workload.cost_usd(self.price, discount=self.batch_discount, hit_rate=hit_rate)
+
+    def total_usd(self, hit_rate: float | None) -> float | None:
+        """Return what all dimensions cost together; None without prices."""
+        dollars = [self.usd(workload, hit_rate) for workload in self.workloads.values()]
+        known = [amount for amount in dollars if amount is not None]
+        return sum(known) if len(known) == len(dollars) else None
+
+    @property
+    def to_ask(self) -> int:
+        """Requests that are still to be sent."""
+        return sum(workload.to_ask for workload in self.workloads.values())
+
+    @property
+    def planned_usd(self) -> float | None:
+        """The most that it may cost: no request finds its prefix in the cache. None if unknown."""
+        if self.is_free or not self.to_ask:
+            return 0.0
+        if self.price is None:
+            return None
+        return sum(
+            workload.dearest_usd(self.price, discount=self.batch_discount)
+            for workload in self.workloads.values()
+        )
+
+    @property
+    def most_usd(self) -> float | None:
+        """What it costs if every reply takes all of `max_tokens`; None if nobody knows."""
+        return _sum_known(workload.most_usd for workload in self.workloads.values())
+
+    @property
+    def response_problem(self) -> str | None:
+        """Why the budget does not allow the missing responses; None if it does."""
+        if self.response_budget is None:
+            return None
+        names = ", ".join(each.entrant_id for each in self.responses if each.workload.to_ask)
+        planned = _sum_known(each.planned_usd for each in self.responses)
+        models = [each.model for each in self.responses if each.planned_usd is None]
+        return self.response_budget.problem(
+            planned, what=f"letting {names} answer", model=models[0] if models else "MODEL"
+        )
+
+    @property
+    def budget_problem(self) -> str | None:
+        """Why the budget does not allow it; None if it does, or there is none."""
+        if self.budget is None:
+            return None
+        return self.budget.problem(
+            self.planned_usd,
+            what=f"judging the {self.mode} by {self.judge_model}",
+            model=self.judge_model,
+        )
+
+
+def measure_workload(
+    requests: Sequence[ModelRequest],
+    *,
+    find_answered: Callable[[Iterable[str]], AbstractSet[str]],
+    under_way: AbstractSet[str] = frozenset(),
+    identical: int = 0,
+    tokens_per_reply: float = ASSUMED_OUTPUT_TOKENS,
+    prices: PriceList | None = None,
+    counter: TokenCounter | None = None,
+) -> Workload:
+    """Count what a list of requests would take; each is looked at once, and its key is kept.
+
+    Args:
+        requests: Both presentations of every pair that is to be asked.
+        find_answered: Returns those of some keys that need not be asked again.
+        under_way: Keys of requests that were sent and will be collected.
+        identical: Presentations of the pairs that are settled without asking.
+        tokens_per_reply: Tokens of one reply.
+        prices: What prices the most that each may cost; None leaves that unknown.
+        counter: Counts the tokens of a sample of the requests that are still to be sent, evenly
+            spread over them; the others are corrected by what it says.
+
+    Raises:
+        JudgeError: If the counter does not say.
+    """
+    most: dict[str, float | None] = {}
+    message_tokens: dict[str, int] = {}
+    presentations, prefix = 0, ""
+    for request in requests:
+        if not presentations:
+            prefix = _cached_prefix(request.params)
+        presentations += 1
+        message_tokens[request.request_key] = _tokens(_varying_text(request.params))
+        if prices is not None:
+            most[request.request_key] = most_usd(request, prices, "batch")
+    answered = find_answered(message_tokens.keys())
+    sent = (under_way & message_tokens.keys()) - answered
+    all_tokens = sum(message_tokens.values())
+    counted, correction = 0, 1.0
+    if counter is not None:
+        open_keys = message_tokens.keys() - answered - sent
+        counted, correction = _correct(requests, open_keys, counter)
+        message_tokens = {key: round(tokens * correction) for key, tokens in message_tokens.items()}
+        all_tokens = sum(message_tokens.values())
+    return Workload(
+        presentations=presentations + identical,
+        identical=identical,
+        distinct=len(message_tokens),
+        answered=len(answered),
+        under_way=len(sent),
+        prefix_tokens=round(_tokens(prefix) * correction),
+        message_tokens=all_tokens - sum(message_tokens[key] for key in answered | sent),
+        distinct_message_tokens=all_tokens,
+        tokens_per_reply=tokens_per_reply,
+        most_usd=_sum_known(
+            most.get(key) for key in message_tokens if key not in answered and key not in sent
+        ),
+        counted=counted,
+        correction=correction,
+    )
+
+
+def _correct(
+    requests: Sequence[ModelRequest], keys: AbstractSet[str], counter: TokenCounter
+) -> tuple[int, float]:
+    """Return how many requests were counted, and by what their characters mislead."""
+    first: dict[str, int] = {}
+    for position, request in enumerate(requests):
+        if request.request_key in keys:
+            first.setdefault(request.request_key, position)
+    positions = list(first.values())
+    step = max(1.0, len(positions) / SAMPLED_REQUESTS)
+    sample = [
+        requests[positions[int(number * step)]].params
+        for number in range(min(SAMPLED_REQUESTS, len(positions)))
+    ]
+    by_characters = sum(
+        _tokens(_cached_prefix(params)) + _tokens(_varying_text(params)) for params in sample
+    )
+    counted = sum(counter.count_tokens(params) for params in sample)
+    return len(sample), counted / by_characters if by_characters else 1.0
+
+
+def _sum_known(amounts: Iterable[float | None]) -> float | None:
+    total = 0.0
+    for amount in amounts:
+        if amount is None:
+            return None
+        total += amount
+    return total
+
+
+def _cached_prefix(params: Mapping[str, Any]) -> str:
+    """Return what is marked as a prefix for the cache; a model's own responses have none."""
+    system = params.get("system", "")
+    return "" if isinstance(system, str) else str(system[0]["text"])
+
+
+def _varying_text(params: Mapping[str, Any]) -> str:
+    system = params.get("system", "")
+    message = str(params["messages"][0]["content"])
+    return system + message if isinstance(system, str) else message
+
+
+def _tokens(text: str) -> int:
+    return round(len(text) / CHARACTERS_PER_TOKEN)

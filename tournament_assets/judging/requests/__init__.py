@@ -1,0 +1,1 @@
+"""What the judge is asked, and what its replies mean."""

@@ -1,0 +1,304 @@
+"""What the judge is asked, to the byte, and the key under which its reply is kept.
+
+The key is SHA-256 over the whole serialised request, so whatever changes what the judge sees
+changes the key, and nothing else does. Names of entrants are not shown to the judge: two pairs
+with the same prompt and the same two responses are one request, asked and paid for once.
+
+Some of a tournament's requests, without holding them all in memory.
+"""
+
+import base64
+import re
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, overload
+
+from tournament_assets.judging.requests.pairs import PRESENTATIONS, PairToJudge, Presentation
+from tournament_assets.judging.requests.system_prompt import judge_header
+from tournament_assets.judging.requests.verdict_parsing import ReplyFormat, output_config
+from tournament_assets.tournament.fingerprints import canonical_json, fingerprint, short
+from tournament_assets.tournament.prompts import CURATED_SOURCE
+from tournament_assets.tournament.rubrics import Rubric
+
+_FENCE_LENGTH = 8
+_KEY_BYTES = 32
+NONCE_LENGTH = 12
+"""Characters of our own name for a batch: hexadecimal digits."""
+_NONCE = re.compile(f"[0-9a-f]{{{NONCE_LENGTH}}}")
+AnyRequest = TypeVar("AnyRequest", bound="ModelRequest")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSettings:
+    """What a request holds besides the pair.
+
+    Attributes:
+        judge_model: The model that judges.
+        max_tokens: The most tokens of its reply.
+        shows_gold_answer: Show the gold answer, where there is one.
+        shows_expected_behavior: Show a curated prompt's expected behaviour.
+        reply_format: How the judge writes its verdict.
+    """
+
+    judge_model: str
+    max_tokens: int
+    shows_gold_answer: bool
+    shows_expected_behavior: bool
+    reply_format: ReplyFormat = "line"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """What a model is asked: all that sending, waiting and harvesting need to know of it.
+
+    Attributes:
+        request_key: Names the reply in the ledger: SHA-256 of whatever the reply depends on.
+        params: The request's parameters, as JSON values.
+    """
+
+    request_key: str
+    params: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRequest(ModelRequest):
+    """One presentation of one pair, as it is sent; its key is the SHA-256 of `params`.
+
+    Attributes:
+        prompt_id: The prompt both entrants answered.
+        entrant_a: The pair's first entrant, whichever is shown first here.
+        entrant_b: The pair's second entrant.
+        presentation: Whose response is shown as response A.
+    """
+
+    prompt_id: str
+    entrant_a: str
+    entrant_b: str
+    presentation: Presentation
+
+
+def build_system_message(rubric: Rubric, reply_format: ReplyFormat = "line") -> str:
+    """Compose the system prefix: the fixed header, then the whole rubric.
+
+    It is byte-identical over a batch, so that every request can read it from the cache.
+    """
+    return f"{judge_header(reply_format).strip()}\n\n{rubric.text}\n"
+
+
+def build_user_message(
+    pair: PairToJudge, presentation: Presentation, settings: RequestSettings
+) -> str:
+    """Compose the part of a request that varies.
+
+    Every part stands between tags that carry a fence code derived from the contents: a response
+    would have to contain a hash of itself to pose as the end of its own fence.
+    """
+    swapped = presentation is Presentation.BA
+    parts = [("prompt", pair.prompt_text)]
+    if settings.shows_gold_answer and pair.gold_answer is not None:
+        parts.append(("gold_answer", pair.gold_answer))
+    if (
+        settings.shows_expected_behavior
+        and pair.source == CURATED_SOURCE
+        and pair.expected_behavior is not None
+    ):
+        parts.append(("expected_behavior", pair.expected_behavior))
+    parts.append(("response_a", pair.response_b if swapped else pair.response_a))
+    parts.append(("response_b", pair.response_a if swapped else pair.response_b))
+    fence = fingerprint(parts)[:_FENCE_LENGTH]
+    return "\n\n".join(
+        f'<{name} fence="{fence}">\n{printable(text)}\n</{name} fence="{fence}">'
+        for name, text in parts
+    )
+
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Replace lone surrogates, which cannot be sent as UTF-8, by the replacement character."""
+    return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+class JudgeRequests(Sequence[JudgeRequest]):
+    """Both presentations of every pair, in the order of the pairs, each built when it is looked at.
+
+    A tournament of forty entrants asks 600,000 questions of several kilobytes: what is kept is the
+    pairs, whose texts are shared, and the keys.
+
+    Args:
+        pairs: The pairs.
+        rubric: What they are judged by.
+        settings: What a request holds besides.
+    """
+
+    def __init__(
+        self, pairs: Sequence[PairToJudge], rubric: Rubric, settings: RequestSettings
+    ) -> None:
+        self._pairs = pairs
+        self._settings = settings
+        self._system = [
+            {
+                "type": "text",
+                "text": build_system_message(rubric, settings.reply_format),
+                "cache_control": {"type": "ephemeral", "ttl": "1h"},
+            }
+        ]
+        self._keys: dict[int, str] = {}
+
+    @property
+    def n_distinct(self) -> int:
+        """How many different requests they are: pairs of the same texts share theirs."""
+        return len({request.request_key for request in self})
+
+    @property
+    def pairs(self) -> Sequence[PairToJudge]:
+        """The pairs, each of which is as many requests as there are presentations."""
+        return self._pairs
+
+    def __len__(self) -> int:
+        return len(PRESENTATIONS) * len(self._pairs)
+
+    @overload
+    def __getitem__(self, index: int) -> JudgeRequest: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[JudgeRequest]: ...
+
+    def __getitem__(self, index: int | slice) -> JudgeRequest | list[JudgeRequest]:
+        positions = range(len(self))[index]
+        if isinstance(positions, range):
+            return [self._build(position) for position in positions]
+        return self._build(positions)
+
+    def _build(self, position: int) -> JudgeRequest:
+        pair = self._pairs[position // len(PRESENTATIONS)]
+        presentation = PRESENTATIONS[position % len(PRESENTATIONS)]
+        settings = self._settings
+        message = build_user_message(pair, presentation, settings)
+        params: dict[str, Any] = {
+            "model": settings.judge_model,
+            "max_tokens": settings.max_tokens,
+            "system": self._system,
+            "messages": [{"role": "user", "content": message}],
+        }
+        if settings.reply_format == "json_schema":
+            params["output_config"] = output_config()
+        key = self._keys.get(position)
+        if key is None:
+            key = self._keys[position] = fingerprint(params)
+        return JudgeRequest(
+            request_key=key,
+            prompt_id=pair.prompt_id,
+            entrant_a=pair.entrant_a,
+            entrant_b=pair.entrant_b,
+            presentation=presentation,
+            params=params,
+        )
+
+
+def build_requests(
+    pairs: Sequence[PairToJudge], rubric: Rubric, settings: RequestSettings
+) -> JudgeRequests:
+    """Return both presentations of every pair, in the order of the pairs."""
+    return JudgeRequests(pairs, rubric, settings)
+
+
+def ask_again(request: JudgeRequest, *, repetition: int) -> JudgeRequest:
+    """Return the same question under another key, so that its reply is kept apart from the first.
+
+    What the judge sees is the same to the byte; for measuring whether it repeats itself.
+    """
+    return replace(request, request_key=fingerprint([request.request_key, "retest", repetition]))
+
+
+def with_larger_cap(request: AnyRequest) -> AnyRequest:
+    """Return the same question with room for twice as long a reply; it keeps its key."""
+    params = {**request.params, "max_tokens": 2 * request.params["max_tokens"]}
+    return replace(request, params=params)
+
+
+def derive_cache_key(request: ModelRequest) -> str:
+    """Return the short form of a request's key, for people."""
+    return short(request.request_key)
+
+
+def custom_id(nonce: str, request_key: str) -> str:
+    """Name a request within a batch: whose batch it is, and which request.
+
+    The provider allows 64 characters, so the key's 32 bytes are written in URL-safe base64.
+    """
+    encoded = base64.urlsafe_b64encode(bytes.fromhex(request_key)).decode().rstrip("=")
+    return f"{nonce}-{encoded}"
+
+
+def request_key_of(name: str, *, nonce: str) -> str | None:
+    """Undo `custom_id`; None if the name was not given by this batch."""
+    prefix = f"{nonce}-"
+    if not name.startswith(prefix):
+        return None
+    try:
+        decoded = base64.urlsafe_b64decode(name.removeprefix(prefix) + "=")
+    except ValueError:
+        return None
+    if len(decoded) != _KEY_BYTES or custom_id(nonce, decoded.hex()) != name:
+        return None
+    return decoded.hex()
+
+
+def read_custom_id(name: str) -> tuple[str, str] | None:
+    """Return whose batch a request of ours was in, as a nonce, and its key; None if it is none."""
+    nonce = name[:NONCE_LENGTH]
+    key = request_key_of(name, nonce=nonce) if _NONCE.fullmatch(nonce) else None
+    return None if key is None else (nonce, key)
+
+
+def serialised_size(request: ModelRequest) -> int:
+    """Bytes of a request as it travels, for cutting batches."""
+    return len(canonical_json(request.params).encode()) + 100
+
+
+class Selection(Sequence[ModelRequest]):
+    """Some of the requests, each built when it is looked at.
+
+    Args:
+        requests: All of them.
+        positions: Where the chosen ones stand.
+        cut_off: Where those stand whose reply is to have more room.
+    """
+
+    def __init__(
+        self,
+        requests: Sequence[ModelRequest],
+        positions: Sequence[int],
+        cut_off: AbstractSet[int] = frozenset(),
+    ) -> None:
+        self._requests = requests
+        self._positions = positions
+        self._cut_off = cut_off
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    @overload
+    def __getitem__(self, index: int) -> ModelRequest: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Selection": ...
+
+    def __getitem__(self, index: int | slice) -> "ModelRequest | Selection":
+        if isinstance(index, slice):
+            return Selection(self._requests, self._positions[index], self._cut_off)
+        position = self._positions[index]
+        request = self._requests[position]
+        return with_larger_cap(request) if position in self._cut_off else request
+
+    def without(self, answered: AbstractSet[str]) -> "Selection":
+        """Return those whose key is not among the answered ones."""
+        left = [
+            position
+            for position, request in zip(self._positions, self, strict=True)
+            if request.request_key not in answered
+        ]
+        return Selection(self._requests, left, self._cut_off)

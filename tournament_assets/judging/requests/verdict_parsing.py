@@ -1,0 +1,494 @@
+"""Reading a verdict out of a judge's reply; a pure function, so fixing it costs nothing.
+
+A verdict as a JSON object: the format that a judge can be held to, and how it is read.
+
+A service that knows the schema lets the model write nothing else, so a response that quotes a
+verdict line cannot be mistaken for the judge. It does not protect against persuasion.
+
+Telling what a judge said from what a machine on the way to it said.
+
+Files of judgments that come from elsewhere hold replies such as "Gateway is restarting", which
+some gateway put in the judge's place. They are no judgments, and no judge's fault either.
+
+Settling a pair from the replies to its two presentations.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal
+
+from tournament_assets.judging.requests.pairs import Presentation
+from tournament_assets.tournament.errors import VerdictParseError
+from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
+
+ReplyFormat = Literal["line", "json_schema"]
+"""How a judge writes its verdict: on the last line, or in a JSON object."""
+
+# The reasoning stands first, so that it is written first: a verdict cannot follow from what comes
+# after it.
+VERDICT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "reasoning": {"type": "string"},
+        "verdict": {"type": "string", "enum": ["A", "B", "TIE"]},
+    },
+    "required": ["reasoning", "verdict"],
+    "additionalProperties": False,
+}
+"""What a structured reply looks like."""
+
+_VERDICTS = {"A": Verdict.A, "B": Verdict.B, "TIE": Verdict.TIE}
+_KEYS = {"reasoning", "verdict"}
+_WHITE_SPACE = " \t\n\r"
+_EXPECTED_OBJECT = (
+    'expected one JSON object and nothing else, with a text under "reasoning" '
+    'and "A", "B" or "TIE" under "verdict"'
+)
+
+
+def output_config() -> dict[str, Any]:
+    """Return the request's parameter that holds the judge to the schema."""
+    return {"format": {"type": "json_schema", "schema": VERDICT_SCHEMA}}
+
+
+def opens_an_object(reply: str) -> bool:
+    """Say whether a reply sets out to be a JSON object, well-formed or not."""
+    return reply.lstrip(_WHITE_SPACE).startswith("{")
+
+
+def parse_structured_verdict(reply: str) -> Verdict:
+    """Read the verdict of a reply that is one JSON object.
+
+    A key that occurs twice is refused: of two verdicts, neither is the one.
+
+    Raises:
+        VerdictParseError: If the reply is anything but an object that the schema allows.
+    """
+    if not reply.strip():
+        raise VerdictParseError(f"the judge's reply is empty; {_EXPECTED_OBJECT}")
+    try:
+        pairs = json.loads(reply, object_pairs_hook=_Pairs)
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of 5,000 digits
+        raise VerdictParseError(
+            f"the judge's reply is not JSON ({type(error).__name__}) and ends in "
+            f"{reply[-80:]!r}; {_EXPECTED_OBJECT}"
+        ) from None
+    if not isinstance(pairs, _Pairs):
+        raise VerdictParseError(f"the judge's reply is JSON but no object; {_EXPECTED_OBJECT}")
+    found = dict(pairs)
+    if len(pairs) != len(found) or found.keys() != _KEYS:
+        raise VerdictParseError(
+            f"the judge's reply has the keys {[key[:40] for key, _ in pairs[:5]]!r}; {_EXPECTED_OBJECT}"
+        )
+    verdict = found["verdict"]
+    if not isinstance(found["reasoning"], str):
+        raise VerdictParseError(f"the judge's reasoning is no text; {_EXPECTED_OBJECT}")
+    if not isinstance(verdict, str) or verdict not in _VERDICTS:
+        shown = repr(verdict[:80]) if isinstance(verdict, str) else "no text"
+        raise VerdictParseError(f"the judge's verdict is {shown}; {_EXPECTED_OBJECT}")
+    return _VERDICTS[verdict]
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object's members in the order they are written, each as often as it is written."""
+
+
+READING_VERSION = 2
+"""Raise it when any reply is read otherwise: verdicts of earlier versions are then out of date."""
+
+# Only these end a line. `str.splitlines` would also cut at U+2028, a form feed and others, and a
+# response that the judge quotes could then put a verdict on a line of its own.
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_BLANK = " \t\u00a0\u202f"
+_MARKS = rf"[*_`#>{_BLANK}\"'\u201c\u201d\u2018\u2019«»]*"
+# ASCII: otherwise the case-blind match takes a dotless i (U+0131) for the I of TIE.
+_VERDICT_LINE = re.compile(
+    rf"{_MARKS}(?:[-+•]{_MARKS})?VERDICT{_MARKS}:{_MARKS}(?P<verdict>[A-Z]+){_MARKS}(?:\.{_MARKS})?",
+    re.ASCII | re.IGNORECASE,
+)
+_CLOSING_FENCE = re.compile(rf"[{_BLANK}]*(?:`{{3,}}|~{{3,}})[{_BLANK}]*")
+SAME_TEXT_REASON = "the two responses are identical; the judge was not asked"
+"""Why a pair of one text has no reply; tables of earlier versions are told apart by it."""
+_EXPECTED_LINE = "expected 'VERDICT: A', 'VERDICT: B' or 'VERDICT: TIE' alone on the last line"
+
+
+def parse_verdict(reply: str) -> Verdict:
+    r"""Read the verdict from the last non-empty line of a reply.
+
+    ASCII letters count in either case. Around the parts of the line blanks (no-break ones too),
+    Markdown's marks and quotation marks are ignored, and so are a bullet before it, a full stop
+    behind it, and a last line that only closes a code fence. Nothing else is: no text behind the
+    verdict, no letter that only looks like one of these, no line elsewhere that gives a different
+    verdict, be it one that nobody asked for (`VERDICT: ABSTAIN`). Lines end in `\n`, `\r\n` or
+    `\r`. A reply whose last line quotes a response's verdict line is read by that line.
+
+    Raises:
+        VerdictParseError: If the last line is no verdict, or the reply holds two different ones.
+    """
+    lines = [line for line in _LINE_END.split(reply) if line.strip(_BLANK)]
+    if len(lines) > 1 and _CLOSING_FENCE.fullmatch(lines[-1]):
+        lines.pop()
+    if not lines:
+        raise VerdictParseError(f"the judge's reply is empty; {_EXPECTED_LINE}")
+    last = _said_by_line(lines[-1])
+    if last not in _VERDICTS:
+        raise VerdictParseError(f"the judge's reply ends in {lines[-1][-80:]!r}; {_EXPECTED_LINE}")
+    for line in lines[:-1]:
+        if _said_by_line(line) not in (None, last):
+            raise VerdictParseError(
+                f"the judge's reply says both {line[:80]!r} and {lines[-1][:80]!r}; {_EXPECTED_LINE}"
+            )
+    return _VERDICTS[last]
+
+
+def _said_by_line(line: str) -> str | None:
+    """Return the word that a line gives as the verdict, one of the three or not."""
+    match = _VERDICT_LINE.fullmatch(line)
+    return None if match is None else match["verdict"].upper()
+
+
+def read_reply(
+    *,
+    result_type: str,
+    stop_reason: str | None,
+    text: str | None,
+    reply_format: ReplyFormat = "line",
+) -> tuple[Verdict, str | None]:
+    """Say what a result row means: a verdict, or why there is none.
+
+    Only a reply that ended by itself can carry a verdict: one that was cut off may have been about
+    to change its mind.
+
+    Args:
+        result_type: The row's type; `pending` where there is no row yet, `identical` where there
+            was nothing to ask.
+        stop_reason: Why the model stopped.
+        text: What it wrote.
+        reply_format: How it was told to write its verdict. A reply that was to be a JSON object and
+            does not set out to be one is read by its last line: not every service knows schemas.
+
+    Returns:
+        The verdict or the reason for having none, and a sentence about the reason.
+    """
+    if result_type != "succeeded":
+        return _read_failure(result_type)
+    if stop_reason == "refusal":
+        return Verdict.REFUSED, "the judge declined to judge"
+    if stop_reason == "model_context_window_exceeded":
+        return Verdict.PERMANENT, "the request does not fit the judge's context window"
+    if stop_reason == "max_tokens":
+        return Verdict.UNREADABLE, "the reply was cut off at its token cap"
+    if stop_reason != "end_turn":
+        return Verdict.UNREADABLE, f"the reply stopped for {stop_reason!r}, not by itself"
+    try:
+        return _parse(text or "", reply_format), None
+    except VerdictParseError as error:
+        return Verdict.UNREADABLE, str(error)
+
+
+def _read_failure(result_type: str) -> tuple[Verdict, str]:
+    if result_type == "identical":
+        return Verdict.TIE, SAME_TEXT_REASON
+    if result_type == "pending":
+        return Verdict.PENDING, "there is no reply yet"
+    if result_type == "errored":
+        return Verdict.PERMANENT, f"the request ended as {result_type!r}"
+    return Verdict.PENDING, f"the request ended as {result_type!r}; it can be asked again"
+
+
+def _parse(text: str, reply_format: ReplyFormat) -> Verdict:
+    if reply_format == "json_schema" and opens_an_object(text):
+        return parse_structured_verdict(text)
+    return parse_verdict(text)
+
+
+def needs_second_question(verdict: Verdict) -> bool:
+    """Say whether a request is asked once more: its reply is paid for and says nothing."""
+    return verdict is Verdict.UNREADABLE
+
+
+INFRASTRUCTURE_PHRASES: tuple[str, ...] = (
+    # what a harness writes where a judge's words should stand
+    "gateway is restarting",
+    "judge execution failed",
+    "judge failed to run",
+    "judge call failed",
+    "judge request failed",
+    "judge timed out",
+    "judge is unavailable",
+    "judge unavailable",
+    # what proxies and load balancers write, each with the status it stands for
+    "internal server error",  # 500
+    "bad gateway",  # 502
+    "service unavailable",  # 503
+    "service temporarily unavailable",  # 503
+    "gateway timeout",  # 504
+    "gateway time-out",  # 504
+    "upstream connect error",
+    "upstream request timeout",
+    "no healthy upstream",
+    "too many requests",  # 429
+    # what clients and providers write when no reply came
+    "connection reset by peer",
+    "connection refused",
+    "connection aborted",
+    "remote end closed connection",
+    "read timed out",
+    "max retries exceeded",
+    "rate_limit_error",
+    "overloaded_error",
+    "api_error",
+)
+"""What is found, in any case, in a text that stands in the place of a judge's reply."""
+
+_PAGE_OPENINGS = ("<!doctype html", "<html")
+
+
+class FailureClass(StrEnum):
+    """Why there is no verdict where one was asked for."""
+
+    ERRORED = "errored"
+    """The service answered with an error, or the request can never succeed."""
+    EXPIRED = "expired"
+    """The batch ran out of time."""
+    CANCELED = "canceled"
+    """The batch was canceled."""
+    REFUSED = "refused"
+    """The judge declined to judge."""
+    UNREADABLE = "unreadable"
+    """The judge replied and its reply holds no verdict."""
+    CUT_OFF = "cut_off"
+    """The reply reached its token cap."""
+    EMPTY = "empty"
+    """There is a reply and it says nothing."""
+    INFRASTRUCTURE = "infrastructure"
+    """Something on the way to the judge put its own words in the reply's place."""
+    UNPARSABLE = "unparsable"
+    """The line of the results that should hold the reply is not JSON, however often it is read."""
+    ARCHIVED = "archived"
+    """The service no longer keeps the result."""
+
+
+_CLASS_OF_RESULT = {
+    "expired": FailureClass.EXPIRED,
+    "canceled": FailureClass.CANCELED,
+    "archived": FailureClass.ARCHIVED,
+}
+_CLASS_OF_STOP = {
+    "refusal": FailureClass.REFUSED,
+    "max_tokens": FailureClass.CUT_OFF,
+    "model_context_window_exceeded": FailureClass.ERRORED,
+}
+
+
+def is_infrastructure_failure(text: str | None) -> bool:
+    """Say whether a text in the place of a judge's reply is none of the judge's.
+
+    No text and white space are such a failure. A text with a verdict never is, whatever it quotes.
+    """
+    if text is None or not text.strip():
+        return True
+    if _holds_a_verdict(text):
+        return False
+    lowered = " ".join(text.lower().split())
+    return lowered.startswith(_PAGE_OPENINGS) or any(
+        phrase in lowered for phrase in INFRASTRUCTURE_PHRASES
+    )
+
+
+def classify_reply(
+    *,
+    result_type: str,
+    stop_reason: str | None,
+    text: str | None,
+    reply_format: ReplyFormat = "line",
+) -> FailureClass | None:
+    """Say why a result row carries no verdict.
+
+    Args:
+        result_type: The row's type.
+        stop_reason: Why the model stopped.
+        text: What it wrote.
+        reply_format: How it was told to write its verdict.
+
+    Returns:
+        The class of the failure; None if the verdict is readable or there is no row yet.
+    """
+    if result_type == "pending":
+        return None
+    verdict, _ = read_reply(
+        result_type=result_type, stop_reason=stop_reason, text=text, reply_format=reply_format
+    )
+    if verdict.is_decided:
+        return None
+    if result_type in _CLASS_OF_RESULT:
+        return _CLASS_OF_RESULT[result_type]
+    if result_type == "succeeded" and stop_reason in _CLASS_OF_STOP:
+        return _CLASS_OF_STOP[stop_reason]
+    if text is None or not text.strip():
+        return FailureClass.EMPTY if result_type == "succeeded" else FailureClass.ERRORED
+    if is_infrastructure_failure(text):
+        return FailureClass.INFRASTRUCTURE
+    return FailureClass.UNREADABLE if result_type == "succeeded" else FailureClass.ERRORED
+
+
+def _holds_a_verdict(text: str) -> bool:
+    for parse in (parse_verdict, parse_structured_verdict):
+        try:
+            parse(text)
+        except VerdictParseError:
+            continue
+        return True
+    return False
+
+
+_UNSWAPPED = {Verdict.A: Outcome.A_WINS, Verdict.B: Outcome.B_WINS, Verdict.TIE: Outcome.TIE}
+_SWAPPED = {Verdict.A: Outcome.B_WINS, Verdict.B: Outcome.A_WINS, Verdict.TIE: Outcome.TIE}
+
+
+def reconcile_swap(verdict_ab: Verdict, verdict_ba: Verdict) -> Outcome:
+    """Settle a pair once the positions are undone.
+
+    Args:
+        verdict_ab: What the judge said with entrant_a's response shown as A.
+        verdict_ba: What it said with entrant_b's response shown as A.
+
+    Returns:
+        Who won or TIE if both replies mean the same, INCONSISTENT if they do not, UNJUDGED if
+        either says nothing.
+    """
+    if not (verdict_ab.is_decided and verdict_ba.is_decided):
+        return Outcome.UNJUDGED
+    first, second = _UNSWAPPED[verdict_ab], _SWAPPED[verdict_ba]
+    return first if first is second else Outcome.INCONSISTENT
+
+
+def stored_outcome(outcome: str, reason: str | None) -> Outcome:
+    """Read how a pair was settled, from a row that this version or an earlier one wrote.
+
+    Earlier versions called pairs of one text ties and gave the reason.
+
+    Raises:
+        ValueError: If there is no such outcome.
+    """
+    found = Outcome(outcome)
+    is_copy = found is Outcome.TIE and reason == SAME_TEXT_REASON
+    return Outcome.SAME_TEXT if is_copy else found
+
+
+@dataclass(frozen=True, slots=True)
+class PresentedReply:
+    """What came back for one presentation of one pair.
+
+    Attributes:
+        prompt_id: The prompt both entrants answered.
+        dimension: The quality being judged.
+        entrant_a: The pair's first entrant.
+        entrant_b: The pair's second entrant.
+        presentation: Whose response was shown as response A.
+        asking: Which time of asking this is the reply to; 1 is the first.
+        result_type: The result's type; `pending` where there is none yet, `identical` where there
+            was nothing to ask.
+        stop_reason: Why the judge stopped.
+        text: What it wrote.
+    """
+
+    prompt_id: str
+    dimension: str
+    entrant_a: str
+    entrant_b: str
+    presentation: Presentation
+    asking: int
+    result_type: str
+    stop_reason: str | None
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SettledPair:
+    """A judgment, with what each of the two replies said.
+
+    Attributes:
+        judgment: How the pair was settled.
+        verdict_ab: What the reply says where entrant_a's response was shown as A.
+        verdict_ba: What the reply says where entrant_b's response was shown as A.
+        reason_ab: Why the first reply holds no verdict, if so.
+        reason_ba: Why the second reply holds no verdict, if so.
+        asking_ab: Which asking the first reply answers.
+        asking_ba: Which asking the second reply answers.
+    """
+
+    judgment: Judgment
+    verdict_ab: Verdict
+    verdict_ba: Verdict
+    reason_ab: str | None
+    reason_ba: str | None
+    asking_ab: int
+    asking_ba: int
+
+
+def settle_pairs(
+    replies: Iterable[PresentedReply], *, reply_format: ReplyFormat = "line"
+) -> list[SettledPair]:
+    """Read the replies to every pair and settle it; the pairs keep their order.
+
+    A presentation that was asked about more than once counts by its first reply that holds a
+    verdict, and by its last one if none does.
+
+    Raises:
+        KeyError: If a presentation of a pair is missing altogether; a reply that is still
+            to come is a `pending` row, not a missing one.
+    """
+    pairs: dict[tuple[str, str, str], dict[Presentation, _Reading]] = {}
+    for reply in sorted(replies, key=lambda reply: reply.asking):
+        pair = (reply.prompt_id, reply.entrant_a, reply.entrant_b)
+        presented = pairs.setdefault(pair, {})
+        earlier = presented.get(reply.presentation)
+        if earlier is None or not earlier.verdict.is_decided:
+            presented[reply.presentation] = _read(reply, reply_format)
+    settled: list[SettledPair] = []
+    for presented in pairs.values():
+        first, second = presented[Presentation.AB], presented[Presentation.BA]
+        judgment = Judgment(
+            prompt_id=first.reply.prompt_id,
+            dimension=first.reply.dimension,
+            entrant_a=first.reply.entrant_a,
+            entrant_b=first.reply.entrant_b,
+            outcome=(
+                Outcome.SAME_TEXT
+                if first.reply.result_type == second.reply.result_type == "identical"
+                else reconcile_swap(first.verdict, second.verdict)
+            ),
+        )
+        settled.append(
+            SettledPair(
+                judgment=judgment,
+                verdict_ab=first.verdict,
+                verdict_ba=second.verdict,
+                reason_ab=first.reason,
+                reason_ba=second.reason,
+                asking_ab=first.reply.asking,
+                asking_ba=second.reply.asking,
+            )
+        )
+    return settled
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    reply: PresentedReply
+    verdict: Verdict
+    reason: str | None
+
+
+def _read(reply: PresentedReply, reply_format: ReplyFormat) -> _Reading:
+    verdict, reason = read_reply(
+        result_type=reply.result_type,
+        stop_reason=reply.stop_reason,
+        text=reply.text,
+        reply_format=reply_format,
+    )
+    return _Reading(reply, verdict, reason)

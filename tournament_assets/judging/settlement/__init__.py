@@ -1,0 +1,1 @@
+"""Every planned request gets its reply once: submit, adopt, harvest, close."""

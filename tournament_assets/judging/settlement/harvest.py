@@ -1,0 +1,362 @@
+"""Reading the results of an ended batch into the ledger, without losing a row that was read.
+
+Waiting for batches to end, and harvesting each as soon as it has.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from itertools import cycle
+
+from tournament_assets.judging.batch_service import UNPARSABLE, BatchStatus, ReplyRow
+from tournament_assets.judging.requests.requests import request_key_of
+from tournament_assets.judging.settlement.records import VERDICTS, SubmittedBatch
+from tournament_assets.judging.settlement.sessions import JudgingSession, UnreadResults
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
+
+_CHUNK = 500
+_CHUNK_CHARACTERS = 16_000_000
+UNPARSABLE_TIMES = 2
+"""How often a request may come back in a line that is not JSON before it is asked no more."""
+_INVALID_ERRORS = frozenset({"invalid_request_error", "request_too_large"})
+_FATAL_ERRORS = frozenset(
+    {"authentication_error", "billing_error", "not_found_error", "permission_error"}
+)
+
+
+def is_final(row: ReplyRow) -> bool:
+    """Whether a row settles its request: a reply, or an error that would come again."""
+    return row.result_type == "succeeded" or (
+        row.result_type == "errored" and row.error_type in _INVALID_ERRORS
+    )
+
+
+@dataclass(slots=True)
+class _Harvest:
+    """What the readings of a batch's results have brought so far.
+
+    Attributes:
+        seen: Requests of the batch that had a row.
+        failed: Those whose row holds no reply.
+        foreign: Rows that are not of this batch.
+        lines: Beginnings of the lines that are not JSON, in the reading that had most of them.
+        results: Rows by type and error.
+        messages: What the service said about each kind of error.
+    """
+
+    seen: set[str] = field(default_factory=set)
+    failed: set[str] = field(default_factory=set)
+    foreign: set[str] = field(default_factory=set)
+    lines: list[str] = field(default_factory=list)
+    results: Counter[tuple[str, str | None]] = field(default_factory=Counter)
+    messages: dict[str, str] = field(default_factory=dict)
+
+
+def harvest_batch(session: JudgingSession, batch: SubmittedBatch, status: BatchStatus) -> None:
+    """Read an ended batch's rows into the ledger and close it.
+
+    Rows that were read before a stream broke are written down all the same. A stream that ends
+    early looks like a short one, so the requests that were answered are compared with what was
+    submitted, and the results are read again until every request has a row. One that has none in
+    several whole readings counts as failed if the service does not count a result for it either;
+    if it does, the batch is left as `leave_unread` says. A line that is not JSON in any
+    reading is a result that was read: a request without a row stands behind it, and is asked again
+    once.
+
+    Args:
+        session: The settlement.
+        batch: The batch.
+        status: What the service says about it now that it has ended.
+
+    Raises:
+        JudgeError: If the results cannot be read, or every request failed in a way that asking
+            again cannot mend.
+    """
+    keys = session.ledger.batch_keys(batch.nonce)
+    harvest = _Harvest()
+    waits = session.waits()
+    reason = ""
+    for reading in range(session.policy.max_readings):
+        if reading:
+            session.progress.note(
+                f"batch {batch.batch_id} gave {len(harvest.seen)} of {len(keys)} results "
+                f"({reason}); reading them again"
+            )
+            waits.sleep()
+        broken = _read_results(session, batch, keys, harvest)
+        if harvest.seen == keys:
+            break
+        reason = str(broken) if broken is not None else "the results ended early"
+    else:
+        unread = UnreadResults(
+            # A service that counts nothing has not said that there is nothing more.
+            n_counted=status.n_requests or len(keys),
+            missing=frozenset(keys - harvest.seen),
+            failed=frozenset(harvest.failed),
+            reason=reason,
+        )
+        if broken is not None:
+            session.unread[batch.nonce] = unread
+            raise broken
+        if unread.n_counted > len(harvest.seen) + len(harvest.lines):
+            leave_unread(session, batch, unread)
+            return
+        if harvest.lines:
+            _record_unparsable(session, batch, sorted(unread.missing), harvest.lines)
+        else:
+            _record_missing(session, batch, sorted(unread.missing))
+    if harvest.foreign:
+        session.progress.note(
+            f"batch {batch.batch_id} returned {len(harvest.foreign)} rows of requests that it was "
+            "not given; they are not used"
+        )
+    session.ledger.record_closed(batch.nonce, state="harvested")
+    _stop_if_hopeless(session, batch, harvest)
+
+
+def leave_unread(session: JudgingSession, batch: SubmittedBatch, unread: UnreadResults) -> None:
+    """Keep an ended batch open whose results were not all read, and its requests from being asked.
+
+    They were paid for. Only with leave to pay again is the batch written off, once for the same
+    requests, and they are asked again.
+    """
+    what = (
+        f"batch {batch.batch_id} holds {unread.n_counted} results as the service counts them, and "
+        f"none could be read for {len(unread.missing)} of its requests ({unread.reason})"
+    )
+    if session.may_pay_again and session.paid_again.isdisjoint(unread.missing):
+        session.paid_again.update(unread.missing)
+        session.progress.note(f"{what}; these are asked and paid for again")
+        session.ledger.record_closed(batch.nonce, state="lost")
+        return
+    session.tally.withheld |= unread.missing | unread.failed
+    session.progress.note(
+        f"{what}; these are paid, and nothing of the batch is asked again without --pay-again: run "
+        "again later to read the rest, or rate what there is with --partial"
+    )
+
+
+def _read_results(
+    session: JudgingSession, batch: SubmittedBatch, keys: set[str], harvest: _Harvest
+) -> JudgeError | None:
+    """Read the results as far as they can be read; return why that ended early, if it is known."""
+    stream = session.service.iterate_results(batch.batch_id)
+    lines: list[str] = []
+    while True:
+        part: list[tuple[str, ReplyRow]] = []
+        size, is_over = 0, True
+        broken: JudgeError | None = None
+        try:
+            for row in stream:
+                if row.result_type == UNPARSABLE:
+                    lines.append(row.error_message or "")
+                    continue
+                key = request_key_of(row.custom_id, nonce=batch.nonce) or ""
+                part.append((key, row))
+                size += len(row.raw)
+                if len(part) == _CHUNK or size >= _CHUNK_CHARACTERS:
+                    is_over = False
+                    break
+        except JudgeError as error:
+            if error.failure is not JudgeFailure.PASSING:
+                raise
+            broken = error
+        wanted = keys - harvest.seen
+        fresh = {key: row for key, row in reversed(part) if key in wanted}
+        harvest.foreign.update(row.custom_id for key, row in part if key not in keys)
+        _record(session, batch.nonce, harvest, list(reversed(fresh.items())))
+        if broken is not None or is_over:
+            harvest.lines = max(harvest.lines, lines, key=len)
+            return broken
+
+
+def _record(
+    session: JudgingSession,
+    nonce: str,
+    harvest: _Harvest,
+    part: Sequence[tuple[str, ReplyRow]],
+) -> None:
+    for key, row in part:
+        harvest.seen.add(key)
+        harvest.results[row.result_type, row.error_type] += 1
+        if not is_final(row):
+            harvest.failed.add(key)
+        if row.error_type is not None:
+            harvest.messages.setdefault(row.error_type, row.error_message or "nothing")
+    record_part(
+        session,
+        nonce,
+        final=[(key, row) for key, row in part if is_final(row)],
+        failed=[(key, row) for key, row in part if not is_final(row)],
+    )
+
+
+def record_part(
+    session: JudgingSession,
+    nonce: str,
+    *,
+    final: Sequence[tuple[str, ReplyRow]],
+    failed: Sequence[tuple[str, ReplyRow]],
+) -> None:
+    """Write down some rows and count them."""
+    tally = session.tally
+    if final:
+        tally.paid_twice += session.ledger.record_rows(nonce, final)
+        session.on_final(final)
+    if failed:
+        session.ledger.record_failures(nonce, failed)
+    tally.harvested += len(final)
+    tally.failed += len(failed)
+    tally.answered = min(tally.answered + len(final), tally.total)
+    session.progress.advance(tally.answered, tally.total)
+
+
+def _record_missing(session: JudgingSession, batch: SubmittedBatch, missing: list[str]) -> None:
+    session.progress.note(
+        f"batch {batch.batch_id} has ended without a result for {len(missing)} of its requests; "
+        "they are asked again"
+    )
+    row = ReplyRow("", "missing", None, None, None, None, None, None, "{}")
+    session.ledger.record_failures(batch.nonce, [(key, row) for key in missing])
+    session.tally.failed += len(missing)
+
+
+def _record_unparsable(
+    session: JudgingSession, batch: SubmittedBatch, missing: list[str], lines: Sequence[str]
+) -> None:
+    """Note the requests behind lines that are not JSON; those that had another try are withheld.
+
+    Which line is whose cannot be told; with one of each, it is plain.
+    """
+    session.progress.note(
+        f"{len(lines)} lines of the results of batch {batch.batch_id} are not JSON (the first "
+        f"begins {lines[0][:80]!r}), and {len(missing)} of its requests have no other line"
+    )
+    rows = [
+        ReplyRow("", UNPARSABLE, None, None, None, line, None, None, "{}")
+        for _, line in zip(missing, cycle(lines), strict=False)
+    ]
+    session.ledger.record_failures(batch.nonce, list(zip(missing, rows, strict=True)))
+    session.tally.failed += len(missing)
+    session.tally.unparsable += len(missing)
+    withhold_unparsable(session, set(missing))
+    if not session.tally.withheld.issuperset(missing):
+        session.progress.note("they are asked again once, and may be paid for twice")
+
+
+def withhold_unparsable(session: JudgingSession, keys: AbstractSet[str]) -> None:
+    """Keep those of some requests from being asked that came back as no JSON time and again."""
+    hopeless = session.ledger.keys_failed(UNPARSABLE, times=UNPARSABLE_TIMES) & keys
+    if hopeless:
+        session.tally.withheld |= hopeless
+        session.progress.note(
+            f"{len(hopeless)} requests came back {UNPARSABLE_TIMES} times in a line that is not "
+            "JSON; they are paid, and are not asked again without --pay-again: rate what there is "
+            "with --partial"
+        )
+
+
+def _stop_if_hopeless(session: JudgingSession, batch: SubmittedBatch, harvest: _Harvest) -> None:
+    by_error: Counter[str] = Counter()
+    for (_, error_type), count in harvest.results.items():
+        by_error[error_type or ""] += count
+    for error_type in sorted(_FATAL_ERRORS & by_error.keys()):
+        raise JudgeError(
+            f"{by_error[error_type]} requests of batch {batch.batch_id} failed with {error_type}: "
+            f"{harvest.messages[error_type]}; check ANTHROPIC_API_KEY, the account's credit and "
+            "the name of the model, and run again: what was answered is kept",
+            failure=JudgeFailure.FATAL,
+        )
+    invalid = sum(by_error[error_type] for error_type in _INVALID_ERRORS)
+    if invalid and invalid == by_error.total() == session.tally.harvested:
+        said = next(harvest.messages[name] for name in sorted(_INVALID_ERRORS & by_error.keys()))
+        raise JudgeError(
+            f"the service refused every request of batch {batch.batch_id} as invalid: {said}; "
+            f"nothing more is sent; {session.remedy}",
+            failure=JudgeFailure.INVALID,
+        )
+
+
+_UNKNOWN_SECONDS = 600.0
+"""So long after its creation a batch may be unknown to the service that accepted it."""
+
+
+def collect_batches(session: JudgingSession, batches: Sequence[SubmittedBatch]) -> None:
+    """Wait for some batches and harvest each one that ends.
+
+    One that has ended and cannot be read until the deadline is left as it is, and not waited for.
+
+    Raises:
+        JudgeWaitingError: If one has not ended by the deadline; it stays open, and a later run
+            takes it up.
+        JudgeError: If one cannot be looked at or read.
+    """
+    left: list[SubmittedBatch] = []
+    for batch in harvest_ended(session, batches, deadline_seconds=session.policy.deadline_seconds):
+        if (unread := session.unread.get(batch.nonce)) is not None:
+            leave_unread(session, batch, unread)
+        else:
+            left.append(batch)
+    if left:
+        names = ", ".join(batch.batch_id for batch in left)
+        scope = session.scope
+        sensor = ", or let the tournament's sensor do it" if scope.purpose == VERDICTS else ""
+        raise JudgeWaitingError(
+            f"{len(left)} of {len(batches)} batches on {scope.subject or scope.dimension} have not "
+            f"ended after {session.policy.deadline_seconds:.0f} s ({names}); they are paid and "
+            f"kept: run again later to collect the replies{sensor}"
+        )
+
+
+def harvest_ended(
+    session: JudgingSession, batches: Sequence[SubmittedBatch], *, deadline_seconds: float
+) -> list[SubmittedBatch]:
+    """Harvest batches as they end, and return those that have not by the deadline."""
+    waits = session.waits()
+    left = list(batches)
+    while True:
+        left = [batch for batch in left if not _harvest_if_ended(session, batch)]
+        remaining = deadline_seconds - waits.waited
+        if not left or remaining <= 0:
+            return left
+        waits.sleep(at_most=remaining)
+
+
+def _harvest_if_ended(session: JudgingSession, batch: SubmittedBatch) -> bool:
+    try:
+        status = session.service.get_batch(batch.batch_id)
+        if not status.has_ended:
+            return False
+        harvest_batch(session, batch, status)
+    except JudgeError as error:
+        if error.failure is JudgeFailure.PASSING or _may_appear(session, batch, error):
+            session.progress.note(f"{error}; looking again")
+            return False
+        if error.failure in (JudgeFailure.LOST, JudgeFailure.UNKNOWN):
+            give_up(session, batch.nonce, error)
+            return True
+        raise
+    return True
+
+
+def _may_appear(session: JudgingSession, batch: SubmittedBatch, error: JudgeError) -> bool:
+    age = (session.policy.now() - batch.begun_at).total_seconds()
+    return error.failure is JudgeFailure.UNKNOWN and age < _UNKNOWN_SECONDS
+
+
+def give_up(session: JudgingSession, nonce: str, error: JudgeError) -> None:
+    """Close a batch whose results are out of reach, if its requests may be paid for again.
+
+    Raises:
+        JudgeError: If they may not; the batch stays open.
+    """
+    if not session.may_pay_again:
+        raise JudgeError(
+            f"{error}; the batch was paid and its replies are out of reach: check that "
+            "ANTHROPIC_API_KEY belongs to the workspace that submitted it; to ask and pay for its "
+            "requests again, run with --pay-again",
+            failure=error.failure,
+        )
+    session.progress.note(f"{error}; its requests are asked again")
+    session.ledger.record_closed(nonce, state="lost")

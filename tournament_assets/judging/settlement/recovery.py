@@ -1,0 +1,390 @@
+"""Replies that were paid for and that the ledger has forgotten: finding them, taking them back.
+
+A database that was emptied, or lost its write-ahead log, knows nothing of batches whose results the
+service keeps for 29 days. Every request in them carries its key in its name, so a reply finds its
+place again without anybody remembering that it was asked for.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import islice, takewhile
+from typing import Protocol
+
+from tournament_assets.judging.batch_service import UNPARSABLE, BatchListing, BatchService, ReplyRow
+from tournament_assets.judging.requests.requests import read_custom_id
+from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
+from tournament_assets.judging.settlement.harvest import is_final
+from tournament_assets.judging.settlement.records import JudgingScope, StoredReply, SubmittedBatch
+from tournament_assets.judging.settlement.sessions import JudgingProgress, WaitingPolicy, Waits
+from tournament_assets.judging.settlement.settlement import is_unreadable
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure
+
+KEPT_FOR = timedelta(days=29)
+"""So long the service keeps a batch's results."""
+_CHUNK = 500
+_PAGE = 100
+_ROWS_THAT_PROVE = 20
+_LOOKED_INTO = 20
+"""Unknown batches that are looked into before something is sent: a workspace may hold thousands."""
+_OUT_OF_REACH = (JudgeFailure.LOST, JudgeFailure.UNKNOWN)
+_OFF = "abandoned"
+_FORGOTTEN = frozenset({"", _OFF, "recovering"})
+"""States of a batch whose replies can be taken back; the first one is that nobody knows of it."""
+
+
+class RecoveryLedger(Protocol):
+    """Where replies are put back."""
+
+    def batch_states(
+        self, *, batch_ids: AbstractSet[str] = frozenset(), nonces: AbstractSet[str] = frozenset()
+    ) -> dict[str, str]:
+        """Return what became of batches, by the provider's name or by our own."""
+
+    def begin_recovery(
+        self, scope: JudgingScope, batch: SubmittedBatch, *, model: str, asking: int, size: int
+    ) -> None:
+        """Write down a batch that was paid and forgotten."""
+
+    def iterate_replies(self, request_keys: AbstractSet[str]) -> Iterator[StoredReply]:
+        """Yield the final replies there are, by key and then by asking."""
+
+    def record_rows(
+        self,
+        nonce: str,
+        final: Sequence[tuple[str, ReplyRow]],
+        *,
+        received_at: datetime | None = None,
+    ) -> int:
+        """Keep final replies; return how many had been paid for before, in another batch."""
+
+    def record_closed(self, nonce: str, *, state: str) -> None:
+        """Write down that nothing more will come of a batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRequest:
+    """What a request that may have been paid for belongs to.
+
+    Attributes:
+        scope: Whose work it is.
+        model: The model that is asked.
+        reply_format: How a verdict is written; None where a reply is no verdict.
+    """
+
+    scope: JudgingScope
+    model: str
+    reply_format: ReplyFormat | None
+
+
+@dataclass(frozen=True, slots=True)
+class ForgottenBatches:
+    """Batches that the service holds and the ledger does not know.
+
+    Attributes:
+        paid: Those that answer requests which are about to be sent.
+        alike: Those that may: their requests are named as ours are, or they have not ended and
+            hold as many requests as are about to be sent.
+    """
+
+    paid: Sequence[str]
+    alike: Sequence[str]
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What came of looking for forgotten batches.
+
+    Attributes:
+        taken: The batches whose replies are now in the ledger.
+        replies: Replies that the ledger did not hold.
+        paid_twice: Replies to requests that another batch has answered.
+        without_reply: Requests of these batches that have none.
+        incomplete: Batches of which some rows could not be read; look again later.
+        in_progress: Batches that have not ended, whose owner cannot be known yet.
+        unplanned: Batches named as ours are, of which nothing is planned today.
+        foreign: Batches of somebody else.
+        gone: Batches whose results the service does not show.
+    """
+
+    taken: list[str] = field(default_factory=list)
+    replies: int = 0
+    paid_twice: int = 0
+    without_reply: int = 0
+    incomplete: list[str] = field(default_factory=list)
+    in_progress: list[str] = field(default_factory=list)
+    unplanned: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+
+
+def find_forgotten(
+    unanswered: AbstractSet[str],
+    *,
+    ledger: RecoveryLedger,
+    service: BatchService,
+    now: datetime,
+) -> ForgottenBatches:
+    """Look whether requests that are about to be sent were paid for and forgotten.
+
+    Of the newest hundred batches those are looked into that are unknown, 20 at most and a few rows
+    each; nothing is written.
+
+    Args:
+        unanswered: The keys of what is about to be sent.
+        ledger: What is known.
+        service: Who is asked.
+        now: The time of day, aware.
+
+    Raises:
+        JudgeError: If the service cannot be asked.
+    """
+    paid: list[str] = []
+    alike: list[str] = []
+    unknown = _unknown_batches(ledger, service, now, one_page=True)
+    for listing in islice(unknown, _LOOKED_INTO):
+        if not listing.has_ended:
+            # A pre-warm takes one of the requests out of the bulk.
+            if listing.n_requests in (len(unanswered), len(unanswered) - 1):
+                alike.append(listing.batch_id)
+            continue
+        try:
+            rows = islice(service.iterate_results(listing.batch_id), _ROWS_THAT_PROVE)
+            named = [name for row in rows if (name := read_custom_id(row.custom_id)) is not None]
+        except JudgeError as error:
+            if error.failure not in (*_OUT_OF_REACH, JudgeFailure.PASSING):
+                raise
+            continue
+        states = ledger.batch_states(nonces={nonce for nonce, _ in named})
+        # One that is being sent or waited for is looked for by its own run.
+        forgotten = [each for each in named if states.get(each[0], "") in _FORGOTTEN]
+        # What was written off was decided about; that it exists after all is only told.
+        if any(key in unanswered and states.get(nonce) != _OFF for nonce, key in forgotten):
+            paid.append(listing.batch_id)
+        elif forgotten:
+            alike.append(listing.batch_id)
+    return ForgottenBatches(paid, alike)
+
+
+def refuse_to_repay(
+    unanswered: AbstractSet[str],
+    *,
+    ledger: RecoveryLedger,
+    service: BatchService,
+    progress: JudgingProgress,
+    command: str,
+    may_pay_again: bool,
+) -> None:
+    """Stop before requests are sent whose replies the service holds and the ledger has forgotten.
+
+    Batches that merely look like ours are said.
+
+    Args:
+        unanswered: The keys of what is about to be sent.
+        ledger: What is known.
+        service: Who is asked.
+        progress: Who is told.
+        command: What takes replies back.
+        may_pay_again: Whether to go on nevertheless.
+
+    Raises:
+        JudgeError: If the requests were paid for and may not be paid for again, or the service
+            refuses.
+    """
+    try:
+        found = find_forgotten(unanswered, ledger=ledger, service=service, now=datetime.now(UTC))
+    except JudgeError as error:
+        if error.failure is JudgeFailure.FATAL:
+            raise
+        progress.note(f"{error}; whether the ledger has forgotten a batch is not known")
+        return
+    if found.paid:
+        problem = (
+            f"the service holds {len(found.paid)} batches ({', '.join(found.paid)}) that answer "
+            "requests which are about to be sent, and the ledger does not know them; expected a "
+            f"ledger that knows what was paid for; take the replies back for nothing: `{command}`"
+        )
+        if not may_pay_again:
+            raise JudgeError(f"{problem}; or run with --pay-again to pay for them a second time")
+        progress.note(f"{problem}; the requests are paid for again, as was asked")
+    if found.alike:
+        progress.note(
+            f"the service holds {len(found.alike)} batches ({', '.join(found.alike)}) that look "
+            "like this program's, and the ledger does not know them; if it was emptied or "
+            f"replaced, stop and take back what was paid for: `{command}`"
+        )
+
+
+def recover_batches(
+    planned: Mapping[str, PlannedRequest],
+    *,
+    ledger: RecoveryLedger,
+    service: BatchService,
+    policy: WaitingPolicy,
+    progress: JudgingProgress,
+) -> RecoveryReport:
+    """Take back the replies of batches that the ledger does not know; nothing is sent or paid.
+
+    A batch is ours if one of its requests is planned. Then every reply in it is kept, also one to a
+    request that an edit has taken out of the plan since. The oldest batch comes first, so that the
+    first reply to a request is the one that counts again, and a second question is known as one.
+
+    Args:
+        planned: What would be asked today, by request key.
+        ledger: Where replies are put.
+        service: Who has them.
+        policy: How long is waited between two readings, and how many there are.
+        progress: Who is told.
+
+    Raises:
+        JudgeError: If the service cannot be asked.
+    """
+    report = RecoveryReport()
+    listings = list(_unknown_batches(ledger, service, policy.now()))
+    for listing in reversed(listings):
+        if not listing.has_ended:
+            report.in_progress.append(listing.batch_id)
+            continue
+        try:
+            _Recovery(planned, listing, ledger, service, policy, progress, report).run()
+        except JudgeError as error:
+            if error.failure not in _OUT_OF_REACH:
+                raise
+            progress.note(str(error))
+            report.gone.append(listing.batch_id)
+    return report
+
+
+def _unknown_batches(
+    ledger: RecoveryLedger, service: BatchService, now: datetime, *, one_page: bool = False
+) -> Iterator[BatchListing]:
+    """Yield the batches that the ledger does not know or holds in part, the newest first."""
+    kept = takewhile(
+        lambda each: each.created_at is None or each.created_at >= now - KEPT_FOR,
+        service.list_batches(),
+    )
+    while page := list(islice(kept, _PAGE)):
+        states = ledger.batch_states(batch_ids={each.batch_id for each in page})
+        yield from (each for each in page if states.get(each.batch_id, "") in ("", "recovering"))
+        if one_page:
+            return
+
+
+@dataclass(slots=True)
+class _Recovery:
+    planned: Mapping[str, PlannedRequest]
+    listing: BatchListing
+    ledger: RecoveryLedger
+    service: BatchService
+    policy: WaitingPolicy
+    progress: JudgingProgress
+    report: RecoveryReport
+
+    def run(self) -> None:
+        batch_id, report = self.listing.batch_id, self.report
+        waits = Waits(self.policy)
+        seen: set[str] = set()
+        batch: SubmittedBatch | None = None
+        for reading in range(self.policy.max_readings):
+            if reading:
+                waits.sleep()
+            try:
+                if batch is None:
+                    found = self._find_planned()
+                    if isinstance(found, list):
+                        found.append(batch_id)
+                        return
+                    batch = self._begin(*found)
+                self._read(batch, seen)
+            except JudgeError as error:
+                if error.failure is not JudgeFailure.PASSING:
+                    raise
+                self.progress.note(f"{error}; reading again")
+            if batch is not None and len(seen) >= self.listing.n_requests:
+                self.ledger.record_closed(batch.nonce, state="harvested")
+                report.taken.append(batch_id)
+                return
+        report.incomplete.append(batch_id)
+
+    def _find_planned(self) -> tuple[str, PlannedRequest] | list[str]:
+        """Return the batch's nonce and a planned request in it, or the list it belongs on.
+
+        Raises:
+            JudgeError: If no row could be read.
+        """
+        nonce = ""
+        for row in self.service.iterate_results(self.listing.batch_id):
+            named = read_custom_id(row.custom_id)
+            if row.result_type == UNPARSABLE:
+                continue
+            if named is None:
+                return self.report.foreign
+            nonce, key = named
+            if key in self.planned:
+                state = self.ledger.batch_states(nonces={nonce}).get(nonce, "")
+                # One that is being sent or waited for is looked for by its own run.
+                return (nonce, self.planned[key]) if state in _FORGOTTEN else []
+        if not nonce:
+            raise JudgeError(
+                f"the results of batch {self.listing.batch_id} hold no row; "
+                f"expected {self.listing.n_requests}",
+                failure=JudgeFailure.PASSING,
+            )
+        return self.report.unplanned
+
+    def _begin(self, nonce: str, request: PlannedRequest) -> SubmittedBatch:
+        listing = self.listing
+        begun_at = listing.created_at or self.policy.now().astimezone(UTC)
+        batch = SubmittedBatch(nonce, listing.batch_id, begun_at)
+        asking = 1
+        if request.reply_format is not None:
+            rows = islice(self.service.iterate_results(listing.batch_id), _ROWS_THAT_PROVE)
+            asking = self._asking(dict(_final(batch, list(rows))).keys(), request.reply_format)
+        self.ledger.begin_recovery(
+            request.scope, batch, model=request.model, asking=asking, size=listing.n_requests
+        )
+        return batch
+
+    def _asking(self, keys: AbstractSet[str], reply_format: ReplyFormat) -> int:
+        """Return 2 if all of some requests had been answered before, without a verdict."""
+        unreadable = {
+            reply.request_key
+            for reply in self.ledger.iterate_replies(keys)
+            if reply.asking == 1 and is_unreadable(reply, reply_format)
+        }
+        return 2 if keys and unreadable == keys else 1
+
+    def _read(self, batch: SubmittedBatch, seen: set[str]) -> None:
+        """Put rows into the ledger as they come; what was read before a failure is kept."""
+        rows = self.service.iterate_results(batch.batch_id)
+        is_over = False
+        while not is_over:
+            part: list[ReplyRow] = []
+            try:
+                for row in islice(rows, _CHUNK):
+                    part.append(row)  # noqa: PERF402  # what came before a failure is kept
+            finally:
+                self._keep(batch, [row for row in part if row.custom_id not in seen])
+                seen.update(row.custom_id for row in part)
+            is_over = len(part) < _CHUNK
+
+    def _keep(self, batch: SubmittedBatch, part: Sequence[ReplyRow]) -> None:
+        final = dict(reversed(_final(batch, part)))
+        n_held = sum(1 for _ in self.ledger.iterate_replies(final.keys()))
+        twice = self.ledger.record_rows(
+            batch.nonce, list(final.items()), received_at=batch.begun_at
+        )
+        self.report.replies += sum(1 for _ in self.ledger.iterate_replies(final.keys())) - n_held
+        self.report.paid_twice += twice
+        self.report.without_reply += len({row.custom_id for row in part}) - len(final)
+
+
+def _final(batch: SubmittedBatch, rows: Sequence[ReplyRow]) -> list[tuple[str, ReplyRow]]:
+    """Return the rows of a batch that settle their requests."""
+    named = [(read_custom_id(row.custom_id), row) for row in rows]
+    return [
+        (name[1], row)
+        for name, row in named
+        if name is not None and name[0] == batch.nonce and is_final(row)
+    ]

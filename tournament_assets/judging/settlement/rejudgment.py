@@ -1,0 +1,150 @@
+"""Asking again what failed for reasons that lie with the judge: one by one, answered at once."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from tournament_assets.judging.batch_service import BatchService
+from tournament_assets.judging.requests.requests import JudgeRequest, Selection
+from tournament_assets.judging.requests.verdict_parsing import (
+    FailureClass,
+    ReplyFormat,
+    classify_reply,
+)
+from tournament_assets.judging.settlement.records import JudgingLedger, JudgingScope
+from tournament_assets.judging.settlement.sessions import (
+    JudgingProgress,
+    JudgingSession,
+    Tally,
+    hold_lease,
+)
+from tournament_assets.judging.settlement.settlement import JudgingOptions, ask_directly
+
+_BY_RESULT = {kind.value: kind for kind in FailureClass}
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRequest:
+    """A request that was asked and has no verdict.
+
+    Attributes:
+        request_key: The request.
+        failure: Why.
+        asking: Which asking would be the next one.
+    """
+
+    request_key: str
+    failure: FailureClass
+    asking: int
+
+
+def find_failed_requests(
+    request_keys: Iterable[str],
+    *,
+    scope: JudgingScope,
+    ledger: JudgingLedger,
+    reply_format: ReplyFormat,
+) -> dict[str, FailedRequest]:
+    """Return the requests whose every asking failed, by key; nothing is sent.
+
+    A request that was never sent has not failed, nor has one that is in a batch under way.
+    """
+    keys = list(dict.fromkeys(request_keys))
+    failed = {
+        key: FailedRequest(key, _failure_of(words), asking=1)
+        for key, words in ledger.failed_keys(keys).items()
+    }
+    replies = ledger.iterate_replies(keys)
+    for key, askings in groupby(replies, key=lambda reply: reply.request_key):
+        classes = [
+            (
+                classify_reply(
+                    result_type=reply.result_type,
+                    stop_reason=reply.stop_reason,
+                    text=reply.text,
+                    reply_format=reply_format,
+                ),
+                reply.asking,
+            )
+            for reply in askings
+        ]
+        last_failure, last_asking = classes[-1]
+        if last_failure is None or any(failure is None for failure, _ in classes):
+            failed.pop(key, None)
+        else:
+            failed[key] = FailedRequest(key, last_failure, last_asking + 1)
+    under_way: set[str] = set()
+    for batch in ledger.open_batches(scope):
+        under_way |= ledger.batch_keys(batch.nonce)
+    return {key: failed[key] for key in keys if key in failed and key not in under_way}
+
+
+def rejudge_requests(
+    requests: Sequence[JudgeRequest],
+    *,
+    scope: JudgingScope,
+    ledger: JudgingLedger,
+    service: BatchService,
+    progress: JudgingProgress,
+    options: JudgingOptions,
+) -> Tally:
+    """Ask every request that failed once more, outside any batch.
+
+    A reply that is kept already stays; the new one is kept beside it, and counts if it is the
+    first that holds a verdict.
+
+    Raises:
+        JudgeWaitingError: If somebody else is at work on the scope until the deadline.
+        JudgeError: If the service refuses; what was received is in the ledger.
+        BudgetError: If asking would cost more than may be spent; nothing was sent then.
+        ValueError: If the replies are no verdicts.
+    """
+    if options.reply_format is None:
+        raise ValueError("these replies are no verdicts; expected a format to read them in")
+    positions = _positions(requests)
+    with hold_lease(ledger, scope, policy=options.policy, progress=progress) as lease:
+        session = JudgingSession(
+            lease=lease,
+            ledger=ledger,
+            service=service,
+            policy=options.policy,
+            progress=progress,
+            approve=options.approve,
+            terms=options.terms,
+            may_pay_again=options.may_pay_again,
+            reply_format=options.reply_format,
+            tally=Tally(total=len(positions)),
+        )
+        failed = find_failed_requests(
+            positions, scope=scope, ledger=ledger, reply_format=options.reply_format
+        ).values()
+        session.tally.answered = len(positions) - len(failed)
+        if failed:
+            selected = Selection(requests, [positions[each.request_key] for each in failed])
+            options.approve(selected, "direct")
+            session.check_model(selected[0].params["model"])
+        in_turn = sorted(failed, key=lambda each: each.asking)
+        for asking, group in groupby(in_turn, key=lambda each: each.asking):
+            members = list(group)
+            cut_off = {
+                positions[each.request_key]
+                for each in members
+                if each.failure is FailureClass.CUT_OFF
+            }
+            selected = Selection(
+                requests, [positions[each.request_key] for each in members], cut_off
+            )
+            ask_directly(session, selected, asking=asking)
+        return session.tally
+
+
+def _positions(requests: Sequence[JudgeRequest]) -> Mapping[str, int]:
+    positions: dict[str, int] = {}
+    for position, request in enumerate(requests):
+        positions.setdefault(request.request_key, position)
+    return positions
+
+
+def _failure_of(words: str) -> FailureClass:
+    """Read how a request failed in passing: the result's type, or the name of its error."""
+    return _BY_RESULT.get(words, FailureClass.ERRORED)

@@ -1,0 +1,282 @@
+"""What all steps of one settlement share: whose work it is, the two sides, patience, the tally.
+
+Holding the right to submit a scope's work, so that two runs never send the same requests.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol
+
+from tournament_assets.judging.batch_service import BatchService, Channel, ReplyRow
+from tournament_assets.judging.costs.budgets import BudgetTerms
+from tournament_assets.judging.requests.requests import ModelRequest
+from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
+from tournament_assets.judging.settlement.records import JudgingLedger, JudgingScope, Lease
+from tournament_assets.tournament.errors import JudgeWaitingError, LedgerError
+
+
+class JudgingProgress(Protocol):
+    """Who wants to know how far the judging is."""
+
+    def note(self, message: str) -> None:
+        """Say what is happening."""
+
+    def advance(self, done: int, total: int) -> None:
+        """Say how many of the requests are answered."""
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+Approval = Callable[[Sequence[ModelRequest], Channel], None]
+"""Raises `BudgetError` if asking some requests would cost more than may be spent."""
+Listener = Callable[[Sequence[tuple[str, ReplyRow]]], None]
+"""Told of final rows, each with its request's key, as soon as the ledger holds them."""
+JUDGE_REMEDY = (
+    "correct judge.max_tokens or the judge model, or, if the service was at fault, ask again with "
+    "`tournament rejudge`"
+)
+
+
+def tell_nobody(_rows: Sequence[tuple[str, ReplyRow]]) -> None:
+    """Let rows pass: the ledger is the only one who wants them."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPolicy:
+    """How long is waited for what, and how often something is tried again.
+
+    Attributes:
+        poll_initial_seconds: Wait before the second look; it doubles from look to look.
+        poll_max_seconds: The longest wait between two looks.
+        deadline_seconds: How long to wait for batches before leaving them to a later run.
+        prewarm_wait_seconds: How long to wait for a pre-warm batch; None sends none.
+        adopt_grace_seconds: How long a batch that was accepted may be missing from the list of
+            batches; only then is it taken for never accepted.
+        creation_seconds: How long the creation of a batch may be under way.
+        max_rounds: How often requests that failed in passing are sent as a batch.
+        max_direct: How many requests may be asked one by one after that.
+        max_readings: How often results that came in part are read.
+        sleep: Waits that many seconds.
+        monotonic: Seconds on a clock that never goes back.
+        now: The time of day, aware, in UTC.
+    """
+
+    poll_initial_seconds: float
+    poll_max_seconds: float
+    deadline_seconds: float
+    prewarm_wait_seconds: float | None = None
+    adopt_grace_seconds: float = 600.0
+    creation_seconds: float = 600.0
+    max_rounds: int = 3
+    max_direct: int = 200
+    max_readings: int = 5
+    sleep: Callable[[float], None] = time.sleep
+    monotonic: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = _utc_now
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a settlement has done so far.
+
+    Attributes:
+        total: Distinct requests that are wanted.
+        answered: Those that have a reply.
+        submitted: Requests sent to the judge.
+        harvested: Replies read, from new batches and from resumed ones.
+        failed: Requests that came back without a reply.
+        batches: Batches created.
+        resumed: Batches of an earlier run that were taken up again.
+        adopted: Batches whose creation nobody had confirmed, and that were found.
+        abandoned: Requests of batches whose creation nobody confirmed, and that were not found.
+        paid_twice: Replies to requests that another batch had answered.
+        second_questions: Requests asked once more after an unreadable reply.
+        direct: Requests asked one by one.
+        unparsable: Requests whose line of the results is not JSON; if asked again, they may have
+            been paid for twice.
+        withheld: Requests that were paid for and whose results could not be read: they are not
+            asked again without leave.
+    """
+
+    total: int = 0
+    answered: int = 0
+    submitted: int = 0
+    harvested: int = 0
+    failed: int = 0
+    batches: int = 0
+    resumed: int = 0
+    adopted: int = 0
+    abandoned: int = 0
+    paid_twice: int = 0
+    second_questions: int = 0
+    direct: int = 0
+    unparsable: int = 0
+    withheld: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadResults:
+    """What an ended batch holds that could not be read.
+
+    Attributes:
+        n_counted: Results that there are, as the service counts them.
+        missing: Requests of the batch without a row.
+        failed: Requests of the batch whose row holds no reply.
+        reason: Why the rest was not read.
+    """
+
+    n_counted: int
+    missing: frozenset[str]
+    failed: frozenset[str]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class JudgingSession:
+    """One settlement under way.
+
+    Attributes:
+        lease: The right to submit.
+        ledger: Where everything is written down.
+        service: Who is asked.
+        policy: How long is waited.
+        progress: Who is told.
+        approve: Asked whether a plan can be paid before anything of it is sent.
+        terms: What every single request is paid from; None sets no limit and knows no price.
+        may_pay_again: Whether requests whose results are lost or unread may be asked again.
+        reply_format: How the judge writes its verdict; None where a reply is no verdict.
+        on_final: Told of every final row once it is in the ledger.
+        remedy: What a person can do if every request is refused as invalid.
+        tally: What was done so far.
+        unread: Batches that have ended and whose results break off, by nonce.
+        paid_again: Requests whose unread results were written off in this settlement.
+    """
+
+    lease: Lease
+    ledger: JudgingLedger
+    service: BatchService
+    policy: WaitingPolicy
+    progress: JudgingProgress
+    approve: Approval
+    may_pay_again: bool
+    reply_format: ReplyFormat | None
+    on_final: Listener = tell_nobody
+    remedy: str = JUDGE_REMEDY
+    terms: BudgetTerms | None = None
+    tally: Tally = field(default_factory=Tally)
+    unread: dict[str, UnreadResults] = field(default_factory=dict)
+    paid_again: set[str] = field(default_factory=set)
+
+    @property
+    def scope(self) -> JudgingScope:
+        """Whose work it is."""
+        return self.lease.scope
+
+    def check_model(self, model: str) -> None:
+        """Return if requests can be sent to a model, as far as the service says.
+
+        Raises:
+            JudgeError: If they cannot.
+        """
+        warning = self.service.check_model(model)
+        if warning is not None:
+            self.progress.note(warning)
+
+    def waits(self) -> "Waits":
+        """Return waits that double from one to the next."""
+        return Waits(self.policy)
+
+
+class Waits:
+    """Waits between two looks: each is twice the one before, up to a longest one.
+
+    Args:
+        policy: The first wait, the longest one, and the clock.
+    """
+
+    def __init__(self, policy: WaitingPolicy) -> None:
+        self._policy = policy
+        self._next = policy.poll_initial_seconds
+        self._started = policy.monotonic()
+
+    @property
+    def waited(self) -> float:
+        """Seconds since the first look."""
+        return self._policy.monotonic() - self._started
+
+    def sleep(self, *, at_least: float | None = None, at_most: float = float("inf")) -> None:
+        """Wait once."""
+        self._policy.sleep(min(max(self._next, at_least or 0.0), at_most))
+        self._next = min(self._next * 2, self._policy.poll_max_seconds)
+
+
+_RENEW_SECONDS = 20.0
+
+
+@contextmanager
+def hold_lease(
+    ledger: JudgingLedger,
+    scope: JudgingScope,
+    *,
+    policy: WaitingPolicy,
+    progress: JudgingProgress,
+) -> Iterator[Lease]:
+    """Wait for a scope's lease, keep it, and give it back.
+
+    While it is held a thread renews it. Should it go to somebody else nevertheless, because this
+    process was stopped for too long, the ledger refuses the next intent.
+
+    Raises:
+        JudgeWaitingError: If somebody else holds it until the deadline.
+    """
+    lease = _wait_for_lease(ledger, scope, policy=policy, progress=progress)
+    is_over = threading.Event()
+    renewing = threading.Thread(
+        target=_renew, args=(ledger, lease, is_over), name="lease renewal", daemon=True
+    )
+    renewing.start()
+    try:
+        yield lease
+    finally:
+        is_over.set()
+        renewing.join()
+        ledger.release_lease(lease)
+
+
+def _wait_for_lease(
+    ledger: JudgingLedger,
+    scope: JudgingScope,
+    *,
+    policy: WaitingPolicy,
+    progress: JudgingProgress,
+) -> Lease:
+    waits = Waits(policy)
+    while True:
+        lease = ledger.acquire_lease(scope)
+        if isinstance(lease, Lease):
+            return lease
+        progress.note(f"{scope.activity} by {lease}; waiting")
+        remaining = policy.deadline_seconds - waits.waited
+        if remaining <= 0:
+            raise JudgeWaitingError(
+                f"{scope.activity} by {lease}; expected it to finish within "
+                f"{policy.deadline_seconds:.0f} s; run again later: what it pays for is in the "
+                "ledger"
+            )
+        waits.sleep(at_most=remaining)
+
+
+def _renew(ledger: JudgingLedger, lease: Lease, is_over: threading.Event) -> None:
+    while not is_over.wait(_RENEW_SECONDS):
+        try:
+            if not ledger.renew_lease(lease):
+                return
+        except LedgerError:
+            # A ledger that is busy now may be free in a while; the lease outlives a few misses.
+            continue

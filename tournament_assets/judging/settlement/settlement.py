@@ -1,0 +1,488 @@
+"""Getting every planned request answered: resume, submit, wait, harvest, close.
+
+Written against two protocols, a ledger and a batch service, so that it is tested without either.
+The order of writes is what makes paid work safe: the intent is in the ledger before a batch is
+created, the batch's id right after, every row as it is read, and the close comes last.
+
+What is still to be done before every request of a scope has its reply.
+
+Asking requests one by one: dearer than a batch, answered at once, for what batches left over.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from itertools import groupby, islice
+from types import MappingProxyType
+
+from tournament_assets.judging.batch_service import (
+    BatchService,
+    Channel,
+    ReplyRow,
+    SubmittedRequest,
+)
+from tournament_assets.judging.costs.budgets import BudgetTerms
+from tournament_assets.judging.requests.requests import ModelRequest, Selection, custom_id
+from tournament_assets.judging.requests.verdict_parsing import (
+    ReplyFormat,
+    needs_second_question,
+    read_reply,
+)
+from tournament_assets.judging.settlement.harvest import (
+    collect_batches,
+    give_up,
+    harvest_ended,
+    is_final,
+    record_part,
+    withhold_unparsable,
+)
+from tournament_assets.judging.settlement.records import (
+    DIRECT_AT_ONCE,
+    JudgingLedger,
+    JudgingScope,
+    OpenBatch,
+    StoredReply,
+    SubmittedBatch,
+)
+from tournament_assets.judging.settlement.sessions import (
+    JUDGE_REMEDY,
+    Approval,
+    JudgingProgress,
+    JudgingSession,
+    Listener,
+    Tally,
+    WaitingPolicy,
+    hold_lease,
+    tell_nobody,
+)
+from tournament_assets.judging.settlement.submission import (
+    adopt_batch,
+    create_batches,
+    cut_batches,
+    wait_for_room,
+    write_intent,
+)
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure
+
+
+@dataclass(frozen=True, slots=True)
+class WorkLeft:
+    """What is still to be done before every request has its reply.
+
+    Attributes:
+        total: Distinct requests that are wanted.
+        answered: Those with a final reply.
+        unanswered: Keys of those without a final reply.
+        unreadable: The last reply to each request that is to be asked once more, by key.
+        open_batches: Batches that were begun and not closed.
+    """
+
+    total: int
+    answered: int
+    unanswered: tuple[str, ...]
+    unreadable: Mapping[str, StoredReply]
+    open_batches: tuple[OpenBatch, ...]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left."""
+        return not (self.unanswered or self.unreadable or self.open_batches)
+
+    def without(self, withheld: AbstractSet[str]) -> "WorkLeft":
+        """Return the same work less the requests that are not to be asked."""
+        return replace(
+            self,
+            unanswered=tuple(key for key in self.unanswered if key not in withheld),
+            unreadable={
+                key: reply for key, reply in self.unreadable.items() if key not in withheld
+            },
+        )
+
+
+def find_work_left(
+    request_keys: Iterable[str],
+    *,
+    scope: JudgingScope,
+    ledger: JudgingLedger,
+    reply_format: ReplyFormat | None,
+) -> WorkLeft:
+    """Look in the ledger for what a settlement would do; nothing is sent.
+
+    Args:
+        request_keys: What is wanted.
+        scope: Whose work it is.
+        ledger: Where everything is written down.
+        reply_format: How a verdict is written; None where a reply is no verdict, so that none is
+            asked for twice.
+    """
+    unanswered = dict.fromkeys(request_keys)
+    total = len(unanswered)
+    unreadable: dict[str, StoredReply] = {}
+    replies = ledger.iterate_replies(unanswered.keys())
+    for key, askings in groupby(replies, key=lambda reply: reply.request_key):
+        *_, last = askings
+        unanswered.pop(key, None)
+        # One that was asked more often and has a readable reply needs nothing more, nor does one
+        # that was unreadable twice.
+        if reply_format is not None and last.asking == 1 and is_unreadable(last, reply_format):
+            unreadable[key] = last
+    return WorkLeft(
+        total=total,
+        answered=total - len(unanswered),
+        unanswered=tuple(unanswered),
+        unreadable=unreadable,
+        open_batches=tuple(ledger.open_batches(scope)),
+    )
+
+
+def is_unreadable(reply: StoredReply, reply_format: ReplyFormat) -> bool:
+    """Whether a reply holds no verdict and is worth asking for once more."""
+    verdict, _ = read_reply(
+        result_type=reply.result_type,
+        stop_reason=reply.stop_reason,
+        text=reply.text,
+        reply_format=reply_format,
+    )
+    return needs_second_question(verdict)
+
+
+_MAX_TRIES = 4
+_RETRIED = frozenset({JudgeFailure.NOT_ACCEPTED, JudgeFailure.PASSING})
+_LOST = "lost"
+"""How a request ends whose reply, if there was one, never arrived: it may have been billed."""
+
+
+def ask_directly(session: JudgingSession, requests: Sequence[ModelRequest], *, asking: int) -> None:
+    """Send some requests one by one and write down each reply as it comes.
+
+    No more go out at once than the budget has room for at their most. A reply that got lost on its
+    way may have been paid for and cannot be had again: the protocol has no name for it. It counts
+    as paid, and its request is asked again, a few times, as far as the budget goes.
+
+    Raises:
+        JudgeError: If the service refuses for a reason that the other requests share.
+        BudgetError: If the budget has no room for the rest; every reply is in the ledger.
+    """
+    session.progress.note(f"asking {len(requests)} requests one by one")
+    session.tally.direct += len(requests)
+    session.tally.submitted += len(requests)
+    waits = session.waits()
+    for attempt in range(_MAX_TRIES):
+        if attempt:
+            waits.sleep()
+        lost = _ask_in_slices(session, requests, asking=asking)
+        if not lost:
+            return
+        requests = [request for request in requests if request.request_key in lost]
+
+
+def _ask_in_slices(
+    session: JudgingSession, requests: Sequence[ModelRequest], *, asking: int
+) -> set[str]:
+    """Ask as many at a time as may be paid for; return those whose reply may have got lost."""
+    lost: set[str] = set()
+    waits = session.waits()
+    while requests:
+        intent = write_intent(session, requests, asking=asking, channel="direct")
+        if intent is None:
+            wait_for_room(session, requests[0], "direct", waits)
+            continue
+        lost |= _ask_all(session, intent, requests[: intent.n_requests])
+        requests = requests[intent.n_requests :]
+        if requests:
+            session.approve(requests, "direct")
+            waits = session.waits()
+    return lost
+
+
+def _ask_all(
+    session: JudgingSession, intent: OpenBatch, requests: Sequence[ModelRequest]
+) -> set[str]:
+    lost: set[str] = set()
+    refused: JudgeError | None = None
+    left = iter(requests)
+    waiting: dict[Future[ReplyRow], str] = {}
+    with ThreadPoolExecutor(DIRECT_AT_ONCE) as pool:
+        while True:
+            # However slow the ledger is, no more than these are paid for and not written down: so
+            # many replies, at the most, are lost with the process.
+            free = DIRECT_AT_ONCE - len(waiting) if refused is None else 0
+            for request in islice(left, free):
+                future = pool.submit(_ask_patiently, session, intent.nonce, request)
+                waiting[future] = request.request_key
+            if not waiting:
+                break
+            answered = next(as_completed(waiting))
+            key = waiting.pop(answered)
+            try:
+                row = answered.result()
+            except JudgeError as error:
+                # Those under way are still waited for: their replies are being paid for.
+                refused = refused or error
+                continue
+            if row.result_type == _LOST:
+                lost.add(key)
+            final, failed = ([(key, row)], []) if is_final(row) else ([], [(key, row)])
+            record_part(session, intent.nonce, final=final, failed=failed)
+    if refused is not None:
+        session.ledger.record_closed(intent.nonce, state="refused")
+        raise refused
+    session.ledger.record_closed(intent.nonce, state="harvested")
+    return lost
+
+
+def _ask_patiently(session: JudgingSession, nonce: str, request: ModelRequest) -> ReplyRow:
+    waits = session.waits()
+    name = custom_id(nonce, request.request_key)
+    for attempt in range(1, _MAX_TRIES + 1):
+        try:
+            return session.service.ask_directly(SubmittedRequest(name, request.params))
+        except JudgeError as error:
+            if error.failure in (JudgeFailure.INVALID, JudgeFailure.TOO_LARGE):
+                return _failed_row(name, "invalid_request_error", error)
+            if error.failure is JudgeFailure.AMBIGUOUS:
+                return _failed_row(name, "api_error", error, result_type=_LOST)
+            if error.failure not in _RETRIED:
+                raise
+            if attempt == _MAX_TRIES:
+                return _failed_row(name, "api_error", error)
+            waits.sleep(at_least=error.retry_after_seconds)
+    raise AssertionError("unreachable")
+
+
+def _failed_row(
+    name: str, error_type: str, error: JudgeError, *, result_type: str = "errored"
+) -> ReplyRow:
+    return ReplyRow(name, result_type, None, None, error_type, str(error), None, None, "{}")
+
+
+_FIRST, _SECOND = 1, 2
+
+
+def approve_anything(_requests: Sequence[ModelRequest], _channel: Channel) -> None:
+    """Let everything pass: there is no budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgingOptions:
+    """How a settlement goes about its work.
+
+    Attributes:
+        policy: How long is waited for what.
+        approve: Asked whether a plan can be paid before anything of it is sent.
+        terms: What every single request is paid from; None sets no limit and knows no price.
+        may_pay_again: Whether requests whose results are lost or unread may be asked again.
+        reply_format: How the judge writes its verdict; None where a reply is no verdict, and is
+            never asked for twice.
+        on_final: Told of every final row once it is in the ledger.
+        remedy: What a person can do if every request is refused as invalid.
+    """
+
+    policy: WaitingPolicy
+    approve: Approval = approve_anything
+    may_pay_again: bool = False
+    reply_format: ReplyFormat | None = "line"
+    on_final: Listener = tell_nobody
+    remedy: str = JUDGE_REMEDY
+    terms: BudgetTerms | None = None
+
+
+def settle_requests(
+    requests: Sequence[ModelRequest],
+    *,
+    scope: JudgingScope,
+    ledger: JudgingLedger,
+    service: BatchService,
+    progress: JudgingProgress,
+    options: JudgingOptions,
+) -> Tally:
+    """Ask for every reply that the ledger does not hold yet, and wait for it.
+
+    A request that two pairs share is asked once. One that failed in passing is asked again in a
+    few more batches, then by itself; one whose reply holds no verdict is asked once more. What
+    still has no reply then is asked again by the next run. One whose result the service counts and
+    does not hand out is not asked again without leave to pay again.
+
+    Args:
+        requests: What is wanted; each is built when it is looked at, several times.
+        scope: Whose work it is.
+        ledger: Where everything is written down.
+        service: Who is asked.
+        progress: Who is told.
+        options: How.
+
+    Raises:
+        JudgeWaitingError: If a batch has not ended by the deadline, or somebody else is at work;
+            what was received is in the ledger, and the next run goes on from there.
+        JudgeError: If the service refuses; what was received is in the ledger.
+        BudgetError: If asking would cost more than may be spent; what was received is in the
+            ledger, and nothing was ever sent that the budget had no room for at `max_tokens`.
+    """
+    with hold_lease(ledger, scope, policy=options.policy, progress=progress) as lease:
+        session = JudgingSession(
+            lease=lease,
+            ledger=ledger,
+            service=service,
+            policy=options.policy,
+            progress=progress,
+            approve=options.approve,
+            may_pay_again=options.may_pay_again,
+            reply_format=options.reply_format,
+            on_final=options.on_final,
+            remedy=options.remedy,
+            terms=options.terms,
+        )
+        _Settlement(session, requests).run()
+        return session.tally
+
+
+class _Settlement:
+    def __init__(self, session: JudgingSession, requests: Sequence[ModelRequest]) -> None:
+        self._session = session
+        self._requests = requests
+        self._positions: dict[str, int] = {}
+        for position, request in enumerate(requests):
+            self._positions.setdefault(request.request_key, position)
+
+    def run(self) -> None:
+        session = self._session
+        left = self._find_work_left()
+        session.tally.total = left.total
+        session.tally.answered = left.answered
+        session.progress.advance(session.tally.answered, session.tally.total)
+        if not session.may_pay_again:
+            withhold_unparsable(session, {*left.unanswered, *left.unreadable})
+            left = left.without(session.tally.withheld)
+        if left.open_batches:
+            self._resume(left.open_batches)
+            left = self._find_work_left()
+            session.tally.answered = left.answered
+        if left.unanswered:
+            self._ask(self._select(left.unanswered), asking=_FIRST)
+            left = self._find_work_left()
+        if left.unreadable:
+            session.progress.note(f"{len(left.unreadable)} replies are unreadable; asking again")
+            session.tally.second_questions += len(left.unreadable)
+            self._ask(self._select(left.unreadable, left.unreadable), asking=_SECOND)
+
+    def _find_work_left(self) -> WorkLeft:
+        left = find_work_left(
+            self._positions,
+            scope=self._session.scope,
+            ledger=self._session.ledger,
+            reply_format=self._session.reply_format,
+        )
+        return left.without(self._session.tally.withheld)
+
+    def _select(
+        self, keys: Iterable[str], replies: Mapping[str, StoredReply] = MappingProxyType({})
+    ) -> Selection:
+        positions = [self._positions[key] for key in keys]
+        cut_off = {
+            self._positions[key]
+            for key, reply in replies.items()
+            if reply.stop_reason == "max_tokens"
+        }
+        return Selection(self._requests, positions, cut_off)
+
+    def _resume(self, open_batches: Iterable[OpenBatch]) -> None:
+        session = self._session
+        batches: list[SubmittedBatch] = []
+        unconfirmed: list[OpenBatch] = []
+        for begun in open_batches:
+            if begun.channel == "direct":
+                # There is no name under which replies that were under way could be asked for.
+                session.ledger.record_closed(begun.nonce, state="abandoned")
+            elif begun.batch_id is None:
+                unconfirmed.append(begun)
+            else:
+                session.progress.note(
+                    f"taking up batch {begun.batch_id} ({begun.n_requests} requests)"
+                )
+                session.tally.resumed += 1
+                batches.append(SubmittedBatch(begun.nonce, begun.batch_id, begun.begun_at))
+        # What can be read now does not wait for what cannot be told yet.
+        left = harvest_ended(session, batches, deadline_seconds=0.0)
+        for begun in unconfirmed:
+            adopted = self._adopt(begun)
+            if adopted is not None:
+                session.tally.resumed += 1
+                left.append(adopted)
+        collect_batches(session, left)
+
+    def _adopt(self, begun: OpenBatch) -> SubmittedBatch | None:
+        session = self._session
+        try:
+            adopted = adopt_batch(session, begun)
+        except JudgeError as error:
+            if error.failure is not JudgeFailure.LOST:
+                raise
+            give_up(session, begun.nonce, error)
+            return None
+        if adopted is None:
+            session.tally.abandoned += begun.n_requests
+            session.progress.note(
+                f"batch {begun.nonce} never reached the service; its requests are asked again"
+            )
+            session.ledger.record_closed(begun.nonce, state="abandoned")
+        return adopted
+
+    def _ask(self, requests: Selection, *, asking: int) -> None:
+        session = self._session
+        session.approve(requests, "batch")
+        session.check_model(requests[0].params["model"])
+        for round_number in range(session.policy.max_rounds):
+            if round_number:
+                session.progress.note(f"asking {len(requests)} requests that failed again")
+            self._submit(requests, asking=asking, may_prewarm=asking == _FIRST and not round_number)
+            requests = self._unanswered(requests, asking=asking)
+            if not requests:
+                return
+        if len(requests) > session.policy.max_direct:
+            session.progress.note(
+                f"{len(requests)} requests failed {session.policy.max_rounds} times; they stay "
+                "without a reply until the next run"
+            )
+            return
+        session.approve(requests, "direct")
+        ask_directly(session, requests, asking=asking)
+
+    def _submit(self, requests: Selection, *, asking: int, may_prewarm: bool) -> None:
+        session = self._session
+        prewarm_wait = session.policy.prewarm_wait_seconds
+        uncollected: list[SubmittedBatch] = []
+        if may_prewarm and prewarm_wait is not None and len(requests) > 1:
+            session.progress.note("pre-warming the judge's prompt cache with one request")
+            first = create_batches(session, requests[:1], asking=asking)
+            uncollected = harvest_ended(session, first.batches, deadline_seconds=prewarm_wait)
+            if uncollected:
+                session.progress.note("the pre-warm batch is slow; the bulk goes out without it")
+            requests = requests[first.n_requests :]
+            # Others may have spent something while this one waited.
+            session.approve(requests, "batch")
+        waits = session.waits()
+        while requests:
+            part = next(cut_batches(requests))
+            created = create_batches(session, part, asking=asking)
+            uncollected += created.batches
+            requests = requests[created.n_requests :]
+            if created.n_requests == len(part):
+                continue
+            if uncollected:
+                session.progress.note(
+                    f"the budget has no room for {len(requests)} more requests at max_tokens; they "
+                    "go out when it is known what those before them cost"
+                )
+                collect_batches(session, uncollected)
+                uncollected = []
+                waits = session.waits()
+                session.approve(requests, "batch")
+            elif not created.n_requests:
+                wait_for_room(session, part[0], "batch", waits)
+        collect_batches(session, uncollected)
+
+    def _unanswered(self, requests: Selection, *, asking: int) -> Selection:
+        keys = (request.request_key for request in requests)
+        answered = self._session.ledger.answered_keys(keys, asking=asking)
+        return requests.without(answered | self._session.tally.withheld)

@@ -1,0 +1,341 @@
+"""Sending requests as batches: cut to size, written down first, each accepted at most once.
+
+Finding a batch whose creation was never confirmed, so that it is not paid for twice.
+
+The service lists batches without saying whose they are; only the results of an ended one carry
+the names that we gave its requests. So a batch of the right size and time is waited for, and
+taken for ours if its rows carry our nonce. A batch that stays out of the list longer than the
+grace period is taken for never accepted: that is where the protocol's certainty ends.
+"""
+
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import islice
+
+from tournament_assets.judging.batch_service import (
+    UNPARSABLE,
+    BatchListing,
+    Channel,
+    ReplyRow,
+    SubmittedRequest,
+)
+from tournament_assets.judging.costs.budgets import most_usd
+from tournament_assets.judging.requests.requests import (
+    NONCE_LENGTH,
+    ModelRequest,
+    custom_id,
+    request_key_of,
+    serialised_size,
+)
+from tournament_assets.judging.settlement.harvest import record_part
+from tournament_assets.judging.settlement.records import BatchIntent, OpenBatch, SubmittedBatch
+from tournament_assets.judging.settlement.sessions import JudgingSession, Waits
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
+
+_CLOCK_SKEW = timedelta(minutes=5)
+_ROWS_THAT_PROVE = 20
+
+
+def adopt_batch(session: JudgingSession, intent: OpenBatch) -> SubmittedBatch | None:
+    """Look for the batch of an intent, and write its name down if it exists.
+
+    Returns:
+        The batch, or None if the service never accepted it, as far as can be known.
+
+    Raises:
+        JudgeWaitingError: If a batch that may be it has not ended by the deadline; the intent
+            stays.
+        JudgeError: If the service cannot be asked, or the results that would prove it are lost.
+    """
+    policy = session.policy
+    session.progress.note(
+        f"the creation of batch {intent.nonce} ({intent.n_requests} requests) was not confirmed; "
+        "looking for it"
+    )
+    could_last_arrive = min(
+        policy.now(), intent.begun_at + timedelta(seconds=policy.creation_seconds)
+    )
+    certain_at = could_last_arrive + timedelta(seconds=policy.adopt_grace_seconds)
+    disproved: set[str] = set()
+    waits = session.waits()
+    while True:
+        undecided: list[str] = []
+        # Taken before the look: a batch may show up between the look and the clock.
+        looked_at = policy.now()
+        try:
+            candidates = _candidates(session, intent, disproved)
+        except JudgeError as error:
+            if error.failure is not JudgeFailure.PASSING:
+                raise
+            session.progress.note(f"{error}; looking again")
+        else:
+            for listing in candidates:
+                is_ours = _is_ours(session, intent, listing)
+                if is_ours:
+                    session.ledger.record_created(intent.nonce, listing.batch_id)
+                    session.progress.note(f"found it: batch {listing.batch_id}")
+                    session.tally.adopted += 1
+                    return SubmittedBatch(intent.nonce, listing.batch_id, intent.begun_at)
+                if is_ours is None:
+                    undecided.append(listing.batch_id)
+                else:
+                    disproved.add(listing.batch_id)
+            if not undecided and looked_at >= certain_at:
+                return None
+        if waits.waited >= max(policy.deadline_seconds, policy.adopt_grace_seconds):
+            raise JudgeWaitingError(
+                f"the creation of batch {intent.nonce} was not confirmed, and it cannot be told "
+                f"yet whether one of {undecided or 'the batches the service would list'} is it; "
+                "nothing is submitted again until it can: run again later"
+            )
+        waits.sleep()
+
+
+def _candidates(
+    session: JudgingSession, intent: OpenBatch, disproved: set[str]
+) -> list[BatchListing]:
+    """Return the batches that may be the one: of its size and time, and not known as another."""
+    earliest = intent.begun_at - _CLOCK_SKEW
+    latest = intent.begun_at + timedelta(seconds=session.policy.creation_seconds) + _CLOCK_SKEW
+    found: list[BatchListing] = []
+    for listing in session.service.list_batches():
+        if listing.created_at is not None and listing.created_at < earliest:
+            break
+        if (
+            listing.n_requests == intent.n_requests
+            and listing.batch_id not in disproved
+            and (listing.created_at is None or listing.created_at <= latest)
+        ):
+            found.append(listing)
+    known = session.ledger.known_batch_ids({listing.batch_id for listing in found})
+    return [listing for listing in found if listing.batch_id not in known]
+
+
+def _is_ours(session: JudgingSession, intent: OpenBatch, listing: BatchListing) -> bool | None:
+    """Whether one of the first rows carries a name that we gave; None if it cannot be told yet."""
+    if not listing.has_ended:
+        return None
+    is_empty = True
+    try:
+        for row in islice(session.service.iterate_results(listing.batch_id), _ROWS_THAT_PROVE):
+            if request_key_of(row.custom_id, nonce=intent.nonce) is not None:
+                return True
+            if row.result_type != UNPARSABLE:
+                is_empty = False
+            elif intent.nonce in (row.error_message or ""):
+                return True
+    except JudgeError as error:
+        # A batch may be listed before it is known everywhere.
+        if error.failure not in (JudgeFailure.PASSING, JudgeFailure.UNKNOWN):
+            raise
+        session.progress.note(f"{error}; looking again")
+        return None
+    # A stream that breaks off can look like one that is over: no row at all disproves nothing.
+    return None if is_empty else False
+
+
+MAX_BATCH_REQUESTS = 100_000
+MAX_BATCH_BYTES = 250_000_000  # the provider's limit is 256 MB; the rest is for the envelope
+_MAX_UNCONFIRMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """What became of some requests that were to be sent.
+
+    Attributes:
+        batches: The batches that they are in.
+        n_requests: How many of them, from the first one on, are settled or in a batch; the budget
+            has no room for the others now.
+    """
+
+    batches: list[SubmittedBatch]
+    n_requests: int
+
+
+def cut_batches(requests: Iterable[ModelRequest]) -> Iterator[list[ModelRequest]]:
+    """Cut a list of requests into batches that the provider accepts."""
+    batch: list[ModelRequest] = []
+    size = 0
+    for request in requests:
+        bytes_needed = serialised_size(request)
+        if batch and (len(batch) == MAX_BATCH_REQUESTS or size + bytes_needed > MAX_BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(request)
+        size += bytes_needed
+    if batch:
+        yield batch
+
+
+def create_batches(
+    session: JudgingSession, requests: Sequence[ModelRequest], *, asking: int
+) -> Created:
+    """Submit some requests as one batch, or as several if the service finds it too large.
+
+    What the budget has no room for is not submitted: no request goes out unless all that is under
+    way, and it, may cost their most.
+
+    Raises:
+        JudgeError: If the service refuses. What it may have accepted is looked for first, so
+            that no batch is submitted again that exists.
+    """
+    waits = session.waits()
+    unconfirmed = 0
+    while True:
+        intent = write_intent(session, requests, asking=asking, channel="batch")
+        if intent is None:
+            return Created([], 0)
+        requests = requests[: intent.n_requests]
+        try:
+            status = session.service.create_batch(_named(intent.nonce, requests))
+        except JudgeError as error:
+            if error.failure is JudgeFailure.AMBIGUOUS:
+                session.progress.note(str(error))
+                unconfirmed += 1
+                adopted = adopt_batch(session, intent)
+                if adopted is not None:
+                    _count(session, adopted, len(requests))
+                    return Created([adopted], len(requests))
+                session.ledger.record_closed(intent.nonce, state="abandoned")
+                session.tally.abandoned += len(requests)
+                if unconfirmed == _MAX_UNCONFIRMED:
+                    raise
+                continue
+            session.ledger.record_closed(intent.nonce, state="refused")
+            if error.failure is JudgeFailure.TOO_LARGE:
+                return _submit_halves(session, intent, requests, asking=asking, error=error)
+            remaining = session.policy.deadline_seconds - waits.waited
+            if error.failure is not JudgeFailure.NOT_ACCEPTED or remaining <= 0:
+                raise
+            session.progress.note(f"{error}; trying again")
+            waits.sleep(at_least=error.retry_after_seconds, at_most=remaining)
+        else:
+            session.ledger.record_created(intent.nonce, status.batch_id)
+            batch = SubmittedBatch(intent.nonce, status.batch_id, intent.begun_at)
+            _count(session, batch, len(requests))
+            return Created([batch], len(requests))
+
+
+def write_intent(
+    session: JudgingSession, requests: Sequence[ModelRequest], *, asking: int, channel: Channel
+) -> OpenBatch | None:
+    """Write down what is about to be sent, under a fresh name.
+
+    Returns:
+        What was written down: as many of the requests, from the first one on, as the budget has
+        room for at their most; None if it has room for none.
+    """
+    nonce = secrets.token_hex(NONCE_LENGTH // 2)
+    model = requests[0].params["model"]
+    begun_at = session.policy.now()
+    terms = session.terms
+    most = [None if terms is None else most_usd(each, terms.prices, channel) for each in requests]
+    known = [dollars for dollars in most if dollars is not None]
+    n_requests = session.ledger.record_intent(
+        session.lease,
+        BatchIntent(
+            nonce=nonce,
+            judge_model=model,
+            asking=asking,
+            channel=channel,
+            begun_at=begun_at,
+            request_keys=[request.request_key for request in requests],
+            most_usd=known if len(known) == len(most) else None,
+        ),
+        terms,
+    )
+    return OpenBatch(nonce, None, n_requests, begun_at, channel, model) if n_requests else None
+
+
+def wait_for_room(
+    session: JudgingSession, request: ModelRequest, channel: Channel, waits: Waits
+) -> None:
+    """Wait once for what other runs have under way, which holds the rest of the budget.
+
+    Args:
+        session: Who waits, with nothing of its own under way.
+        request: What the budget has no room for.
+        channel: How it is to be sent.
+        waits: How long was waited already.
+
+    Raises:
+        BudgetError: If nothing is under way that could leave some of the budget.
+        JudgeWaitingError: If it does not become known in time what the others cost.
+    """
+    terms = session.terms
+    budget = None if terms is None else session.ledger.draw_up_budget(terms)
+    if terms is None or budget is None:
+        return
+    most = most_usd(request, terms.prices, channel)
+    model, cap = request.params["model"], request.params["max_tokens"]
+    what = f"the next request of {model}, at max_tokens {cap:,},"
+    # Nobody else will read what the service withholds from this very run.
+    own = {session.scope.holder} if session.tally.withheld else set[str]()
+    if own.issuperset(budget.waiting_for):
+        budget.check(most, what=what, model=model)
+        return
+    patience = session.policy.deadline_seconds
+    if not budget.is_at_work:
+        # Whoever sent it may have made a pause; if nobody comes, nobody is waited for.
+        patience = min(patience, session.policy.adopt_grace_seconds)
+    problem = budget.problem(most, what=what, model=model)
+    if problem is None:
+        return
+    others = ", ".join(budget.waiting_for)
+    remaining = patience - waits.waited
+    if remaining <= 0:
+        raise JudgeWaitingError(
+            f"{problem}; what is under way is {others}: what it costs less than its most is free "
+            "again once it is collected; run again when it is"
+        )
+    session.progress.note(f"{others} holds the rest of the budget at max_tokens; waiting")
+    waits.sleep(at_most=remaining)
+
+
+def _named(nonce: str, requests: Iterable[ModelRequest]) -> Iterator[SubmittedRequest]:
+    return (
+        SubmittedRequest(custom_id(nonce, request.request_key), request.params)
+        for request in requests
+    )
+
+
+def _count(session: JudgingSession, batch: SubmittedBatch, n_requests: int) -> None:
+    session.tally.batches += 1
+    session.tally.submitted += n_requests
+    session.progress.note(f"submitted batch {batch.batch_id} with {n_requests} requests")
+
+
+def _submit_halves(
+    session: JudgingSession,
+    intent: OpenBatch,
+    requests: Sequence[ModelRequest],
+    *,
+    asking: int,
+    error: JudgeError,
+) -> Created:
+    if len(requests) == 1:
+        row = ReplyRow(
+            custom_id=custom_id(intent.nonce, requests[0].request_key),
+            result_type="errored",
+            text=None,
+            stop_reason=None,
+            error_type="request_too_large",
+            error_message=str(error),
+            model=None,
+            usage=None,
+            raw="{}",
+        )
+        record_part(session, intent.nonce, final=[(requests[0].request_key, row)], failed=[])
+        return Created([], 1)
+    session.progress.note(
+        f"a batch of {len(requests)} requests is too large for the service; sending two halves"
+    )
+    middle = len(requests) // 2
+    first = create_batches(session, requests[:middle], asking=asking)
+    if first.n_requests < middle:
+        return first
+    second = create_batches(session, requests[middle:], asking=asking)
+    return Created(first.batches + second.batches, middle + second.n_requests)

@@ -1,0 +1,19 @@
+"""The ledger: the database of paid work. Responses, judge batches and replies, as they exist."""
+
+from tournament_assets.ledger.batches import BatchRecords
+from tournament_assets.ledger.replies import ReplyRecords, ResponseRecords
+from tournament_assets.ledger.spending import WasteRecords
+
+__all__ = ["Ledger"]
+
+
+class Ledger(ResponseRecords, BatchRecords, ReplyRecords, WasteRecords):
+    """The database of paid work; satisfies `judging.settlement.records.JudgingLedger`.
+
+    Args:
+        url: An SQLAlchemy URL of a SQLite or PostgreSQL database; a SQLite file's folder is made if
+            need be, and tables of an earlier version are brought up to date.
+
+    Raises:
+        LedgerError: If the database cannot be opened.
+    """

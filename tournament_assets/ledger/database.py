@@ -1,0 +1,343 @@
+"""The database under the ledger: SQLite in WAL mode by default, PostgreSQL by URL.
+
+Making a ledger's tables, and bringing those of an earlier version up to date.
+
+The ledger's tables.
+
+Times are ISO 8601 texts in UTC with microseconds, which SQLite and PostgreSQL store alike and
+which sort as the times do.
+"""
+
+import re
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tournament_assets.ledger import database as schema
+from tournament_assets.tournament.errors import LedgerError
+
+_FIRST_VERSION = "judge_replies_of_version_1"
+_ADVISORY_LOCK = 0x6C6564676572  # any number that others in the same database do not use
+
+
+def prepare_tables(connection: sa.Connection) -> None:
+    """Make the tables that are not there; nothing that is kept is lost."""
+    if _is_prepared(connection):
+        return
+    _wait_for_other_runs(connection)
+    _set_first_version_aside(connection)
+    for table in schema.metadata.sorted_tables:
+        connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
+        _add_missing_columns(connection, table)
+        for index in sorted(table.indexes, key=lambda index: str(index.name)):
+            connection.execute(sa.schema.CreateIndex(index, if_not_exists=True))
+    _copy_first_version(connection)
+
+
+def _is_prepared(connection: sa.Connection) -> bool:
+    # Asked without a lock, so that a ledger can be read where it cannot be written.
+    return _FIRST_VERSION not in sa.inspect(connection).get_table_names() and all(
+        _columns(connection, table.name) >= set(table.columns.keys())
+        for table in schema.metadata.sorted_tables
+    )
+
+
+def _wait_for_other_runs(connection: sa.Connection) -> None:
+    # What follows looks first and changes later: two runs would both change.
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    else:
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
+
+
+def _columns(connection: sa.Connection, table: str) -> set[str]:
+    inspector = sa.inspect(connection)
+    if not inspector.has_table(table):
+        return set()
+    return {column["name"] for column in inspector.get_columns(table)}
+
+
+def _set_first_version_aside(connection: sa.Connection) -> None:
+    # The first version kept one reply a request; its primary key cannot be changed in place.
+    columns = _columns(connection, schema.replies.name)
+    if columns and "asking" not in columns:
+        connection.execute(sa.text(f"ALTER TABLE {schema.replies.name} RENAME TO {_FIRST_VERSION}"))
+
+
+def _copy_first_version(connection: sa.Connection) -> None:
+    columns = _columns(connection, _FIRST_VERSION)
+    if not columns:
+        return
+    old = sa.table(_FIRST_VERSION, *(sa.column(name) for name in sorted(columns)))
+    names = sorted(columns & set(schema.replies.columns.keys()))
+    # The old table may stand beside a new one that holds some of it, or newer replies.
+    is_copied = sa.exists().where(
+        schema.replies.c.request_key == old.c.request_key, schema.replies.c.asking == 1
+    )
+    missing = sa.select(*(old.c[name] for name in names)).where(~is_copied)
+    connection.execute(sa.insert(schema.replies).from_select(names, missing))
+    connection.execute(sa.text(f"DROP TABLE {_FIRST_VERSION}"))
+
+
+def _add_missing_columns(connection: sa.Connection, table: sa.Table) -> None:
+    present = _columns(connection, table.name)
+    for column in table.columns:
+        if column.name not in present:
+            specification = sa.schema.CreateColumn(column).compile(dialect=connection.dialect)
+            connection.execute(sa.text(f"ALTER TABLE {table.name} ADD COLUMN {specification}"))
+
+
+_QUERY_CHUNK = 500
+_BUSY_SECONDS = 30
+
+
+class LedgerDatabase:
+    """The connections to a ledger, and what every part of it writes with.
+
+    A transaction that writes begins with a write: SQLite then waits for the lock, where it would
+    refuse to turn a read into a write at once.
+
+    Args:
+        url: An SQLAlchemy URL; a SQLite file's folder is made if need be.
+
+    Raises:
+        LedgerError: If the database cannot be opened.
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            parsed = sa.make_url(url)
+        except (sa.exc.ArgumentError, ValueError):
+            raise LedgerError(
+                "the ledger's URL cannot be read; expected one such as sqlite:///ledger.sqlite or "
+                "postgresql+psycopg://user:password@host/database; check TOURNAMENT_LEDGER_URL"
+            ) from None
+        if parsed.drivername in ("postgresql", "postgres"):
+            # What the URL most often says; of the drivers there are, the project installs this one.
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+            raise LedgerError(
+                f"the ledger's URL begins with {parsed.drivername!r}; expected 'sqlite' or "
+                "'postgresql'; check TOURNAMENT_LEDGER_URL"
+            )
+        # Without the query, which may hold a password just as the part before the host may.
+        self._where = parsed.set(query={}).render_as_string(hide_password=True)
+        with self._explained():
+            if parsed.drivername.startswith("sqlite") and _is_file(parsed.database):
+                Path(str(parsed.database)).parent.mkdir(parents=True, exist_ok=True)
+            self._engine = sa.create_engine(parsed, pool_pre_ping=True)
+            if self._engine.dialect.name == "sqlite":
+                sa.event.listen(self._engine, "connect", _prepare_sqlite)
+        try:
+            with self._transaction() as connection:
+                prepare_tables(connection)
+        except LedgerError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Give the database connections back."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except ImportError as error:
+            raise LedgerError(
+                f"the ledger at {self._where} needs a driver: {error}; expected one that is "
+                "installed; run: pip install 'tournament-assets[postgres]', or check "
+                "TOURNAMENT_LEDGER_URL"
+            ) from None
+        except (sa.exc.SQLAlchemyError, OSError, ValueError) as error:
+            reason = getattr(error, "orig", None) or error
+            raise LedgerError(
+                f"the ledger at {self._where} failed: {reason}; expected a writable database; "
+                "check TOURNAMENT_LEDGER_URL, the disk and the file's permissions, and run again"
+            ) from None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sa.Connection]:
+        with self._explained(), self._engine.begin() as connection:
+            yield connection
+
+    def _insert_new(
+        self, connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]
+    ) -> int:
+        """Insert rows; one whose key is there already is left as it is.
+
+        Returns:
+            How many were inserted.
+        """
+        if not rows:
+            return 0
+        dialect = postgresql if self._engine.dialect.name == "postgresql" else sqlite
+        insert = dialect.insert(table).on_conflict_do_nothing()
+        # By key: of two transactions with the same rows in other orders, each could hold what the
+        # other one waits for.
+        key = [column.name for column in table.primary_key]
+        ordered = sorted(map(storable, rows), key=lambda row: [row[name] for name in key])
+        # Returned rather than counted: a driver may not say how many rows several statements wrote.
+        return len(connection.execute(insert.returning(*table.primary_key), ordered).all())
+
+
+_UNSTORABLE = re.compile("[\ud800-\udfff\0]")
+
+
+def storable(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace lone surrogates and zeros, which JSON can carry and not every database stores."""
+    return {
+        name: _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", value)
+        if isinstance(value, str)
+        else value
+        for name, value in row.items()
+    }
+
+
+def time_text(moment: datetime | None = None) -> str:
+    """Write an aware time, now by default, as the ledger keeps it."""
+    moment = datetime.now(UTC) if moment is None else moment.astimezone(UTC)
+    return moment.isoformat(timespec="microseconds")
+
+
+def chunks(keys: Iterable[str]) -> Iterator[list[str]]:
+    """Yield distinct keys in order, as many at a time as one query can name."""
+    ordered = sorted(set(keys))
+    for start in range(0, len(ordered), _QUERY_CHUNK):
+        yield ordered[start : start + _QUERY_CHUNK]
+
+
+def _is_file(database: str | None) -> bool:
+    return bool(database) and database != ":memory:" and not str(database).startswith("file:")
+
+
+def _prepare_sqlite(connection: Any, _record: object) -> None:
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout={1000 * _BUSY_SECONDS}")
+    _turn_on_write_ahead_log(cursor)
+    cursor.execute("PRAGMA synchronous=FULL")  # a reply that was read must survive a power cut
+    cursor.close()
+
+
+def _turn_on_write_ahead_log(cursor: Any) -> None:
+    # SQLite waits for no lock here: of two runs that make a ledger at once, one must ask again.
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not is_busy or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+metadata = sa.MetaData()
+
+responses = sa.Table(
+    "responses",
+    metadata,
+    sa.Column("entrant_fingerprint", sa.String(64), primary_key=True),
+    sa.Column("prompt_fingerprint", sa.String(64), primary_key=True),
+    sa.Column("prompt_id", sa.Text, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("finish_reason", sa.Text, nullable=False),
+    sa.Column("prompt_tokens", sa.Integer),
+    sa.Column("response_tokens", sa.Integer),
+    sa.Column("diagnostics", sa.Text, nullable=False),
+    sa.Column("created_at", sa.Text, nullable=False),
+)
+leases = sa.Table(
+    "judge_leases",
+    metadata,
+    sa.Column("tournament_id", sa.Text, primary_key=True),
+    sa.Column("mode", sa.Text, primary_key=True),
+    sa.Column("dimension", sa.Text, primary_key=True),
+    sa.Column("purpose", sa.Text, primary_key=True),
+    sa.Column("token", sa.String(32), nullable=False),
+    sa.Column("holder", sa.Text, nullable=False),
+    sa.Column("expires_at", sa.Text, nullable=False),
+)
+batches = sa.Table(
+    "judge_batches",
+    metadata,
+    sa.Column("nonce", sa.String(32), primary_key=True),
+    sa.Column("tournament_id", sa.Text, nullable=False),
+    sa.Column("mode", sa.Text, nullable=False),
+    sa.Column("dimension", sa.Text, nullable=False),
+    sa.Column("purpose", sa.Text, nullable=False, server_default="verdicts"),
+    sa.Column("judge_model", sa.Text, nullable=False),
+    sa.Column("asking", sa.Integer, nullable=False, server_default="1"),
+    sa.Column("channel", sa.Text, nullable=False, server_default="batch"),
+    sa.Column("batch_id", sa.Text, index=True),
+    # intent, created, then harvested, refused (never accepted), abandoned (never found) or lost;
+    # recovering, then harvested, if it was found again after the ledger had forgotten it
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("n_requests", sa.Integer, nullable=False),
+    sa.Column("begun_at", sa.Text, nullable=False),
+    sa.Column("closed_at", sa.Text),
+    sa.Index("judge_batches_by_scope", "tournament_id", "mode", "dimension", "state"),
+)
+batch_requests = sa.Table(
+    "judge_batch_requests",
+    metadata,
+    sa.Column("nonce", sa.String(32), primary_key=True),
+    sa.Column("request_key", sa.String(64), primary_key=True),
+    sa.Column("most_usd", sa.Float),  # the most it may cost, if its price was known
+)
+_TOKENS = (
+    "input_tokens",
+    "output_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+)
+replies = sa.Table(
+    "judge_replies",
+    metadata,
+    sa.Column("request_key", sa.String(64), primary_key=True),
+    sa.Column("asking", sa.Integer, primary_key=True, autoincrement=False, server_default="1"),
+    sa.Column("nonce", sa.String(32), nullable=False),
+    sa.Column("channel", sa.Text, nullable=False, server_default="batch"),
+    sa.Column("result_type", sa.Text, nullable=False),
+    sa.Column("stop_reason", sa.Text),
+    sa.Column("text", sa.Text),
+    sa.Column("error_type", sa.Text),
+    sa.Column("error_message", sa.Text),
+    sa.Column("model", sa.Text),
+    *(sa.Column(name, sa.Integer) for name in _TOKENS),
+    sa.Column("raw", sa.Text, nullable=False),
+    sa.Column("received_at", sa.Text, nullable=False),
+    sa.Index("judge_replies_by_time", "received_at"),
+)
+# Replies to what another batch had answered before: paid for, and of no use.
+paid_twice = sa.Table(
+    "judge_paid_twice",
+    metadata,
+    sa.Column("request_key", sa.String(64), primary_key=True),
+    sa.Column("nonce", sa.String(32), primary_key=True),
+    sa.Column("channel", sa.Text, nullable=False),
+    *(sa.Column(name, sa.Integer) for name in _TOKENS),
+    sa.Column("received_at", sa.Text, nullable=False),
+)
+failures = sa.Table(
+    "judge_failures",
+    metadata,
+    sa.Column("failure_id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("request_key", sa.String(64), nullable=False, index=True),
+    sa.Column("nonce", sa.String(32), nullable=False),
+    sa.Column("result_type", sa.Text, nullable=False),
+    sa.Column("error_type", sa.Text),
+    sa.Column("error_message", sa.Text),
+    sa.Column("failed_at", sa.Text, nullable=False),
+    # whether the request may have been billed nevertheless: its reply was lost or not understood
+    sa.Column("may_be_billed", sa.Boolean, nullable=False, server_default=sa.false()),
+)

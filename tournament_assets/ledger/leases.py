@@ -1,0 +1,99 @@
+"""Leases: who may submit the work of a scope now."""
+
+import secrets
+from datetime import UTC, datetime, timedelta
+
+import sqlalchemy as sa
+
+from tournament_assets.judging.settlement.records import JudgingScope, Lease
+from tournament_assets.ledger import database as schema
+from tournament_assets.ledger.database import LedgerDatabase, time_text
+from tournament_assets.storage.processes import has_died, own_identity
+
+_LEASE_SECONDS = 120.0
+_LEASES = schema.leases
+
+
+class LeaseRecords(LedgerDatabase):
+    """The part of the ledger that keeps two runs from submitting the same work.
+
+    A lease that is not renewed ends after two minutes; one whose holder was a process of this
+    machine that is gone ends at once.
+    """
+
+    def acquire_lease(self, scope: JudgingScope) -> Lease | str:
+        """Return the right to submit a scope's work, or who has it now."""
+        lease = Lease(scope, secrets.token_hex(12))
+        new = {
+            "token": lease.token,
+            "holder": own_identity(),
+            "expires_at": _expiry(),
+        }
+        with self._transaction() as connection:
+            self._insert_new(connection, _LEASES, [{**_names(scope), **new}])
+        with self._transaction() as connection:
+            current = connection.execute(sa.select(_LEASES).where(*_is_of(scope))).one_or_none()
+        if current is None:
+            # It was somebody's when the row was to be inserted, and was given back since.
+            return self.acquire_lease(scope)
+        if current.token == lease.token:
+            return lease
+        if current.expires_at > time_text() and not has_died(current.holder):
+            return str(current.holder)
+        # Only if nobody else was faster, not even the holder: all is still as it was read.
+        take = sa.update(_LEASES).where(
+            *_is_of(scope),
+            _LEASES.c.token == current.token,
+            _LEASES.c.expires_at == current.expires_at,
+        )
+        with self._transaction() as connection:
+            taken = connection.execute(take.values(**new)).rowcount
+        return lease if taken else "a run that began just now"
+
+    def renew_lease(self, lease: Lease) -> bool:
+        """Keep a lease for another while; False if it went to somebody else."""
+        with self._transaction() as connection:
+            return self._renew(connection, lease)
+
+    def release_lease(self, lease: Lease) -> None:
+        """Give a lease back."""
+        with self._transaction() as connection:
+            connection.execute(
+                sa.delete(_LEASES).where(*_is_of(lease.scope), _LEASES.c.token == lease.token)
+            )
+
+    def leased_scopes(self) -> set[JudgingScope]:
+        """Return the scopes that somebody is at work on."""
+        with self._transaction() as connection:
+            return active_scopes(connection)
+
+    def _renew(self, connection: sa.Connection, lease: Lease) -> bool:
+        renew = sa.update(_LEASES).where(*_is_of(lease.scope), _LEASES.c.token == lease.token)
+        return connection.execute(renew.values(expires_at=_expiry())).rowcount == 1
+
+
+def active_scopes(connection: sa.Connection) -> set[JudgingScope]:
+    """Return the scopes that somebody is at work on, within a transaction."""
+    rows = connection.execute(sa.select(_LEASES)).all()
+    return {
+        JudgingScope(row.tournament_id, row.mode, row.dimension, row.purpose)
+        for row in rows
+        if row.expires_at > time_text() and not has_died(row.holder)
+    }
+
+
+def _expiry() -> str:
+    return time_text(datetime.now(UTC) + timedelta(seconds=_LEASE_SECONDS))
+
+
+def _names(scope: JudgingScope) -> dict[str, str]:
+    return {
+        "tournament_id": scope.tournament_id,
+        "mode": scope.mode,
+        "dimension": scope.dimension,
+        "purpose": scope.purpose,
+    }
+
+
+def _is_of(scope: JudgingScope) -> list[sa.ColumnElement[bool]]:
+    return [_LEASES.c[name] == value for name, value in _names(scope).items()]

@@ -1,0 +1,281 @@
+"""What was billed, as the replies reported it, and what was sent and is not billed yet.
+
+What was paid for, or may have been, without anybody having the use of it.
+"""
+
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+
+from tournament_assets.judging.batch_service import UNPARSABLE, TokenUsage
+from tournament_assets.judging.costs.budgets import Budget, BudgetTerms, UnbilledBatch
+from tournament_assets.judging.costs.prices import Spending
+from tournament_assets.judging.settlement.records import DIRECT_AT_ONCE, RESPONSES, JudgingScope
+from tournament_assets.ledger import database as schema
+from tournament_assets.ledger.database import LedgerDatabase, time_text
+from tournament_assets.ledger.leases import active_scopes
+
+_TOKEN_NAMES = tuple(field.name for field in fields(TokenUsage))
+_OPEN = ("intent", "created")
+_UNBILLED = (*_OPEN, "lost")
+
+
+class SpendingRecords(LedgerDatabase):
+    """The part of the ledger that adds up what was billed.
+
+    Imported replies were billed elsewhere and do not count. What entrants' own responses cost is
+    told apart from what judging costs: a budget is for judging, and a judge's replies are no
+    measure of a response.
+    """
+
+    def spending_since(
+        self, moment: datetime | None = None, *, on_responses: bool = False
+    ) -> list[Spending]:
+        """Return what was billed from a moment on, or ever, by model and channel.
+
+        Args:
+            moment: When it begins to count.
+            on_responses: What entrants' own responses were billed, instead of judging.
+        """
+        with self._transaction() as connection:
+            return _read_spending(connection, moment, on_responses=on_responses)
+
+    def unbilled_batches(self, *, on_responses: bool = False) -> list[UnbilledBatch]:
+        """Return what was sent and not billed yet, and what may have been billed unseen.
+
+        That is what open and lost batches hold without their requests that came back, what was
+        under way when a process died that asked one by one, and replies that got lost on their
+        way or that nobody could read.
+
+        Args:
+            on_responses: What was sent for entrants' own responses, instead of judging.
+        """
+        with self._transaction() as connection:
+            return _read_unbilled(connection, on_responses=on_responses)
+
+    def draw_up_budget(self, terms: BudgetTerms) -> Budget | None:
+        """Return what is left if all that is under way costs its most; None without a limit."""
+        with self._transaction() as connection:
+            return self._draw_up(connection, terms)
+
+    def _draw_up(self, connection: sa.Connection, terms: BudgetTerms) -> Budget | None:
+        if terms.limit_usd is None:
+            return None
+        # In this order: a reply that arrives in between then counts twice rather than not at all.
+        unbilled = _read_unbilled(connection, on_responses=terms.on_responses)
+        spent = _read_spending(connection, terms.counts_from, on_responses=terms.on_responses)
+        return terms.draw_up(spent, unbilled)
+
+
+def _is_wanted(*, on_responses: bool) -> sa.ColumnElement[bool]:
+    purpose = schema.batches.c.purpose
+    return purpose == RESPONSES if on_responses else purpose != RESPONSES
+
+
+def _read_spending(
+    connection: sa.Connection, moment: datetime | None, *, on_responses: bool
+) -> list[Spending]:
+    found: list[Spending] = []
+    for table, is_waste in ((schema.replies, False), (schema.paid_twice, True)):
+        query = (
+            sa.select(
+                schema.batches.c.judge_model,
+                schema.batches.c.channel,
+                sa.func.count(table.c.output_tokens).label("n_replies"),
+                sa.func.sum(_is_positive(table.c.cache_read_input_tokens)).label("hits"),
+                sa.func.sum(_is_positive(table.c.cache_creation_input_tokens)).label("writes"),
+                *(sa.func.sum(table.c[name]).label(name) for name in _TOKEN_NAMES),
+            )
+            .join(schema.batches, schema.batches.c.nonce == table.c.nonce)
+            .where(_is_wanted(on_responses=on_responses))
+            .group_by(schema.batches.c.judge_model, schema.batches.c.channel)
+            .order_by(schema.batches.c.judge_model, schema.batches.c.channel)
+        )
+        if moment is not None:
+            query = query.where(table.c.received_at >= time_text(moment))
+        for row in connection.execute(query):
+            values = row._mapping
+            found.append(
+                Spending(
+                    judge_model=row.judge_model,
+                    channel=row.channel,
+                    n_replies=row.n_replies,
+                    n_cache_hits=int(row.hits or 0),
+                    n_cache_writes=int(row.writes or 0),
+                    usage=TokenUsage(**{name: int(values[name] or 0) for name in _TOKEN_NAMES}),
+                    is_waste=is_waste,
+                )
+            )
+    return found
+
+
+def _read_unbilled(connection: sa.Connection, *, on_responses: bool) -> list[UnbilledBatch]:
+    batches, requests = schema.batches, schema.batch_requests
+    is_wanted = _is_wanted(on_responses=on_responses)
+    # Of those that a dead process asked one by one, only a few were under way.
+    was_interrupted = sa.and_(batches.c.state == "abandoned", batches.c.channel == "direct")
+    came_back = [
+        sa.exists().where(
+            table.c.nonce == requests.c.nonce, table.c.request_key == requests.c.request_key
+        )
+        for table in (schema.replies, schema.paid_twice, schema.failures)
+    ]
+    sums = [
+        sa.func.count(requests.c.request_key).label("n_unbilled"),
+        sa.func.count(requests.c.most_usd).label("n_priced"),
+        sa.func.sum(requests.c.most_usd).label("most_usd"),
+        sa.func.max(requests.c.most_usd).label("dearest_usd"),
+    ]
+    query = (
+        sa.select(batches, *sums)
+        .join(requests, requests.c.nonce == batches.c.nonce)
+        .where(
+            is_wanted, batches.c.state.in_(_UNBILLED) | was_interrupted, *map(sa.not_, came_back)
+        )
+        .group_by(*batches.c)
+        .order_by(batches.c.begun_at, batches.c.nonce)
+    )
+    at_work = active_scopes(connection)
+    found: list[UnbilledBatch] = []
+    for row in connection.execute(query):
+        n_requests, most_usd = row.n_unbilled, row.most_usd
+        if row.state == "abandoned":
+            n_requests = min(n_requests, DIRECT_AT_ONCE)
+            most_usd = None if row.dearest_usd is None else n_requests * row.dearest_usd
+        scope = JudgingScope(row.tournament_id, row.mode, row.dimension, row.purpose)
+        found.append(
+            UnbilledBatch(
+                judge_model=row.judge_model,
+                channel=row.channel,
+                begun_at=_read_time(row.begun_at),
+                n_requests=n_requests,
+                is_lost=row.state not in _OPEN,
+                most_usd=most_usd if row.n_priced == row.n_unbilled else None,
+                holder=scope.holder,
+                is_at_work=scope in at_work,
+            )
+        )
+    return found + _read_lost_replies(connection, is_wanted)
+
+
+def _read_lost_replies(
+    connection: sa.Connection, is_wanted: sa.ColumnElement[bool]
+) -> list[UnbilledBatch]:
+    batches, requests, failures = schema.batches, schema.batch_requests, schema.failures
+    query = (
+        sa.select(
+            batches.c.judge_model,
+            batches.c.channel,
+            failures.c.nonce,
+            sa.func.max(failures.c.failed_at).label("failed_at"),
+            sa.func.count(failures.c.failure_id).label("n_requests"),
+            sa.func.count(requests.c.most_usd).label("n_priced"),
+            sa.func.sum(requests.c.most_usd).label("most_usd"),
+        )
+        .join(batches, batches.c.nonce == failures.c.nonce)
+        .join(
+            requests,
+            sa.and_(
+                requests.c.nonce == failures.c.nonce,
+                requests.c.request_key == failures.c.request_key,
+            ),
+        )
+        .where(is_wanted, failures.c.may_be_billed)
+        .group_by(batches.c.judge_model, batches.c.channel, failures.c.nonce)
+        .order_by(failures.c.nonce)
+    )
+    return [
+        UnbilledBatch(
+            judge_model=row.judge_model,
+            channel=row.channel,
+            begun_at=_read_time(row.failed_at),
+            n_requests=row.n_requests,
+            is_lost=True,
+            most_usd=row.most_usd if row.n_priced == row.n_requests else None,
+        )
+        for row in connection.execute(query)
+    ]
+
+
+def _read_time(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def _is_positive(column: sa.Column[int]) -> sa.Case[int]:
+    return sa.case((column > 0, 1), else_=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Waste:
+    """What a mode of a tournament has wasted so far.
+
+    Attributes:
+        replies_paid_twice: Replies to requests that another batch had answered.
+        usage: Their tokens.
+        requests_never_confirmed: Requests sent again because their batch was never found; if the
+            service had accepted it nevertheless, they were paid for twice.
+        requests_lost: Requests without a result of batches that were written off because the
+            service no longer kept the results, or did not hand them out.
+        requests_unparsable: Requests whose line of the results was not JSON; if the model had
+            answered, they were paid for without use.
+    """
+
+    replies_paid_twice: int
+    usage: TokenUsage
+    requests_never_confirmed: int
+    requests_lost: int
+    requests_unparsable: int
+
+
+class WasteRecords(LedgerDatabase):
+    """The part of the ledger that counts what was of no use."""
+
+    def waste_of(self, tournament_id: str, mode: str) -> Waste:
+        """Add up what a mode of a tournament has wasted so far."""
+        is_of_mode = (
+            schema.batches.c.tournament_id == tournament_id,
+            schema.batches.c.mode == mode,
+        )
+        twice = schema.paid_twice
+        tokens = (
+            sa.select(
+                sa.func.count().label("n_replies"),
+                *(sa.func.sum(twice.c[name]).label(name) for name in _TOKEN_NAMES),
+            )
+            .join(schema.batches, schema.batches.c.nonce == twice.c.nonce)
+            .where(*is_of_mode)
+        )
+        sent = schema.batch_requests
+        came_back = [
+            sa.exists().where(
+                kept.c.request_key == sent.c.request_key, kept.c.nonce == sent.c.nonce
+            )
+            for kept in (schema.replies, schema.paid_twice, schema.failures)
+        ]
+        requests = (
+            sa.select(schema.batches.c.state, sa.func.count())
+            .join(sent, sent.c.nonce == schema.batches.c.nonce)
+            .where(*is_of_mode, schema.batches.c.state.in_(("abandoned", "lost")))
+            .where(*(~each for each in came_back))
+            .group_by(schema.batches.c.state)
+        )
+        failures = schema.failures
+        unparsable = (
+            sa.select(sa.func.count())
+            .select_from(failures)
+            .join(schema.batches, schema.batches.c.nonce == failures.c.nonce)
+            .where(*is_of_mode, failures.c.result_type == UNPARSABLE)
+        )
+        with self._transaction() as connection:
+            row = connection.execute(tokens).one()
+            n_unparsable = connection.execute(unparsable).scalar_one()
+            by_state: dict[str, int] = dict(connection.execute(requests).tuples().all())
+        values = row._mapping
+        return Waste(
+            replies_paid_twice=row.n_replies,
+            usage=TokenUsage(**{name: int(values[name] or 0) for name in _TOKEN_NAMES}),
+            requests_never_confirmed=by_state.get("abandoned", 0),
+            requests_lost=by_state.get("lost", 0),
+            requests_unparsable=n_unparsable,
+        )

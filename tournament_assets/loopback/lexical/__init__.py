@@ -1,0 +1,1 @@
+"""The judge that compares words: a stand-in for a language model."""

@@ -1,0 +1,1 @@
+"""What people write: configs, prompt banks, rubrics, recorded responses."""

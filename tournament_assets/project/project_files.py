@@ -1,0 +1,327 @@
+"""Reads what people write: prompt banks, rubrics and recorded responses.
+
+The folder in which Dagster keeps its runs; the command line and the UI share it.
+
+Finds the files that the descriptions of entrants name.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tournament_assets.generation.models.entrant_weights import (
+    EntrantFiles,
+    check_weights,
+    find_shards,
+)
+from tournament_assets.storage.atomic_files import write_bytes_atomically
+from tournament_assets.tournament.config import TournamentConfig
+from tournament_assets.tournament.entrants import LocalEntrant
+from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, NeededShards
+from tournament_assets.tournament.places import Location
+from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, parse_prompt_bank
+from tournament_assets.tournament.rubrics import Rubric, parse_rubric
+
+_LISTED_PROBLEMS = 20
+_RESPONSE_KEYS = ("response", "response_text", "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Where a tournament's files are.
+
+    Attributes:
+        folder: What relative paths start from.
+        environment: The environment variables that configs may name.
+    """
+
+    folder: Path
+    environment: Mapping[str, str]
+
+    def resolve(self, location: Location, *, what: str) -> Path:
+        """Return the file or folder that a config names.
+
+        Args:
+            location: The config's words for it.
+            what: What it is, for messages.
+
+        Raises:
+            InputError: If its environment variable is not set, or nothing is there.
+        """
+        hint = f"; get {location.source}" if location.source else ""
+        if location.builtin is not None:
+            path = Path(str(resources.files("tournament_assets"))) / "data" / location.builtin
+            named = f"builtin {location.builtin!r}"
+        elif location.env is not None:
+            value = self.environment.get(location.env)
+            if not value:
+                raise InputError(
+                    f"{what}: the environment variable {location.env} is not set; "
+                    f"expected its path{hint} and export {location.env}=/its/path"
+                )
+            path = self.folder / Path(value).expanduser()
+            named = f"{location.env}={value!r}"
+        else:
+            path = self.folder / Path(str(location.path)).expanduser()
+            named = repr(location.path)
+        if not path.exists():
+            raise InputError(
+                f"{what}: {named} points to {path}, which does not exist; "
+                f"expected {what} there{hint}"
+            )
+        return path
+
+
+def load_prompt_bank(path: Path) -> list[Prompt]:
+    """Read a prompt bank from a JSONL file.
+
+    Raises:
+        InputError: With every problem of every line.
+    """
+    return parse_prompt_bank(read_json_lines(path))
+
+
+def load_rubrics(config: TournamentConfig, project: Project) -> dict[str, Rubric]:
+    """Read every dimension's rubric.
+
+    Raises:
+        InputError: With every rubric that is missing or cannot be used.
+    """
+    problems = Problems()
+    rubrics: dict[str, Rubric] = {}
+    for dimension in config.dimension_names:
+        try:
+            rubrics[dimension] = load_rubric(config, project, dimension)
+        except InputError as error:
+            problems.extend(error.problems)
+    problems.raise_if_any()
+    return rubrics
+
+
+def load_rubric(config: TournamentConfig, project: Project, dimension: str) -> Rubric:
+    """Read one dimension's rubric.
+
+    Raises:
+        InputError: If it is missing or cannot be used.
+    """
+    name = config.dimensions[dimension].rubric
+    path = project.folder / name
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path}: the rubric of {dimension} cannot be read ({type(error).__name__}); "
+            f"expected a UTF-8 text file; write one, or correct dimensions.{dimension}.rubric"
+        ) from None
+    return parse_rubric(text, dimension=dimension, where=name)
+
+
+def load_recorded_responses(
+    path: Path, *, entrant_id: str, prompts: Sequence[Prompt]
+) -> list[GeneratedResponse]:
+    """Read an entrant's responses from a JSONL or Parquet file, in bank order.
+
+    Each row holds `prompt_id` and one of `response`, `response_text` or `text`; a row whose
+    `entrant_id` names another entrant is an error.
+
+    Args:
+        path: The file.
+        entrant_id: Whose responses they are.
+        prompts: The whole bank; every row must answer one of these prompts.
+
+    Raises:
+        InputError: With every problem of every row.
+    """
+    known = {prompt.prompt_id for prompt in prompts}
+    problems = Problems()
+    found: dict[str, GeneratedResponse] = {}
+    first_seen: dict[str, str] = {}
+    for where, row in _read_rows(path):
+        prompt_id = row.get("prompt_id")
+        text = next((row[key] for key in _RESPONSE_KEYS if row.get(key) is not None), None)
+        owner = row.get("entrant_id")
+        if not isinstance(prompt_id, str) or prompt_id not in known:
+            problems.add(
+                f"{where}: the response answers prompt {prompt_id!r}, which is not in the bank; "
+                "expected a prompt_id of the prompt bank; remove the row or correct it"
+            )
+        elif prompt_id in first_seen:
+            problems.add(
+                f"{where}: prompt {prompt_id!r} is already answered at {first_seen[prompt_id]}; "
+                "expected one response a prompt; remove one of the rows"
+            )
+        elif not isinstance(text, str):
+            problems.add(
+                f"{where}: the row has no response text; expected a text under "
+                f"{', '.join(map(repr, _RESPONSE_KEYS))}; leave the row out if there is none"
+            )
+        elif owner is not None and owner != entrant_id:
+            problems.add(
+                f"{where}: the response is entrant {owner!r}'s; expected {entrant_id!r}'s; "
+                "give each entrant a file of its own"
+            )
+        else:
+            found[prompt_id] = GeneratedResponse(
+                prompt_id=prompt_id, text=text, finish_reason="recorded"
+            )
+            first_seen[prompt_id] = where
+    problems.raise_if_any()
+    return [found[prompt.prompt_id] for prompt in prompts if prompt.prompt_id in found]
+
+
+def read_json_lines(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Read a JSONL file: where each row stands (`file:line`), and the row.
+
+    Empty lines are passed over.
+
+    Raises:
+        InputError: With every line that is not a JSON object.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path}: the file cannot be read ({type(error).__name__}); "
+            "expected UTF-8 text with one JSON object a line"
+        ) from None
+    rows: list[tuple[str, dict[str, Any]]] = []
+    broken: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        where = f"{path.name}:{number}"
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            broken.append(f"{where}: the line is not JSON ({error}); expected one JSON object")
+            continue
+        if "\\u" in line and not _is_unicode(row):
+            broken.append(
+                f"{where}: the line holds half a character (a lone \\ud800 to \\udfff); "
+                "expected whole characters; write the text again as UTF-8"
+            )
+            continue
+        if not isinstance(row, dict):
+            broken.append(f"{where}: the line holds {type(row).__name__}; expected a JSON object")
+            continue
+        rows.append((where, row))
+    if broken:
+        raise InputError(_capped(broken))
+    return rows
+
+
+def _is_unicode(row: object) -> bool:
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _read_rows(path: Path) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    if path.suffix != ".parquet":
+        return read_json_lines(path)
+    try:
+        rows = pq.read_table(path).to_pylist()
+    except (OSError, pa.ArrowInvalid) as error:
+        raise InputError(
+            f"{path}: the file cannot be read as Parquet ({type(error).__name__}); "
+            "expected a Parquet file"
+        ) from None
+    return [(f"{path.name}:row {number}", row) for number, row in enumerate(rows, start=1)]
+
+
+def _capped(problems: list[str]) -> list[str]:
+    hidden = len(problems) - _LISTED_PROBLEMS
+    if hidden <= 0:
+        return problems
+    return [*problems[:_LISTED_PROBLEMS], f"… and {hidden} more problems of the same file"]
+
+
+DEFAULT_NAME = ".dagster_home"
+
+
+def prepare_dagster_home(project: Path, configured: str | None) -> Path:
+    """Return Dagster's home folder, made and given its settings where it has none.
+
+    Args:
+        project: The project folder, which holds the default home.
+        configured: The value of `DAGSTER_HOME`, if it is set.
+    """
+    home = Path(configured).expanduser() if configured else project / DEFAULT_NAME
+    home.mkdir(parents=True, exist_ok=True)
+    settings = home / "dagster.yaml"
+    if not settings.exists():
+        packaged = resources.files("tournament_assets") / "data" / "dagster.yaml"
+        write_bytes_atomically(settings, packaged.read_bytes())
+    return home.resolve()
+
+
+def find_entrant_files(entrant: LocalEntrant, project: Project) -> EntrantFiles:
+    """Return the files of an entrant that is generated here.
+
+    Raises:
+        InputError: With everything that is not where the config says.
+    """
+    weights: list[Path] = []
+    shards: dict[str, list[Path]] = {}
+    problems = Problems()
+    try:
+        weights.append(project.resolve(entrant.weights, what=_weights_of(entrant.entrant_id)))
+    except InputError as error:
+        problems.extend(error.problems)
+    for adapter, needed in _needed_shards(entrant).items():
+        try:
+            shards[adapter] = _find_shards(adapter, needed, project, owners=entrant.entrant_id)
+        except InputError as error:
+            problems.extend(error.problems)
+    problems.raise_if_any()
+    return EntrantFiles(weights=weights[0], shards=shards)
+
+
+def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) -> list[str]:
+    """Find what keeps entrants from being loaded, as far as it can be seen without torch.
+
+    What several entrants share is looked at once, and told once with all their names.
+    """
+    weights: dict[Location, list[str]] = {}
+    shards: dict[tuple[str, NeededShards], list[str]] = {}
+    for entrant in entrants:
+        weights.setdefault(entrant.weights, []).append(entrant.entrant_id)
+        for adapter, needed in _needed_shards(entrant).items():
+            shards.setdefault((adapter, needed), []).append(entrant.entrant_id)
+    problems: list[str] = []
+    for location, owners in weights.items():
+        what = _weights_of(", ".join(owners))
+        try:
+            problems.extend(check_weights(project.resolve(location, what=what), name=what))
+        except InputError as error:
+            problems.extend(error.problems)
+    for (adapter, needed), owners in shards.items():
+        try:
+            _find_shards(adapter, needed, project, owners=", ".join(owners))
+        except InputError as error:
+            problems.extend(error.problems)
+    return problems
+
+
+def _needed_shards(entrant: LocalEntrant) -> Mapping[str, NeededShards]:
+    return entrant.needed_shards if isinstance(entrant, CustomPoeEntrant) else {}
+
+
+def _weights_of(owners: str) -> str:
+    return f"the weights of {owners}"
+
+
+def _find_shards(
+    adapter: str, needed: NeededShards, project: Project, *, owners: str
+) -> list[Path]:
+    what = f"the {adapter} shards of {owners}"
+    return find_shards(needed, project.resolve(needed.folder, what=what), what=what)

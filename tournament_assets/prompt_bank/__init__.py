@@ -1,0 +1,1 @@
+"""Prompt banks made from published sets of multiple-choice questions."""

@@ -1,0 +1,418 @@
+"""Multiple-choice questions and how the rows of their published sets are read.
+
+MedMCQA: Pal et al., https://arxiv.org/abs/2203.14371. MedQA: Jin et al.,
+https://arxiv.org/abs/2009.13081.
+
+Files of multiple-choice questions, MedMCQA and MedQA, in JSON Lines, JSON or Parquet.
+"""
+
+import json
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tournament_assets.project.project_files import read_json_lines
+from tournament_assets.tournament.errors import InputError
+
+QuestionFormat = Literal["medmcqa", "medqa"]
+LISTED_PROBLEMS = 20
+"""Problems of one file that are listed in full; a wrong file can have one per row."""
+
+_LETTERS = "ABCD"
+
+
+@dataclass(frozen=True, slots=True)
+class MultipleChoiceQuestion:
+    """One row of a question file.
+
+    Attributes:
+        where: Where the row stands (`file:line`).
+        source: The set it comes from.
+        stem: The question as it was printed, without its options.
+        options: The options in the order of their letters; a missing one is empty.
+        gold_answer: The text of the correct option; None if the row does not say which it is.
+        several_answers: Whether the set says that options combine several answers.
+        source_id: The identifier in the set, if it has one.
+        subject: The field of knowledge, if the set names it.
+        category: The topic (MedMCQA) or the examination step (MedQA), if the set names it.
+    """
+
+    where: str
+    source: QuestionFormat
+    stem: str
+    options: tuple[str, ...]
+    gold_answer: str | None
+    several_answers: bool = False
+    source_id: str | None = None
+    subject: str | None = None
+    category: str | None = None
+
+
+def raise_listed(problems: Sequence[str]) -> None:
+    """Raise the first problems of a file and the number of the others.
+
+    Raises:
+        InputError: If there is any problem.
+    """
+    if not problems:
+        return
+    listed = list(problems[:LISTED_PROBLEMS])
+    if more := len(problems) - len(listed):
+        listed.append(f"... and {more} more problems like these")
+    raise InputError(listed)
+
+
+def parse_questions(
+    rows: Sequence[tuple[str, Mapping[str, Any]]],
+    *,
+    question_format: QuestionFormat,
+    cop_base: Literal[0, 1] | None = None,
+) -> list[MultipleChoiceQuestion]:
+    """Read and validate the rows of one question file.
+
+    Args:
+        rows: Where each row stands (`file:line`) and the row itself.
+        question_format: The set the file belongs to.
+        cop_base: What MedMCQA's `cop` calls option a; None finds it out from the file.
+
+    Raises:
+        InputError: With the first problems of the file and the number of the others.
+    """
+    if question_format == "medmcqa":
+        return parse_medmcqa(rows, cop_base=cop_base)
+    return parse_medqa(rows)
+
+
+def parse_medmcqa(
+    rows: Sequence[tuple[str, Mapping[str, Any]]], *, cop_base: Literal[0, 1] | None = None
+) -> list[MultipleChoiceQuestion]:
+    """Read the rows of one MedMCQA file.
+
+    The original release counts the correct option `cop` from 1, the release on Hugging Face from
+    0, so a file is read as a whole: a 0 or a 4 anywhere settles it. A row without a correct
+    option (`cop` absent, null or -1, as in the test split) is read and has no gold answer.
+
+    Args:
+        rows: Where each row stands (`file:line`) and the row itself.
+        cop_base: What `cop` calls option a; None finds it out from the file.
+
+    Raises:
+        InputError: With the first problems of the file and the number of the others; or if
+            `cop_base` is None and the file does not settle it.
+    """
+    problems: list[str] = []
+    cops = [_read_cop(where, row, problems) for where, row in rows]
+    if cop_base is None:
+        cop_base = _detect_cop_base(rows, cops, problems)
+    questions = [
+        _parse_medmcqa_row(where, row, cop, cop_base, problems)
+        for (where, row), cop in zip(rows, cops, strict=True)
+    ]
+    raise_listed(problems)
+    return questions
+
+
+def _read_cop(where: str, row: Mapping[str, Any], problems: list[str]) -> int | None:
+    value = row.get("cop")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if value is None or (value == -1 and not isinstance(value, bool)):
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= len(_LETTERS):
+        problems.append(
+            f"{where}: cop is {value!r}; expected a whole number from 0 to 3, or from 1 to 4"
+        )
+        return None
+    return value
+
+
+def _detect_cop_base(
+    rows: Sequence[tuple[str, Mapping[str, Any]]], cops: Sequence[int | None], problems: list[str]
+) -> Literal[0, 1]:
+    found = {cop for cop in cops if cop is not None}
+    if 0 in found and len(_LETTERS) in found:
+        zero, four = rows[cops.index(0)][0], rows[cops.index(len(_LETTERS))][0]
+        problems.append(
+            f"cop is 0 at {zero} and 4 at {four}; expected every row of a file to count from the "
+            "same number; if two releases were joined, give them as separate files"
+        )
+    elif found and 0 not in found and len(_LETTERS) not in found:
+        problems.append(
+            f"{rows[0][0]}: cop is only ever {', '.join(map(str, sorted(found)))} in this file; "
+            "expected a 0 or a 4 somewhere, which tells whether cop counts from 0 or from 1; "
+            "say which it is, or give a larger file"
+        )
+    elif not found and rows and not problems:
+        problems.append(
+            f"{rows[0][0]}: no row of this file has a cop; expected the number of the correct "
+            "option; the test split is published without answers, so give train or validation"
+        )
+    return 0 if 0 in found else 1
+
+
+def _parse_medmcqa_row(
+    where: str,
+    row: Mapping[str, Any],
+    cop: int | None,
+    cop_base: Literal[0, 1],
+    problems: list[str],
+) -> MultipleChoiceQuestion:
+    options = tuple(
+        _read_text(where, row, f"op{letter.lower()}", problems) or "" for letter in _LETTERS
+    )
+    gold_answer = None
+    if cop is not None:
+        index = cop - cop_base
+        if 0 <= index < len(_LETTERS):
+            gold_answer = options[index] or None
+        else:
+            problems.append(
+                f"{where}: cop is {cop}; expected {cop_base} to {cop_base + len(_LETTERS) - 1}, "
+                f"as cop was said to count from {cop_base}"
+            )
+    choice_type = row.get("choice_type")
+    if choice_type not in (None, "single", "multi"):
+        problems.append(f"{where}: choice_type is {choice_type!r}; expected 'single' or 'multi'")
+    return MultipleChoiceQuestion(
+        where=where,
+        source="medmcqa",
+        stem=_read_stem(where, row, problems),
+        options=options,
+        gold_answer=gold_answer,
+        several_answers=choice_type == "multi",
+        source_id=_read_text(where, row, "id", problems),
+        subject=_read_text(where, row, "subject_name", problems),
+        category=_read_text(where, row, "topic_name", problems),
+    )
+
+
+def parse_medqa(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[MultipleChoiceQuestion]:
+    """Read the rows of one MedQA file.
+
+    Options may be a mapping from letter to text, a list of `{key, value}`, or a list of pairs;
+    options that are null, as where a Parquet struct has more letters than the row, are dropped.
+
+    Args:
+        rows: Where each row stands (`file:line`) and the row itself.
+
+    Raises:
+        InputError: With the first problems of the file and the number of the others.
+    """
+    problems: list[str] = []
+    questions = [_parse_medqa_row(where, row, problems) for where, row in rows]
+    raise_listed(problems)
+    return questions
+
+
+def _parse_medqa_row(
+    where: str, row: Mapping[str, Any], problems: list[str]
+) -> MultipleChoiceQuestion:
+    options = _read_options(where, row.get("options"), problems)
+    letter = _read_text(where, row, "answer_idx", problems)
+    answer = _read_text(where, row, "answer", problems)
+    gold_answer = options.get(letter.upper()) if letter else answer
+    if letter and gold_answer is None and options:
+        problems.append(
+            f"{where}: answer_idx is {letter!r}; "
+            f"expected the letter of an option: {', '.join(sorted(options))}"
+        )
+    elif letter and answer and gold_answer and _fold(answer) != _fold(gold_answer):
+        problems.append(
+            f"{where}: answer is {answer!r} and answer_idx {letter!r} stands for {gold_answer!r}; "
+            "expected the same answer; correct or remove the row"
+        )
+    elif not letter and answer and options and _fold(answer) not in map(_fold, options.values()):
+        problems.append(
+            f"{where}: answer is {answer!r} and there is no answer_idx; "
+            "expected the text of one of the options"
+        )
+    return MultipleChoiceQuestion(
+        where=where,
+        source="medqa",
+        stem=_read_stem(where, row, problems),
+        options=tuple(options[key] for key in sorted(options)),
+        gold_answer=gold_answer,
+        source_id=_read_text(where, row, "id", problems),
+        category=_read_text(where, row, "meta_info", problems),
+    )
+
+
+def _read_options(where: str, value: Any, problems: list[str]) -> dict[str, str]:
+    pairs: list[tuple[Any, Any]] = []
+    if isinstance(value, Mapping):
+        pairs = list(value.items())
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        for item in value:
+            if isinstance(item, Mapping) and {"key", "value"} <= item.keys():
+                pairs.append((item["key"], item["value"]))
+            elif isinstance(item, Sequence) and not isinstance(item, str) and len(item) == 2:
+                pairs.append((item[0], item[1]))
+    options = {
+        key.strip().upper(): _tidy(text)
+        for key, text in pairs
+        if isinstance(key, str) and isinstance(text, str)
+    }
+    present = sum(text is not None for _, text in pairs)
+    if not options or len(options) != present:
+        problems.append(
+            f"{where}: options is {value!r}; expected letters and texts, "
+            "as in {'A': 'Gout', 'B': 'Sprain'} or [{'key': 'A', 'value': 'Gout'}, ...]"
+        )
+    return options
+
+
+def _read_stem(where: str, row: Mapping[str, Any], problems: list[str]) -> str:
+    stem = _read_text(where, row, "question", problems)
+    found = row.get("question")
+    if stem is None and (found is None or isinstance(found, str)):
+        problems.append(f"{where}: question is {found!r}; expected a non-empty text")
+    return stem or ""
+
+
+def _read_text(where: str, row: Mapping[str, Any], name: str, problems: list[str]) -> str | None:
+    value = row.get(name)
+    if value is not None and not isinstance(value, str):
+        problems.append(f"{where}: {name} is {value!r}; expected a text")
+        return None
+    return _tidy(value or "") or None
+
+
+def _tidy(text: str) -> str:
+    """Return a text with single spaces and without empty lines; tables keep their lines."""
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+def _fold(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+_SUFFIXES = (".jsonl", ".json", ".parquet")
+_MEDMCQA_COLUMNS = frozenset({"question", "opa", "opb", "opc", "opd"})
+_MEDQA_COLUMNS = frozenset({"question", "options"})
+_MEDQA_GOLD_COLUMNS = frozenset({"answer", "answer_idx"})
+
+
+def read_questions(
+    path: Path,
+    *,
+    expected_format: QuestionFormat | None = None,
+    cop_base: Literal[0, 1] | None = None,
+) -> list[MultipleChoiceQuestion]:
+    """Read one question file.
+
+    Args:
+        path: A `.jsonl`, `.json` or `.parquet` file.
+        expected_format: The set the file should belong to; None takes either.
+        cop_base: What MedMCQA's `cop` calls option a; None finds it out from the file.
+
+    Raises:
+        InputError: If the file cannot be read or is not of the expected set; with the first
+            problems of its rows and the number of the others.
+    """
+    rows = read_question_file(path)
+    found_format = detect_format(rows)
+    if expected_format is not None and found_format != expected_format:
+        raise InputError(
+            f"{path}: the columns are those of {found_format}; expected {expected_format}; "
+            f"give the file as {found_format}"
+        )
+    return parse_questions(rows, question_format=found_format, cop_base=cop_base)
+
+
+def read_question_file(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Read the rows of a file, each with where it stands.
+
+    A `.json` file may hold a list of objects, or one object a line, as MedMCQA's original release
+    does.
+
+    Returns:
+        `file:line` and the row for lines; `file:item N` for a JSON list; `file:row N` for
+        Parquet. All count from 1.
+
+    Raises:
+        InputError: If the file cannot be read, or holds no row; with the first problems of its
+            rows and the number of the others.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise InputError(
+            f"{path}: the name ends in {path.suffix!r}; expected one of {', '.join(_SUFFIXES)}"
+        )
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file; expected a file of questions")
+    rows = _read_parquet(path) if suffix == ".parquet" else _read_json(path)
+    if not rows:
+        raise InputError(f"{path}: the file holds no row; expected at least one question")
+    return rows
+
+
+def detect_format(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> QuestionFormat:
+    """Tell by its columns which set a file belongs to.
+
+    Raises:
+        InputError: If the first row's columns are those of neither set.
+    """
+    if not rows:
+        raise InputError("there is no row to tell the format by; expected at least one question")
+    where, first = rows[0]
+    columns = first.keys()
+    if columns >= _MEDMCQA_COLUMNS:
+        return "medmcqa"
+    if columns >= _MEDQA_COLUMNS and columns & _MEDQA_GOLD_COLUMNS:
+        return "medqa"
+    raise InputError(
+        f"{where}: the columns are {', '.join(sorted(columns)) or 'none'}; expected question, opa, "
+        "opb, opc, opd and cop (MedMCQA), or question, options and answer_idx (MedQA); rename the "
+        "columns or give another release"
+    )
+
+
+def _read_json(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    with path.open("rb") as file:
+        opening = next((line.strip() for line in file if line.strip()), b"")
+    if path.suffix.lower() == ".json" and opening.startswith(b"["):
+        return _read_json_list(path)
+    return read_json_lines(path)
+
+
+def _read_json_list(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    try:
+        items = json.loads(path.read_bytes())
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path.name}: byte {error.start + 1} is {error.object[error.start]:#04x}, which is "
+            "not UTF-8; expected a JSON list of objects in UTF-8"
+        ) from error
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{path.name}:{error.lineno}: not JSON ({error.msg} at column {error.colno}); "
+            "expected a JSON list of objects"
+        ) from error
+    problems: list[str] = []
+    rows: list[tuple[str, dict[str, Any]]] = []
+    for number, item in enumerate(items, start=1):
+        where = f"{path.name}:item {number}"
+        if isinstance(item, dict):
+            rows.append((where, item))
+        else:
+            problems.append(f"{where}: found {item!r:.60}; expected a JSON object")
+    raise_listed(problems)
+    return rows
+
+
+def _read_parquet(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    try:
+        with pq.ParquetFile(path) as file:
+            rows = file.read().to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(
+            f"{path}: not readable as Parquet ({error}); expected a whole Parquet file; "
+            "download it again"
+        ) from error
+    return [(f"{path.name}:row {number}", row) for number, row in enumerate(rows, start=1)]

@@ -1,0 +1,1 @@
+"""Services that sell tokens: one folder each."""

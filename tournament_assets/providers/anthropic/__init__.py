@@ -1,0 +1,1 @@
+"""The Message Batches API."""

@@ -1,0 +1,408 @@
+"""The Message Batches API of Anthropic, through its SDK; nothing else in the project talks to it.
+
+Answers are read as plain JSON rather than through the SDK's classes, which turn what they do not
+know into something they do. The key never reaches a message, a log or a `repr`.
+
+Batches as they travel to the Anthropic API: too large for memory, so they go through a file.
+"""
+
+import json
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+from tournament_assets.judging.batch_service import (
+    UNPARSABLE,
+    BatchListing,
+    BatchStatus,
+    ReplyRow,
+    SubmittedRequest,
+)
+from tournament_assets.providers.anthropic.messages import (
+    classify_failure,
+    describe_failure,
+    mapping,
+    read_listing,
+    read_message,
+    read_retry_after,
+    read_row,
+    read_status,
+    split_lines,
+)
+from tournament_assets.providers.service_words import clean_key, hide_key, quote_service
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure
+from tournament_assets.tournament.fingerprints import canonical_json
+
+if TYPE_CHECKING:
+    import httpx2
+
+
+@contextmanager
+def written_body(requests: Iterable[SubmittedRequest]) -> Iterator[tuple[IO[bytes], int]]:
+    """Write a batch to a file, request by request, and say how many there were.
+
+    Raises:
+        JudgeError: If there is no room for it.
+    """
+    with ExitStack() as stack:
+        n_requests = 0
+        try:
+            body = stack.enter_context(tempfile.TemporaryFile())
+            body.write(b'{"requests":[')
+            for request in requests:
+                row = {"custom_id": request.custom_id, "params": request.params}
+                body.write(b"," if n_requests else b"")
+                body.write(canonical_json(row).encode())
+                n_requests += 1
+            body.write(b"]}")
+            body.seek(0)
+        except OSError as error:
+            raise JudgeError(
+                f"a batch could not be written to a temporary file: {error}; expected up to 256 MB "
+                "of room; nothing was sent: make room, or set TMPDIR, and run again"
+            ) from None
+        yield body, n_requests
+
+
+_CONNECT_SECONDS = 10.0
+_POLL_SECONDS = 60.0
+_CREATE_SECONDS = 600.0  # a headline batch is tens of megabytes, and is accepted as a whole
+_RESULTS_SECONDS = 120.0  # between two chunks of the stream, not for all of it
+_LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
+_DIRECT_SECONDS = 600.0
+_BATCHES_PATH = "/v1/messages/batches"
+_PAGE = 100
+_COUNTED = ("model", "system", "messages", "output_config")
+"""What the counting route takes of a request; it refuses what only an answer needs."""
+_LINE_BEGINNING = 2000  # bytes of a line that is no row; fewer are kept
+_QUOTED_LENGTH = 500
+_NO_ROUTE = frozenset({404, 405, 501})
+
+
+class AnthropicBatches:
+    """A batch service behind the Anthropic protocol; satisfies `judging.batch_service.BatchService`.
+
+    Args:
+        base_url: The service's address; None leaves it to the SDK, which asks the environment and
+            then takes Anthropic's own. A user name and password in it are sent as basic
+            authentication, with the key in `x-api-key`, and shown nowhere.
+        api_key: The key to it.
+    """
+
+    def __init__(self, *, base_url: str | None, api_key: str) -> None:
+        import anthropic
+
+        api_key = clean_key(api_key, name="ANTHROPIC_API_KEY")
+        if not api_key:
+            raise JudgeError("there is no API key; expected one in ANTHROPIC_API_KEY")
+        base_url, credentials = _split_credentials(base_url)
+        is_local = base_url is not None and urlsplit(base_url).hostname in _LOOPBACK_HOSTS
+        self._password = credentials[1] if credentials else ""
+        self._client = anthropic.Anthropic(
+            base_url=base_url,
+            api_key=api_key,
+            timeout=anthropic.Timeout(_POLL_SECONDS, connect=_CONNECT_SECONDS),
+            default_headers={"x-api-key": api_key} if credentials else None,
+            http_client=anthropic.DefaultHttpxClient(
+                # A proxy from the environment would look for 127.0.0.1 on its own machine.
+                trust_env=not is_local,
+                # A redirect would take the texts, and mostly the key, to wherever it names.
+                follow_redirects=False,
+                auth=credentials,
+            ),
+        )
+        url = self._client.base_url
+        self._address = f"{url.scheme}://{url.netloc.decode()}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(base_url={self._address!r})"
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def create_batch(self, requests: Iterable[SubmittedRequest]) -> BatchStatus:
+        """Submit a batch, once.
+
+        The SDK's retries are off: it would send a batch again whose answer got lost, and both
+        would be paid for. The body, of up to 256 MB, goes through a file.
+
+        Raises:
+            JudgeError: If the service did not confirm the batch; where the failure is ambiguous
+                it may have accepted it nevertheless.
+        """
+        import anthropic
+        import httpx2
+
+        with written_body(requests) as (body, n_requests):
+            task = f"create a batch of {n_requests} requests"
+            with self._translated_errors(task, may_cost=True):
+                response = self._client.post(
+                    _BATCHES_PATH,
+                    content=body,
+                    cast_to=httpx2.Response,
+                    options={
+                        "headers": {"content-type": "application/json"},
+                        "timeout": anthropic.Timeout(_CREATE_SECONDS, connect=_CONNECT_SECONDS),
+                        "max_retries": 0,
+                    },
+                )
+        created = self._read_object(response.text, task, may_cost=True)
+        return self._read_status(created, task, may_cost=True)
+
+    def list_batches(self) -> Iterator[BatchListing]:
+        """Yield the batches this key can see, the newest first, page by page.
+
+        Raises:
+            JudgeError: If the service did not say.
+        """
+        import anthropic
+
+        task = "list the batches"
+        after_id: str | None = None
+        while True:
+            with self._translated_errors(task):
+                response = self._client.messages.batches.with_raw_response.list(
+                    limit=_PAGE, after_id=anthropic.omit if after_id is None else after_id
+                )
+            page = self._read_object(response.text(), task)
+            rows, after_id = page.get("data"), page.get("last_id")
+            has_more = page.get("has_more") is True
+            # What is not in the list was never accepted, so half a list is worse than none.
+            if not isinstance(rows, list) or (has_more and not isinstance(after_id, str)):
+                raise JudgeError(
+                    f"could not {task}: {self._address} answered {self._tidy(str(page))!r}; "
+                    "expected a page of batches and, if there are more, where they begin",
+                    failure=JudgeFailure.PASSING,
+                )
+            for row in rows:
+                listing = read_listing(mapping(row))
+                if listing is not None:
+                    yield listing
+            if not has_more:
+                return
+
+    def get_batch(self, batch_id: str) -> BatchStatus:
+        """Look how far a batch is.
+
+        Raises:
+            JudgeError: If the service did not say.
+        """
+        task = f"look at batch {batch_id}"
+        return self._read_status(self._fetch_batch(batch_id, task), task)
+
+    def iterate_results(self, batch_id: str) -> Iterator[ReplyRow]:
+        """Yield the rows of an ended batch, in no particular order.
+
+        A line that is no row is yielded as one of the type `UNPARSABLE`, unless it is the last one
+        and has no end: then the stream ended early.
+
+        Raises:
+            JudgeError: If there are no results to be had, or, after every row that could be read,
+                if the stream broke.
+        """
+        task = f"read the results of batch {batch_id}"
+        _check_has_results(batch_id, self._fetch_batch(batch_id, task))
+        with self._translated_errors(task), closing(self._open_results(batch_id)) as response:
+            for line in split_lines(response.iter_bytes()):
+                if (row := read_row(line)) is not None:
+                    yield row
+                elif line.endswith(b"\n"):
+                    said = self._tidy(line[:_LINE_BEGINNING].decode(errors="backslashreplace"))
+                    yield ReplyRow("", UNPARSABLE, None, None, None, said, None, None, "{}")
+
+    def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
+        """Send one request outside any batch, once, and wait for its reply.
+
+        Raises:
+            JudgeError: If no reply came; where the failure is ambiguous one may have been paid for.
+        """
+        import anthropic
+        import httpx2
+
+        task = "ask one request"
+        # Not through `messages.create`, which refuses parameters that a batch takes.
+        with self._translated_errors(task, may_cost=True):
+            response = self._client.post(
+                "/v1/messages",
+                content=canonical_json(request.params).encode(),
+                cast_to=httpx2.Response,
+                options={
+                    "headers": {"content-type": "application/json"},
+                    "timeout": anthropic.Timeout(_DIRECT_SECONDS, connect=_CONNECT_SECONDS),
+                    "max_retries": 0,
+                },
+            )
+        message = self._read_object(response.text, task, may_cost=True)
+        if not isinstance(message.get("content"), list):
+            raise JudgeError(
+                f"could not {task}: {self._address} answered {self._tidy(str(message))!r}; "
+                "expected a message with its content",
+                failure=JudgeFailure.AMBIGUOUS,
+            )
+        return read_message(request.custom_id, message)
+
+    def count_tokens(self, params: Mapping[str, Any]) -> int:
+        """Return the input tokens of a request, by the service's free counting route.
+
+        Raises:
+            JudgeError: If the service does not say.
+        """
+        import anthropic
+        import httpx2
+
+        task = "count the tokens of a request"
+        counted = {name: params[name] for name in _COUNTED if name in params}
+        with self._translated_errors(task):
+            response = self._client.post(
+                "/v1/messages/count_tokens",
+                content=canonical_json(counted).encode(),
+                cast_to=httpx2.Response,
+                options={
+                    "headers": {"content-type": "application/json"},
+                    "timeout": anthropic.Timeout(_POLL_SECONDS, connect=_CONNECT_SECONDS),
+                },
+            )
+        answer = self._read_object(response.text, task)
+        n_tokens = answer.get("input_tokens")
+        if not isinstance(n_tokens, int) or isinstance(n_tokens, bool) or n_tokens < 0:
+            raise JudgeError(
+                f"could not {task}: {self._address} answered {self._tidy(str(answer))!r}; "
+                "expected its input_tokens; estimate without --count-tokens"
+            )
+        return n_tokens
+
+    def check_model(self, model: str) -> str | None:
+        """Return if the service lets this key use the model, or does not say; then, a warning.
+
+        Raises:
+            JudgeError: If the key is refused, the model is retired, or the service cannot be asked.
+        """
+        import anthropic
+
+        task = f"look up the model {model!r}"
+        with self._translated_errors(task):
+            try:
+                response = self._client.models.with_raw_response.retrieve(model)
+            except anthropic.APIStatusError as error:
+                if error.status_code not in _NO_ROUTE:
+                    raise
+                # Gateways that serve batches need not have this route.
+                return (
+                    f"warning: {self._address} answered {error.status_code} when asked for the "
+                    f"model {model!r}: it does not know it, or does not list its models; requests "
+                    "are sent to it anyway: if all of them fail, check the name"
+                )
+        found = self._read_object(response.text(), task)
+        if found.get("lifecycle") == "retired":
+            raise JudgeError(
+                f"the model {model!r} is retired; expected one that is served; name another",
+                failure=JudgeFailure.FATAL,
+            )
+        return None
+
+    def _open_results(self, batch_id: str) -> "httpx2.Response":
+        """Begin to read results; the stream has to be closed.
+
+        Not through the SDK's own `results`, which goes wherever the batch's `results_url` says:
+        behind a gateway that is an address of the upstream service, or no whole address at all.
+        """
+        import anthropic
+        import httpx2
+
+        return self._client.get(
+            f"{_BATCHES_PATH}/{quote(batch_id, safe='')}/results",
+            cast_to=httpx2.Response,
+            options={
+                "headers": {"accept": "application/binary", "x-stainless-raw-response": "stream"},
+                "timeout": anthropic.Timeout(_RESULTS_SECONDS, connect=_CONNECT_SECONDS),
+            },
+        )
+
+    def _fetch_batch(self, batch_id: str, task: str) -> Mapping[str, Any]:
+        with self._translated_errors(task):
+            response = self._client.messages.batches.with_raw_response.retrieve(batch_id)
+        return self._read_object(response.text(), task)
+
+    def _read_object(self, text: str, task: str, *, may_cost: bool = False) -> Mapping[str, Any]:
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, Mapping):
+            raise JudgeError(
+                f"could not {task}: {self._address} answered {self._tidy(text)!r}; "
+                "expected a JSON object",
+                failure=_unclear(may_cost),
+            )
+        return value
+
+    def _read_status(
+        self, batch: Mapping[str, Any], task: str, *, may_cost: bool = False
+    ) -> BatchStatus:
+        status = read_status(batch)
+        if status is None:
+            raise JudgeError(
+                f"could not {task}: {self._address} answered {self._tidy(str(batch))!r}; "
+                "expected a batch with its id and its request counts",
+                failure=_unclear(may_cost),
+            )
+        return status
+
+    @contextmanager
+    def _translated_errors(self, task: str, *, may_cost: bool = False) -> Iterator[None]:
+        """Say what went wrong without the SDK's exception, whose request carries the key."""
+        import anthropic
+        import httpx2
+
+        try:
+            yield
+        # httpx2's own errors come out of a stream that breaks off; the SDK does not wrap those.
+        except (anthropic.AnthropicError, httpx2.HTTPError, httpx2.StreamError) as error:
+            explained = describe_failure(error, self._address, quote=self._tidy)
+            raise JudgeError(
+                f"could not {task}: {explained}",
+                failure=classify_failure(error, may_cost=may_cost),
+                retry_after_seconds=read_retry_after(error),
+            ) from None
+
+    def _tidy(self, text: str) -> str:
+        """Shorten what a service said, and take out the key should it repeat it."""
+        shown = hide_key(text, self._password)
+        return quote_service(shown, key=self._client.api_key, length=_QUOTED_LENGTH)
+
+
+def _unclear(may_cost: bool) -> JudgeFailure:
+    """Return what an answer that says nothing means."""
+    return JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.PASSING
+
+
+def _check_has_results(batch_id: str, batch: Mapping[str, Any]) -> None:
+    is_archived = bool(batch.get("archived_at"))
+    status = batch.get("processing_status")
+    if is_archived or status != "ended":
+        state = "are archived" if is_archived else "are not there yet"
+        raise JudgeError(
+            f"the results of batch {batch_id} {state}: its status is {status!r}; "
+            "expected a batch that has ended and is not archived",
+            failure=JudgeFailure.LOST if is_archived else JudgeFailure.PASSING,
+        )
+
+
+def _split_credentials(base_url: str | None) -> tuple[str | None, tuple[str, str] | None]:
+    """Take a user name and a password out of a URL, where logs and messages would show them."""
+    import httpx2
+
+    if base_url is None:
+        return None, None
+    try:
+        url = httpx2.URL(base_url)
+    except httpx2.InvalidURL:
+        raise JudgeError(
+            "the service's address is not a URL; expected one such as https://gateway.example; "
+            "correct judge.base_url or ANTHROPIC_BASE_URL"
+        ) from None
+    credentials = (url.username, url.password) if url.userinfo else None
+    return str(url.copy_with(userinfo=b"")), credentials

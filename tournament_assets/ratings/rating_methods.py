@@ -1,0 +1,382 @@
+"""Elo, Bradley-Terry, Davidson and Newman side by side, and where they rank entrants otherwise.
+
+The four answer somewhat different questions. Elo leaves ties out and forgets what came early in an
+ordering; Bradley-Terry counts a tie as half a win; Davidson and Newman, who wrote down the same
+model and maximise it differently, give ties a rate of their own. A pair that they rank differently
+is a pair about which the battles say little, or something that depends on what a tie means.
+
+The models side by side, and the ratings at equal style, as rows of tables.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tournament_assets.ratings.bradley_terry import fit_bradley_terry
+from tournament_assets.ratings.davidson import TieModelFit, fit_davidson, fit_newman
+from tournament_assets.ratings.elo import compute_soft_elo_permutation, elo_standing
+from tournament_assets.ratings.intervals import two_sided_quantile
+from tournament_assets.ratings.matches import Preferences
+from tournament_assets.ratings.sandwich import (
+    SamplingUnit,
+    SandwichInterval,
+    sandwich_bradley_terry,
+)
+from tournament_assets.ratings.style_control import control_style, judged_differences
+from tournament_assets.tournament.battles import RatingSettings
+
+_LEVEL = 1e-6
+"""Elo points. Fits stop within a small part of this, so a smaller difference is none."""
+
+_ORDER_NOISE = 0.95
+"""Mean Elo ratings differ where this interval of their difference, over orderings, excludes 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelColumn:
+    """One model's ratings of everyone.
+
+    Attributes:
+        model: `elo`, `bradley_terry`, `davidson` or `newman`.
+        ratings: Elo points, in the order of the entrants; None where the model has none.
+        ranks: 1 for the highest rating, equal ratings sharing the better place; None without one.
+        notes: Why a rating is absent; None where it is there.
+        tie_parameter: Davidson's v; None for a model without one or where nobody is rated.
+    """
+
+    model: str
+    ratings: tuple[float | None, ...]
+    ranks: tuple[int | None, ...]
+    notes: tuple[str | None, ...]
+    tie_parameter: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """Two entrants that the models rank differently.
+
+    Attributes:
+        entrant_a: The one listed first.
+        entrant_b: The other one.
+        a_above: The models that rate `entrant_a` higher.
+        b_above: The models that rate `entrant_b` higher.
+        level: The models that rate both alike; for Elo, alike within its order noise.
+    """
+
+    entrant_a: str
+    entrant_b: str
+    a_above: tuple[str, ...]
+    b_above: tuple[str, ...]
+    level: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelComparison:
+    """Every model on the same battles.
+
+    Attributes:
+        entrants: The order of every column.
+        columns: One per model.
+        disagreements: Pairs that one model ranks one way and another the other way. A pair that
+            some model does not rate is judged by the others.
+    """
+
+    entrants: tuple[str, ...]
+    columns: tuple[ModelColumn, ...]
+    disagreements: tuple[Disagreement, ...]
+
+
+def compare_models(
+    preferences: Preferences,
+    *,
+    k_factor: float,
+    n_permutations: int,
+    seed: int,
+    initial_rating: float = 1400.0,
+) -> ModelComparison:
+    """Rate the same battles by every model that can.
+
+    Elo is absent where battles are weighted, and Davidson and Newman where a preference is neither
+    a win, a loss nor a tie; notes say so.
+
+    Args:
+        preferences: Battles.
+        k_factor: Elo's K, in Elo points.
+        n_permutations: Orderings that Elo is averaged over.
+        seed: Seeds the orderings.
+        initial_rating: What the ratings average to, in Elo points.
+
+    Raises:
+        InputError: If `n_permutations` is less than 1 or `k_factor` is not positive.
+        RatingError: If a likelihood could not be maximised.
+    """
+    columns = []
+    orders = []
+    if (preferences.weight == 1).all():
+        traces = compute_soft_elo_permutation(
+            preferences,
+            k_factor=k_factor,
+            n_permutations=n_permutations,
+            seed=seed,
+            initial_rating=initial_rating,
+        )
+        decided = preferences.preference != 0.5
+        first, second = preferences.first[decided], preferences.second[decided]
+        # A soft preference is a share of a win for each side.
+        gains, loses = preferences.preference[decided] > 0, preferences.preference[decided] < 1
+        notes = elo_standing(
+            np.concatenate([first[gains], second[loses]]),
+            np.concatenate([second[gains], first[loses]]),
+            len(preferences.entrants),
+        ).notes
+        compares = np.array([note is None for note in notes], dtype=np.bool_)
+        means = np.where(compares, traces.ratings.mean(axis=0), np.nan)
+        columns.append(_column("elo", means, notes))
+        orders.append(_order_beyond_noise(traces.ratings, compares))
+    else:
+        columns.append(
+            _absent(preferences, "elo", "the battles are weighted, and Elo has no weights")
+        )
+        orders.append(_order(columns[-1]))
+    fits = fit_bradley_terry(preferences, initial_rating=initial_rating)
+    columns.append(
+        _column(
+            "bradley_terry",
+            np.array([np.nan if fit.rating is None else fit.rating for fit in fits]),
+            [fit.note for fit in fits],
+        )
+    )
+    orders.append(_order(columns[-1]))
+    for model, fit_model in (("davidson", fit_davidson), ("newman", fit_newman)):
+        columns.append(
+            _tie_column(model, fit_model(preferences, initial_rating=initial_rating))
+            if preferences.is_hard
+            else _absent(preferences, model, "knows only wins, losses and ties")
+        )
+        orders.append(_order(columns[-1]))
+    return ModelComparison(
+        entrants=preferences.entrants,
+        columns=tuple(columns),
+        disagreements=_disagreements(
+            preferences.entrants, [column.model for column in columns], orders
+        ),
+    )
+
+
+def _column(
+    model: str,
+    ratings: NDArray[np.float64],
+    notes: Sequence[str | None],
+    tie_parameter: float | None = None,
+) -> ModelColumn:
+    ranks = [
+        None if np.isnan(rating) else 1 + int((ratings > rating + _LEVEL).sum())
+        for rating in ratings
+    ]
+    return ModelColumn(
+        model=model,
+        ratings=tuple(None if np.isnan(rating) else float(rating) for rating in ratings),
+        ranks=tuple(ranks),
+        notes=tuple(notes),
+        tie_parameter=tie_parameter,
+    )
+
+
+def _tie_column(model: str, fit: TieModelFit) -> ModelColumn:
+    ratings = np.array([np.nan if each.rating is None else each.rating for each in fit.ratings])
+    return _column(model, ratings, [each.note for each in fit.ratings], fit.tie_parameter)
+
+
+def _absent(preferences: Preferences, model: str, reason: str) -> ModelColumn:
+    n = len(preferences.entrants)
+    return _column(model, np.full(n, np.nan), [reason] * n)
+
+
+def _order(column: ModelColumn) -> NDArray[np.float64]:
+    # 1 where the row's entrant is above the column's, -1 below, 0 level, NaN unknown.
+    ratings = np.array([np.nan if rating is None else rating for rating in column.ratings])
+    difference = ratings[:, None] - ratings[None, :]
+    difference[np.abs(difference) < _LEVEL] = 0.0
+    signs: NDArray[np.float64] = np.sign(difference)
+    return signs
+
+
+def _order_beyond_noise(
+    ratings: NDArray[np.float64], compares: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    n_permutations = ratings.shape[0]
+    mean = ratings.mean(axis=0)
+    signs: NDArray[np.float64] = np.sign(mean[:, None] - mean[None, :])
+    if n_permutations > 1:
+        covariance = np.atleast_2d(np.cov(ratings, rowvar=False))
+        variance = np.diagonal(covariance)
+        spread = variance[:, None] + variance[None, :] - 2 * covariance
+        error = np.sqrt(np.maximum(spread, 0.0) / n_permutations)
+        reach = error * two_sided_quantile(_ORDER_NOISE, degrees_of_freedom=n_permutations - 1)
+        signs[np.abs(mean[:, None] - mean[None, :]) <= reach + _LEVEL] = 0.0
+    signs[~compares, :] = signs[:, ~compares] = np.nan
+    return signs
+
+
+def _disagreements(
+    entrants: tuple[str, ...], models: Sequence[str], orders: Sequence[NDArray[np.float64]]
+) -> tuple[Disagreement, ...]:
+    found = []
+    for a, b in combinations(range(len(entrants)), 2):
+        signs = [order[a, b] for order in orders]
+        if 1 in signs and -1 in signs:
+            above, below, level = (
+                tuple(model for model, sign in zip(models, signs, strict=True) if sign == wanted)
+                for wanted in (1, -1, 0)
+            )
+            found.append(Disagreement(entrants[a], entrants[b], above, below, level))
+    return tuple(found)
+
+
+_NO_ERROR = "no spread between prompts, so the error cannot be measured"
+
+
+def comparison_rows(
+    preferences: Preferences, *, dimension: str | None, settings: RatingSettings
+) -> list[dict[str, Any]]:
+    """Return the rows of table "model_comparison" for one dimension.
+
+    Args:
+        preferences: Battles, in the order of the verdicts.
+        dimension: The quality that was judged.
+        settings: How they are rated.
+
+    Returns:
+        By model, and within one best first, those without a rating last.
+
+    Raises:
+        RatingError: If a likelihood could not be maximised.
+    """
+    found = compare_models(
+        preferences,
+        k_factor=settings.k_factor,
+        n_permutations=settings.n_permutations,
+        seed=settings.shuffle_seed,
+        initial_rating=settings.initial_rating,
+    )
+    sandwich = sandwich_bradley_terry(
+        preferences,
+        unit=SamplingUnit.PROMPT,
+        confidence=settings.confidence,
+        initial_rating=settings.initial_rating,
+    )
+    errors = {each.entrant: each for each in sandwich.intervals}
+    disputed = _disputed(found)
+    rows = []
+    for column in found.columns:
+        each_entrant = zip(found.entrants, column.ratings, column.ranks, column.notes, strict=True)
+        for entrant, rating, rank, note in sorted(
+            each_entrant, key=lambda each: (each[2] is None, each[2])
+        ):
+            rows.append(
+                {
+                    "dimension": dimension,
+                    "entrant_id": entrant,
+                    "model": column.model,
+                    "rating": rating,
+                    "rank": rank,
+                    "note": note,
+                    **(_error_of(errors[entrant]) if column.model == "bradley_terry" else {}),
+                    "tie_parameter": column.tie_parameter,
+                    "disputed_below": disputed.get((entrant, column.model), []),
+                }
+            )
+    return rows
+
+
+def _error_of(interval: SandwichInterval) -> dict[str, Any]:
+    return {
+        "standard_error": interval.standard_error,
+        "low": interval.low,
+        "high": interval.high,
+        "note": interval.note,
+    }
+
+
+def _disputed(found: ModelComparison) -> dict[tuple[str, str], list[str]]:
+    below: dict[tuple[str, str], list[str]] = {}
+    for each in found.disagreements:
+        for above, other, models in (
+            (each.entrant_a, each.entrant_b, each.a_above),
+            (each.entrant_b, each.entrant_a, each.b_above),
+        ):
+            for model in models:
+                below.setdefault((above, model), []).append(other)
+    return below
+
+
+def style_control_rows(
+    preferences: Preferences,
+    responses: Mapping[tuple[str, str], str],
+    *,
+    dimension: str | None,
+    penalty: float,
+    settings: RatingSettings,
+) -> list[dict[str, Any]]:
+    """Return the rows of table "style_control" for one dimension.
+
+    Args:
+        preferences: Battles.
+        responses: Every response, by entrant and prompt.
+        dimension: The quality that was judged.
+        penalty: Ridge penalty on the effects; 0 for none.
+        settings: How they are rated.
+
+    Returns:
+        The entrants, best first, those without a rating last; then the features, those without an
+        effect last.
+
+    Raises:
+        InputError: With every response that was judged and is not there; or if the penalty is
+            negative.
+    """
+    found = control_style(
+        preferences,
+        judged_differences(preferences, responses),
+        penalty=penalty,
+        confidence=settings.confidence,
+        initial_rating=settings.initial_rating,
+    )
+    entrants: list[dict[str, Any]] = [
+        {
+            "kind": "entrant",
+            "name": each.entrant,
+            "points": each.rating,
+            "standard_error": each.standard_error,
+            "low": each.low,
+            "high": each.high,
+            "note": each.note,
+        }
+        for each in sorted(
+            found.ratings, key=lambda each: (each.rating is None, -(each.rating or 0.0))
+        )
+    ]
+    effects: list[dict[str, Any]] = [
+        {
+            "kind": "feature",
+            "name": each.name,
+            "points": each.effect,
+            "standard_error": each.standard_error,
+            "low": each.low,
+            "high": each.high,
+            "scale": each.scale,
+            "note": _NO_ERROR if each.standard_error is None else None,
+        }
+        for each in found.effects
+    ]
+    refused: list[dict[str, Any]] = [
+        {"kind": "feature", "name": each.name, "note": each.reason} for each in found.refused
+    ]
+    return [
+        {"dimension": dimension, **row, "penalty": found.penalty}
+        for row in (*entrants, *effects, *refused)
+    ]

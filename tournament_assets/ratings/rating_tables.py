@@ -1,0 +1,319 @@
+"""Ratings as rows of tables, the same from a run's verdicts and from a file of battles alone.
+
+Ratings moved so that one model stands where it is known to stand.
+
+The Elo scale has differences and no zero: 400 points are odds of 10 to 1, whatever is added to
+everyone. Ratings of two tournaments can be read side by side only once a model that took part in
+both is put at the same place.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from string import ascii_lowercase
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tournament_assets.ratings.bradley_terry import (
+    ELO_PER_NAT,
+    bootstrap_bradley_terry,
+    fit_bradley_terry,
+)
+from tournament_assets.ratings.elo import (
+    EloStanding,
+    compute_elo_permutation,
+    elo_standing,
+    k_factor_sweep,
+    summarise_elo,
+)
+from tournament_assets.ratings.elo_traces import EloResult, EloTraces
+from tournament_assets.ratings.intervals import BootstrapRatings, bootstrap_elo, sampling_intervals
+from tournament_assets.ratings.matches import DecisiveMatches, PairCells
+from tournament_assets.ratings.significance import SeparatedEntrants, separate_judged
+from tournament_assets.tournament.battles import RatingSettings
+from tournament_assets.tournament.errors import InputError, Problems
+
+
+def trace_elo(matches: DecisiveMatches, settings: RatingSettings) -> EloTraces:
+    """Rate the matches in many orderings, as the settings say."""
+    return compute_elo_permutation(
+        matches,
+        k_factor=settings.k_factor,
+        n_permutations=settings.n_permutations,
+        seed=settings.shuffle_seed,
+        initial_rating=settings.initial_rating,
+    )
+
+
+def elo_rows(
+    matches: DecisiveMatches,
+    traces: EloTraces,
+    cells: PairCells,
+    *,
+    dimension: str | None,
+    settings: RatingSettings,
+) -> list[dict[str, Any]]:
+    """Return the rows of table "elo_ratings" for one dimension.
+
+    Args:
+        matches: The decisive matches.
+        traces: What `trace_elo` made of them.
+        cells: Wins of each over each by prompt, ties as half wins: what tells entrants apart.
+        dimension: The quality that was judged.
+        settings: How they are rated.
+
+    Returns:
+        By K-factor and then best first, who has no place last; only those of the primary K have
+        what the resamples say. An entrant whose rating the matches do not determine has no number,
+        a note that says why, and the place that chains of wins give it, if any.
+    """
+    other_k = [k_factor for k_factor in settings.k_sweep if k_factor != settings.k_factor]
+    sweep = (
+        k_factor_sweep(
+            matches,
+            k_factors=other_k,
+            n_permutations=settings.n_permutations,
+            seed=settings.shuffle_seed,
+            initial_rating=settings.initial_rating,
+        )
+        if other_k
+        else ()
+    )
+    bootstrap = bootstrap_elo(
+        matches,
+        k_factor=settings.k_factor,
+        n_bootstraps=settings.n_bootstraps,
+        seed=settings.bootstrap_seed,
+        initial_rating=settings.initial_rating,
+    )
+    standing = elo_standing(matches.winners, matches.losers, len(matches.entrants))
+    notes = dict(zip(matches.entrants, standing.notes, strict=True))
+    rows: list[dict[str, Any]] = []
+    for swept in sorted((traces, *sweep), key=lambda each: each.k_factor):
+        results = summarise_elo(swept, confidence=settings.confidence)
+        resampled = (
+            _what_resamples_say(
+                bootstrap,
+                _separate(cells, results, standing, settings=settings),
+                confidence=settings.confidence,
+            )
+            if swept is traces
+            else {}
+        )
+        ranks = _elo_ranks(results, standing)
+        rows.extend(
+            {
+                "dimension": dimension,
+                "k_factor": swept.k_factor,
+                "is_primary": swept is traces,
+                "rank": ranks[result.entrant],
+                "entrant_id": result.entrant,
+                **_order_noise(result),
+                **resampled.get(result.entrant, _NOTHING_SAID),
+                **({} if notes[result.entrant] is None else _NO_NUMBER),
+                "n_decisive_matches": matches.n_matches,
+                "n_entrant_matches": result.n_matches,
+                "note": notes[result.entrant],
+            }
+            for result in sorted(
+                results,
+                key=lambda each: (ranks[each.entrant] or len(results) + 1, -each.mean),
+            )
+        )
+    return rows
+
+
+def _elo_ranks(results: Sequence[EloResult], standing: EloStanding) -> dict[str, int | None]:
+    """Return the places: by chains of wins, and among the rated by their means."""
+    rated = [
+        result.mean for result, note in zip(results, standing.notes, strict=True) if note is None
+    ]
+    ranks: dict[str, int | None] = {}
+    for index, (result, note) in enumerate(zip(results, standing.notes, strict=True)):
+        n_above = int(standing.n_above[index])
+        if note is None:
+            n_above += sum(mean > result.mean for mean in rated)
+        ranks[result.entrant] = 1 + n_above if standing.is_placed[index] else None
+    return ranks
+
+
+def _order_noise(result: EloResult) -> dict[str, float | None]:
+    return {
+        "mean": result.mean,
+        "sem": result.sem,
+        "order_low": result.order_low,
+        "order_high": result.order_high,
+    }
+
+
+_NO_NUMBER: Mapping[str, None] = dict.fromkeys(
+    ("mean", "sem", "order_low", "order_high", "sampling_low", "sampling_high")
+)
+
+_NOTHING_SAID: Mapping[str, Any] = {
+    "sampling_low": None,
+    "sampling_high": None,
+    "rank_best": None,
+    "rank_worst": None,
+    "shown_above": [],
+    "group": None,
+}
+
+
+def _separate(
+    cells: PairCells,
+    results: Sequence[EloResult],
+    standing: EloStanding,
+    *,
+    settings: RatingSettings,
+) -> SeparatedEntrants:
+    """Tell entrants apart, without those who have no place among the others."""
+    return separate_judged(
+        cells,
+        ratings=[
+            result.mean if placed else None
+            for result, placed in zip(results, standing.is_placed, strict=True)
+        ],
+        n_bootstraps=settings.n_bootstraps,
+        seed=settings.bootstrap_seed,
+        confidence=settings.confidence,
+    )
+
+
+def _what_resamples_say(
+    bootstrap: BootstrapRatings, separated: SeparatedEntrants, *, confidence: float
+) -> dict[str, dict[str, Any]]:
+    """Return intervals, places, who is below and the letters of the groups, by entrant."""
+    said: dict[str, dict[str, Any]] = {}
+    for interval in sampling_intervals(bootstrap, confidence=confidence):
+        bounds = {"sampling_low": interval.low, "sampling_high": interval.high}
+        said[interval.entrant] = {**_NOTHING_SAID, **bounds}
+    for place in separated.ranks:
+        below = separated.is_above[separated.entrants.index(place.entrant)]
+        said[place.entrant] |= {
+            "rank_best": place.best,
+            "rank_worst": place.worst,
+            "shown_above": [
+                other for other, is_below in zip(separated.entrants, below, strict=True) if is_below
+            ],
+            "group": " ".join(
+                _group_name(index)
+                for index, group in enumerate(separated.groups)
+                if place.entrant in group
+            ),
+        }
+    return said
+
+
+def _group_name(index: int) -> str:
+    return ascii_lowercase[index] if index < len(ascii_lowercase) else str(index + 1)
+
+
+def bradley_terry_rows(
+    cells: PairCells, *, dimension: str | None, settings: RatingSettings
+) -> list[dict[str, Any]]:
+    """Return the rows of table "bradley_terry_ratings" for one dimension, best first.
+
+    Args:
+        cells: Wins of each over each by prompt, ties as half wins.
+        dimension: The quality that was judged.
+        settings: How they are rated.
+    """
+    bootstrap = bootstrap_bradley_terry(
+        cells,
+        n_bootstraps=settings.n_bootstraps,
+        seed=settings.bootstrap_seed,
+        initial_rating=settings.initial_rating,
+    )
+    intervals = sampling_intervals(bootstrap, confidence=settings.confidence)
+    results = fit_bradley_terry(cells, initial_rating=settings.initial_rating)
+    best_first = sorted(
+        zip(results, intervals, strict=True),
+        key=lambda pair: (pair[0].rating is None, -(pair[0].rating or 0.0)),
+    )
+    return [
+        {
+            "dimension": dimension,
+            "entrant_id": result.entrant,
+            "rating": result.rating,
+            "sampling_low": interval.low,
+            "sampling_high": interval.high,
+            "note": result.note,
+            "n_bootstraps": settings.n_bootstraps,
+            "n_degenerate": bootstrap.n_degenerate,
+        }
+        for result, interval in best_first
+    ]
+
+
+def elo_from_strength(log_strength: float) -> float:
+    """Return Elo points, 400 log10 of the strength, from the natural logarithm of the strength."""
+    return ELO_PER_NAT * log_strength
+
+
+def expected_share(difference: float) -> float:
+    """Return the share of wins, ties as halves, expected of a lead of so many Elo points."""
+    return 1.0 / (1.0 + math.exp(-difference / ELO_PER_NAT))
+
+
+def anchor_shift(
+    entrants: Sequence[str], ratings: Sequence[float | None], *, model: str, rating: float
+) -> float:
+    """Return what to add to every rating and every bound so that a model has a given rating.
+
+    One number moves the table: differences, intervals' widths and ranks stay as they are. The
+    interval of the model itself moves too. It says how far the model is known relative to
+    the others, and the anchor removes none of that.
+
+    Args:
+        entrants: Everyone in the table.
+        ratings: Their ratings in Elo points, None where there is none.
+        model: Who is to have the given rating.
+        rating: The rating in Elo points.
+
+    Raises:
+        InputError: If the model is not in the table or has no rating there, or the rating is not
+            a finite number.
+    """
+    problems = Problems()
+    if not math.isfinite(rating):
+        problems.add(f"the anchor's rating is {rating!r}; expected a finite number of Elo points")
+    known = dict(zip(entrants, ratings, strict=True))
+    found = known.get(model)
+    if model not in known:
+        names = ", ".join(map(repr, known)) or "nobody"
+        problems.add(f"the anchor is {model!r}; expected one of {names}")
+    elif found is None or not math.isfinite(found):
+        problems.add(
+            f"the anchor {model!r} has no rating; expected an entrant that the battles rate"
+        )
+    problems.raise_if_any()
+    return rating - float(found if found is not None else math.nan)
+
+
+def anchor_samples(
+    samples: NDArray[np.float64], *, column: int, rating: float
+) -> NDArray[np.float64]:
+    """Shift every resample so that one entrant has a given rating in all of them.
+
+    Intervals of the result say how well an entrant is known *relative to the anchor*, whose own
+    interval has no width. Use it to place a model into an arena whose ratings are taken as given.
+
+    Args:
+        samples: Ratings of resamples in Elo points, shape (n_samples, n_entrants).
+        column: The anchor's column.
+        rating: The anchor's rating in Elo points.
+
+    Returns:
+        Same shape; NaN throughout a resample that does not rate the anchor.
+
+    Raises:
+        InputError: If there is no such column.
+    """
+    if not 0 <= column < samples.shape[1]:
+        raise InputError(f"the anchor is column {column!r}; expected one of {samples.shape[1]}")
+    anchor = samples[:, column, None]
+    shift = np.where(np.isfinite(anchor), rating - anchor, np.nan)
+    moved: NDArray[np.float64] = samples + shift
+    return moved

@@ -1,0 +1,307 @@
+"""Who is above whom: shares of resamples, places, and groups that are not separated.
+
+Two entrants judged on the same prompts share the prompts' luck, so the difference of their ratings
+is known better than either rating: their intervals may overlap although one is surely better.
+Everything here therefore looks at differences within resamples.
+
+The intervals of all differences hold together: with ten entrants there are 45, and of 45 intervals
+that hold one at a time two miss. Each difference is divided by its spread over the resamples, and
+the largest over all pairs of one resample says how far the worst of them strays: the simultaneous
+intervals of Tukey's method with the resamples in place of his distribution; Romano and Wolf, "Exact
+and approximate stepdown methods for multiple hypothesis testing",
+https://doi.org/10.1198/016214504000000539, of which this is the first step, the one that yields
+intervals. Places that follow from such intervals hold together, too: Mogstad, Romano, Shaikh and
+Wilhelm, "Inference for ranks", https://doi.org/10.1093/restud/rdad006. Source of the groups:
+Piepho, "An algorithm for a letter-based representation of all-pairwise comparisons",
+https://doi.org/10.1198/1061860043515.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tournament_assets.ratings.bradley_terry import rate_resamples
+from tournament_assets.ratings.intervals import BootstrapRatings, can_tell
+from tournament_assets.ratings.matches import PairCells, require_confidence
+from tournament_assets.ratings.newton_bootstrap import PromptResamples
+from tournament_assets.tournament.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairwiseOrder:
+    """How often each entrant stood above each other one when prompts were drawn anew.
+
+    A share of resamples, not a probability that one is better: 97.5 % and more on both
+    sides of an interval is what a 95 % interval of the difference that excludes 0 looks like.
+
+    Attributes:
+        entrants: Rows and columns.
+        above: Share of the resamples in which the row's entrant rated above the column's, equal
+            ratings as halves, shape (n, n); NaN where no resample says, and for an entrant
+            against itself.
+        n_undetermined: Resamples that do not say which of the two is above, shape (n, n); they are
+            in no share.
+    """
+
+    entrants: tuple[str, ...]
+    above: NDArray[np.float64]
+    n_undetermined: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class RankInterval:
+    """The places that an entrant may have.
+
+    Attributes:
+        entrant: Who is ranked.
+        best: One more than the number of entrants shown to be above it; 1 is first.
+        worst: The number of ranked entrants less those shown to be below it.
+    """
+
+    entrant: str
+    best: int
+    worst: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeparatedEntrants:
+    """Which entrants are told apart; all of it holds together at the confidence asked for.
+
+    Attributes:
+        entrants: Rows and columns.
+        low: Lower ends of the intervals of the row's rating less the column's, shape (n, n); -inf
+            where the resamples set none.
+        high: Upper ends; inf where the resamples set none.
+        is_above: Whether the row's entrant is shown to be above the column's: the interval of
+            the difference lies above 0, or enough prompts were resampled and the difference was
+            the same above 0 every time. Shape (n, n).
+        ranks: Best rating first; without the unranked.
+        groups: Largest sets of entrants of whom no two are told apart; an entrant may be in
+            several. Best first, each in the order of `ranks`.
+        unranked: Entrants without a rating, or whose rating more than half of the resamples
+            leave unknown.
+    """
+
+    entrants: tuple[str, ...]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    is_above: NDArray[np.bool_]
+    ranks: tuple[RankInterval, ...]
+    groups: tuple[tuple[str, ...], ...]
+    unranked: tuple[str, ...]
+
+
+def pairwise_order(bootstrap: BootstrapRatings) -> PairwiseOrder:
+    """Count how often each entrant rated above each other one.
+
+    Args:
+        bootstrap: Ratings of resamples. Infinite ratings are above, or below, all finite ones;
+            two of the same sign, unknown ones, and resamples of a single prompt say nothing.
+    """
+    ratings = bootstrap.ratings
+    n = len(bootstrap.entrants)
+    above = np.full((n, n), np.nan)
+    undetermined = np.zeros((n, n), dtype=np.int64)
+    for row in range(n):
+        for column in range(row):
+            difference = _differences(ratings[:, row], ratings[:, column])
+            if bootstrap.n_prompts < 2:
+                difference = np.full(difference.size, np.nan)
+            known = difference[~np.isnan(difference)]
+            missing = difference.size - known.size
+            undetermined[row, column] = undetermined[column, row] = missing
+            if known.size:
+                share = float((known > 0).mean() + (known == 0).mean() / 2)
+                above[row, column], above[column, row] = share, 1 - share
+    return PairwiseOrder(bootstrap.entrants, above, undetermined)
+
+
+def separate_judged(
+    cells: PairCells,
+    *,
+    ratings: Sequence[float | None],
+    n_bootstraps: int,
+    seed: int,
+    confidence: float,
+) -> SeparatedEntrants:
+    """Tell which entrants the judged pairs hold apart: one rule, whatever the rating shown.
+
+    The strengths compared are those of Bradley-Terry with ties as half wins and half a win added
+    to each side of every two entrants that met, on resamples of whole prompts. So whoever won
+    everything has a finite strength that many wins make large, and only a group that never met the
+    others has none. Elo's own resamples would not do: where few pairs are decisive, its steps get
+    shorter as ratings part, the spread comes out too small, and equals are told apart too often.
+
+    Args:
+        cells: Wins between entrants, by prompt.
+        ratings: What orders the entrants, in the order of the cells; None for whom not to rank.
+        n_bootstraps: Number of resamples.
+        seed: Seeds the resampling; the resamples are those of `bootstrap_bradley_terry`.
+        confidence: Probability with which all that is told is true together.
+
+    Returns:
+        As `separate_entrants`; differences in Elo points.
+
+    Raises:
+        InputError: If `confidence` is not between 0 and 1, `n_bootstraps` is less than 1, or there
+            is not one rating per entrant.
+        RatingError: If a likelihood could not be maximised.
+    """
+    wins = cells.wins
+    added = ((wins + wins.T) > 0) / 2
+    draw_wins = PromptResamples(cells, seed=seed).draw
+    bootstrap = rate_resamples(
+        _WinTable(cells.entrants, wins + added),
+        lambda: draw_wins() + added,
+        n_bootstraps=n_bootstraps,
+        n_prompts=len(cells.prompts),
+        seed=seed,
+    )
+    return separate_entrants(bootstrap, ratings=ratings, confidence=confidence)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _WinTable:
+    entrants: tuple[str, ...]
+    wins: NDArray[np.float64]
+
+
+def separate_entrants(
+    bootstrap: BootstrapRatings, *, ratings: Sequence[float | None], confidence: float
+) -> SeparatedEntrants:
+    """Tell which entrants the resamples hold apart, all pairs together.
+
+    Where even prompts that all agree would be no rarity among so many pairs, nobody is told apart:
+    at 95 % that is up to 5 prompts for two entrants, 7 for four and 10 for ten.
+
+    Args:
+        bootstrap: Ratings, or any other scores, of resamples. Those that are not finite say
+            nothing; a pair of which they are more than (1 - confidence) / 2 is not told apart.
+        ratings: What orders the entrants, in the order of the columns; None for whom not to rank.
+        confidence: Probability with which all that is told is true together.
+
+    Raises:
+        InputError: If `confidence` is not between 0 and 1, or there is not one rating per column.
+    """
+    require_confidence(confidence)
+    samples, entrants = bootstrap.ratings, bootstrap.entrants
+    n = len(entrants)
+    if len(ratings) != n:
+        raise InputError(f"there are {len(ratings)} ratings; expected one for each of {n} entrants")
+    has_rating = np.array([rating is not None for rating in ratings], dtype=np.bool_)
+    is_ranked = has_rating & (np.isnan(samples).mean(axis=0) <= 0.5)
+    low, high = np.full((n, n), -np.inf), np.full((n, n), np.inf)
+    is_above = np.zeros((n, n), dtype=np.bool_)
+    first, second = (
+        np.flatnonzero(is_ranked)[side] for side in np.triu_indices(is_ranked.sum(), 1)
+    )
+    if first.size and can_tell(confidence, n_units=bootstrap.n_prompts, n_pairs=first.size):
+        found = _simultaneous(
+            _differences(samples[:, first], samples[:, second]),
+            n_units=bootstrap.n_prompts,
+            confidence=confidence,
+        )
+        low[first, second], high[first, second] = found.low, found.high
+        low[second, first], high[second, first] = -found.high, -found.low
+        is_above[first, second] = (found.low > 0) | (found.agreed > 0)
+        is_above[second, first] = (found.high < 0) | (found.agreed < 0)
+    ordered = sorted(np.flatnonzero(is_ranked).tolist(), key=lambda index: -(ratings[index] or 0.0))
+    place = {index: rank for rank, index in enumerate(ordered)}
+    alike = {
+        index: {
+            other
+            for other in ordered
+            if other != index and not is_above[index, other] and not is_above[other, index]
+        }
+        for index in ordered
+    }
+    groups = sorted(sorted(place[index] for index in group) for group in _cliques(alike))
+    return SeparatedEntrants(
+        entrants=entrants,
+        low=low,
+        high=high,
+        is_above=is_above,
+        ranks=tuple(
+            RankInterval(
+                entrant=entrants[index],
+                best=1 + int(is_above[:, index].sum()),
+                worst=len(ordered) - int(is_above[index].sum()),
+            )
+            for index in ordered
+        ),
+        groups=tuple(tuple(entrants[ordered[rank]] for rank in group) for group in groups),
+        unranked=tuple(entrants[index] for index in np.flatnonzero(~is_ranked)),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Simultaneous:
+    """Intervals that hold together, and what resamples without spread agree on; shape (n_pairs,).
+
+    Attributes:
+        low: Lower ends; -inf where there is none.
+        high: Upper ends; inf where there is none.
+        agreed: The difference on every resample where that is one and the same, otherwise 0.
+    """
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    agreed: NDArray[np.float64]
+
+
+def _simultaneous(
+    differences: NDArray[np.float64], *, n_units: int, confidence: float
+) -> _Simultaneous:
+    """Return intervals of differences, shape (n_samples, n_pairs), from the largest |t| of each.
+
+    The quantile is widened from the normal distribution to Student's t, and the spread by
+    sqrt(n / (n - 1)), as `expanded_percentile_interval` does for one rating.
+    """
+    # Imported here, so that loading the definitions does not pay for it.
+    from scipy.special import ndtr, stdtrit
+
+    known = np.isfinite(differences)
+    tells = (~known).mean(axis=0) <= (1 - confidence) / 2
+    low, high = np.full(tells.size, -np.inf), np.full(tells.size, np.inf)
+    agreed = np.zeros(tells.size)
+    values = np.where(known, differences, np.nan)[:, tells]
+    middle, spread = np.nanmedian(values, axis=0), np.nanstd(values, axis=0)
+    # Solving the same battles twice may differ in the last digits, and that is no spread.
+    spreads = spread > 1e-9 * np.maximum(1.0, np.abs(middle))
+    agreed[tells] = np.where(spreads, 0.0, middle)
+    values, middle, spread = values[:, spreads], middle[spreads], spread[spreads]
+    rank = math.ceil(confidence * (len(values) + 1))
+    if spread.size and rank <= len(values):
+        largest = np.nanmax(np.abs(values - middle) / spread, axis=1, initial=0.0)
+        tail = ndtr(-np.sort(largest)[rank - 1])
+        reach = -stdtrit(n_units - 1, tail) * math.sqrt(n_units / (n_units - 1)) * spread
+        told = np.flatnonzero(tells)[spreads]
+        low[told], high[told] = middle - reach, middle + reach
+    return _Simultaneous(low, high, agreed)
+
+
+def _differences(ratings: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    # Infinite on the same side is unknown, as inf - inf is NaN.
+    with np.errstate(invalid="ignore"):
+        return ratings - others
+
+
+def _cliques(alike: dict[int, set[int]]) -> list[set[int]]:
+    # Bron and Kerbosch with a pivot, https://doi.org/10.1145/362342.362367.
+    found: list[set[int]] = []
+    open_cases = [(set[int](), set(alike), set[int]())]
+    while open_cases:
+        group, candidates, done = open_cases.pop()
+        if not candidates and not done:
+            if group:
+                found.append(group)
+            continue
+        pivot = max(candidates | done, key=lambda index: len(candidates & alike[index]))
+        for index in sorted(candidates - alike[pivot]):
+            open_cases.append((group | {index}, candidates & alike[index], done & alike[index]))
+            candidates = candidates - {index}
+            done = done | {index}
+    return found

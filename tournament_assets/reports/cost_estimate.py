@@ -1,0 +1,330 @@
+"""The price of judging, as people read it before they pay it."""
+
+from typing import TYPE_CHECKING, Any
+
+from tournament_assets.judging.costs.estimates import (
+    ASSUMED_OUTPUT_TOKENS,
+    JudgingEstimate,
+    Workload,
+)
+from tournament_assets.judging.costs.prices import format_usd
+from tournament_assets.reports.formatting import ABSENT, join_names
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def estimate_rows(estimate: JudgingEstimate) -> list[dict[str, Any]]:
+    """Return the estimate as a row for each dimension; prices that nobody knows are None."""
+    observed = estimate.observed_hit_rate
+    return [
+        {
+            "dimension": dimension,
+            "judge_model": estimate.judge_model,
+            **_counts(workload),
+            "prefix_tokens": workload.prefix_tokens,
+            "message_tokens": workload.message_tokens,
+            "output_tokens": workload.output_tokens,
+            "usd_uncached": estimate.usd(workload, None),
+            "usd_no_hits": estimate.usd(workload, 0.0),
+            "usd_observed": None if observed is None else estimate.usd(workload, observed),
+            "usd_all_hits": estimate.usd(workload, 1.0),
+        }
+        for dimension, workload in estimate.workloads.items()
+    ]
+
+
+def _counts(workload: Workload) -> dict[str, int]:
+    return {
+        "presentations": workload.presentations,
+        "identical": workload.identical,
+        "distinct_requests": workload.distinct,
+        "answered": workload.answered,
+        "under_way": workload.under_way,
+        "to_ask": workload.to_ask,
+    }
+
+
+def estimate_totals(estimate: JudgingEstimate) -> dict[str, float | None]:
+    """Return the numbers of all dimensions together; what nobody knows is None."""
+    rows = estimate_rows(estimate)
+    names = [*_counts(next(iter(estimate.workloads.values()))), "message_tokens", "output_tokens"]
+    observed, budget = estimate.observed_hit_rate, estimate.budget
+    return {
+        **{name: sum(row[name] for row in rows) for name in names},
+        "usd_uncached": estimate.total_usd(None),
+        "usd_no_hits": estimate.total_usd(0.0),
+        "usd_observed": None if observed is None else estimate.total_usd(observed),
+        "usd_all_hits": estimate.total_usd(1.0),
+        "usd_at_max_tokens": estimate.most_usd,
+        "observed_hit_rate": observed,
+        "usd_spent_this_month": None if estimate.month.unpriced else estimate.month.usd,
+        "usd_budget": None if budget is None else budget.limit_usd,
+        "usd_budget_left": None if budget is None or budget.unpriced else budget.left_usd,
+    }
+
+
+def estimate_json(estimate: JudgingEstimate) -> dict[str, Any]:
+    """Return the whole estimate as JSON values, for scripts."""
+    return {
+        "mode": estimate.mode,
+        "judge_model": estimate.judge_model,
+        "prices_of": estimate.prices_of,
+        "price_source": estimate.price_source,
+        "tokens_counted_by": (
+            "the service"
+            if any(workload.counted for workload in estimate.workloads.values())
+            else "characters"
+        ),
+        "is_within_budget": estimate.budget_problem is None,
+        "total": estimate_totals(estimate),
+        "dimensions": estimate_rows(estimate),
+        "responses": [
+            {
+                "entrant_id": each.entrant_id,
+                "model": each.model,
+                "to_ask": each.workload.to_ask,
+                "usd_expected": each.planned_usd,
+                "usd_at_max_tokens": each.workload.most_usd,
+            }
+            for each in estimate.responses
+        ],
+        "are_responses_within_budget": estimate.response_problem is None,
+        "warnings": estimate_warnings(estimate),
+    }
+
+
+def price_rows(estimate: JudgingEstimate) -> list[tuple[str, str]]:
+    """Return how the prompt cache may do, and what all of it costs then."""
+    rows: list[tuple[str, float | None]] = [
+        ("without prompt caching", None),
+        ("0% hits: every request writes the prefix", 0.0),
+        ("100% hits: only the first one writes it", 1.0),
+    ]
+    observed = estimate.observed_hit_rate
+    if observed is not None:
+        rows.insert(2, (f"{observed:.0%} hits, as observed so far", observed))
+    return [(words, _dollars(estimate.total_usd(rate))) for words, rate in rows]
+
+
+def _dollars(amount: float | None) -> str:
+    return ABSENT if amount is None else format_usd(amount)
+
+
+def print_estimate(estimate: JudgingEstimate, console: "Console") -> None:
+    """Print what is to be asked by dimension, what it costs, and what to know about both."""
+    title = f"Judging by {estimate.judge_model} ({estimate.mode})"
+    console.print(_workload_table(estimate, title))
+    console.print()
+    if estimate.is_free:
+        console.print("Nothing to pay: this judge costs nothing.")
+    elif estimate.price is not None:
+        console.print(_price_table(estimate))
+        console.print()
+    if not estimate.is_free:
+        console.print(budget_sentence(estimate), markup=False)
+    for line in response_sentences(estimate):
+        console.print(line, markup=False)
+    for line in estimate_notes(estimate):
+        console.print(line, markup=False, style="dim")
+    for warning in estimate_warnings(estimate):
+        console.print(f"warning: {warning}", markup=False, style="yellow")
+
+
+def _workload_table(estimate: JudgingEstimate, title: str) -> Any:
+    from rich.table import Table
+
+    columns = {
+        "presentations": "presentations",
+        "identical": "identical",
+        "distinct_requests": "distinct",
+        "answered": "in the ledger",
+        "under_way": "under way",
+        "to_ask": "to ask",
+        "message_tokens": "message",
+        "output_tokens": "reply",
+    }
+    rows = estimate_rows(estimate)
+    for name in ("identical", "under_way"):
+        if not any(row[name] for row in rows):
+            del columns[name]
+    if all(row["distinct_requests"] == row["presentations"] - row["identical"] for row in rows):
+        del columns["distinct_requests"]
+    table = Table(box=None, title=title, title_justify="left")
+    table.add_column("dimension")
+    for header in columns.values():
+        table.add_column(header, justify="right")
+    for row in rows:
+        table.add_row(row["dimension"], *(f"{row[name]:,}" for name in columns))
+    if len(rows) > 1:
+        table.add_row("all", *(f"{sum(row[name] for row in rows):,}" for name in columns))
+    return table
+
+
+def _price_table(estimate: JudgingEstimate) -> Any:
+    from rich.table import Table
+
+    title = f"Prices of {estimate.prices_of}, in batches"
+    table = Table(box=None, title=title, title_justify="left")
+    table.add_column("prompt cache")
+    table.add_column("US dollars", justify="right")
+    for words, dollars in price_rows(estimate):
+        table.add_row(words, dollars)
+    return table
+
+
+def budget_sentence(estimate: JudgingEstimate) -> str:
+    """Say what was spent, what may be, and what the plan would leave of it."""
+    if estimate.is_free:
+        return "this judge costs nothing"
+    spent = f"Spent this month (UTC): {format_usd(estimate.month.usd)}"
+    if estimate.month.unpriced:
+        spent += f" and what {join_names(estimate.month.unpriced)} cost, whose price is not known"
+    budget = estimate.budget
+    if budget is None:
+        return f"{spent}. No budget is set (judge.budget_usd)."
+    return (
+        f"{spent}. Budget: {format_usd(budget.limit_usd)} a {budget.period}, of which "
+        f"{format_usd(budget.spent_usd)} is spent, {format_usd(budget.committed_usd)} under way "
+        f"and {format_usd(budget.left_usd)} left.{_slices_sentence(estimate, budget.left_usd)}"
+    )
+
+
+def _slices_sentence(estimate: JudgingEstimate, left_usd: float) -> str:
+    """Say whether all of it may be sent at once, given that every reply may be as long as allowed.
+
+    What is under way is counted at what it is expected to cost.
+    """
+    most = estimate.most_usd
+    if not most:
+        return ""
+    if most <= left_usd:
+        return f" At max_tokens it costs up to {format_usd(most)}, so it can be sent at once."
+    first = int(estimate.to_ask * left_usd / most)
+    slices = (
+        f"it is sent in slices that fit at max_tokens, about {first:,} of {estimate.to_ask:,} "
+        "requests first, and each further slice when it is known what the last one cost"
+        if first
+        else "there is no room for a single request at max_tokens"
+    )
+    return f" At max_tokens it would cost {format_usd(most)}: {slices}."
+
+
+def response_sentences(estimate: JudgingEstimate) -> list[str]:
+    """Say what missing responses of entrants behind an API cost, and what may be spent on them."""
+    sentences = [
+        f"Responses of {each.entrant_id} ({each.model}): {each.workload.to_ask:,} to ask, "
+        + (
+            "which costs nothing."
+            if each.is_free
+            else f"{_dollars(each.planned_usd)} expected, "
+            f"{_dollars(each.workload.most_usd)} at max_new_tokens."
+        )
+        for each in estimate.responses
+        if each.workload.to_ask
+    ]
+    budget = estimate.response_budget
+    if sentences and budget is not None:
+        sentences.append(
+            f"Budget for responses: {format_usd(budget.limit_usd)} a {budget.period}, of which "
+            f"{format_usd(budget.left_usd)} is left; what does not fit at max_new_tokens goes out "
+            "in slices."
+        )
+    return sentences
+
+
+def estimate_notes(estimate: JudgingEstimate) -> list[str]:
+    """Return what the figures rest on."""
+    prefixes = ", ".join(
+        f"{dimension} {workload.prefix_tokens:,}"
+        for dimension, workload in estimate.workloads.items()
+    )
+    observation = estimate.observation
+    reply = (
+        f"at {ASSUMED_OUTPUT_TOKENS:.0f}, which is assumed"
+        if observation is None
+        else f"at {observation.output_tokens_per_reply:.0f}, the mean of "
+        f"{observation.n_replies:,} replies in the ledger"
+    )
+    notes = [f"{_counting_sentence(estimate)}; a reply {reply}. Prefix, in tokens: {prefixes}."]
+    if estimate.price_source and estimate.price is not None and not estimate.is_free:
+        notes.append(f"Prices from {estimate.price_source}.")
+    if estimate.assumed_responses:
+        notes.append(
+            f"{estimate.assumed_responses:,} responses do not exist yet and are counted at their "
+            "token cap: expect less."
+        )
+    return notes
+
+
+def _counting_sentence(estimate: JudgingEstimate) -> str:
+    """Say how the tokens of requests were counted."""
+    counted = [
+        f"{dimension} {workload.counted} requests, \N{MULTIPLICATION SIGN}{workload.correction:.2f}"
+        for dimension, workload in estimate.workloads.items()
+        if workload.counted
+    ]
+    if not counted:
+        return (
+            "Tokens are counted at 4 characters each, which newer models can exceed by a third "
+            "(--count-tokens asks the service)"
+        )
+    return (
+        "Tokens are counted by the service for a sample of each dimension, and the others at 4 "
+        f"characters each, corrected by what it says ({'; '.join(counted)})"
+    )
+
+
+def caching_problems(estimate: JudgingEstimate) -> list[str]:
+    """Return why the prompt cache is of no use, or has cost more than it saved."""
+    price, observed = estimate.price, estimate.observed_hit_rate
+    if estimate.is_free or price is None:
+        return []
+    problems = [
+        f"the prefix of {dimension} has about {workload.prefix_tokens:,} tokens and "
+        f"{estimate.judge_model} caches nothing below {price.min_cacheable_tokens:,}: every "
+        "request pays it in full"
+        for dimension, workload in estimate.workloads.items()
+        if workload.distinct and workload.prefix_tokens < price.min_cacheable_tokens
+    ]
+    if observed is not None and observed < price.break_even_hit_rate:
+        problems.append(
+            f"caching has cost more than it saved: {observed:.0%} of the requests to "
+            f"{estimate.judge_model} found their prefix in the cache, and it pays from "
+            f"{price.break_even_hit_rate:.0%}"
+        )
+    return problems
+
+
+def caching_sentence(estimate: JudgingEstimate) -> str:
+    """Say from which share of cache hits caching pays, and how many there were."""
+    if estimate.is_free:
+        return "this judge costs nothing"
+    if estimate.price is None:
+        return f"the price of {estimate.judge_model} is not known"
+    pays = f"caching pays from {estimate.price.break_even_hit_rate:.0%} cache hits"
+    if estimate.observed_hit_rate is None:
+        return (
+            f"{pays}; below that it costs more than none, and hits within a batch are not "
+            "guaranteed"
+        )
+    return f"{pays}; {estimate.observed_hit_rate:.0%} were observed"
+
+
+def estimate_warnings(estimate: JudgingEstimate) -> list[str]:
+    """Return what should be looked at before anything is paid."""
+    of_budgets = (estimate.budget_problem, estimate.response_problem)
+    warnings = [problem for problem in of_budgets if problem is not None]
+    if estimate.is_free:
+        return warnings
+    if estimate.price is None:
+        return [
+            *warnings,
+            f"the price list of {estimate.prices_of} does not name {estimate.judge_model!r}; "
+            "the requests are counted, their price is not known: write it into the config, such as "
+            f"judge: {{prices: {{{estimate.judge_model}: {{input: 4.0, output: 20.0}}}}}}",
+        ]
+    problems = caching_problems(estimate)
+    if not problems and estimate.observed_hit_rate is None:
+        problems.append(caching_sentence(estimate))
+    return [*warnings, *problems]

@@ -1,0 +1,280 @@
+"""Pictures of a result as PNG and SVG, in colours that colour-blind readers can tell apart.
+
+matplotlib is imported by the functions that draw, so loading the definitions does not pay for it.
+Equal rows give equal bytes.
+
+How every entrant's mean rating moves with the K-factor.
+
+The win grid: how often the entrant of each row beats the entrant of each column.
+"""
+
+import base64
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tournament_assets.reports.figures.canvas import (
+    LIGHT,
+    Palette,
+    label_axis,
+    new_figure,
+    short_label,
+    to_png,
+    to_svg,
+)
+from tournament_assets.reports.figures.ladder import draw_ladder, draw_ladders
+from tournament_assets.reports.formatting import ABSENT
+from tournament_assets.reports.rendering import escape_markdown
+from tournament_assets.reports.separation import is_rated
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Row = Mapping[str, Any]
+"""A row of table "elo_ratings"."""
+
+_MARKERS = ("o", "s", "^", "D", "v", "P")
+
+
+def draw_k_sensitivity(
+    rows: Sequence[Row], *, judge_label: str = "", palette: Palette = LIGHT, dimension: str = ""
+) -> "Figure":
+    """Draw every entrant's mean rating against the K-factor.
+
+    Args:
+        rows: Rows of table "elo_ratings" of one dimension, all K-factors.
+        judge_label: What kind of judge judged.
+        palette: The colours.
+        dimension: The quality that was judged, where the picture stands alone.
+
+    Returns:
+        A figure; an entrant without a rating is left out.
+    """
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for row in sorted(filter(is_rated, rows), key=lambda row: (row["k_factor"], row["rank"])):
+        lines.setdefault(row["entrant_id"], []).append((row["k_factor"], row["mean"]))
+    figure, axes = new_figure(height=max(2.9, 1.0 + 0.2 * len(lines)), palette=palette)
+    if dimension:
+        axes.set_title(dimension, loc="left", fontsize=11, fontweight="bold", color=palette.ink)
+    k_factors = sorted({row["k_factor"] for row in rows})
+    ends = sorted(lines, key=lambda name: (lines[name][-1][1], name))
+    # By name rather than by rank, so that an entrant looks the same on every dimension.
+    names = sorted({row["entrant_id"] for row in rows})
+    colours = {name: palette.lines[i % len(palette.lines)] for i, name in enumerate(names)}
+    markers = {name: _MARKERS[i % len(_MARKERS)] for i, name in enumerate(names)}
+    for name, points in lines.items():
+        axes.plot(
+            [k_factor for k_factor, _ in points],
+            [mean for _, mean in points],
+            color=colours[name],
+            marker=markers[name],
+            markersize=5,
+            linewidth=1.6,
+        )
+    axes.margins(x=0.02)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(k_factors, [f"{k_factor:g}" for k_factor in k_factors])
+    axes.set_xticks([], minor=True)
+    label_axis(axes, "K-factor", judge_label, palette=palette)
+    axes.set_ylabel("mean rating, Elo points", color=palette.quiet, fontsize=9)
+    axes.grid(axis="y", color=palette.grid, linewidth=0.7)
+    bottom, top = axes.get_ylim()
+    line_height = (top - bottom) * 0.2 / (figure.get_figheight() - 0.8)
+    heights = spread([lines[name][-1][1] for name in ends], gap=line_height)
+    for name, height in zip(ends, heights, strict=True):
+        axes.annotate(
+            short_label(name),
+            xy=(1.0, lines[name][-1][1]),
+            xytext=(1.05, height),
+            xycoords=axes.get_yaxis_transform(),
+            textcoords=axes.get_yaxis_transform(),
+            arrowprops={"arrowstyle": "-", "color": colours[name], "shrinkA": 0, "shrinkB": 0},
+            va="center",
+            fontsize=9,
+            color=palette.ink,
+            parse_math=False,
+            annotation_clip=False,
+        )
+    return figure
+
+
+def spread(positions: Sequence[float], *, gap: float) -> list[float]:
+    """Move ascending positions apart until neighbours are `gap` away from each other."""
+    moved: list[float] = []
+    for position in positions:
+        moved.append(max(position, moved[-1] + gap) if moved else position)
+    drift = sum(moved) - sum(positions)
+    return [position - drift / len(moved) for position in moved]
+
+
+"""A row of table "win_rates"."""
+
+_LOSING, _WINNING = "#c8622a", "#1f78b4"
+_CELLS = ((12, (0.85, 0.5)), (24, (0.42, 0.3)), (10_000, (0.2, 0.2)))
+"""Up to how many entrants a cell has which size, in inches: room for rate and n, for the rate
+alone, for no text."""
+
+
+@dataclass(frozen=True, slots=True)
+class WinRate:
+    """How one entrant fares against another.
+
+    Attributes:
+        rate: Share of the settled pairs that it won; ties and pairs of one text count half.
+        judged: Pairs that the judge was asked about, with two readable replies.
+        same_text: Pairs whose two responses are the same text.
+    """
+
+    rate: float
+    judged: int
+    same_text: int
+
+    @property
+    def count(self) -> str:
+        """What the rate is from, in words."""
+        same = f", {self.same_text} same text" if self.same_text else ""
+        return f"n = {self.judged}{same}"
+
+
+def draw_win_grid(
+    rows: Sequence[Row], order: Sequence[str], *, judge_label: str = "", dimension: str = ""
+) -> "Figure":
+    """Draw the win rates of one dimension on white paper.
+
+    Args:
+        rows: Rows of table "win_rates" of one dimension.
+        order: The entrants, best first.
+        judge_label: What kind of judge judged.
+        dimension: The quality that was judged, where the picture stands alone.
+
+    Returns:
+        A figure; ties and pairs of one text count half, and where nothing is settled is a dash.
+    """
+    from matplotlib.colors import LinearSegmentedColormap
+
+    rates = win_rate_matrix(rows, order)
+    size = len(order)
+    level, (width, height) = next(
+        (level, cell) for level, (limit, cell) in enumerate(_CELLS) if size <= limit
+    )
+    figure, axes = new_figure(height=1.3 + height * max(size, 2), width=2.6 + width * max(size, 3))
+    if dimension:
+        figure.suptitle(dimension, fontsize=11, fontweight="bold", color=LIGHT.ink)
+    colours = LinearSegmentedColormap.from_list("win", [_LOSING, "#ffffff", _WINNING])
+    values = [[math.nan if cell is None else cell.rate for cell in line] for line in rates]
+    if values:
+        axes.imshow(values, cmap=colours, vmin=-0.2, vmax=1.2, aspect="auto")
+    for i, line in enumerate(rates):
+        for j, cell in enumerate(line):
+            if cell is None:
+                text = ABSENT
+            else:
+                text = f"{100 * cell.rate:.0f} %" + (f"\n{cell.count}" if level == 0 else "")
+            if i != j and level < 2:
+                axes.text(j, i, text, ha="center", va="center", fontsize=8.5, color="#101820")
+    names = [short_label(name) for name in order]
+    axes.set_yticks(range(size))
+    axes.set_yticklabels(names, parse_math=False)
+    axes.xaxis.tick_top()
+    axes.set_xticks(range(size))
+    axes.set_xticklabels(names, parse_math=False, rotation=30, ha="left", rotation_mode="anchor")
+    label_axis(axes, "share of pairs that the row won, ties and same text half", judge_label)
+    axes.set_xticks([edge - 0.5 for edge in range(1, size)], minor=True)
+    axes.set_yticks([edge - 0.5 for edge in range(1, size)], minor=True)
+    axes.grid(which="minor", color="white", linewidth=2)
+    axes.tick_params(which="both", length=0)
+    return figure
+
+
+def win_rate_matrix(rows: Sequence[Row], order: Sequence[str]) -> list[list[WinRate | None]]:
+    """Return the win rate of each row against each column, with the pairs it is from.
+
+    Args:
+        rows: Rows of table "win_rates" of one dimension.
+        order: The entrants, for rows and columns alike.
+
+    Returns:
+        None on the diagonal and where no pair was settled.
+    """
+    cells: dict[tuple[str, str], WinRate] = {}
+    for row in rows:
+        if (rate := row["win_rate_a"]) is not None:
+            counts = (row["judged"], row["same_text"])
+            cells[row["entrant_a"], row["entrant_b"]] = WinRate(rate, *counts)
+            cells[row["entrant_b"], row["entrant_a"]] = WinRate(1 - rate, *counts)
+    return [[cells.get((one, other)) for other in order] for one in order]
+
+
+def ladder_figure(
+    rows: Sequence[Row], dimension: str, *, span: tuple[float, float] | None = None
+) -> bytes:
+    """Return `draw_ladder` as a PNG picture."""
+    return to_png(draw_ladder(rows, dimension, span=span))
+
+
+def ladders_figure(
+    rows_by_dimension: Mapping[str, Sequence[Row]], *, palette: Palette = LIGHT
+) -> bytes:
+    """Return `draw_ladders` as a PNG picture."""
+    return to_png(draw_ladders(rows_by_dimension, palette=palette))
+
+
+def win_rate_matrix_figure(
+    rows: Sequence[Row], order: Sequence[str], *, judge_label: str = ""
+) -> bytes:
+    """Return `draw_win_grid` as a PNG picture."""
+    return to_png(draw_win_grid(rows, order, judge_label=judge_label))
+
+
+def k_sensitivity_figure(
+    rows: Sequence[Row], *, judge_label: str = "", palette: Palette = LIGHT
+) -> bytes:
+    """Return `draw_k_sensitivity` as a PNG picture."""
+    return to_png(draw_k_sensitivity(rows, judge_label=judge_label, palette=palette))
+
+
+def figure_files(
+    *,
+    leaderboard: Mapping[str, Sequence[Row]],
+    elo_ratings: Mapping[str, Sequence[Row]],
+    win_rates: Mapping[str, Sequence[Row]],
+    judge_label: str,
+) -> dict[str, bytes]:
+    """Draw the pictures of a paper, each as PNG and as SVG.
+
+    Args:
+        leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
+        elo_ratings: Rows of table "elo_ratings" by dimension.
+        win_rates: Rows of table "win_rates" by dimension.
+        judge_label: What kind of judge judged.
+
+    Returns:
+        The files by name: `ladders`, and for every dimension `ladder_`, `win_rates_` and
+        `k_sensitivity_` with its name.
+    """
+    drawn: dict[str, Figure] = {"ladders": draw_ladders(leaderboard)}
+    for dimension, rows in leaderboard.items():
+        order = [row["entrant_id"] for row in rows]
+        drawn[f"ladder_{dimension}"] = draw_ladder(rows, dimension)
+        drawn[f"win_rates_{dimension}"] = draw_win_grid(
+            win_rates[dimension], order, judge_label=judge_label, dimension=dimension
+        )
+        drawn[f"k_sensitivity_{dimension}"] = draw_k_sensitivity(
+            elo_ratings[dimension], judge_label=judge_label, dimension=dimension
+        )
+    return {
+        f"{name}.{kind}": encode(figure)
+        for name, figure in drawn.items()
+        for kind, encode in (("png", to_png), ("svg", to_svg))
+    }
+
+
+def png_markdown(png: bytes, alt: str) -> str:
+    """Return a picture as Markdown that needs no file beside it."""
+    return f"![{escape_markdown(alt)}]({png_data_uri(png)})"
+
+
+def png_data_uri(png: bytes) -> str:
+    """Return a picture as an address that holds the picture itself."""
+    return f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"

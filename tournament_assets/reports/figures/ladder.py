@@ -1,0 +1,234 @@
+"""The ladder: every entrant's rating with its sampling interval, on one axis for all dimensions.
+
+Order noise is not drawn. With many matches the order interval is wider than the sampling interval,
+and no mark over it could be told from the bar that people should compare by; the tables have it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tournament_assets.reports.figures.canvas import (
+    LIGHT,
+    Palette,
+    clear_axes,
+    label_axis,
+    new_canvas,
+    new_figure,
+    short_label,
+)
+from tournament_assets.reports.formatting import format_interval, format_rating
+from tournament_assets.reports.separation import is_rated
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Row = Mapping[str, Any]
+"""A row of table "leaderboard"."""
+
+_PANELS_IN_A_ROW = 3
+_PANEL_WIDTH, _LABEL_WIDTH = 2.75, 2.0
+
+
+def ladder_span(rows: Sequence[Row]) -> tuple[float, float]:
+    """Return an axis that holds every rating and bound, to share it between dimensions."""
+    ends = [
+        row[name]
+        for row in rows
+        if is_rated(row)
+        for name in ("mean", "sampling_low", "sampling_high")
+        if row[name] is not None
+    ]
+    low, high = (min(ends), max(ends)) if ends else (1300.0, 1500.0)
+    margin = max(0.05 * (high - low), 5.0)
+    return low - margin, high + margin
+
+
+def draw_ladder(
+    rows: Sequence[Row],
+    dimension: str,
+    *,
+    span: tuple[float, float] | None = None,
+    palette: Palette = LIGHT,
+) -> "Figure":
+    """Draw one dimension's entrants, best on top, with the numbers beside them.
+
+    Args:
+        rows: Rows of table "leaderboard" of one dimension, best entrant first.
+        dimension: The quality that was judged.
+        span: Ends of the axis in Elo points; from the rows if not given.
+        palette: The colours.
+
+    Returns:
+        A figure. An interval without a bound runs to the edge and ends in an arrow.
+    """
+    span = span if span is not None else ladder_span(rows)
+    figure, axes = new_figure(height=1.1 + _entrants_height(len(rows)), palette=palette)
+    _draw_panel(axes, rows, dimension, span=span, palette=palette)
+    axes.set_yticks(range(len(rows)))
+    axes.set_yticklabels([short_label(row["entrant_id"]) for row in rows], parse_math=False)
+    axes.tick_params(axis="y", pad=10)
+    for place, row in enumerate(rows):
+        _write_numbers(axes, row, place=place, palette=palette)
+    label_axis(axes, "Elo points", _judges(rows), palette=palette)
+    _add_legend(figure, palette=palette)
+    return figure
+
+
+def draw_ladders(
+    rows_by_dimension: Mapping[str, Sequence[Row]], *, palette: Palette = LIGHT
+) -> "Figure":
+    """Draw all dimensions side by side on one scale, an entrant in the same line on each.
+
+    Args:
+        rows_by_dimension: Rows of table "leaderboard"; the entrants come in the order of the first
+            dimension, best first.
+        palette: The colours.
+    """
+    every_row = [row for rows in rows_by_dimension.values() for row in rows]
+    names = list(dict.fromkeys(row["entrant_id"] for row in every_row))
+    n_columns = min(len(rows_by_dimension), _PANELS_IN_A_ROW) or 1
+    n_lines = -(-len(rows_by_dimension) // n_columns) or 1
+    figure = new_canvas(
+        height=0.7 + n_lines * (0.6 + _entrants_height(len(names))),
+        width=max(_LABEL_WIDTH + _PANEL_WIDTH * n_columns, 6.4),
+        palette=palette,
+    )
+    span = ladder_span(every_row)
+    for index, (dimension, rows) in enumerate(rows_by_dimension.items()):
+        axes = figure.add_subplot(n_lines, n_columns, index + 1)
+        clear_axes(axes, palette=palette)
+        by_name = {row["entrant_id"]: row for row in rows}
+        _draw_panel(
+            axes,
+            [by_name.get(name) for name in names],
+            dimension,
+            span=span,
+            palette=palette,
+            leader=rows[0] if rows else None,
+        )
+        for place, name in enumerate(names):
+            _write_mean(axes, by_name.get(name), place=place, span=span, palette=palette)
+        is_first = index % n_columns == 0
+        axes.set_yticks(range(len(names)))
+        axes.set_yticklabels(
+            [short_label(name) if is_first else "" for name in names], parse_math=False
+        )
+        label_axis(axes, "Elo points", "", palette=palette)
+    _add_legend(figure, palette=palette, judges=_judges(every_row))
+    return figure
+
+
+def _draw_panel(
+    axes: "Axes",
+    rows: Sequence[Row | None],
+    dimension: str,
+    *,
+    span: tuple[float, float],
+    palette: Palette,
+    leader: Row | None = None,
+) -> None:
+    left, right = span
+    axes.set_xlim(left, right)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    leader = leader or next((row for row in rows if row is not None), None)
+    if leader and is_rated(leader) and leader["sampling_low"] is not None:
+        high = right if leader["sampling_high"] is None else leader["sampling_high"]
+        axes.axvspan(leader["sampling_low"], high, color=palette.band, zorder=0)
+    for place, row in enumerate(rows):
+        if row is not None and is_rated(row):
+            _draw_entrant(axes, row, place=place, span=span, palette=palette)
+    axes.set_title(
+        dimension, loc="left", fontsize=11, fontweight="bold", color=palette.ink, parse_math=False
+    )
+    axes.grid(axis="x", color=palette.grid, linewidth=0.7)
+
+
+def _draw_entrant(
+    axes: "Axes", row: Row, *, place: int, span: tuple[float, float], palette: Palette
+) -> None:
+    low, high = row["sampling_low"], row["sampling_high"]
+    ends = (span[0] if low is None else low, span[1] if high is None else high)
+    axes.barh(place, ends[1] - ends[0], left=ends[0], height=0.3, color=palette.sampling, zorder=2)
+    for bound, edge, marker in ((low, span[0], "<"), (high, span[1], ">")):
+        if bound is None:
+            axes.plot(
+                edge, place, marker, color=palette.accent, markersize=7, clip_on=False, zorder=5
+            )
+    axes.plot(
+        *(row["mean"], place, "o"),
+        color=palette.ink,
+        markeredgecolor=palette.paper,
+        markersize=7,
+        zorder=4,
+    )
+
+
+def _write_numbers(axes: "Axes", row: Row, *, place: int, palette: Palette) -> None:
+    if is_rated(row):
+        interval = format_interval(row["sampling_low"], row["sampling_high"], absent="unbounded")
+        text, colour = f"{format_rating(row['mean'])}  ({interval})", palette.ink
+    else:
+        text, colour = _unrated(row), palette.quiet
+    axes.text(
+        *(1.02, place, text),
+        color=colour,
+        transform=axes.get_yaxis_transform(),
+        va="center",
+        fontsize=9,
+    )
+
+
+def _write_mean(
+    axes: "Axes", row: Row | None, *, place: int, span: tuple[float, float], palette: Palette
+) -> None:
+    if row is not None and is_rated(row):
+        axes.annotate(
+            format_rating(row["mean"]),
+            xy=(row["mean"], place - 0.26),
+            ha="center",
+            va="bottom",
+            fontsize=8,
+            color=palette.ink,
+        )
+    else:
+        text = _unrated(row) if row is not None else "not judged"
+        middle = (span[0] + span[1]) / 2
+        axes.text(middle, place, text, ha="center", va="center", fontsize=8, color=palette.quiet)
+
+
+def _unrated(row: Row) -> str:
+    if not row["n_entrant_matches"]:
+        return "no decisive match"
+    return str(row["note"]).partition(":")[0] if row["rank"] is not None else "not comparable"
+
+
+def _add_legend(figure: "Figure", *, palette: Palette, judges: str = "") -> None:
+    from matplotlib.patches import Patch
+
+    handles = [
+        Patch(facecolor=palette.sampling, label="sampling interval (prompts resampled)"),
+        Patch(
+            facecolor=palette.band, edgecolor=palette.grid, label="the leader's sampling interval"
+        ),
+    ]
+    legend = figure.legend(
+        handles=handles,
+        title=f"judge: {judges}" if judges else None,
+        title_fontsize=8,
+        alignment="left",
+        loc="outside lower left",
+        ncols=2,
+        fontsize=8,
+        frameon=False,
+        labelcolor=palette.ink,
+    )
+    legend.get_title().set_color(palette.quiet)
+
+
+def _entrants_height(n_entrants: int) -> float:
+    return 0.45 + (0.44 if n_entrants < 16 else 0.3) * max(n_entrants, 1)
+
+
+def _judges(rows: Sequence[Row]) -> str:
+    return "; ".join(sorted({row["judge"] for row in rows}))

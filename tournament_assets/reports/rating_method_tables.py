@@ -1,0 +1,211 @@
+"""The models side by side, as a table and as sentences: where they rank two entrants otherwise.
+
+The K sweep as a table and a sentence.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from tournament_assets.reports.formatting import ABSENT, format_interval, format_rating, join_names
+from tournament_assets.reports.rendering import ReportTable
+from tournament_assets.reports.separation import is_rated
+
+Row = Mapping[str, Any]
+"""A row of table "model_comparison"."""
+
+MODEL_NAMES = {
+    "elo": "Elo",
+    "bradley_terry": "Bradley-Terry",
+    "davidson": "Davidson",
+    "newman": "Newman",
+}
+NO_DISAGREEMENT = "No two models disagree on who is above whom."
+NOTHING_TO_COMPARE = "No two models rate the same two entrants, so there is nothing to compare."
+
+
+def side_by_side_cells(rows: Sequence[Row], order: Sequence[str]) -> ReportTable:
+    """Return every model's rating and rank of every entrant, a row each.
+
+    Args:
+        rows: Rows of table "model_comparison" of one dimension.
+        order: The entrants, in the order of the rows.
+    """
+    by_both = {(row["entrant_id"], row["model"]): row for row in rows}
+    return ReportTable(
+        headers=("entrant", *MODEL_NAMES.values(), "Bradley-Terry sandwich interval"),
+        rows=tuple(
+            (
+                entrant,
+                *(_rating_cell(by_both[entrant, model]) for model in MODEL_NAMES),
+                _interval_cell(by_both[entrant, "bradley_terry"]),
+            )
+            for entrant in order
+        ),
+    )
+
+
+def _rating_cell(row: Row) -> str:
+    return ABSENT if row["rating"] is None else f"{format_rating(row['rating'])} ({row['rank']})"
+
+
+def _interval_cell(row: Row) -> str:
+    return format_interval(row["low"], row["high"], absent=ABSENT)
+
+
+def disagreement_sentences(rows: Sequence[Row]) -> list[str]:
+    """Say of every two entrants that the models rank differently which model says what.
+
+    Args:
+        rows: Rows of table "model_comparison" of one dimension.
+
+    Returns:
+        One sentence per pair; a single one if there is no such pair.
+    """
+    by_both = {(row["entrant_id"], row["model"]): row for row in rows}
+    entrants = list(dict.fromkeys(row["entrant_id"] for row in rows))
+    sentences = []
+    is_compared = False
+    for a, b in combinations(entrants, 2):
+        models = [
+            model
+            for model in MODEL_NAMES
+            if by_both[a, model]["rating"] is not None and by_both[b, model]["rating"] is not None
+        ]
+        is_compared = is_compared or len(models) > 1
+        a_above = [model for model in models if b in by_both[a, model]["disputed_below"]]
+        b_above = [model for model in models if a in by_both[b, model]["disputed_below"]]
+        if not a_above or not b_above:
+            continue
+        level = [model for model in models if model not in (*a_above, *b_above)]
+        parts = [
+            f"{_names(a_above)} {_verb(a_above, 'put')} {a} above {b}",
+            f"{_names(b_above)} {_verb(b_above, 'put')} {b} above {a}",
+        ]
+        if "elo" in level:
+            level.remove("elo")
+            parts.append("Elo tells no difference from order noise")
+        if level:
+            parts.append(f"{_names(level)} {_verb(level, 'rate')} them alike")
+        sentences.append(f"{'; '.join(parts)}.")
+    if sentences:
+        return sentences
+    return [NO_DISAGREEMENT if is_compared else NOTHING_TO_COMPARE]
+
+
+def scale_sentence(rows: Sequence[Row], *, upper: str, lower: str) -> str | None:
+    """Say why the models put so different numbers on one gap; None where fewer than two do.
+
+    Args:
+        rows: Rows of table "model_comparison" of one dimension.
+        upper: Who leads.
+        lower: Who is next.
+    """
+    ratings = {(row["entrant_id"], row["model"]): row["rating"] for row in rows}
+    gaps = {}
+    for model in ("elo", "bradley_terry", "davidson"):
+        above, below = ratings.get((upper, model)), ratings.get((lower, model))
+        if above is not None and below is not None:
+            gaps[model] = f"{above - below:,.0f} ({MODEL_NAMES[model]})"
+    if len(gaps) < 2:
+        return None
+    return (
+        f"The same pairs put {upper} {join_names([*gaps.values()])} Elo points above {lower}: Elo "
+        "leaves out what nobody won and moves at most K points a match, Bradley–Terry counts it as "
+        "half a win for each, and Davidson gives ties a rate of their own and goes by wins against "
+        "losses; the win share depends on no such choice."
+    )
+
+
+def comparison_notes(rows: Sequence[Row]) -> list[str]:
+    """Say which model ranks whom not or without an interval, and why; then how ready ties were.
+
+    Args:
+        rows: Rows of table "model_comparison" of one dimension.
+    """
+    groups: dict[tuple[str, bool], dict[str, list[str]]] = {}
+    for row in rows:
+        if row["note"] is not None:
+            group = groups.setdefault((row["note"], row["rating"] is None), {})
+            group.setdefault(row["model"], []).append(row["entrant_id"])
+    notes: list[str] = []
+    for (reason, is_unrated), by_model in groups.items():
+        models_of: dict[tuple[str, ...], list[str]] = {}
+        for model, entrants in by_model.items():
+            models_of.setdefault(tuple(sorted(entrants)), []).append(model)
+        lacking = "rank" if is_unrated else "give an interval to"
+        notes.extend(
+            f"{_names(models)} {_verb(models, 'do')} not {lacking} {join_names(entrants)}: "
+            f"{reason}."
+            for entrants, models in models_of.items()
+        )
+    return [*notes, tie_sentence(rows)]
+
+
+def tie_sentence(rows: Sequence[Row]) -> str:
+    """Say how ready the judge was to tie, by Davidson's model.
+
+    Args:
+        rows: Rows of table "model_comparison" of one dimension.
+    """
+    found = next((row["tie_parameter"] for row in rows if row["model"] == "davidson"), None)
+    if found is None:
+        return "Davidson's tie parameter is not known, because nobody is rated."
+    if math.isinf(found):
+        return "The battles set Davidson's tie parameter no upper bound."
+    # Source: Davidson (1970); between equals the proportions are 1 : 1 : v.
+    share = 100 * found / (2 + found)
+    return (
+        f"Davidson's tie parameter is {found:.3f}: two equals would tie in {share:.0f} % of their "
+        "battles."
+    )
+
+
+def _names(models: Sequence[str]) -> str:
+    return join_names([MODEL_NAMES[model] for model in models])
+
+
+def _verb(subjects: Sequence[str], verb: str) -> str:
+    ending = "es" if verb == "do" else "s"
+    return f"{verb}{ending}" if len(subjects) == 1 else verb
+
+
+"""A row of table "elo_ratings"."""
+
+
+def sweep_sentence(rows: Sequence[Row]) -> str:
+    """Say whether the order of the entrants depends on the K-factor."""
+    orders = _orders_by_k(rows)
+    primary = [row["k_factor"] for row in rows if row["is_primary"]]
+    if not orders or not primary:
+        return "The decisive matches determine no rating, whatever the K-factor."
+    others = [k for k, order in orders.items() if order != orders[primary[0]]]
+    if not others:
+        return "The entrants come in the same order at every K-factor tried."
+    return (
+        f"The order of the entrants depends on K: at K = "
+        f"{join_names([f'{k:g}' for k in others])} it is not the one at K = {primary[0]:g}."
+    )
+
+
+def sweep_table(rows: Sequence[Row], order: Sequence[str]) -> ReportTable:
+    """Return the mean rating of every entrant at every K-factor."""
+    k_factors = sorted({row["k_factor"] for row in rows})
+    means = {
+        (row["entrant_id"], row["k_factor"]): row["mean"] if is_rated(row) else None for row in rows
+    }
+    return ReportTable(
+        headers=("entrant", *(f"K = {k_factor:g}" for k_factor in k_factors)),
+        rows=tuple(
+            (name, *(format_rating(means.get((name, k_factor))) for k_factor in k_factors))
+            for name in order
+        ),
+    )
+
+
+def _orders_by_k(rows: Sequence[Row]) -> dict[float, tuple[str, ...]]:
+    orders: dict[float, list[str]] = {}
+    for row in sorted(filter(is_rated, rows), key=lambda row: (row["k_factor"], row["rank"])):
+        orders.setdefault(row["k_factor"], []).append(row["entrant_id"])
+    return {k_factor: tuple(names) for k_factor, names in orders.items()}

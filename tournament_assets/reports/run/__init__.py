@@ -1,0 +1,1 @@
+"""The report of a run, and the files of its directory."""

@@ -1,0 +1,167 @@
+"""What a report is made from, before it is a page.
+
+What a reader must know before any number.
+
+What was asked for and what came back, by entrant, as a table.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from tournament_assets.audits.outages import asked
+from tournament_assets.reports.battle_pages import BattleTables
+from tournament_assets.reports.formatting import format_count_of, format_share
+from tournament_assets.reports.rendering import ReportSection, ReportTable
+from tournament_assets.storage.tables import table_rows
+
+SLOTS = ("trust", "audit", "fair_comparison", "strata")
+"""Where a section of its own can stand in the report, in the order of the page."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReportContents:
+    """Everything a report is made from.
+
+    Attributes:
+        tournament_id: The tournament's name.
+        description: What a reader should know about it.
+        mode: `pilot` or `headline`.
+        judge_model: The model that judged.
+        judge_label: What kind of judge that is.
+        judge_is_language_model: Whether its verdicts say anything about quality.
+        leaderboard: Table "leaderboard" of all dimensions, which come in its order.
+        elo_ratings: Table "elo_ratings" of each dimension.
+        model_comparison: Table "model_comparison" of each dimension.
+        win_rates: Table "win_rates" of each dimension.
+        audit: Table "audit" of all dimensions.
+        costs: What was spent on what, as people read it.
+        provenance: The hash, seed or version of everything that decides the result.
+        command: The command that makes this report again.
+        versions: What it was made with: program, Python and libraries.
+        confidence: Coverage of the intervals.
+        further_warnings: What a reader must know before anything else.
+        cautions: What comes next: red lights on the judge, and where texts are copies.
+        sections: Sections made elsewhere, by the name of their place in `SLOTS`; a place without
+            a section is left out of the page.
+        prices: US dollars that judging cost, by dimension; None where no price is known.
+        battles: What the battle browser shows; without it there is none.
+    """
+
+    tournament_id: str
+    description: str
+    mode: str
+    judge_model: str
+    judge_label: str
+    judge_is_language_model: bool
+    leaderboard: pd.DataFrame
+    elo_ratings: Mapping[str, pd.DataFrame]
+    model_comparison: Mapping[str, pd.DataFrame]
+    win_rates: Mapping[str, pd.DataFrame]
+    audit: pd.DataFrame
+    costs: Sequence[tuple[str, str]]
+    provenance: Sequence[tuple[str, str]]
+    command: str
+    versions: str = ""
+    confidence: float = 0.95
+    further_warnings: Sequence[str] = ()
+    cautions: Sequence[str] = ()
+    sections: Mapping[str, ReportSection] = field(default_factory=dict)
+    prices: Mapping[str, float | None] = field(default_factory=dict)
+    battles: BattleTables | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a section that would not be shown."""
+        unknown = sorted(set(self.sections) - set(SLOTS))
+        if unknown:
+            raise ValueError(
+                f"the report has no place for the sections {unknown!r}; expected some of {SLOTS}"
+            )
+
+
+MISSING_REPLIES = {
+    "replies_refused": "refused",
+    "replies_unreadable": "unreadable",
+    "replies_permanent": "impossible",
+    "replies_pending": "no reply yet",
+}
+"""Columns of table "audit" that count presentations without a verdict, as people read them."""
+
+
+def warning_lines(contents: ReportContents) -> list[str]:
+    """Return what a reader must know before any number, most important first."""
+    lines = list(contents.further_warnings)
+    if not contents.judge_is_language_model:
+        lines.append(f"judge: {contents.judge_label}. These results say nothing about quality.")
+    lines.extend(contents.cautions)
+    rows = table_rows("audit", contents.audit)
+    missing = {row["entrant_id"]: 0 for row in rows}
+    shown = dict(missing)
+    for row in rows:
+        missing[row["entrant_id"]] += sum(row[name] for name in MISSING_REPLIES)
+        shown[row["entrant_id"]] += 2 * asked(row)
+    if any(missing.values()):
+        # Every presentation shows two entrants, so it stands in two rows.
+        total = format_count_of(math.ceil(sum(missing.values()) / 2), sum(shown.values()) // 2)
+        by_entrant = "; ".join(
+            f"{name} {format_count_of(count, shown[name])}"
+            for name, count in missing.items()
+            if count
+        )
+        lines.append(
+            f"{total} presentations have no verdict; they count as nothing, not as ties. "
+            f"By entrant: {by_entrant}."
+        )
+    unanswered = {
+        row["entrant_id"]: f"{row['entrant_id']} {row['responses']} of {row['prompts_selected']}"
+        for row in rows
+        if row["responses"] < row["prompts_selected"]
+    }
+    if unanswered:
+        lines.append(
+            "Not everyone answered every prompt. Prompts answered: "
+            f"{'; '.join(unanswered.values())}."
+        )
+    return lines
+
+
+def coverage_table(rows: Sequence[Mapping[str, Any]]) -> ReportTable:
+    """Return the rows of table "audit" of one dimension as people read them."""
+    return ReportTable(
+        headers=(
+            "entrant",
+            "prompts answered",
+            "empty",
+            "cut off",
+            "pairs planned",
+            "same text",
+            "asked",
+            "judged",
+            "coverage",
+            "inconsistent",
+            *MISSING_REPLIES.values(),
+        ),
+        rows=tuple(
+            (
+                row["entrant_id"],
+                f"{row['responses']} / {row['prompts_selected']}",
+                str(row["empty_responses"]),
+                str(row["truncated_responses"]),
+                str(row["pairs_planned"]),
+                str(row["pairs_same_text"]),
+                str(asked(row)),
+                str(row["pairs_judged"]),
+                _share_of(row["pairs_judged"] + row["pairs_same_text"], row["pairs_planned"]),
+                _share_of(row["pairs_inconsistent"], row["pairs_judged"]),
+                *(str(row[name]) for name in MISSING_REPLIES),
+            )
+            for row in rows
+        ),
+    )
+
+
+def _share_of(part: int, whole: int) -> str:
+    return format_share(part / whole if whole else None)

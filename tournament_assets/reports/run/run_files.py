@@ -1,0 +1,212 @@
+"""The files of a run directory, in the layout that other tools of the field know.
+
+manifest.json                  what was run, from which inputs, when, and what it cost
+matches/matches.jsonl          one record for each dimension and pair
+verdicts/<dimension>.jsonl     one record for each pair, with both replies
+rubrics/<dimension>.txt        the text that told the judge how to judge, where it is still known
+elo_results.json               mean and SEM by entrant, dimension and K-factor
+elo_ratings.json               the first dimension's leaderboard with sampling intervals
+elo_ratings_<dimension>.json   the other dimensions'
+elo_per_perm.npz               the ratings after every ordering
+pairwise_winrates.csv          wins, losses and ties of every two entrants
+battles.parquet, battles.jsonl every settled pair and how it was rated: `tournament battles rate`
+                               gives the same ratings from either file alone
+report.md, report.html         the pages people read
+report_battles_<dimension>.html  the battles of a run that has too many for report.html
+figures/                       the pictures, for a paper, as PNG and SVG
+tables/leaderboard.tex         the leaderboard as a LaTeX table
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import IO, Any
+
+import numpy as np
+import pandas as pd
+
+from tournament_assets.battles.columnar import ALL_FIELDS, write_lines, write_parquet
+from tournament_assets.battles.columns import complete_battle_table
+from tournament_assets.battles.files import encode_elo_reports
+from tournament_assets.ratings.elo_traces import EloTraces
+from tournament_assets.reports.battle_pages import verdicts_with_replies
+from tournament_assets.reports.figures.figures import figure_files
+from tournament_assets.reports.leaderboard import by_dimension, leaderboard_latex
+from tournament_assets.storage.run_directory import FileContent
+from tournament_assets.storage.tables import AnyTable, StoredTable, iterate_rows, table_rows
+from tournament_assets.tournament.battles import (
+    EloReport,
+    RatingSettings,
+    build_elo_report,
+    elo_entries,
+)
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """What a run directory is made from; mappings are by dimension, in the order of the config.
+
+    Attributes:
+        match_lists: Table `match_list`.
+        replies: Table `judge_replies`.
+        verdicts: Table `judge_verdicts`.
+        elo_ratings: Table `elo_ratings`.
+        elo_traces: Ratings after every ordering.
+        win_rates: Table `win_rates`.
+        battles: Table `battles`, all dimensions.
+        leaderboard: Table `leaderboard`, all dimensions.
+        report: Table `report`.
+        rubrics: The texts that the dimensions were judged by, where they are known.
+    """
+
+    match_lists: Mapping[str, AnyTable]
+    replies: Mapping[str, AnyTable]
+    verdicts: Mapping[str, AnyTable]
+    elo_ratings: Mapping[str, pd.DataFrame]
+    elo_traces: Mapping[str, EloTraces]
+    win_rates: Mapping[str, pd.DataFrame]
+    battles: StoredTable
+    leaderboard: pd.DataFrame
+    report: AnyTable
+    rubrics: Mapping[str, str]
+
+
+def build_run_files(
+    tables: RunTables, *, manifest: Mapping[str, Any], settings: RatingSettings
+) -> Iterator[tuple[str, FileContent]]:
+    """Yield every file of a run directory with its relative path; what is large writes itself.
+
+    Args:
+        tables: What to write down.
+        manifest: What `manifest.json` says.
+        settings: How the battles were rated, and the tournament and mode as the arena.
+    """
+    yield "manifest.json", _json(manifest)
+    matches = (
+        row for table in tables.match_lists.values() for row in iterate_rows("match_list", table)
+    )
+    yield "matches/matches.jsonl", partial(_write_json_lines, rows=matches)
+    yield "elo_results.json", _json(_elo_results(tables))
+    yield from encode_elo_reports(_elo_reports(tables, settings)).items()
+    yield "elo_per_perm.npz", _elo_per_perm(tables)
+    yield (
+        "pairwise_winrates.csv",
+        _csv(
+            [row for frame in tables.win_rates.values() for row in table_rows("win_rates", frame)],
+            columns=list(next(iter(tables.win_rates.values())).columns),
+        ),
+    )
+    battles = complete_battle_table(tables.battles.arrow())
+    for kind, write in (("parquet", write_parquet), ("jsonl", write_lines)):
+        yield (
+            f"battles.{kind}",
+            partial(write, table=battles, names=ALL_FIELDS, settings=settings),
+        )
+    yield from _papers(tables).items()
+    for row in iterate_rows("report", tables.report):
+        # What is neither are the pages beside the report.
+        name = {"markdown": "report.md", "html": "report.html"}.get(row["format"], row["format"])
+        yield name, row["content"].encode()
+    for dimension, text in tables.rubrics.items():
+        yield f"rubrics/{dimension}.txt", f"{text}\n".encode()
+    for dimension, table in tables.verdicts.items():
+        records = verdicts_with_replies(table, tables.replies[dimension])
+        yield f"verdicts/{dimension}.jsonl", partial(_write_json_lines, rows=records)
+
+
+def _papers(tables: RunTables) -> dict[str, bytes]:
+    leaderboard = by_dimension(table_rows("leaderboard", tables.leaderboard))
+    figures = figure_files(
+        leaderboard=leaderboard,
+        elo_ratings={d: table_rows("elo_ratings", f) for d, f in tables.elo_ratings.items()},
+        win_rates={d: table_rows("win_rates", f) for d, f in tables.win_rates.items()},
+        judge_label="; ".join(sorted({r["judge"] for rows in leaderboard.values() for r in rows})),
+    )
+    return {
+        **{f"figures/{name}": content for name, content in figures.items()},
+        "tables/leaderboard.tex": leaderboard_latex(leaderboard).encode(),
+    }
+
+
+def _elo_results(tables: RunTables) -> dict[str, Any]:
+    primary: dict[str, Any] = {}
+    sweep: dict[str, Any] = {}
+    decisive: dict[str, int] = {}
+    default_k: float | None = None
+    for dimension, frame in tables.elo_ratings.items():
+        primary[dimension] = {}
+        sweep[dimension] = {}
+        for row in table_rows("elo_ratings", frame):
+            by_entrant = sweep[dimension].setdefault(f"{row['k_factor']:g}", {})
+            by_entrant[row["entrant_id"]] = {"mean": row["mean"], "sem": row["sem"]}
+            decisive[dimension] = row["n_decisive_matches"]
+            if row["is_primary"]:
+                default_k = row["k_factor"]
+                primary[dimension][row["entrant_id"]] = {
+                    key: row[key]
+                    for key in (
+                        "rank",
+                        "mean",
+                        "sem",
+                        "order_low",
+                        "order_high",
+                        "sampling_low",
+                        "sampling_high",
+                        "n_entrant_matches",
+                    )
+                }
+    return {
+        "default_k": default_k,
+        "primary": primary,
+        "k_sensitivity": sweep,
+        "n_decisive_matches": decisive,
+    }
+
+
+def _elo_reports(tables: RunTables, settings: RatingSettings) -> dict[str, EloReport]:
+    reports = {}
+    for dimension, frame in tables.elo_ratings.items():
+        verdicts = iterate_rows("judge_verdicts", tables.verdicts[dimension], ("judge_model",))
+        reports[dimension] = build_elo_report(
+            elo_entries(table_rows("elo_ratings", frame)),
+            arena=f"{settings.arena}/{dimension}",
+            judge_model=", ".join(sorted({row["judge_model"] for row in verdicts})) or None,
+            n_bootstraps=settings.n_bootstraps,
+            seed=settings.bootstrap_seed,
+        )
+    return reports
+
+
+def _elo_per_perm(tables: RunTables) -> bytes:
+    arrays: dict[str, Any] = {}
+    for dimension, traces in tables.elo_traces.items():
+        rows = table_rows("elo_ratings", tables.elo_ratings[dimension])
+        unrated = {row["entrant_id"] for row in rows if row["is_primary"] and row["mean"] is None}
+        ratings = traces.ratings.astype(np.float64)
+        ratings[:, [name in unrated for name in traces.entrants]] = np.nan
+        arrays[f"{dimension}__data"] = ratings
+        arrays[f"{dimension}__entrants"] = np.array(traces.entrants, dtype=np.str_)
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _write_json_lines(file: IO[bytes], rows: Iterable[Mapping[str, Any]]) -> None:
+    for row in rows:
+        line = json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
+        file.write(line.encode("utf-8", errors="backslashreplace"))
+
+
+def _csv(rows: Sequence[Mapping[str, Any]], *, columns: Sequence[str]) -> bytes:
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, fieldnames=columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue().encode()

@@ -1,0 +1,220 @@
+"""The trust panel as people read it: a light a line, in words, with its number and what to do."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tournament_assets.reports.formatting import ABSENT, format_confidence, join_names
+from tournament_assets.reports.rendering import ReportSection, ReportTable
+from tournament_assets.trust.measures import (
+    FIRST_SLOT,
+    FLIPS,
+    INJECTION,
+    LENGTH,
+    LONGER,
+    UNJUDGED,
+    WORDS,
+)
+from tournament_assets.trust.panel import TrustLine, TrustState
+
+Row = Mapping[str, Any]
+
+_UPPER = (INJECTION, LONGER, UNJUDGED)
+
+
+def trust_rows(lines: Sequence[TrustLine], *, dimension: str) -> list[dict[str, Any]]:
+    """Return the rows of table "trust_panel" for one dimension.
+
+    Args:
+        lines: The panel.
+        dimension: The quality that was judged.
+    """
+    return [
+        {
+            "dimension": dimension,
+            "measure": line.measure,
+            "subject": line.subject,
+            "unit": WORDS[line.measure].unit,
+            "value": line.estimate.value,
+            "low": line.estimate.low,
+            "high": line.estimate.high,
+            "n": line.estimate.n,
+            "threshold": line.threshold,
+            "state": line.state.value,
+            "meaning": WORDS[line.measure].meaning,
+            "advice": WORDS[line.measure].advice,
+            "detail": line.estimate.detail,
+        }
+        for line in lines
+    ]
+
+
+def trust_table(rows: Sequence[Row]) -> ReportTable:
+    """Return the panel of one dimension, a line each.
+
+    Args:
+        rows: Rows of table "trust_panel" of one dimension.
+    """
+    return ReportTable(
+        headers=("measure", "light", "value (interval)", "n", "threshold", "behind it"),
+        rows=tuple(
+            (
+                _title(row["measure"], row["subject"]),
+                row["state"],
+                _with_interval(row),
+                str(row["n"]),
+                _threshold(row["measure"], row["threshold"], row["unit"]),
+                row["detail"],
+            )
+            for row in rows
+        ),
+    )
+
+
+def light_sentence(line: TrustLine) -> str:
+    """Say what a light shows, and what to do unless it is green.
+
+    Args:
+        line: One line of the panel.
+    """
+    words, found = WORDS[line.measure], line.estimate
+    title = _title(line.measure, line.subject)
+    if found.value is None:
+        return f"{title}: not measured ({found.detail})."
+    interval = (
+        f", interval {_number(found.low, words.unit)} to {_number(found.high, words.unit)}"
+        if found.low is not None and found.high is not None
+        else ""
+    )
+    limit = _threshold(line.measure, line.threshold, words.unit)
+    against = f"; {limit} expected" if line.threshold is not None else ""
+    sentence = f"{title}: {_number(found.value, words.unit)}{interval}{against} ({found.detail})."
+    return f"{sentence} {words.advice}" if line.state is TrustState.RED else sentence
+
+
+def red_sentences(rows: Sequence[Row]) -> list[str]:
+    """Return what stands before any number: the red lights of every dimension that has any.
+
+    Args:
+        rows: Rows of table "trust_panel", all dimensions.
+    """
+    sentences = []
+    for dimension in dict.fromkeys(row["dimension"] for row in rows):
+        own = [row for row in rows if row["dimension"] == dimension]
+        red = [row for row in own if row["state"] == TrustState.RED]
+        lit = len(red) + sum(row["state"] == TrustState.GREEN for row in own)
+        if red:
+            listed = "; ".join(
+                f"{_title(row['measure'], row['subject'])} {_with_interval(row)}, "
+                f"{_threshold(row['measure'], row['threshold'], row['unit'])} expected, "
+                f"n = {row['n']}"
+                for row in red
+            )
+            sentences.append(
+                f"The judge on {dimension}: {len(red)} of {lit} lights red. {listed[0].upper()}"
+                f"{listed[1:]}. "
+                "See the trust panel before using these ratings."
+            )
+    return sentences
+
+
+def trust_section(rows: Sequence[Row], *, confidence: float) -> ReportSection:
+    """Return the section of a report on whether the judge can be trusted.
+
+    Args:
+        rows: Rows of table "trust_panel", all dimensions.
+        confidence: Coverage of the intervals.
+    """
+    dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
+    sentences = [_summary(dimension, rows) for dimension in dimensions]
+    sentences += [
+        "Every number is over pairs that the judge was asked about, n counts distinct requests or "
+        "pairs of them, and pairs of one text are in none. Intervals are at "
+        f"{format_confidence(confidence)} and by prompt: Wilson's with the effective number of "
+        "units for shares, prompts resampled for kappas, the sandwich for Elo points. A light "
+        "goes by the number itself, so where the threshold lies inside the interval it may be "
+        "chance; for slots and for length it is red only where the interval leaves out no effect "
+        "at all. What was not measured is never green."
+    ]
+    tables = []
+    for dimension in dimensions:
+        own = [row for row in rows if row["dimension"] == dimension]
+        tables.append((dimension, trust_table(own)))
+        red = [row for row in own if row["state"] == TrustState.RED]
+        if red:
+            tables.append((f"{dimension}: what to do", _advice_table(red)))
+    tables.append(("What each light means", _meaning_table(rows)))
+    return ReportSection("Trust panel", tuple(sentences), tuple(tables))
+
+
+def _summary(dimension: str, rows: Sequence[Row]) -> str:
+    own = [row for row in rows if row["dimension"] == dimension]
+    by_state = {
+        state: [_title(row["measure"], row["subject"]) for row in own if row["state"] == state]
+        for state in TrustState
+    }
+    red, green = by_state[TrustState.RED], by_state[TrustState.GREEN]
+    sentence = (
+        f"On {dimension}, {len(red)} of {len(red) + len(green)} lights are red: {join_names(red)}."
+        if red
+        else f"On {dimension}, none of {len(green)} lights is red."
+    )
+    if by_state[TrustState.NO_THRESHOLD]:
+        sentence += (
+            " Measured, without a threshold in the config: "
+            f"{join_names(by_state[TrustState.NO_THRESHOLD])}."
+        )
+    if by_state[TrustState.NOT_MEASURED]:
+        sentence += f" Not measured: {join_names(by_state[TrustState.NOT_MEASURED])}."
+    return sentence
+
+
+def _advice_table(red: Sequence[Row]) -> ReportTable:
+    by_measure = {row["measure"]: row["advice"] for row in red}
+    return ReportTable(
+        headers=("red", "what to do"),
+        rows=tuple((WORDS[measure].title, advice) for measure, advice in by_measure.items()),
+        n_labels=2,
+    )
+
+
+def _meaning_table(rows: Sequence[Row]) -> ReportTable:
+    by_measure = {row["measure"]: row["meaning"] for row in rows}
+    return ReportTable(
+        headers=("measure", "what it means"),
+        rows=tuple((WORDS[measure].title, meaning) for measure, meaning in by_measure.items()),
+        n_labels=2,
+    )
+
+
+def _title(measure: str, subject: str | None) -> str:
+    title = WORDS[measure].title
+    return title if subject is None else f"{title}: {subject}"
+
+
+def _number(value: float | None, unit: str) -> str:
+    if value is None:
+        return ABSENT
+    if unit == "share":
+        return f"{100 * value:.1f} %"
+    if unit == "points":
+        return f"{value:+.0f} Elo" if round(value) else "0 Elo"
+    return f"{value:.3f}" if unit == "p" else f"{value:.2f}"
+
+
+def _with_interval(row: Row) -> str:
+    value = _number(row["value"], row["unit"])
+    if row["low"] is None or row["high"] is None:
+        return value
+    low, high = (_number(row[end], row["unit"]).removesuffix(" Elo") for end in ("low", "high"))
+    return f"{value} ({low.removesuffix(' %')} to {high})"
+
+
+def _threshold(measure: str, threshold: float | None, unit: str) -> str:
+    if threshold is None:
+        return ABSENT
+    if measure in (FIRST_SLOT, FLIPS):
+        return f"{100 * (0.5 - threshold):.1f} to {100 * (0.5 + threshold):.1f} %"
+    if measure == LENGTH:
+        return f"at most {threshold:.0f} Elo up or down"
+    word = "at most" if measure in _UPPER else "at least"
+    return f"{word} {_number(threshold, unit)}"

@@ -1,1 +1,0 @@
-"""Adapters with Dagster configuration around them."""

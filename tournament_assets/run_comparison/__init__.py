@@ -1,0 +1,1 @@
+"""Two finished runs side by side: what an edit changed, and whether it matters."""

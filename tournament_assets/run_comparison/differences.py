@@ -1,0 +1,652 @@
+"""What became of the same pairs in two runs: which judgments flipped, and how far the runs agree.
+
+A judgment flips when both runs settled a pair and settled it differently. A pair that only one of
+them settled is lost or gained, and in no rate: missing is never a value.
+
+An edit can touch only the pairs about which the judge was asked otherwise, so the flips are counted
+over these; all others are the rest. Where nobody was asked otherwise, they are counted over all.
+
+What two runs rest on, compared by their manifests: settings, and the hash of every input.
+
+How far everybody's rating and place moved from one run to another.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from tournament_assets.audits.agreement import (
+    Agreement,
+    LabelPair,
+    Proportion,
+    measure_agreement,
+    measure_proportion,
+)
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.fingerprints import canonical_json
+from tournament_assets.tournament.verdicts import Outcome
+
+PairKey = tuple[str, str, frozenset[str]]
+"""Dimension, prompt and the two entrants, in whatever order."""
+
+_TURNED = {Outcome.A_WINS: Outcome.B_WINS, Outcome.B_WINS: Outcome.A_WINS}
+
+
+@dataclass(frozen=True, slots=True)
+class SettledPair:
+    """A pair as one run settled it, and what the judge was shown.
+
+    Attributes:
+        dimension: The quality that was judged.
+        prompt_id: The prompt both entrants answered.
+        source: The prompt's source, which is its stratum; None if the run does not say.
+        entrant_a: One entrant.
+        entrant_b: The other one.
+        outcome: How the pair was settled.
+        question: Fingerprint of the prompt's text and what it says of good answers; None if the
+            run does not say, as are the two that follow.
+        response_a: Fingerprint of what the first entrant answered.
+        response_b: Fingerprint of what the other one answered.
+        asked: Keys of the requests that it was settled by, none for two copies of one response,
+            which settle themselves; None if the run does not say.
+    """
+
+    dimension: str
+    prompt_id: str
+    source: str | None
+    entrant_a: str
+    entrant_b: str
+    outcome: Outcome
+    question: str | None = None
+    response_a: str | None = None
+    response_b: str | None = None
+    asked: frozenset[str] | None = None
+
+    @property
+    def key(self) -> PairKey:
+        """What makes it the same pair in another run."""
+        return self.dimension, self.prompt_id, frozenset((self.entrant_a, self.entrant_b))
+
+
+class Change(StrEnum):
+    """What became of a judgment, the gravest first."""
+
+    REVERSED = "reversed"
+    """The winner became the loser."""
+    TIE = "tie"
+    """A win became a tie, or a tie a win."""
+    INCONSISTENT = "inconsistent"
+    """One of the two runs got two verdicts that disagree."""
+    LOST = "lost"
+    """Only the first run settled the pair."""
+    GAINED = "gained"
+    """Only the second run settled the pair."""
+    NONE = "none"
+    """Both settled it alike, or neither did."""
+
+    @property
+    def is_flip(self) -> bool:
+        """Whether both runs settled the pair, differently."""
+        return self in (Change.REVERSED, Change.TIE, Change.INCONSISTENT)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPair:
+    """A pair that both runs have.
+
+    Attributes:
+        dimension: The quality that was judged.
+        prompt_id: The prompt both entrants answered.
+        source: The prompt's source, by the second run or else the first; None if neither says.
+        entrant_a: The first entrant as the first run shows them.
+        entrant_b: The other one.
+        then: How the first run settled it.
+        now: How the second run settled it, for the entrants in the same order.
+        responses_changed: Whether one of the responses differs; None if a run does not say. Then
+            a flip is not the judge's.
+        question_changed: The same of the prompt.
+        requests_changed: The same of what the judge was asked.
+        requests: What both runs asked, if they say. Pairs that share it are one question: two
+            entrants gave the same response, and the judge was asked once.
+    """
+
+    dimension: str
+    prompt_id: str
+    source: str | None
+    entrant_a: str
+    entrant_b: str
+    then: Outcome
+    now: Outcome
+    responses_changed: bool | None
+    question_changed: bool | None
+    requests_changed: bool | None
+    requests: tuple[frozenset[str], frozenset[str]] | None
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether neither run asked, because both responses are the same."""
+        return self.requests is not None and not any(self.requests)
+
+    @property
+    def change(self) -> Change:
+        """What became of the judgment."""
+        both = (self.then, self.now)
+        # Two copies settle themselves, however a version of this program calls the outcome.
+        if self.then is self.now or self.is_copy:
+            return Change.NONE
+        if Outcome.UNJUDGED in both:
+            return Change.GAINED if self.then is Outcome.UNJUDGED else Change.LOST
+        if Outcome.INCONSISTENT in both:
+            return Change.INCONSISTENT
+        if all(each.is_tie for each in both):
+            return Change.NONE
+        return Change.TIE if any(each.is_tie for each in both) else Change.REVERSED
+
+
+@dataclass(frozen=True, slots=True)
+class FlipCount:
+    """The flips of one group of pairs.
+
+    Attributes:
+        dimension: The dimension of the group; None for all of them.
+        source: The prompts' source; None for all of them.
+        flips: Judgments that flipped, of the pairs that both runs settled, with its interval.
+        questions: The same of different questions: pairs of the same requests count once, and
+            copies, which nobody was asked about, do not count.
+        changes: Pairs by what became of them, without those that stayed.
+        shown_otherwise: Flips of pairs whose prompt or responses differ, so that they are not the
+            judge's alone.
+        agreement: How far the runs agree on the pairs that both settled, with kappa.
+    """
+
+    dimension: str | None
+    source: str | None
+    flips: Proportion
+    questions: Proportion
+    changes: Mapping[Change, int]
+    shown_otherwise: int
+    agreement: Agreement
+
+
+@dataclass(frozen=True, slots=True)
+class FlipReport:
+    """What became of the judgments of one run in another.
+
+    Attributes:
+        pairs: Pairs that both runs have, in the order of the first.
+        total: The flips of the pairs that an edit could touch: those about which the judge was
+            asked otherwise, or may have been; all pairs, if there is none.
+        by_dimension: The same of each dimension, in the order of the pairs.
+        by_stratum: The same of each dimension and source; prompts without one are left out.
+        rest: The flips of all other pairs; None if there is none.
+        only_then: Pairs that only the first run has, by dimension.
+        only_now: Pairs that only the second run has, by dimension.
+    """
+
+    pairs: tuple[ComparedPair, ...]
+    total: FlipCount
+    by_dimension: tuple[FlipCount, ...]
+    by_stratum: tuple[FlipCount, ...]
+    rest: FlipCount | None
+    only_then: Mapping[str, int]
+    only_now: Mapping[str, int]
+
+    @property
+    def knows_requests(self) -> bool:
+        """Whether both runs say of every pair what the judge was asked."""
+        return all(pair.requests_changed is not None for pair in self.pairs)
+
+    @property
+    def copies(self) -> int:
+        """Pairs about which neither run asked, because both responses are the same."""
+        return sum(pair.is_copy for pair in self.pairs)
+
+    @property
+    def asked_otherwise(self) -> dict[str, int]:
+        """Pairs about which the judge was asked otherwise, by dimension, where there is one."""
+        counts: dict[str, int] = {}
+        for pair in self.pairs:
+            if pair.requests_changed:
+                counts[pair.dimension] = counts.get(pair.dimension, 0) + 1
+        return counts
+
+    @property
+    def changed(self) -> tuple[ComparedPair, ...]:
+        """The pairs that flipped, were lost or gained, the gravest first."""
+        order = list(Change)
+        return tuple(
+            sorted(
+                (pair for pair in self.pairs if pair.change is not Change.NONE),
+                key=lambda pair: order.index(pair.change),
+            )
+        )
+
+
+def compare_judgments(
+    then: Sequence[SettledPair],
+    now: Sequence[SettledPair],
+    *,
+    n_bootstraps: int = 2000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> FlipReport:
+    """Compare what two runs made of the same pairs.
+
+    Args:
+        then: The first run's pairs.
+        now: The second run's pairs; an entrant may stand on the other side of a pair.
+        n_bootstraps: Resamples of the prompts behind the intervals of kappa.
+        seed: Seeds the resampling.
+        confidence: Coverage of all intervals.
+
+    Raises:
+        InputError: If a run has a pair twice, or an option is out of range.
+    """
+    first, second = _by_key(then), _by_key(now)
+    pairs = tuple(_compare(first[key], second[key]) for key in first if key in second)
+    has_touched = any(_may_be_touched(pair) for pair in pairs)
+    rest = [pair for pair in pairs if has_touched and not _may_be_touched(pair)]
+
+    def count(
+        members: Sequence[ComparedPair], dimension: str | None, source: str | None
+    ) -> FlipCount:
+        return _count_flips(
+            [pair for pair in members if not has_touched or _may_be_touched(pair)],
+            dimension=dimension,
+            source=source,
+            measure=lambda labels: measure_agreement(
+                labels, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence
+            ),
+            confidence=confidence,
+        )
+
+    dimensions = _group(pairs, lambda pair: pair.dimension)
+    return FlipReport(
+        pairs=pairs,
+        total=count(pairs, None, None),
+        by_dimension=tuple(count(members, name, None) for name, members in dimensions.items()),
+        by_stratum=tuple(
+            count(group, name, source)
+            for name, members in dimensions.items()
+            for source, group in sorted(_group(members, lambda pair: pair.source or "").items())
+            if source
+        ),
+        rest=_count_flips(
+            rest,
+            dimension=None,
+            source=None,
+            measure=lambda labels: measure_agreement(
+                labels, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence
+            ),
+            confidence=confidence,
+        )
+        if rest
+        else None,
+        only_then=_count_by_dimension(first, but=second),
+        only_now=_count_by_dimension(second, but=first),
+    )
+
+
+def _may_be_touched(pair: ComparedPair) -> bool:
+    return pair.requests_changed is not False
+
+
+def _by_key(pairs: Iterable[SettledPair]) -> dict[PairKey, SettledPair]:
+    found: dict[PairKey, SettledPair] = {}
+    for pair in pairs:
+        if pair.key in found:
+            raise InputError(
+                f"the pair of {pair.entrant_a!r} and {pair.entrant_b!r} on prompt "
+                f"{pair.prompt_id!r}, {pair.dimension}, is there twice; expected it once"
+            )
+        found[pair.key] = pair
+    return found
+
+
+def _compare(then: SettledPair, now: SettledPair) -> ComparedPair:
+    is_turned = then.entrant_a != now.entrant_a
+    responses = (now.response_b, now.response_a) if is_turned else (now.response_a, now.response_b)
+    return ComparedPair(
+        dimension=then.dimension,
+        prompt_id=then.prompt_id,
+        source=then.source if now.source is None else now.source,
+        entrant_a=then.entrant_a,
+        entrant_b=then.entrant_b,
+        then=then.outcome,
+        now=_TURNED.get(now.outcome, now.outcome) if is_turned else now.outcome,
+        responses_changed=_differ((then.response_a, then.response_b), responses),
+        question_changed=_differ((then.question,), (now.question,)),
+        requests_changed=(
+            None if then.asked is None or now.asked is None else then.asked != now.asked
+        ),
+        requests=None if then.asked is None or now.asked is None else (then.asked, now.asked),
+    )
+
+
+def _differ(then: tuple[str | None, ...], now: tuple[str | None, ...]) -> bool | None:
+    return None if None in then or None in now else then != now
+
+
+def _group(
+    pairs: Iterable[ComparedPair], name: Callable[[ComparedPair], str]
+) -> dict[str, list[ComparedPair]]:
+    groups: dict[str, list[ComparedPair]] = {}
+    for pair in pairs:
+        groups.setdefault(name(pair), []).append(pair)
+    return groups
+
+
+def _count_flips(
+    pairs: Sequence[ComparedPair],
+    *,
+    dimension: str | None,
+    source: str | None,
+    measure: Callable[[list[LabelPair]], Agreement],
+    confidence: float,
+) -> FlipCount:
+    agreement = measure(
+        [LabelPair(pair.prompt_id, _label(pair.then), _label(pair.now)) for pair in pairs]
+    )
+    changes: dict[Change, int] = {change: 0 for change in Change if change is not Change.NONE}
+    for pair in pairs:
+        if pair.change in changes:
+            changes[pair.change] += 1
+    flipped = [pair for pair in pairs if pair.change.is_flip]
+    return FlipCount(
+        dimension=dimension,
+        source=source,
+        flips=measure_proportion(len(flipped), agreement.n, confidence=confidence),
+        questions=_flips_of_questions(pairs, confidence=confidence),
+        changes=changes,
+        shown_otherwise=sum(
+            bool(pair.responses_changed or pair.question_changed) for pair in flipped
+        ),
+        agreement=agreement,
+    )
+
+
+def _flips_of_questions(pairs: Sequence[ComparedPair], *, confidence: float) -> Proportion:
+    flipped: dict[object, bool] = {}
+    for pair in pairs:
+        if Outcome.UNJUDGED in (pair.then, pair.now) or pair.is_copy:
+            continue
+        key = pair if pair.requests is None else (pair.dimension, pair.requests)
+        flipped[key] = flipped.get(key, False) or pair.change.is_flip
+    return measure_proportion(sum(flipped.values()), len(flipped), confidence=confidence)
+
+
+def _label(outcome: Outcome) -> str | None:
+    if outcome.is_tie:
+        return Outcome.TIE.value
+    return None if outcome is Outcome.UNJUDGED else outcome.value
+
+
+def _count_by_dimension(
+    pairs: Mapping[PairKey, SettledPair], *, but: Mapping[PairKey, SettledPair]
+) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for key, pair in pairs.items():
+        if key not in but:
+            counts[pair.dimension] = counts.get(pair.dimension, 0) + 1
+    return counts
+
+
+class Sameness(StrEnum):
+    """Whether two runs come to the same, as far as their judgments tell."""
+
+    SAME = "same"
+    """The same pairs, and no more flips than count as noise."""
+    DIFFERS = "differs"
+    """More flips than count as noise."""
+    UNDECIDED = "undecided"
+    """Neither can be said."""
+
+    @property
+    def exit_code(self) -> int:
+        """What `tournament compare` exits with; 2 is for directories that cannot be read."""
+        return {Sameness.SAME: 0, Sameness.DIFFERS: 1, Sameness.UNDECIDED: 3}[self]
+
+
+@dataclass(frozen=True, slots=True)
+class SamenessVerdict:
+    """Whether two runs come to the same, and why.
+
+    Attributes:
+        sameness: Which.
+        tolerance: Share of flips up to which judgments count as repeated.
+        reasons: What it rests on, a clause each.
+    """
+
+    sameness: Sameness
+    tolerance: float
+    reasons: tuple[str, ...]
+
+
+def judge_sameness(
+    flips: FlipReport, *, tolerance: float, places_changed: int, ratings_moved: int
+) -> SamenessVerdict:
+    """Say whether two runs come to the same.
+
+    They differ where the whole interval of a share of flips lies above the tolerance, by dimension
+    of what an edit could touch and for the rest. Pairs of the same requests count once. They are
+    the same where every upper end is within it, or nothing was asked otherwise and nothing flipped,
+    and both have the same pairs and places.
+
+    Args:
+        flips: What became of the judgments.
+        tolerance: Share of flips up to which judgments count as repeated.
+        places_changed: Entrants whose place is another one.
+        ratings_moved: Ratings that are not the same.
+    """
+    groups = [(f"on {each.dimension}", each) for each in flips.by_dimension if each.flips.n]
+    if flips.rest is not None and flips.rest.flips.count:
+        groups.append(("of the pairs asked the same", flips.rest))
+    if not flips.asked_otherwise and flips.knows_requests:
+        groups = [(name, each) for name, each in groups if each.flips.count]
+    differing = [_share(*group) for group in groups if (group[1].questions.low or 0.0) > tolerance]
+    if differing:
+        return SamenessVerdict(Sameness.DIFFERS, tolerance, tuple(differing))
+    settled = flips.total.flips.n + (flips.rest.flips.n if flips.rest else 0)
+    if not settled:
+        reason = "no pair was settled in both runs"
+        return SamenessVerdict(Sameness.UNDECIDED, tolerance, (reason,))
+    open_ = [_share(*group) for group in groups if (group[1].questions.high or 0.0) > tolerance]
+    one_sided = sum((*flips.only_then.values(), *flips.only_now.values())) + sum(
+        pair.change in (Change.LOST, Change.GAINED) for pair in flips.pairs
+    )
+    if one_sided:
+        open_.append(f"pairs that only one run settled: {one_sided}")
+    if places_changed:
+        open_.append(f"entrants whose place changes: {places_changed}")
+    flipped = any(pair.change.is_flip for pair in flips.pairs)
+    if ratings_moved and not (flipped or one_sided):
+        open_.append(f"ratings that move although no judgment flipped: {ratings_moved}")
+    if open_:
+        return SamenessVerdict(Sameness.UNDECIDED, tolerance, tuple(open_))
+    reasons = tuple(_share(*group) for group in groups)
+    return SamenessVerdict(
+        Sameness.SAME, tolerance, reasons or ("no judgment flipped and none was asked otherwise",)
+    )
+
+
+def _share(where: str, count: FlipCount) -> str:
+    flips = count.questions
+    if flips.low is None or flips.high is None:
+        return f"nothing was asked {where}"
+    return (
+        f"{flips.count} of {flips.n} different questions flipped {where} "
+        f"({100 * flips.low:.1f} % to {100 * flips.high:.1f} %)"
+    )
+
+
+_NO_INPUTS = frozenset(
+    {
+        "started_at",
+        "finished_at",
+        "cost",
+        "command",
+        "pairs",
+        "replies_pending",
+        "project_commit",
+    }
+)
+"""What a manifest says of the run itself and of what came of it; hashes tell a commit's content."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputChange:
+    """Something that differs between two runs.
+
+    Attributes:
+        name: Where the manifest says it, such as `inputs.rubrics.factuality.hash`.
+        then: What the first run says; None if it has no such thing.
+        now: What the second run says; None if it has no such thing.
+    """
+
+    name: str
+    then: Any
+    now: Any
+
+
+@dataclass(frozen=True, slots=True)
+class InputComparison:
+    """What differs between the inputs of two runs.
+
+    Attributes:
+        changes: What differs, in the order of the manifests.
+        known_to_one: What the manifest of only one run records, as another version of this program
+            would: nobody knows whether it differs.
+    """
+
+    changes: tuple[InputChange, ...]
+    known_to_one: tuple[str, ...]
+
+    def names(self, beginning: str) -> list[str]:
+        """Return what follows some beginning in the names of the changes, up to the next dot."""
+        return list(
+            dict.fromkeys(
+                change.name.removeprefix(beginning).split(".")[0]
+                for change in self.changes
+                if change.name.startswith(beginning)
+            )
+        )
+
+
+def compare_inputs(then: Mapping[str, Any], now: Mapping[str, Any]) -> InputComparison:
+    """Compare the manifests of two runs, but for times, costs and results.
+
+    Args:
+        then: The first run's manifest.
+        now: The second run's manifest.
+    """
+    first, second = (
+        {name: value for name, value in manifest.items() if name not in _NO_INPUTS}
+        for manifest in (then, now)
+    )
+    known_to_one = [name for name in {**first, **second} if (name in first) != (name in second)]
+    old, new = first.get("inputs"), second.get("inputs")
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        known_to_one += [
+            f"inputs.{name}" for name in {**old, **new} if (name in old) != (name in new)
+        ]
+    flat_first, flat_second = _flatten(first), _flatten(second)
+    return InputComparison(
+        changes=tuple(
+            InputChange(name, flat_first.get(name), flat_second.get(name))
+            for name in {**flat_first, **flat_second}
+            if canonical_json(flat_first.get(name)) != canonical_json(flat_second.get(name))
+            and not any(name == each or name.startswith(f"{each}.") for each in known_to_one)
+        ),
+        known_to_one=tuple(known_to_one),
+    )
+
+
+def _flatten(values: Mapping[str, Any], beginning: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= _flatten(value, f"{beginning}{name}.")
+        else:
+            flat[f"{beginning}{name}"] = value
+    return flat
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An entrant's rating in one run, on one dimension.
+
+    Attributes:
+        entrant_id: Who.
+        rank: The place, 1 for the best; None without a decisive match, as is the mean.
+        mean: Mean rating over the orderings, in Elo points.
+        sampling_low: Lower end of its sampling interval, in Elo points; None if there is none.
+        sampling_high: Upper end of that interval.
+    """
+
+    entrant_id: str
+    rank: int | None
+    mean: float | None
+    sampling_low: float | None
+    sampling_high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RatingMove:
+    """An entrant's standing in two runs, on one dimension.
+
+    Attributes:
+        dimension: The quality that was judged.
+        entrant_id: Who.
+        then: The standing in the first run; None if the entrant is not in it.
+        now: The standing in the second run; None if the entrant is not in it.
+    """
+
+    dimension: str
+    entrant_id: str
+    then: Standing | None
+    now: Standing | None
+
+    @property
+    def difference(self) -> float | None:
+        """Elo points by which the mean rose; None if it is not known in both runs."""
+        if self.then is None or self.now is None or self.then.mean is None or self.now.mean is None:
+            return None
+        return self.now.mean - self.then.mean
+
+    @property
+    def is_of_place(self) -> bool:
+        """Whether the entrant has a place in both runs, and not the same."""
+        ranks = (self.then and self.then.rank, self.now and self.now.rank)
+        return None not in ranks and ranks[0] != ranks[1]
+
+
+def compare_standings(
+    then: Mapping[str, Sequence[Standing]], now: Mapping[str, Sequence[Standing]]
+) -> tuple[RatingMove, ...]:
+    """Put the standings of two runs side by side, by dimension, the second run's best first.
+
+    Args:
+        then: The first run's standings by dimension.
+        now: The second run's standings by dimension; a dimension of one run alone is left out.
+    """
+    moves = []
+    for dimension in then:
+        if dimension not in now:
+            continue
+        first, second = (
+            {standing.entrant_id: standing for standing in standings}
+            for standings in (then[dimension], now[dimension])
+        )
+        compared = [
+            RatingMove(dimension, name, first.get(name), second.get(name))
+            for name in {**second, **first}
+        ]
+        moves += sorted(compared, key=_place)
+    return tuple(moves)
+
+
+def _place(move: RatingMove) -> tuple[float, str]:
+    # Who has no place comes last.
+    rank = None if move.now is None else move.now.rank
+    return float("inf") if rank is None else rank, move.entrant_id

@@ -1,0 +1,269 @@
+"""Reads finished run directories, which `reports/run/run_files.py` wrote, of this version or another.
+
+What a file holds beyond what is known here is left alone. `matches/matches.jsonl` may be missing,
+because it holds every prompt and response and people may not want to keep or share it; then
+nobody knows whether the responses of two runs differ.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tournament_assets.judging.requests.verdict_parsing import stored_outcome
+from tournament_assets.run_comparison.differences import PairKey, SettledPair, Standing
+from tournament_assets.tournament.errors import Problems
+from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
+from tournament_assets.tournament.verdicts import Outcome
+
+_MATCHES = "matches/matches.jsonl"
+_RESULTS = "elo_results.json"
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """A run directory, read.
+
+    Attributes:
+        folder: Where it is.
+        manifest: What `manifest.json` says.
+        verdicts: Settled pairs by dimension.
+        requests: The requests that got a reply, by dimension: request key and asking.
+        standings: Ratings with the primary K-factor by dimension, in the order of the file.
+        rubrics: The texts that the judge had, by dimension, where the directory keeps them.
+    """
+
+    folder: Path
+    manifest: Mapping[str, Any]
+    verdicts: Mapping[str, tuple[SettledPair, ...]]
+    requests: Mapping[str, frozenset[tuple[str, str]]]
+    standings: Mapping[str, tuple[Standing, ...]]
+    rubrics: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def pairs(self) -> list[SettledPair]:
+        """The settled pairs of all dimensions."""
+        return [pair for pairs in self.verdicts.values() for pair in pairs]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    question: str
+    responses: Mapping[str, str]
+
+
+def read_finished_runs(folders: Sequence[Path]) -> list[FinishedRun]:
+    """Read run directories.
+
+    Args:
+        folders: The directories.
+
+    Returns:
+        The runs, in the same order.
+
+    Raises:
+        InputError: If a file of any of them is missing, unreadable or no such file; it lists all.
+    """
+    problems = Problems()
+    runs = [_Reader(folder, problems).read() for folder in folders]
+    problems.raise_if_any()
+    return [run for run in runs if run is not None]
+
+
+class _Reader:
+    """Reads one directory and notes whatever is wrong with it."""
+
+    def __init__(self, folder: Path, problems: Problems) -> None:
+        self._folder = folder
+        self._problems = problems
+
+    def read(self) -> FinishedRun | None:
+        if not (self._folder / "manifest.json").is_file():
+            self._problems.add(
+                f"{self._folder}: found no manifest.json; expected the directory of a finished "
+                "run, such as runs/pilot_20261104T101500Z"
+            )
+            return None
+        manifest = self._read_object("manifest.json")
+        results = self._read_object(_RESULTS)
+        dimensions = (manifest or {}).get("dimensions", [])
+        if not isinstance(dimensions, list) or not all(
+            isinstance(name, str) and Path(name).name == name for name in dimensions
+        ):
+            self._note("manifest.json", f"names the dimensions {dimensions!r}; expected names")
+            return None
+        shown = self._read_shown()
+        verdicts, requests, standings = {}, {}, {}
+        for name in dimensions:
+            verdicts[name], requests[name] = self._read_verdicts(name, shown)
+            if results is not None:
+                standings[name] = self._read_standings(name, results)
+        return FinishedRun(
+            self._folder,
+            manifest or {},
+            verdicts,
+            requests,
+            standings,
+            self._read_rubrics(dimensions, manifest or {}),
+        )
+
+    def _read_rubrics(self, dimensions: list[str], manifest: Mapping[str, Any]) -> dict[str, str]:
+        texts = {}
+        for name in dimensions:
+            file = f"rubrics/{name}.txt"
+            if not (self._folder / file).exists():
+                continue  # earlier versions kept no texts
+            text = (self._read_text(file) or "").strip()
+            try:
+                hash_ = manifest["inputs"]["rubrics"][name]["hash"]
+            except (KeyError, TypeError):
+                continue
+            if fingerprint_text(text) == hash_:
+                texts[name] = text
+            else:
+                self._note(
+                    file,
+                    "is not the text that the judge had, by its hash in manifest.json; "
+                    "expected it unedited; remove it if it is lost",
+                )
+        return texts
+
+    def _note(self, file: str, problem: str) -> None:
+        self._problems.add(f"{self._folder / file}: {problem}")
+
+    def _read_text(self, file: str) -> str | None:
+        try:
+            return (self._folder / file).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            self._note(file, "the file is missing; expected it, as in every finished run")
+        except (OSError, UnicodeDecodeError) as error:
+            self._note(file, f"cannot be read: {error}")
+        return None
+
+    def _read_object(self, file: str) -> dict[str, Any] | None:
+        text = self._read_text(file)
+        if text is None:
+            return None
+        try:
+            value = json.loads(text)
+        except ValueError as error:
+            self._note(file, f"is no JSON: {error}")
+            return None
+        if not isinstance(value, dict):
+            self._note(file, f"holds {type(value).__name__}; expected an object")
+            return None
+        return value
+
+    def _read_rows(self, file: str) -> Iterator[tuple[int, dict[str, Any]]]:
+        # Split at line feeds alone: JSON texts may hold other line separators as they are.
+        for number, line in enumerate((self._read_text(file) or "").split("\n"), start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+                if not isinstance(row, dict):
+                    raise TypeError(f"found {type(row).__name__}, expected an object")
+            except (ValueError, TypeError) as error:
+                self._note(file, f"line {number} is no record: {error}")
+                return
+            yield number, row
+
+    def _read_shown(self) -> dict[PairKey, _Shown]:
+        if not (self._folder / _MATCHES).exists():
+            return {}
+        shown = {}
+        for number, row in self._read_rows(_MATCHES):
+            try:
+                a, b = str(row["entrant_a"]), str(row["entrant_b"])
+                shown[str(row["dimension"]), str(row["prompt_id"]), frozenset((a, b))] = _Shown(
+                    fingerprint(
+                        [row["prompt_text"], row.get("gold_answer"), row.get("expected_behavior")]
+                    ),
+                    {
+                        a: fingerprint_text(str(row["response_a"])),
+                        b: fingerprint_text(str(row["response_b"])),
+                    },
+                )
+            except KeyError as error:
+                self._note(_MATCHES, f"line {number} has no {error}; expected a pair's texts")
+                return {}
+        return shown
+
+    def _read_verdicts(
+        self, dimension: str, shown: Mapping[PairKey, _Shown]
+    ) -> tuple[tuple[SettledPair, ...], frozenset[tuple[str, str]]]:
+        file = f"verdicts/{dimension}.jsonl"
+        pairs: dict[PairKey, SettledPair] = {}
+        requests = set()
+        for number, row in self._read_rows(file):
+            try:
+                a, b = str(row["entrant_a"]), str(row["entrant_b"])
+                key = (dimension, str(row["prompt_id"]), frozenset((a, b)))
+                texts = shown.get(key)
+                pair = SettledPair(
+                    dimension=dimension,
+                    prompt_id=key[1],
+                    source=None if row.get("source") is None else str(row["source"]),
+                    entrant_a=a,
+                    entrant_b=b,
+                    outcome=stored_outcome(row["outcome"], row.get("reason_ab")),
+                    question=None if texts is None else texts.question,
+                    response_a=None if texts is None else texts.responses[a],
+                    response_b=None if texts is None else texts.responses[b],
+                    asked=_asked(row),
+                )
+            except KeyError as error:
+                self._note(file, f"line {number} has no {error}; expected a settled pair")
+                break
+            except ValueError as error:
+                self._note(file, f"line {number}: {error}; expected one of {[*map(str, Outcome)]}")
+                break
+            if key in pairs:
+                self._note(file, f"line {number} has the pair of {a!r} and {b!r} a second time")
+                break
+            pairs[key] = pair
+            requests |= {
+                (str(row[f"request_key_{side}"]), str(row.get(f"asking_{side}", 1)))
+                for side in ("ab", "ba")
+                if row.get(f"reply_{side}") is not None and row.get(f"request_key_{side}")
+            }
+        return tuple(pairs.values()), frozenset(requests)
+
+    def _read_standings(self, dimension: str, results: Mapping[str, Any]) -> tuple[Standing, ...]:
+        try:
+            return tuple(
+                _standing(str(name), row) for name, row in results["primary"][dimension].items()
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            self._note(
+                _RESULTS,
+                f"has no readable ratings on {dimension!r} ({type(error).__name__}: {error}); "
+                "expected rank, mean and sampling interval of every entrant under 'primary'",
+            )
+            return ()
+
+
+def _asked(row: Mapping[str, Any]) -> frozenset[str] | None:
+    names = [f"{field}_{side}" for field in ("request_key", "reply") for side in ("ab", "ba")]
+    if any(name not in row for name in names) or None in (row[names[0]], row[names[1]]):
+        return None
+    # Two copies of one response settle themselves: there is an outcome without a reply.
+    is_copy = row["outcome"] != Outcome.UNJUDGED and row["reply_ab"] is row["reply_ba"] is None
+    return frozenset() if is_copy else frozenset((str(row[names[0]]), str(row[names[1]])))
+
+
+def _standing(name: str, row: Mapping[str, Any]) -> Standing:
+    # In older runs the mean without a decisive match is where everybody begins: it says nothing.
+    is_rated = row["n_entrant_matches"] > 0 and row["mean"] is not None
+    return Standing(
+        entrant_id=name,
+        rank=int(row["rank"]) if is_rated else None,
+        mean=float(row["mean"]) if is_rated else None,
+        sampling_low=_end(row, "sampling_low") if is_rated else None,
+        sampling_high=_end(row, "sampling_high") if is_rated else None,
+    )
+
+
+def _end(row: Mapping[str, Any], name: str) -> float | None:
+    return None if row.get(name) is None else float(row[name])

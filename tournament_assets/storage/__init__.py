@@ -1,0 +1,1 @@
+"""What the project writes: tables, judgment files, run directories."""

@@ -1,0 +1,378 @@
+"""Files of judge replies, one JSON object a line: `judgments_<dimension>.jsonl`.
+
+A record is one presentation of one pair together with what came back for it. One request can
+serve several pairs, whose texts are the same, so a reply may stand in a file more than once, each
+time with another pair; it must then be the same reply.
+
+Reading a judgment out of a line of JSON: every value, and everything that is wrong with it.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from reprlib import Repr
+from typing import Any, get_args
+
+from upath import UPath
+
+from tournament_assets.judging.batch_service import Channel, TokenUsage
+from tournament_assets.judging.requests.pairs import Presentation
+from tournament_assets.judging.requests.verdict_parsing import FailureClass, classify_reply
+from tournament_assets.storage.atomic_files import write_bytes_atomically
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.fingerprints import fingerprint, short
+
+TOKEN_NAMES = tuple(counted.name for counted in fields(TokenUsage))
+"""The counts of tokens in a row."""
+_LARGEST_COUNT = 2**31 - 1  # the largest whole number every ledger can store
+_REQUEST_KEY = re.compile("[0-9a-f]{64}")
+_CHANNELS: tuple[Channel, ...] = get_args(Channel)
+_PRESENTATIONS = {presentation.value: presentation for presentation in Presentation}
+_repr = Repr()
+_repr.maxstring = _repr.maxother = 60
+
+
+@dataclass(slots=True)
+class JudgmentRow:
+    """A line's object, and what is found wrong with it; a value that is wrong reads as nothing.
+
+    Attributes:
+        values: The object.
+        where: `file:line`, for messages.
+        problems: What was found wrong so far.
+    """
+
+    values: dict[str, Any]
+    where: str
+    problems: list[str] = field(default_factory=list)
+
+    def refuse(self, name: str, expected: str) -> None:
+        """Note that a value is wrong."""
+        found = f"is {_repr.repr(self.values[name])}" if name in self.values else "is missing"
+        self.problems.append(f"{self.where}: {name} {found}; expected {expected}")
+
+    def text(self, name: str) -> str:
+        """Return a text that says something."""
+        value = self.values.get(name)
+        if isinstance(value, str) and value.strip() and _is_unicode(value):
+            return value
+        self.refuse(name, "a text of whole characters that says something")
+        return ""
+
+    def optional_text(self, name: str) -> str | None:
+        """Return a text, or None where there is none."""
+        value = self.values.get(name)
+        if value is None or (isinstance(value, str) and _is_unicode(value)):
+            return value
+        self.refuse(name, "a text of whole characters, or null")
+        return None
+
+    def count(self, name: str, *, least: int = 0) -> int:
+        """Return a whole number."""
+        value = self.values.get(name)
+        if type(value) is int and least <= value <= _LARGEST_COUNT:
+            return value
+        self.refuse(name, f"a whole number from {least} to {_LARGEST_COUNT}")
+        return least
+
+    def request_key(self) -> str:
+        """Return the key, which the short form must agree with."""
+        key, cache_key = self.values.get("request_key"), self.values.get("cache_key")
+        if not isinstance(key, str) or not _REQUEST_KEY.fullmatch(key):
+            self.refuse("request_key", "64 hex characters in lower case")
+            return ""
+        if cache_key is not None and cache_key != short(key):
+            self.refuse("cache_key", f"{short(key)!r}, with which the request_key begins")
+        return key
+
+    def presentation(self) -> Presentation:
+        """Return the presentation, by either of its names."""
+        name, swap = self.values.get("presentation"), self.values.get("position_swap")
+        if name is None and isinstance(swap, bool):
+            return Presentation.BA if swap else Presentation.AB
+        if not isinstance(name, str) or name not in _PRESENTATIONS:
+            self.refuse("presentation", "'ab' or 'ba'")
+            return Presentation.AB
+        presentation = _PRESENTATIONS[name]
+        if swap is not None and swap is not (presentation is Presentation.BA):
+            self.refuse("position_swap", f"what the presentation {name!r} says")
+        return presentation
+
+    def channel(self) -> Channel:
+        """Return how the request was sent."""
+        value = self.values.get("channel")
+        for channel in _CHANNELS:
+            if value == channel:
+                return channel
+        self.refuse("channel", " or ".join(map(repr, _CHANNELS)))
+        return _CHANNELS[0]
+
+    def usage(self) -> TokenUsage | None:
+        """Return the tokens, or None where nobody says."""
+        if all(self.values.get(name) is None for name in TOKEN_NAMES):
+            return None
+        return TokenUsage(**{name: self.count(name) for name in TOKEN_NAMES})
+
+    def time(self, name: str) -> datetime:
+        """Return a time with its zone, in UTC."""
+        value = self.values.get(name)
+        try:
+            time = datetime.fromisoformat(value) if isinstance(value, str) else None
+            if time is not None and time.utcoffset() is not None:
+                return time.astimezone(UTC)
+        except (ValueError, OverflowError):  # OverflowError: in UTC it is before the year 1
+            pass
+        self.refuse(name, "a time with its zone, such as '2026-09-30T12:00:00+00:00'")
+        return datetime.min.replace(tzinfo=UTC)
+
+
+def _is_unicode(text: str) -> bool:
+    """Say whether a text is free of lone surrogates, which JSON can carry and nothing stores."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def load_object(line: str | bytes, where: str) -> dict[str, Any]:
+    """Read a line as one JSON object.
+
+    Raises:
+        InputError: If it is none, repeats a key, or holds what JSON has no word for.
+    """
+    try:
+        text = line if isinstance(line, str) else line.decode()
+        row = json.loads(text, object_pairs_hook=_without_repetition, parse_constant=_refuse)
+    except RecursionError:
+        reason = "it is nested too deeply"
+    except ValueError as error:  # also bytes that are not UTF-8, and a number of 5,000 digits
+        reason = str(error)
+    else:
+        if isinstance(row, dict):
+            return row
+        reason = f"it is {_repr.repr(row)}"
+    raise InputError(f"{where}: the line cannot be read ({reason}); expected one JSON object")
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands in it twice")
+    return found
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is no JSON value")
+
+
+_LISTED_PROBLEMS = 50
+_PAIR = ("dimension", "prompt_id", "entrant_a", "entrant_b", "presentation", "position_swap")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NOT_THE_JUDGES = (FailureClass.EMPTY, FailureClass.INFRASTRUCTURE)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgmentRecord:
+    """What came back for one presentation of one pair.
+
+    Attributes:
+        request_key: SHA-256 of the request.
+        dimension: The quality being judged.
+        prompt_id: The prompt both entrants answered.
+        entrant_a: The pair's first entrant, whichever was shown first.
+        entrant_b: The pair's second entrant.
+        presentation: Whose response was shown as response A.
+        judge_model: The model that was asked.
+        asking: Which time of asking this answers; 1 is the first.
+        channel: How the request was sent.
+        result_type: `succeeded`, `errored`, `expired` or any other word of the service;
+            `identical` where there was nothing to ask.
+        stop_reason: Why the model stopped.
+        reply: What it wrote, verbatim.
+        error_type: The kind of error.
+        usage: The tokens billed; None where nobody says.
+        received_at: When it came, with its time zone.
+    """
+
+    request_key: str
+    dimension: str
+    prompt_id: str
+    entrant_a: str
+    entrant_b: str
+    presentation: Presentation
+    judge_model: str
+    asking: int
+    channel: Channel
+    result_type: str
+    stop_reason: str | None
+    reply: str | None
+    error_type: str | None
+    usage: TokenUsage | None
+    received_at: datetime
+
+    @property
+    def cache_key(self) -> str:
+        """The short form of the request key, for people."""
+        return short(self.request_key)
+
+    @property
+    def position_swap(self) -> bool:
+        """Whether entrant_b's response was shown as response A."""
+        return self.presentation is Presentation.BA
+
+
+_OWN_NAMES = tuple(each.name for each in fields(JudgmentRecord) if each.name != "usage")
+
+
+@dataclass(frozen=True, slots=True)
+class JudgmentFile:
+    """A file of which every line was found to be good; going through it reads it again.
+
+    Attributes:
+        path: The file.
+        n_records: Different records in it.
+        repeated: Where lines stand that repeat an earlier one, and are passed over.
+    """
+
+    path: Path | UPath
+    n_records: int
+    repeated: frozenset[str]
+
+    @property
+    def n_repeated(self) -> int:
+        """How many lines repeat an earlier one."""
+        return len(self.repeated)
+
+    def __iter__(self) -> Iterator[JudgmentRecord]:
+        for where, line in _lines(self.path):
+            if where not in self.repeated:
+                yield parse_judgment(line, where=where)
+
+
+def write_judgments(path: Path | UPath, records: Iterable[JudgmentRecord]) -> None:
+    """Write a file whole or not at all; the same records give the same bytes in any order.
+
+    Raises:
+        InputError: If a record's time has no time zone.
+    """
+    # A lone surrogate, of which UTF-8 has none, becomes a question mark.
+    by_line = {
+        json.dumps(row, ensure_ascii=False).encode(errors="replace") + b"\n": row
+        for row in map(_to_row, records)
+    }
+    order = (*_PAIR, "request_key", "asking")
+    in_order = sorted(by_line, key=lambda line: ([by_line[line][name] for name in order], line))
+    write_bytes_atomically(path, b"".join(in_order))
+
+
+def read_judgments(path: Path | UPath) -> JudgmentFile:
+    """Look through a whole file, keeping none of it but what tells its records apart.
+
+    A reply that is no judge's, because a machine on the way put its own words there or because it
+    is empty, is read as `errored` with the error type `infrastructure`: no verdict comes of it and
+    it can be asked again.
+
+    Raises:
+        InputError: With the first problems of the file and the number of the others.
+    """
+    problems: list[str] = []
+    answers: dict[tuple[str, int], tuple[str, str]] = {}
+    seen: set[str] = set()
+    repeated: set[str] = set()
+    n_problems = 0
+    for where, line in _lines(path):
+        try:
+            row = _to_row(parse_judgment(line, where=where))
+            answer = fingerprint({name: row[name] for name in row.keys() - _PAIR})
+            mark = fingerprint([answer, *(row[name] for name in _PAIR)])
+            if mark in seen:
+                repeated.add(where)
+            seen.add(mark)
+            key = (row["request_key"], row["asking"])
+            first, known = answers.setdefault(key, (where, answer))
+            if known != answer:
+                raise InputError(
+                    f"{where}: the request {row['cache_key']}, asking {row['asking']}, is answered "
+                    f"differently at {first}; expected one answer wherever it stands; remove one"
+                )
+        except InputError as error:
+            n_problems += len(error.problems)
+            problems.extend(error.problems[: _LISTED_PROBLEMS - len(problems)])
+    if n_problems > len(problems):
+        problems.append(f"… and {n_problems - len(problems)} more problems of the same file")
+    if problems:
+        raise InputError(problems)
+    return JudgmentFile(path=path, n_records=len(seen), repeated=frozenset(repeated))
+
+
+def parse_judgment(line: str | bytes, *, where: str) -> JudgmentRecord:
+    """Read one line, as `read_judgments` says; keys it does not know are ignored.
+
+    Args:
+        line: A JSON object.
+        where: `file:line`, for messages.
+
+    Raises:
+        InputError: With every problem of the line.
+    """
+    row = JudgmentRow(load_object(line, where), where)
+    record = JudgmentRecord(
+        request_key=row.request_key(),
+        dimension=row.text("dimension"),
+        prompt_id=row.text("prompt_id"),
+        entrant_a=row.text("entrant_a"),
+        entrant_b=row.text("entrant_b"),
+        presentation=row.presentation(),
+        judge_model=row.text("judge_model"),
+        asking=row.count("asking", least=1),
+        channel=row.channel(),
+        result_type=row.text("result_type"),
+        stop_reason=row.optional_text("stop_reason"),
+        reply=row.optional_text("reply"),
+        error_type=row.optional_text("error_type"),
+        usage=row.usage(),
+        received_at=row.time("received_at"),
+    )
+    if record.result_type == "identical" and (record.stop_reason, record.reply) != (None, None):
+        row.refuse("result_type", "no stop_reason and no reply where nothing was asked")
+    if row.problems:
+        raise InputError(row.problems)
+    failure = classify_reply(
+        result_type=record.result_type, stop_reason=record.stop_reason, text=record.reply
+    )
+    if record.result_type == "succeeded" and failure in _NOT_THE_JUDGES:
+        return replace(record, result_type="errored", error_type="infrastructure")
+    return record
+
+
+def _lines(path: Path | UPath) -> Iterator[tuple[str, bytes]]:
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                content = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
+                if content.strip():
+                    yield f"{path.name}:{number}", content
+    except OSError as error:
+        raise InputError(
+            f"{path}: the file cannot be read ({error.strerror or type(error).__name__}); "
+            "expected a file with one judgment a line"
+        ) from None
+
+
+def _to_row(record: JudgmentRecord) -> dict[str, Any]:
+    if record.received_at.utcoffset() is None:
+        raise InputError(
+            f"the reply to {record.cache_key} was received at {record.received_at}, in no time "
+            "zone; expected a time with its zone"
+        )
+    return {
+        **{name: getattr(record, name) for name in _OWN_NAMES},
+        "received_at": record.received_at.astimezone(UTC).isoformat(),
+        "cache_key": record.cache_key,
+        "position_swap": record.position_swap,
+        **{name: getattr(record.usage, name, None) for name in TOKEN_NAMES},
+    }

@@ -1,0 +1,169 @@
+"""The run directory: `runs/<mode>_<timestamp>/`, written whole or not at all.
+
+Finds the finished runs among the directories in a folder, by what their manifests say.
+"""
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+FileContent = bytes | Callable[[IO[bytes]], object]
+"""A file's content, or what writes it, a part at a time, to the file it is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRun:
+    """A run directory that was written.
+
+    Attributes:
+        folder: Where it is.
+        fingerprints: SHA-256 of every file by relative path.
+        n_bytes: Bytes of all files together.
+    """
+
+    folder: Path
+    fingerprints: Mapping[str, str]
+    n_bytes: int
+
+
+def run_directory_name(mode: str, finished_at: datetime) -> str:
+    """Return the name of a run's directory, such as `pilot_20261104T101500Z`."""
+    return f"{mode}_{finished_at:%Y%m%dT%H%M%SZ}"
+
+
+def write_run_directory(
+    parent: Path, name: str, files: Iterable[tuple[str, FileContent]]
+) -> WrittenRun:
+    """Write a directory of files so that it exists whole or not at all.
+
+    Everything goes into a temporary directory beside it, which is renamed at the end. If the name
+    is taken, a number is added: an earlier run is never overwritten.
+
+    Args:
+        parent: The folder of all runs; made if need be.
+        name: The directory's name.
+        files: Relative paths and contents; each is written as it comes.
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    temporary = parent / f".{name}.{secrets.token_hex(4)}.partial"
+    fingerprints: dict[str, str] = {}
+    n_bytes = 0
+    temporary.mkdir()
+    try:
+        for relative, content in files:
+            path = temporary / relative
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as file:
+                hashed = _Hashed(file)
+                if isinstance(content, bytes):
+                    hashed.write(content)
+                else:
+                    content(hashed)  # type: ignore[arg-type]  # it is only written to
+                file.flush()
+                os.fsync(file.fileno())
+                n_bytes += file.tell()
+            fingerprints[relative] = hashed.digest.hexdigest()
+        folder = _rename_to_free_name(temporary, parent, name)
+        return WrittenRun(folder, fingerprints, n_bytes)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+class _Hashed:
+    """A file that is only written to, front to back, and hashed on the way."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.digest = hashlib.sha256()
+
+    def write(self, content: Any) -> int:
+        self.digest.update(content)
+        return self._file.write(content)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+
+def _rename_to_free_name(temporary: Path, parent: Path, name: str) -> Path:
+    number = 1
+    while True:
+        target = parent / (name if number == 1 else f"{name}_{number}")
+        try:
+            # Renaming onto a non-empty directory fails, so two runs cannot take one name.
+            temporary.rename(target)
+        except OSError:
+            if not target.exists():
+                raise
+            number += 1
+        else:
+            return target
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRuns:
+    """The runs of one tournament and mode in a folder.
+
+    Attributes:
+        directories: Their directories, the one that finished first at the beginning.
+        problems: Directories of the mode that do not say whose they are, and why.
+    """
+
+    directories: tuple[Path, ...]
+    problems: tuple[str, ...]
+
+    def before(self, directory: Path) -> Path | None:
+        """Return the run that finished last before another one; None if there is none."""
+        if directory not in self.directories:
+            return None
+        place = self.directories.index(directory)
+        return self.directories[place - 1] if place else None
+
+
+def find_runs(folder: Path, *, tournament_id: str, mode: str) -> FoundRuns:
+    """Look for the finished runs of a tournament's mode.
+
+    Args:
+        folder: The folder of all runs; it need not exist.
+        tournament_id: The tournament.
+        mode: `pilot` or `headline`.
+    """
+    found: list[tuple[datetime, int, str, Path]] = []
+    problems = []
+    for path in sorted(folder.glob("*/manifest.json")):
+        directory = path.parent
+        if directory.name.startswith("."):
+            # One that is being written.
+            continue
+        try:
+            manifest = json.loads(path.read_text(encoding="utf-8"))
+            whose = manifest["tournament"], manifest["mode"]
+            if whose != (tournament_id, mode):
+                continue
+            finished_at = _read_time(manifest["finished_at"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            if directory.name.startswith(f"{mode}_"):
+                problems.append(
+                    f"{directory.name} has no manifest that can be read "
+                    f"({type(error).__name__}: {error}), so it is passed over"
+                )
+            continue
+        # Of two that finished in the same second, the later one got the longer or higher name.
+        found.append((finished_at, len(directory.name), directory.name, directory))
+    return FoundRuns(tuple(entry[-1] for entry in sorted(found)), tuple(problems))
+
+
+def _read_time(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

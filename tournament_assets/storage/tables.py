@@ -1,0 +1,354 @@
+"""The tables that travel between assets: rows, frames, Arrow, and Parquet bytes.
+
+A table is a pandas DataFrame with Arrow-backed columns, so that an absent number stays absent and
+an integer stays an integer on the way through a file. The tables that grow with the square of the
+number of entrants (`STREAMED`) are never in memory as a whole: they are written row by row
+(`write_table`), travel as the file they were written to, and are read some rows at a time.
+
+Rating traces as npz archives; equal traces give equal bytes, and nothing is ever unpickled.
+"""
+
+import hashlib
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from upath import UPath
+
+from tournament_assets.ratings.elo_traces import EloTraces
+from tournament_assets.storage.atomic_files import WaitingContent
+from tournament_assets.storage.table_schemas import SCHEMAS
+
+STREAMED = frozenset({"match_list", "judge_replies", "judge_verdicts", "battles", "report"})
+"""The tables that are streamed: a row or more a pair of entrants and prompt, or whole pages."""
+
+_PART_ROWS = 8_192
+_PART_CHARACTERS = 32_000_000
+_READ_ROWS = 1_024
+
+
+def make_table(name: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Build a table from its rows.
+
+    Args:
+        name: The asset's name, which chooses the schema.
+        rows: One mapping a row; every column that may not be absent must be there.
+
+    Raises:
+        ValueError: If a row has an unknown column, or misses one that may not be absent.
+    """
+    return _to_frame(_from_rows(name, rows))
+
+
+def _from_rows(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    schema = SCHEMAS[name]
+    known = frozenset(schema.names)
+    for row in rows:
+        if not row.keys() <= known:
+            raise ValueError(f"table {name!r} has no column {sorted(row.keys() - known)!r}")
+    return _validated(name, pa.Table.from_pylist(list(rows), schema=schema))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WrittenTable:
+    """A table that was written a part at a time, and waits to be stored.
+
+    Attributes:
+        name: The asset's name.
+        n_rows: Its rows.
+        version: SHA-256 of its contents, as `content_version` says it.
+        content: The Parquet file.
+    """
+
+    name: str
+    n_rows: int
+    version: str
+    content: WaitingContent = field(repr=False)
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+
+class StoredTable:
+    """A table in a Parquet file, of which some rows at a time are read.
+
+    A file that is replaced meanwhile is read to its end as it was when this was made.
+
+    Args:
+        name: The asset's name, which chooses the schema.
+        path: The file, in a local folder or in an object store.
+
+    Raises:
+        ValueError: If the file's columns are not the table's.
+    """
+
+    def __init__(self, name: str, path: Path | UPath) -> None:
+        is_remote = isinstance(path, UPath) and path.protocol not in ("", "file", "local")
+        # A local file is opened by Arrow, which reads it at any place without moving a cursor.
+        self._source = path.open("rb") if is_remote else pa.OSFile(str(path), "rb")
+        self.name = name
+        with self._opened() as file:
+            _check_columns(name, file.schema_arrow)
+            self._n_rows: int = file.metadata.num_rows
+
+    def __len__(self) -> int:
+        return self._n_rows
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in order, in the declared schema, some at a time.
+
+        Args:
+            columns: Read only these, in this order.
+        """
+        schema = SCHEMAS[self.name]
+        wanted = pa.schema([schema.field(each) for each in columns or schema.names])
+        with self._opened() as file:
+            # Group by group: a batch over several of them would hold the pages of a whole report.
+            for group in range(file.num_row_groups):
+                for batch in file.iter_batches(
+                    _READ_ROWS, row_groups=[group], columns=wanted.names, use_threads=False
+                ):
+                    yield batch.select(wanted.names).cast(wanted)
+
+    def arrow(self) -> pa.Table:
+        """Return the whole table, for where it is known to be small."""
+        return pa.Table.from_batches(self.batches(), schema=SCHEMAS[self.name])
+
+    def frame(self) -> pd.DataFrame:
+        """Return the whole table as other tables are loaded, for where it is known to be small."""
+        return _to_frame(self.arrow())
+
+    def _opened(self) -> pq.ParquetFile:
+        return pq.ParquetFile(self._source, pre_buffer=False)
+
+
+AnyTable = pd.DataFrame | StoredTable
+
+
+def write_table(name: str, rows: Iterable[Mapping[str, Any]]) -> WrittenTable:
+    """Write a table as its rows come; equal rows give equal bytes.
+
+    Args:
+        name: The asset's name, which chooses the schema.
+        rows: One mapping a row; every column that may not be absent must be there.
+
+    Raises:
+        ValueError: If a row has an unknown column, or misses one that may not be absent.
+    """
+    schema = SCHEMAS[name]
+    plain = _without_descriptions(schema)
+    hashed = _Hashed()
+    content = WaitingContent()
+    n_rows = 0
+    with (
+        pq.ParquetWriter(content.file, schema, compression="zstd") as parquet,
+        pa.ipc.new_stream(hashed, plain) as stream,
+    ):
+        for part in _parts(rows):
+            table = _from_rows(name, part)
+            # The rows of the next part come before this name is given to them.
+            part.clear()
+            parquet.write_table(table)
+            stream.write_table(table.cast(plain))
+            n_rows += table.num_rows
+    return WrittenTable(name, n_rows, hashed.hexdigest(), content)
+
+
+def iterate_rows(
+    name: str, table: AnyTable, columns: Sequence[str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield a table's rows as plain Python values, one at a time.
+
+    Args:
+        name: The asset's name.
+        table: The table, in memory or in its file.
+        columns: Only these columns; what is not asked for is not read.
+    """
+    if isinstance(table, StoredTable):
+        batches = table.batches(columns)
+    else:
+        arrow = to_arrow(name, table)
+        batches = iter((arrow.select(columns) if columns else arrow).to_batches(_READ_ROWS))
+    for batch in batches:
+        yield from batch.to_pylist()
+
+
+def table_rows(name: str, table: AnyTable) -> list[dict[str, Any]]:
+    """Return a table's rows as plain Python values, all of them."""
+    return list(iterate_rows(name, table))
+
+
+PairKey = tuple[str, str, str]
+PAIR_COLUMNS = ("prompt_id", "entrant_a", "entrant_b")
+
+
+def pair_key(row: Mapping[str, Any]) -> PairKey:
+    """Return what names a row's pair within a dimension: its prompt and its two entrants."""
+    return row["prompt_id"], row["entrant_a"], row["entrant_b"]
+
+
+Row = Mapping[str, Any]
+
+
+def join_pairs(rows: Iterable[Row], others: Iterable[Row]) -> Iterator[tuple[Row, list[Row]]]:
+    """Yield every row of one table with the rows of another about the same pair.
+
+    The graph's tables hold their pairs in one order, so that nothing is kept but what comes before
+    its turn.
+
+    Args:
+        rows: Rows of one dimension, each about a pair.
+        others: Rows of the same dimension; those about one pair follow one another.
+    """
+    early: dict[PairKey, list[Row]] = {}
+    groups = groupby(others, key=pair_key)
+    for row in rows:
+        wanted = pair_key(row)
+        found = early.pop(wanted, None)
+        while found is None and (following := next(groups, None)) is not None:
+            pair, members = following
+            if pair == wanted:
+                found = list(members)
+            else:
+                early[pair] = list(members)
+        yield row, found or []
+
+
+def _parts(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Cut rows into parts that are limited in rows and in characters; at least one part."""
+    part: list[Row] = []
+    size = 0
+    is_first = True
+    for row in rows:
+        part.append(row)
+        size += sum(len(value) for value in row.values() if isinstance(value, str))
+        if len(part) == _PART_ROWS or size >= _PART_CHARACTERS:
+            yield part
+            part, size, is_first = [], 0, False
+    if part or is_first:
+        yield part
+
+
+class _Hashed(io.RawIOBase):
+    """A file that keeps nothing but the hash of what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._digest = hashlib.sha256()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        self._digest.update(content)
+        return len(content)
+
+    def hexdigest(self) -> str:
+        return self._digest.hexdigest()
+
+
+def _without_descriptions(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([each.remove_metadata() for each in schema])
+
+
+def to_arrow(name: str, frame: pd.DataFrame) -> pa.Table:
+    """Convert a table to Arrow, in its declared schema.
+
+    Raises:
+        ValueError: If a column is missing or unknown, or absent values stand where none may.
+    """
+    schema = SCHEMAS[name]
+    if list(frame.columns) != schema.names:
+        raise ValueError(
+            f"table {name!r} has columns {list(frame.columns)!r}; expected {schema.names!r}"
+        )
+    table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+    return _validated(name, table.replace_schema_metadata(None))
+
+
+def _validated(name: str, table: pa.Table) -> pa.Table:
+    for each in table.schema:
+        if not each.nullable and table.column(each.name).null_count:
+            raise ValueError(
+                f"table {name!r} has absent values in column {each.name!r}; expected none"
+            )
+    return table
+
+
+def _to_frame(table: pa.Table) -> pd.DataFrame:
+    frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
+    return frame
+
+
+def encode_parquet(name: str, frame: pd.DataFrame) -> bytes:
+    """Write a table as Parquet; equal tables give equal bytes."""
+    buffer = io.BytesIO()
+    pq.write_table(to_arrow(name, frame), buffer, compression="zstd")
+    return buffer.getvalue()
+
+
+def decode_parquet(name: str, content: bytes) -> pd.DataFrame:
+    """Read a table from Parquet.
+
+    Raises:
+        ValueError: If the file's columns are not the table's.
+    """
+    table = pq.read_table(io.BytesIO(content))
+    _check_columns(name, table.schema)
+    return _to_frame(table.cast(SCHEMAS[name]))
+
+
+def _check_columns(name: str, found: pa.Schema) -> None:
+    expected = SCHEMAS[name].names
+    if found.names != expected:
+        raise ValueError(
+            f"a stored table {name!r} has columns {found.names!r}; "
+            f"expected {expected!r}; it is of another version: materialise the asset again"
+        )
+
+
+def content_version(name: str, table: AnyTable) -> str:
+    """Return SHA-256 of a table's contents, whatever file it is kept in."""
+    # Arrow keeps arbitrary bytes where a value is absent or sliced away; new arrays have none.
+    columns = _without_descriptions(SCHEMAS[name])
+    hashed = _Hashed()
+    with pa.ipc.new_stream(hashed, columns) as stream:
+        for part in _parts(iterate_rows(name, table)):
+            stream.write_table(pa.Table.from_pylist(part, schema=columns))
+            part.clear()
+    return hashed.hexdigest()
+
+
+def encode_npz(traces: EloTraces) -> bytes:
+    """Write rating traces as an npz archive."""
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        ratings=traces.ratings,
+        entrants=np.array(traces.entrants, dtype=np.str_),
+        matches_per_entrant=traces.matches_per_entrant,
+        k_factor=np.float64(traces.k_factor),
+        seed=np.int64(traces.seed),
+        initial_rating=np.float64(traces.initial_rating),
+    )
+    return buffer.getvalue()
+
+
+def decode_npz(content: bytes) -> EloTraces:
+    """Read rating traces from an npz archive."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        return EloTraces(
+            entrants=tuple(str(entrant) for entrant in archive["entrants"]),
+            ratings=archive["ratings"],
+            matches_per_entrant=archive["matches_per_entrant"],
+            k_factor=float(archive["k_factor"]),
+            seed=int(archive["seed"]),
+            initial_rating=float(archive["initial_rating"]),
+        )

@@ -1,0 +1,367 @@
+"""The trust panel: every measurement of the judge on one dimension, each with its light.
+
+A light that was not measured is neither green nor red.
+
+The numbers of the trust panel, with what there is to say of each in one line.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tournament_assets.audits.agreement import Agreement, Proportion, measure_by_prompt
+from tournament_assets.audits.judge_consistency import (
+    CycleCount,
+    JudgedPair,
+    PositionBias,
+    Transitivity,
+    distinct_requests,
+    measure_longer_wins,
+    measure_position_bias,
+    measure_transitivity,
+)
+from tournament_assets.audits.judge_tests import (
+    JudgedTwice,
+    SettledControl,
+    measure_controls,
+    measure_injection,
+    measure_retest,
+)
+from tournament_assets.judging.requests.controls import ControlKind
+from tournament_assets.ratings.matches import code_decisive
+from tournament_assets.tournament.config import CheckThresholds
+from tournament_assets.tournament.verdicts import Outcome
+from tournament_assets.trust.measures import (
+    CORRUPTED,
+    CYCLES,
+    FIRST_SLOT,
+    FLIPS,
+    HUMANS,
+    IDENTICAL,
+    INJECTION,
+    JUDGES,
+    LENGTH,
+    LONGER,
+    MAJORITIES,
+    RETEST,
+    SWAP,
+    UNJUDGED,
+    is_red,
+    threshold_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with its interval.
+
+    Attributes:
+        value: The number; None if there is none, as is each end that is not known.
+        low: Lower end of the interval.
+        high: Upper end.
+        n: What it was counted over.
+        detail: What else there is to say.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    detail: str
+
+
+def not_measured_or(estimate: Estimate | str) -> Estimate:
+    """Return an estimate, or one without a number where a text says why there is none."""
+    return Estimate(None, None, None, 0, estimate) if isinstance(estimate, str) else estimate
+
+
+def _share(share: Proportion, detail: str) -> Estimate:
+    return Estimate(share.rate, share.low, share.high, share.n, detail)
+
+
+def estimate_first_slot(bias: PositionBias) -> Estimate:
+    """Return the share of replies that prefer the first slot."""
+    if not bias.first_slot.n:
+        return not_measured_or("no reply prefers a response")
+    count, n = bias.first_slot.count, bias.first_slot.n
+    return _share(
+        bias.first_slot, f"{count} replies prefer the first slot and {n - count} the other"
+    )
+
+
+def estimate_flips(bias: PositionBias) -> Estimate:
+    """Return the share of flipped pairs that went to the first slot."""
+    flips = bias.flips_to_first
+    more = f"; {bias.half_flips} more pairs were a tie in one order only" if bias.half_flips else ""
+    if not flips.n:
+        return not_measured_or(f"no pair flipped between the responses{more}")
+    return _share(
+        flips, f"{flips.count} of {flips.n} flipped pairs went to the first slot both times{more}"
+    )
+
+
+def estimate_consistency(bias: PositionBias) -> Estimate:
+    """Return the share of pairs that come out the same in both orders."""
+    found = bias.consistent
+    if not found.n:
+        return not_measured_or("no pair has two readable replies")
+    return _share(found, f"{found.count} of {found.n} distinct judged pairs came out the same")
+
+
+def estimate_retest(
+    pairs: Sequence[JudgedTwice] | str, *, n_bootstraps: int, seed: int, confidence: float
+) -> Estimate:
+    """Return the share of pairs settled as before when they are judged again."""
+    if isinstance(pairs, str):
+        return not_measured_or(pairs)
+    found = measure_retest(pairs, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence)
+    agreement = found.pairs
+    return Estimate(
+        agreement.agreement,
+        agreement.agreement_low,
+        agreement.agreement_high,
+        agreement.n,
+        found.meaning
+        if agreement.n == 0
+        else f"{_kappa_words(agreement)}; "
+        f"{found.reversed.count} of {found.reversed.n} wins were reversed",
+    )
+
+
+def _kappa_words(agreement: Agreement) -> str:
+    if agreement.kappa is None:
+        return f"no kappa: {agreement.note}"
+    words = f"kappa {agreement.kappa:.2f}"
+    if agreement.kappa_low is None or agreement.kappa_high is None:
+        return f"{words}, without an interval: {agreement.note}"
+    return f"{words} ({agreement.kappa_low:.2f} to {agreement.kappa_high:.2f})"
+
+
+def kappa_estimate(agreement: Agreement) -> Estimate:
+    """Return a kappa as the panel shows it, with the raw agreement beside it."""
+    if agreement.kappa is None:
+        return Estimate(None, None, None, agreement.n, str(agreement.note))
+    note = f"; {agreement.note}" if agreement.note else ""
+    return Estimate(
+        agreement.kappa,
+        agreement.kappa_low,
+        agreement.kappa_high,
+        agreement.n,
+        f"the same in {agreement.agreement:.1%} of {agreement.n} pairs{note}",
+    )
+
+
+def estimate_controls(
+    controls: Sequence[SettledControl] | str, *, confidence: float
+) -> list[tuple[str, Estimate]]:
+    """Return the shares of controls that came out right, and of pairs an injection moved."""
+    if isinstance(controls, str):
+        return [(name, not_measured_or(controls)) for name in (IDENTICAL, CORRUPTED, INJECTION)]
+    by_kind = {each.kind: each for each in measure_controls(controls, confidence=confidence)}
+    injection = measure_injection(controls, confidence=confidence)
+    estimates = []
+    for name, kind in ((IDENTICAL, ControlKind.IDENTICAL), (CORRUPTED, ControlKind.CORRUPTED)):
+        found = by_kind[kind]
+        detail = (
+            f"{found.as_expected} of {found.judged} judged controls came out right; "
+            f"{found.unjudged} of {found.asked} are not judged"
+            if found.judged
+            else found.meaning
+        )
+        estimates.append(
+            (name, Estimate(found.rate, found.rate_low, found.rate_high, found.judged, detail))
+        )
+    away = injection.away
+    detail = (
+        f"{injection.towards.count} of {injection.towards.n} pairs moved towards the text, "
+        f"{away.count} of {away.n} away from it; {injection.silenced} were left without a verdict"
+        if injection.towards.n
+        else injection.meaning
+    )
+    return [*estimates, (INJECTION, _share(injection.towards, detail))]
+
+
+def estimate_cycles(found: CycleCount, of: str, everything: Transitivity) -> Estimate:
+    """Return the p-value of cycles; `of` names what the triples are of."""
+    if found.p_value is None:
+        return not_measured_or(f"no three {of} are all decided")
+    return Estimate(
+        found.p_value,
+        None,
+        None,
+        found.triples,
+        f"{found.cycles} of {found.triples} triples of {of} are cycles; chance gives "
+        f"{found.expected:.1f} on average over {everything.n_simulations} simulations",
+    )
+
+
+def estimate_majorities(cycles: Transitivity) -> Estimate:
+    """Return the p-value of cycles of majorities, with one of them by name."""
+    estimate = estimate_cycles(cycles.of_majorities, "majorities", cycles)
+    if not cycles.majority_cycles:
+        return estimate
+    first = " over ".join((*cycles.majority_cycles[0], cycles.majority_cycles[0][0]))
+    return Estimate(
+        estimate.value, None, None, estimate.n, f"{estimate.detail}; the first is {first}"
+    )
+
+
+def estimate_longer_wins(found: Proportion) -> Estimate:
+    """Return the share of decided pairs that the response with more words won."""
+    if not found.n:
+        return not_measured_or("no decided pair has responses of different length")
+    return _share(found, f"the response with more words won {found.count} of {found.n} pairs")
+
+
+def estimate_unjudged(pairs: Iterable[JudgedPair], entrant: str, *, confidence: float) -> Estimate:
+    """Return the share of an entrant's pairs that were asked and are not judged."""
+    share = measure_by_prompt(
+        (
+            (pair.judgment.prompt_id, pair.judgment.outcome is Outcome.UNJUDGED)
+            for pair in distinct_requests(
+                each
+                for each in pairs
+                if entrant in (each.judgment.entrant_a, each.judgment.entrant_b)
+            )
+        ),
+        confidence=confidence,
+    )
+    if not share.n:
+        return not_measured_or("the judge was asked about none of its pairs")
+    return _share(share, f"{share.count} of its {share.n} distinct pairs are not judged")
+
+
+class TrustState(StrEnum):
+    """What a light shows."""
+
+    GREEN = "green"
+    RED = "red"
+    NOT_MEASURED = "not measured"
+    NO_THRESHOLD = "no threshold"
+    """Measured, and the config does not say from where on it is bad."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrustLine:
+    """One measurement and its light.
+
+    Attributes:
+        measure: One of `trust_measures.WORDS`.
+        subject: The entrant or the other judge it is about; None if it is about the judge alone.
+        estimate: The number.
+        threshold: Where the light turns red; None if the config names no threshold.
+        state: What the light shows.
+    """
+
+    measure: str
+    subject: str | None
+    estimate: Estimate
+    threshold: float | None
+    state: TrustState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustEvidence:
+    """What is known of a judge on one dimension; what was not measured is a text that says why.
+
+    Attributes:
+        pairs: Every planned pair.
+        length: Elo points that a usual difference in length is worth.
+        retest: Pairs that were judged a second time.
+        controls: Planted controls.
+        people: Agreement with people; None where the config names no human battles.
+        judges: Agreement with every other judge, by model.
+    """
+
+    pairs: Sequence[JudgedPair]
+    length: Estimate | str
+    retest: Sequence[JudgedTwice] | str
+    controls: Sequence[SettledControl] | str
+    people: Estimate | str | None
+    judges: Mapping[str, Agreement] | str
+
+
+def trust_lines(
+    evidence: TrustEvidence,
+    *,
+    entrants: Sequence[str],
+    thresholds: CheckThresholds,
+    n_bootstraps: int,
+    seed: int,
+    confidence: float,
+) -> list[TrustLine]:
+    """Measure everything there is evidence for, in the order of the panel.
+
+    Args:
+        evidence: What is known of the judge.
+        entrants: Everyone who may appear, in the order of the tables.
+        thresholds: Where the lights turn red.
+        n_bootstraps: Resamples of the prompts behind the intervals of kappa.
+        seed: Seeds them, and the simulations of `transitivity`.
+        confidence: Coverage of the intervals.
+
+    Raises:
+        InputError: If an option is impossible, or a judgment names somebody else.
+        RatingError: If the odds behind the cycles could not be fitted.
+    """
+    distinct = distinct_requests(evidence.pairs)
+    bias = measure_position_bias(distinct, confidence=confidence)
+    judgments = [pair.judgment for pair in evidence.pairs]
+    cycles = measure_transitivity(code_decisive(judgments, entrants=entrants), seed=seed)
+    estimates: list[tuple[str, str | None, Estimate]] = [
+        (FIRST_SLOT, None, estimate_first_slot(bias)),
+        (FLIPS, None, estimate_flips(bias)),
+        (SWAP, None, estimate_consistency(bias)),
+        (
+            RETEST,
+            None,
+            estimate_retest(
+                evidence.retest, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence
+            ),
+        ),
+        *((JUDGES, name, each) for name, each in _judges(evidence.judges)),
+        *(
+            [(HUMANS, None, not_measured_or(evidence.people))]
+            if evidence.people is not None
+            else []
+        ),
+        (LENGTH, None, not_measured_or(evidence.length)),
+        (
+            LONGER,
+            None,
+            estimate_longer_wins(measure_longer_wins(distinct, confidence=confidence)),
+        ),
+        *(
+            (name, None, each)
+            for name, each in estimate_controls(evidence.controls, confidence=confidence)
+        ),
+        (CYCLES, None, estimate_cycles(cycles.within_prompts, "judgments on one prompt", cycles)),
+        (MAJORITIES, None, estimate_majorities(cycles)),
+        *(
+            (UNJUDGED, entrant, estimate_unjudged(evidence.pairs, entrant, confidence=confidence))
+            for entrant in entrants
+        ),
+    ]
+    return [
+        _light(measure, subject, estimate, threshold_of(measure, thresholds))
+        for measure, subject, estimate in estimates
+    ]
+
+
+def _light(
+    measure: str, subject: str | None, estimate: Estimate, threshold: float | None
+) -> TrustLine:
+    if estimate.value is None:
+        state = TrustState.NOT_MEASURED
+    elif threshold is None:
+        state = TrustState.NO_THRESHOLD
+    else:
+        red = is_red(measure, estimate.value, threshold, low=estimate.low, high=estimate.high)
+        state = TrustState.RED if red else TrustState.GREEN
+    return TrustLine(measure, subject, estimate, threshold, state)
+
+
+def _judges(judges: Mapping[str, Agreement] | str) -> list[tuple[str | None, Estimate]]:
+    if isinstance(judges, str):
+        return [(None, not_measured_or(judges))]
+    return [(name, kappa_estimate(agreement)) for name, agreement in sorted(judges.items())]

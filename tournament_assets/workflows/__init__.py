@@ -1,0 +1,1 @@
+"""What is done, without Dagster: use cases on plain values."""

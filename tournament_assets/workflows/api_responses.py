@@ -1,0 +1,446 @@
+"""Responses of a Claude model, bought in batches through the ledger as the judge's replies are.
+
+Generation by a server, response by response through the ledger.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from tournament_assets.judging.batch_service import Channel, ReplyRow, TokenUsage
+from tournament_assets.judging.costs.budgets import BudgetTerms, month_start
+from tournament_assets.judging.costs.prices import PriceList, is_free_model, load_newest_prices
+from tournament_assets.judging.settlement.model_responses import (
+    REMEDY,
+    NoResponse,
+    ResponseRequest,
+    build_response_requests,
+    read_response,
+    response_scope,
+)
+from tournament_assets.judging.settlement.records import StoredReply
+from tournament_assets.judging.settlement.recovery import PlannedRequest, refuse_to_repay
+from tournament_assets.judging.settlement.sessions import Approval, Tally, WaitingPolicy
+from tournament_assets.judging.settlement.settlement import (
+    JudgingOptions,
+    approve_anything,
+    settle_requests,
+)
+from tournament_assets.providers.openai.server_access import read_access
+from tournament_assets.reports.progress_bars import GenerationProgress, JudgingBar
+from tournament_assets.tournament.config import JudgeConfig
+from tournament_assets.tournament.entrants import AnthropicApiEntrant, OpenAiApiEntrant
+from tournament_assets.tournament.errors import GenerationError, InputError, JudgeError, ServerError
+from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
+from tournament_assets.workflows.judge_requests import JudgeAccess
+from tournament_assets.workflows.local_responses import CompletedResponses
+
+if TYPE_CHECKING:
+    from tournament_assets.ledger import Ledger
+
+_SOURCES = {
+    "anthropic": "through the Message Batches API",
+    "loopback": "of the loopback service, which is no language model",
+}
+
+
+def batch_problems(
+    entrant: AnthropicApiEntrant,
+    prompts: Sequence[Prompt],
+    *,
+    ledger: "Ledger | None",
+    has_api_key: bool,
+) -> Sequence[str]:
+    """Say what keeps a model from being asked, if there is anything to ask it."""
+    if has_api_key or entrant.service == "loopback":
+        return ()
+    if ledger is not None and _Purchase(entrant, prompts, ledger).is_complete:
+        return ()
+    return (
+        f"entrant {entrant.entrant_id!r} has the model {entrant.model!r} and the environment "
+        "variable ANTHROPIC_API_KEY is not set; expected an API key in it; export one, or name a "
+        "model that begins with 'loopback' to try the pipeline without a key",
+    )
+
+
+def complete_by_batches(
+    entrant: AnthropicApiEntrant,
+    *,
+    prompts: Sequence[Prompt],
+    ledger: "Ledger",
+    judge: JudgeAccess,
+    config: JudgeConfig,
+    may_pay_again: bool,
+    log: Callable[[str], None],
+    terms: BudgetTerms | None = None,
+    approve: Approval = approve_anything,
+) -> CompletedResponses:
+    """Take what the ledger holds, buy the rest, and keep each response as soon as it is read.
+
+    What another run has begun is taken up, whoever began it: the other mode, another tournament
+    with the same ledger, a process that was killed. The key is needed only if something is missing
+    or under way.
+
+    Args:
+        entrant: The model and its settings.
+        prompts: What to answer.
+        ledger: Where batches, replies and responses are kept.
+        judge: What leads to the service.
+        config: How the judge is asked: a model is waited for in the same way.
+        may_pay_again: Whether paid results that the service no longer keeps may be bought again.
+        log: Told what is happening.
+        terms: What every request is paid from; None sets no limit.
+        approve: Asked whether all that is missing can be paid before anything of it is sent.
+
+    Raises:
+        InputError: If there is no key.
+        BudgetError: If the responses would cost more than may be spent; those that came are kept.
+        GenerationError: If the service refuses, batches have not ended by the deadline, or not a
+            single prompt has a response; what was received is kept, and what is under way is taken
+            up by the next run.
+    """
+    purchase = _Purchase(entrant, prompts, ledger)
+    n_kept = len(purchase.responses())
+    purchase.keep_what_is_paid()
+    tally = Tally()
+    source = "nothing was asked: the ledger held every reply"
+    if not purchase.is_complete:
+        problems = batch_problems(entrant, prompts, ledger=ledger, has_api_key=bool(judge.api_key))
+        if problems:
+            raise InputError(problems)
+        source = f"{entrant.model} {_SOURCES[entrant.service]}"
+        try:
+            tally = _buy(
+                purchase,
+                judge,
+                config,
+                may_pay_again=may_pay_again,
+                log=log,
+                terms=terms,
+                approve=approve,
+            )
+        except JudgeError as error:
+            raise GenerationError(str(error)) from None
+        # Another run may have bought some while this one waited for its turn.
+        purchase.keep_what_is_paid()
+    prices = load_newest_prices(config.prices)
+    kept = purchase.responses()
+    reasons = purchase.reasons(withheld=tally.withheld)
+    if prompts and not kept:
+        first = next(iter(reasons.values()))
+        raise GenerationError(
+            f"none of {len(prompts)} prompts has a response; expected some; the first one: {first}"
+        )
+    return CompletedResponses(
+        responses=[kept[prompt.fingerprint] for prompt in prompts if prompt.fingerprint in kept],
+        generated=len(kept) - n_kept,
+        device=source,
+        reasons=reasons,
+        costs={**_work(tally), **purchase.bill(prices)},
+    )
+
+
+def planned_responses(
+    entrant: AnthropicApiEntrant, prompts: Sequence[Prompt]
+) -> dict[str, PlannedRequest]:
+    """Return what a model would be asked, by request key."""
+    request = PlannedRequest(response_scope(entrant), entrant.model, reply_format=None)
+    return dict.fromkeys(build_response_requests(entrant, prompts), request)
+
+
+def keep_paid_responses(
+    entrant: AnthropicApiEntrant, prompts: Sequence[Prompt], *, ledger: "Ledger"
+) -> None:
+    """Keep the responses in replies that the ledger holds."""
+    _Purchase(entrant, prompts, ledger).keep_what_is_paid()
+
+
+def _buy(
+    purchase: "_Purchase",
+    judge: JudgeAccess,
+    config: JudgeConfig,
+    *,
+    may_pay_again: bool,
+    log: Callable[[str], None],
+    terms: BudgetTerms | None,
+    approve: Approval,
+) -> Tally:
+    entrant = purchase.entrant
+    waits = _waits(entrant, config)
+    left = purchase.left()
+    with (
+        judge.service(
+            JudgeConfig(
+                service=entrant.service,
+                # The key goes with the address: a gateway's is not for anybody else.
+                base_url=config.base_url if entrant.service == config.service else None,
+            )
+        ) as service,
+        JudgingBar(f"{entrant.entrant_id} responds", total=len(left), log=log) as progress,
+    ):
+        refuse_to_repay(
+            frozenset(request.request_key for request in left),
+            ledger=purchase.ledger,
+            service=service,
+            progress=progress,
+            command="tournament ledger recover --config CONFIG",
+            may_pay_again=may_pay_again or is_free_model(entrant.model),
+        )
+        return settle_requests(
+            left,
+            scope=purchase.scope,
+            ledger=purchase.ledger,
+            service=service,
+            progress=progress,
+            options=JudgingOptions(
+                policy=WaitingPolicy(
+                    poll_initial_seconds=waits.poll_initial_seconds,
+                    poll_max_seconds=waits.poll_max_seconds,
+                    deadline_seconds=config.deadline_seconds,
+                    adopt_grace_seconds=waits.grace_seconds,
+                    max_rounds=config.max_rounds,
+                    max_direct=config.max_direct,
+                ),
+                approve=approve,
+                terms=terms,
+                may_pay_again=may_pay_again,
+                reply_format=None,
+                on_final=purchase.keep,
+                remedy=REMEDY,
+            ),
+        )
+
+
+def _waits(entrant: AnthropicApiEntrant, config: JudgeConfig) -> JudgeConfig:
+    """Return how often the service is looked at: as the judge's, if it is the judge's."""
+    if entrant.service == config.service:
+        return config
+    if entrant.service == "loopback":
+        return JudgeConfig(service="loopback", poll_initial_seconds=0.1, poll_max_seconds=1.0)
+    return JudgeConfig(service="anthropic")
+
+
+class _Purchase:
+    """What an entrant is to be asked, and what the ledger says about it.
+
+    Args:
+        entrant: The model and its settings.
+        prompts: What to answer.
+        ledger: Where batches, replies and responses are kept.
+    """
+
+    def __init__(
+        self, entrant: AnthropicApiEntrant, prompts: Sequence[Prompt], ledger: "Ledger"
+    ) -> None:
+        self.entrant = entrant
+        self.ledger = ledger
+        self.scope = response_scope(entrant)
+        self._identity = entrant.fingerprint(entrant.content_hash)
+        self._fingerprints = [prompt.fingerprint for prompt in prompts]
+        self._requests = build_response_requests(entrant, prompts)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there is nothing to ask, and nothing under way."""
+        return not self.left() and not self._is_under_way()
+
+    def responses(self) -> dict[str, GeneratedResponse]:
+        """Return the kept responses, by prompt fingerprint."""
+        return self.ledger.responses(self._identity, self._fingerprints)
+
+    def left(self) -> list[ResponseRequest]:
+        """Return the requests that have neither a response nor a final reply."""
+        missing = self._missing()
+        answered = self.ledger.answered_keys(missing)
+        return [request for key, request in missing.items() if key not in answered]
+
+    def keep(self, rows: Iterable[tuple[str, ReplyRow | StoredReply]]) -> None:
+        """Keep the responses that final replies hold; those of other prompts are passed over."""
+        responses: list[tuple[str, GeneratedResponse]] = []
+        for key, reply in rows:
+            request = self._requests.get(key)
+            for prompt in request.prompts if request is not None else ():
+                response = read_response(prompt.prompt_id, reply)
+                if isinstance(response, GeneratedResponse):
+                    responses.append((prompt.fingerprint, response))
+        if responses:
+            self.ledger.keep_responses(self._identity, responses)
+
+    def keep_what_is_paid(self) -> None:
+        """Keep what replies hold whose reader was killed before it had kept it."""
+        replies = self.ledger.iterate_replies(self._missing())
+        self.keep((reply.request_key, reply) for reply in replies)
+
+    def reasons(self, *, withheld: AbstractSet[str]) -> dict[str, str]:
+        """Return why prompts have no response, by prompt id, in the order of the prompts."""
+        missing = self._missing()
+        replies = {reply.request_key: reply for reply in self.ledger.iterate_replies(missing)}
+        failed = self.ledger.failed_keys(missing)
+        reasons: dict[str, str] = {}
+        for key, request in missing.items():
+            for prompt in request.prompts:
+                reason = f"it failed in passing ({failed.get(key)}); the next run asks again"
+                if key in withheld:
+                    reason = (
+                        "its result was paid and could not be read; run again later, or with "
+                        "--pay-again to ask and pay for it again"
+                    )
+                reply = replies.get(key)
+                meaning = None if reply is None else read_response(prompt.prompt_id, reply)
+                if isinstance(meaning, NoResponse):
+                    reason = meaning.reason
+                reasons[prompt.prompt_id] = f"prompt {prompt.prompt_id!r}: {reason}"
+        return reasons
+
+    def bill(self, prices: PriceList) -> dict[str, Any]:
+        """Return what the replies to these prompts cost, whenever they were paid for."""
+        model = self.entrant.model
+        by_channel: dict[Channel, TokenUsage] = {}
+        for reply in self.ledger.iterate_replies(self._requests):
+            if reply.usage is not None:
+                so_far = by_channel.get(reply.channel, TokenUsage())
+                by_channel[reply.channel] = so_far + reply.usage
+        total = sum(by_channel.values(), TokenUsage())
+        bill: dict[str, Any] = {
+            "input_tokens": total.read_tokens,
+            "output_tokens": total.output_tokens,
+        }
+        if is_free_model(model):
+            return {**bill, "cost_usd": 0.0}
+        if model in prices.models:
+            costs = [
+                prices.cost_usd(model, usage, channel=channel) or 0.0
+                for channel, usage in by_channel.items()
+            ]
+            bill["cost_usd"] = round(sum(costs), 4)
+        this_month = self.ledger.spending_since(month_start(datetime.now(UTC)), on_responses=True)
+        return {**bill, "all_responses_this_month_usd": round(prices.add_up(this_month).usd, 4)}
+
+    def _missing(self) -> dict[str, ResponseRequest]:
+        kept = self.responses()
+        return {
+            key: request
+            for key, request in self._requests.items()
+            if any(prompt.fingerprint not in kept for prompt in request.prompts)
+        }
+
+    def _is_under_way(self) -> bool:
+        """Whether a batch that nobody has closed holds any of the prompts."""
+        return any(
+            not self._requests.keys().isdisjoint(self.ledger.batch_keys(batch.nonce))
+            for batch in self.ledger.open_batches(self.scope)
+        )
+
+
+def _work(tally: Tally) -> dict[str, Any]:
+    return {
+        "requests_submitted_now": tally.submitted,
+        "requests_asked_directly_now": tally.direct,
+        "batches_adopted_now": tally.adopted,
+        "waste_replies_paid_twice_now": tally.paid_twice,
+        "waste_requests_never_confirmed_now": tally.abandoned,
+        "waste_requests_unparsable_now": tally.unparsable,
+    }
+
+
+def server_problems(entrant: OpenAiApiEntrant, *, environment: Mapping[str, str]) -> Sequence[str]:
+    """Say what keeps a server from being asked: no address, no key, nobody there."""
+    from tournament_assets.providers.openai.chat_server import OpenAiServer
+
+    try:
+        access = read_access(entrant, environment)
+        with closing(OpenAiServer(entrant, access)) as server:
+            server.look_around()
+    except InputError as error:
+        return error.problems
+    except ServerError as error:
+        return [f"entrant {entrant.entrant_id!r}: {error}"]
+    return ()
+
+
+def complete_by_server(
+    entrant: OpenAiApiEntrant,
+    *,
+    environment: Mapping[str, str],
+    prompts: Sequence[Prompt],
+    ledger: "Ledger",
+    log: Callable[[str], None],
+) -> CompletedResponses:
+    """Take what the ledger holds, ask the server for the rest, and keep each response as it comes.
+
+    The server, and the variables that lead to it, are needed only if something is missing.
+
+    Args:
+        entrant: The model, its decoding settings and its server.
+        environment: Where the server's address and key may be.
+        prompts: What to answer.
+        ledger: Where responses are kept.
+        log: Told what is happening.
+
+    Raises:
+        InputError: If the environment does not say where the server is.
+        GenerationError: If the server cannot answer; what it answered is kept.
+    """
+    identity = entrant.fingerprint(entrant.content_hash)
+    by_fingerprint = {prompt.fingerprint: prompt for prompt in prompts}
+    kept = ledger.responses(identity, by_fingerprint)
+    missing = [prompt for key, prompt in by_fingerprint.items() if key not in kept]
+    n_kept = len(kept)
+    reasons: dict[str, str] = {}
+    source = "nothing was generated: the ledger held every response"
+    if missing:
+        source, reasons = _ask(
+            entrant, identity, environment, missing, ledger, log, has_answered=bool(kept)
+        )
+        kept = ledger.responses(identity, by_fingerprint)
+    return CompletedResponses(
+        responses=[kept[key] for key in by_fingerprint if key in kept],
+        generated=len(kept) - n_kept,
+        device=source,
+        reasons=reasons,
+    )
+
+
+def _ask(
+    entrant: OpenAiApiEntrant,
+    identity: str,
+    environment: Mapping[str, str],
+    missing: Sequence[Prompt],
+    ledger: "Ledger",
+    log: Callable[[str], None],
+    *,
+    has_answered: bool,
+) -> tuple[str, dict[str, str]]:
+    """Return where the responses came from, and why some did not, by prompt id."""
+    from tournament_assets.generation.server_answers import ask_server
+    from tournament_assets.providers.openai.chat_server import OpenAiServer
+
+    access = read_access(entrant, environment)
+    reasons: dict[str, str] = {}
+    with (
+        closing(OpenAiServer(entrant, access)) as server,
+        GenerationProgress(entrant.entrant_id, total=len(missing), log=log) as progress,
+    ):
+        log(f"{entrant.entrant_id}: {server.look_around()}")
+        outcomes = ask_server(
+            server,
+            missing,
+            max_concurrency=entrant.max_concurrency,
+            max_retries=entrant.max_retries,
+            has_answered=has_answered,
+            log=log,
+        )
+        with closing(outcomes):
+            for outcome in outcomes:
+                n_tokens = 0
+                if outcome.response is not None:
+                    ledger.keep_responses(
+                        identity, [(outcome.prompt.fingerprint, outcome.response)]
+                    )
+                    n_tokens = outcome.response.response_tokens or 0
+                else:
+                    reasons[outcome.prompt.prompt_id] = str(outcome.error)
+                progress.advance(1, tokens=n_tokens)
+    return f"{entrant.model} behind {access.origin}", reasons

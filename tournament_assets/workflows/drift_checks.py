@@ -1,0 +1,103 @@
+"""The occasions on which the judge was asked about the same pairs: this one, and the one before.
+
+The ledger knows them: the purpose of a batch names the occasion.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from tournament_assets.judging.requests.controls import ask_on_occasion, occasion_of_purpose
+from tournament_assets.judging.requests.pairs import PairToJudge
+from tournament_assets.judging.requests.requests import JudgeRequest
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.rubrics import Rubric
+from tournament_assets.workflows.plan import TournamentPlan, mode_of
+from tournament_assets.workflows.table_rows import PairName, reply_rows, settled_rows
+
+if TYPE_CHECKING:
+    from tournament_assets.ledger import Ledger
+
+# A batch ends within a day; what was begun longer ago than this is another time of asking.
+_STILL_THE_SAME = timedelta(days=7)
+Rows = Mapping[PairName, Mapping[str, Any]]
+"""Settled pairs by name."""
+
+
+def name_of(row: Mapping[str, Any]) -> PairName:
+    """Return what names the pair of a row."""
+    return row["prompt_id"], row["entrant_a"], row["entrant_b"]
+
+
+def choose_occasion(
+    given: str | None,
+    *,
+    tournament_id: str,
+    values: Mapping[str, str],
+    ledger: "Ledger",
+    now: datetime,
+) -> str:
+    """Return the occasion: the given one, or that which waits for a batch, or else today's date.
+
+    Args:
+        given: What the run's config says.
+        tournament_id: The tournament.
+        values: The mode and the dimension.
+        ledger: Knows what was begun.
+        now: The time.
+
+    Raises:
+        InputError: If the given one is blank.
+    """
+    if given is not None:
+        if not given.strip():
+            raise InputError(
+                f"occasion is {given!r}; expected a name, such as a rerun's id; leave it out to "
+                "take today's date"
+            )
+        return given.strip()
+    waiting = [
+        occasion
+        for scope, batches in ledger.open_scopes(tournament_id).items()
+        if (scope.mode, scope.dimension) == (values["mode"], values["dimension"])
+        and now - batches[0].begun_at < _STILL_THE_SAME
+        and (occasion := occasion_of_purpose(scope.purpose)) is not None
+    ]
+    return waiting[-1] if waiting else now.astimezone(UTC).date().isoformat()
+
+
+def settle_earlier(
+    plan: TournamentPlan,
+    values: Mapping[str, str],
+    asked: Sequence[JudgeRequest],
+    pairs: Sequence[PairToJudge],
+    rubric: Rubric,
+    *,
+    occasion: str,
+    ledger: "Ledger",
+) -> tuple[str | None, Rows]:
+    """Return the last occasion before on which a pair was asked the same, and what came of it.
+
+    Only pairs whose both presentations were answered then are among the rows.
+
+    Args:
+        plan: The tournament.
+        values: The mode and the dimension.
+        asked: Both presentations of every pair, under the tournament's own keys.
+        pairs: The pairs.
+        rubric: What they are judged by.
+        occasion: The one that is to be compared.
+        ledger: Holds the replies.
+    """
+    purposes = ledger.purposes_begun(plan.tournament_id, mode_of(values), values["dimension"])
+    begun = [name for purpose in purposes if (name := occasion_of_purpose(purpose)) is not None]
+    before = begun[: begun.index(occasion)] if occasion in begun else begun
+    for earlier in reversed(before):
+        requests = [ask_on_occasion(request, earlier) for request in asked]
+        rows = list(reply_rows(requests, pairs, ledger.iterate_replies, rubric))
+        if all(row["result_type"] == "pending" for row in rows):
+            continue
+        not_answered = {name_of(row) for row in rows if row["result_type"] == "pending"}
+        settled = settled_rows(rows, reply_format=plan.config.judge.reply_format)
+        return earlier, {name_of(row): row for row in settled if name_of(row) not in not_answered}
+    return None, {}

@@ -1,0 +1,211 @@
+"""What a mode's judging would cost, before anything is generated or asked.
+
+The price of judging some pairs, before they are judged.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from tournament_assets.judging.batch_service import TokenCounter
+from tournament_assets.judging.costs.budgets import month_start
+from tournament_assets.judging.costs.estimates import (
+    CHARACTERS_PER_TOKEN,
+    JudgingEstimate,
+    ResponseEstimate,
+    Workload,
+    measure_workload,
+)
+from tournament_assets.judging.costs.prices import load_newest_prices
+from tournament_assets.judging.requests.pairs import PRESENTATIONS, PairToJudge, split_identical
+from tournament_assets.judging.settlement.model_responses import (
+    build_response_requests,
+    response_scope,
+)
+from tournament_assets.judging.settlement.records import JudgingScope
+from tournament_assets.project.project_files import load_rubrics
+from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.entrants import AnthropicApiEntrant, RecordedEntrant
+from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.workflows.judge_requests import (
+    find_budget,
+    judging_terms,
+    observe_ledger,
+    requests_for_pairs,
+    response_terms,
+)
+from tournament_assets.workflows.ledger_lookup import (
+    known_responses,
+    load_bank_and_selection,
+    pairs_of_dimension,
+)
+from tournament_assets.workflows.plan import TournamentPlan
+
+if TYPE_CHECKING:
+    from tournament_assets.ledger import Ledger
+
+
+def estimate_pairs(
+    plan: TournamentPlan,
+    mode: Mode,
+    pairs_by_dimension: Iterable[tuple[str, Sequence[PairToJudge]]],
+    *,
+    ledger: "Ledger",
+    judge_model: str,
+    assumed_responses: int = 0,
+    counter: TokenCounter | None = None,
+) -> JudgingEstimate:
+    """Count the requests that some pairs take, and price them.
+
+    Args:
+        plan: The tournament.
+        mode: The mode.
+        pairs_by_dimension: The pairs of each dimension; looked at one dimension at a time.
+        ledger: What is in it is not asked again.
+        judge_model: The model that would judge.
+        assumed_responses: Responses among them that do not exist yet.
+        counter: Counts the tokens of a sample of requests; None counts characters.
+
+    Raises:
+        InputError: If a rubric cannot be used.
+        JudgeError: If the counter does not say.
+    """
+    judge = plan.config.judge
+    rubrics = load_rubrics(plan.config, plan.project)
+    prices = load_newest_prices(judge.prices)
+    observation, tokens_per_reply = observe_ledger(ledger, judge_model)
+    workloads: dict[str, Workload] = {}
+    for dimension, pairs in pairs_by_dimension:
+        to_ask, n_identical = pairs, 0
+        if judge.identical_responses_tie:
+            to_ask, identical = split_identical(pairs)
+            n_identical = len(identical)
+        workloads[dimension] = measure_workload(
+            requests_for_pairs(plan, to_ask, rubrics[dimension], judge_model=judge_model),
+            find_answered=ledger.answered_keys,
+            under_way=_keys_under_way(ledger, JudgingScope(plan.tournament_id, mode, dimension)),
+            identical=len(PRESENTATIONS) * n_identical,
+            tokens_per_reply=tokens_per_reply,
+            prices=prices,
+            counter=counter,
+        )
+    now = datetime.now(UTC)
+    return JudgingEstimate(
+        mode=mode,
+        judge_model=judge_model,
+        prices_of=prices.date,
+        price=prices.models.get(judge_model),
+        price_source="judge.prices" if judge_model in prices.configured else prices.source,
+        batch_discount=prices.batch_discount,
+        workloads=workloads,
+        assumed_responses=assumed_responses,
+        is_free=judge.service == "loopback",
+        observation=observation,
+        month=prices.add_up(ledger.spending_since(month_start(now))),
+        budget=find_budget(judging_terms(plan, since=now), workloads.values(), ledger=ledger),
+    )
+
+
+def _keys_under_way(ledger: "Ledger", scope: JudgingScope) -> set[str]:
+    """Return what the next run collects; what was asked directly cannot be had any more."""
+    keys: set[str] = set()
+    for batch in ledger.open_batches(scope):
+        if batch.channel == "batch":
+            keys |= ledger.batch_keys(batch.nonce)
+    return keys
+
+
+def estimate_judging(
+    plan: TournamentPlan,
+    mode: Mode,
+    *,
+    ledger: "Ledger",
+    judge_model: str | None = None,
+    counter: TokenCounter | None = None,
+) -> JudgingEstimate:
+    """Count the requests that a mode would send, with the responses that exist so far.
+
+    Nothing is generated, sent or written. Weights that are not there yet are no problem.
+
+    Args:
+        plan: The tournament.
+        mode: The mode.
+        ledger: What is in it is not asked again.
+        judge_model: Another model than the configured one.
+        counter: Counts the tokens of a sample of requests; None counts characters.
+
+    Raises:
+        InputError: If the bank, a rubric or a recorded file cannot be used.
+        JudgeError: If the counter does not say.
+    """
+    config = plan.config
+    bank, prompts = load_bank_and_selection(plan, mode)
+    responses: dict[tuple[str, str], str] = {}
+    priced: list[ResponseEstimate] = []
+    assumed = 0
+    for entrant in config.entrants:
+        known = known_responses(plan, entrant, bank, prompts, ledger=ledger)
+        if isinstance(entrant, AnthropicApiEntrant):
+            missing = [prompt for prompt in prompts if prompt.prompt_id not in known]
+            priced.append(_estimate_responses(plan, entrant, missing, ledger=ledger))
+        if not isinstance(entrant, RecordedEntrant):
+            # Each stands for a text of its own, so that no two of them are one request.
+            length = round(entrant.max_new_tokens * CHARACTERS_PER_TOKEN)
+            for prompt in prompts:
+                if prompt.prompt_id not in known:
+                    known[prompt.prompt_id] = entrant.entrant_id.ljust(length, ".")
+                    assumed += 1
+        responses.update(
+            ((entrant.entrant_id, prompt_id), text) for prompt_id, text in known.items()
+        )
+    estimate = estimate_pairs(
+        plan,
+        mode,
+        (
+            (dimension, pairs_of_dimension(plan, dimension, prompts, responses))
+            for dimension in config.dimension_names
+        ),
+        ledger=ledger,
+        judge_model=judge_model or config.judge_model(mode),
+        assumed_responses=assumed,
+        counter=counter,
+    )
+    return replace(
+        estimate,
+        responses=tuple(priced),
+        response_budget=find_budget(
+            response_terms(plan, since=datetime.now(UTC)),
+            [each.workload for each in priced],
+            ledger=ledger,
+        ),
+    )
+
+
+def _estimate_responses(
+    plan: TournamentPlan,
+    entrant: AnthropicApiEntrant,
+    missing: Sequence[Prompt],
+    *,
+    ledger: "Ledger",
+) -> ResponseEstimate:
+    prices = response_terms(plan, since=datetime.now(UTC)).prices
+    _, expected = observe_ledger(ledger, entrant.model, on_responses=True)
+    under_way: set[str] = set()
+    for batch in ledger.open_batches(response_scope(entrant)):
+        if batch.channel == "batch":
+            under_way |= ledger.batch_keys(batch.nonce)
+    return ResponseEstimate(
+        entrant_id=entrant.entrant_id,
+        model=entrant.model,
+        price=prices.models.get(entrant.model),
+        batch_discount=prices.batch_discount,
+        workload=measure_workload(
+            list(build_response_requests(entrant, missing).values()),
+            find_answered=ledger.answered_keys,
+            under_way=under_way,
+            tokens_per_reply=min(expected, entrant.max_new_tokens),
+            prices=prices,
+        ),
+        is_free=entrant.service == "loopback",
+    )

@@ -1,0 +1,383 @@
+"""Getting requests answered from within a step: what all steps that ask the judge share.
+
+Leading to the services of a tournament: the judge, and the ledger of what was paid for.
+
+What the ledger says about money: what was spent, what may be, and whether a plan fits in.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from tournament_assets.judging.batch_service import Channel
+from tournament_assets.judging.costs.budgets import Budget, BudgetTerms, draw_up_budget
+from tournament_assets.judging.costs.estimates import (
+    ASSUMED_OUTPUT_TOKENS,
+    MIN_OBSERVED_REPLIES,
+    Observation,
+    Workload,
+    mean_request_usd,
+    measure_workload,
+    observe_replies,
+)
+from tournament_assets.judging.costs.prices import is_free_model, load_newest_prices
+from tournament_assets.judging.requests.pairs import PairToJudge
+from tournament_assets.judging.requests.requests import (
+    JudgeRequest,
+    JudgeRequests,
+    ModelRequest,
+    RequestSettings,
+    build_requests,
+)
+from tournament_assets.judging.settlement.records import JudgingScope
+from tournament_assets.judging.settlement.recovery import refuse_to_repay
+from tournament_assets.judging.settlement.rejudgment import rejudge_requests
+from tournament_assets.judging.settlement.sessions import Approval, Tally, WaitingPolicy
+from tournament_assets.judging.settlement.settlement import (
+    JudgingOptions,
+    find_work_left,
+    settle_requests,
+)
+from tournament_assets.reports.progress_bars import JudgingBar
+from tournament_assets.tournament.config import JudgeConfig, Mode
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.rubrics import Rubric
+from tournament_assets.workflows.plan import TournamentPlan
+
+if TYPE_CHECKING:
+    from tournament_assets.ledger import Ledger
+    from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+
+_LOOPBACK_KEY = "loopback"  # the loopback judge wants some key and accepts any
+
+
+def judge_problems(config: JudgeConfig, *, has_api_key: bool) -> list[str]:
+    """Say what keeps the judge from being asked, before anything is spent."""
+    if config.service == "anthropic" and not has_api_key:
+        return [
+            "judge.service is 'anthropic' and the environment variable ANTHROPIC_API_KEY is not "
+            "set; expected an API key in it; export one, or use judge.service: loopback to try "
+            "the pipeline without a key"
+        ]
+    return []
+
+
+class JudgeAccess(Protocol):
+    """What leads to the judging service: a `JudgeConnection`, or Dagster's resource around one."""
+
+    @property
+    def api_key(self) -> str:
+        """The provider's key; empty where there is none."""
+
+    def service(self, config: JudgeConfig) -> "AbstractContextManager[AnthropicBatches]":
+        """Connect to the service that a config names."""
+
+
+class LedgerAccess(Protocol):
+    """What leads to the ledger; Dagster's resource is one."""
+
+    def open(self) -> "AbstractContextManager[Ledger]":
+        """Open the ledger and close it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeConnection:
+    """Leads to the judging service that a tournament names.
+
+    Attributes:
+        loopback_folder: Where the loopback judge keeps the batches it was given.
+        api_key: The provider's key; empty where there is none.
+        base_url: Another address of the provider's API, whatever a config says; empty for none.
+    """
+
+    loopback_folder: Path
+    api_key: str = field(default="", repr=False)
+    base_url: str = ""
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str], folder: Path) -> "JudgeConnection":
+        """Read what the environment says.
+
+        Args:
+            environment: The environment variables.
+            folder: The project's folder, in which the ledger is.
+        """
+        return cls(
+            loopback_folder=folder / "ledger" / "loopback_judge",
+            api_key=environment.get("ANTHROPIC_API_KEY", ""),
+            base_url=environment.get("ANTHROPIC_BASE_URL", ""),
+        )
+
+    @contextmanager
+    def service(self, config: JudgeConfig) -> "Iterator[AnthropicBatches]":
+        """Connect to the service; the loopback judge is started, and stopped again.
+
+        Raises:
+            InputError: If a key is needed and there is none.
+        """
+        from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+
+        problems = judge_problems(config, has_api_key=bool(self.api_key))
+        if problems:
+            raise InputError(problems)
+        with ExitStack() as stack:
+            base_url, api_key = self.base_url or config.base_url, self.api_key
+            if config.service == "loopback":
+                from tournament_assets.loopback.running import LoopbackServer
+
+                server = stack.enter_context(LoopbackServer(self.loopback_folder))
+                base_url, api_key = server.url, _LOOPBACK_KEY
+            batches = AnthropicBatches(base_url=base_url, api_key=api_key)
+            stack.callback(batches.close)
+            yield batches
+
+
+def observe_ledger(
+    ledger: "Ledger", judge_model: str, *, on_responses: bool = False
+) -> tuple[Observation | None, float]:
+    """Return what a model's replies were like, and the tokens to expect of one."""
+    observation = observe_replies(ledger.spending_since(on_responses=on_responses), judge_model)
+    if observation is None:
+        return None, ASSUMED_OUTPUT_TOKENS
+    return observation, observation.output_tokens_per_reply
+
+
+def observe_run(
+    ledger: "Ledger", judge_model: str, *, since: datetime, on_responses: bool = False
+) -> float:
+    """Return the tokens to expect of a reply, from what replies took since a run began.
+
+    Too few of them are weighed with what was to be expected before.
+    """
+    _, expected = observe_ledger(ledger, judge_model, on_responses=on_responses)
+    now = ledger.spending_since(since, on_responses=on_responses)
+    fresh = [spending for spending in now if spending.judge_model == judge_model]
+    n_fresh = sum(spending.n_replies for spending in fresh)
+    tokens = sum(spending.usage.output_tokens for spending in fresh)
+    n_old = max(0, MIN_OBSERVED_REPLIES - n_fresh)
+    return (tokens + n_old * expected) / (n_fresh + n_old)
+
+
+def judging_terms(plan: TournamentPlan, *, since: datetime) -> BudgetTerms:
+    """Return what judging is paid from.
+
+    Args:
+        plan: The tournament.
+        since: When the run began, for a budget that is for one run.
+    """
+    judge = plan.config.judge
+    return BudgetTerms(
+        prices=load_newest_prices(judge.prices),
+        limit_usd=None if judge.service == "loopback" else judge.budget_usd,
+        period=judge.budget_period,
+        began_at=since,
+        max_tokens=judge.max_tokens,
+    )
+
+
+def response_terms(plan: TournamentPlan, *, since: datetime) -> BudgetTerms:
+    """Return what the responses of entrants behind an API are paid from.
+
+    Args:
+        plan: The tournament.
+        since: When the run began, for a budget that is for one run.
+    """
+    generation = plan.config.generation
+    return BudgetTerms(
+        prices=load_newest_prices(plan.config.judge.prices),
+        limit_usd=generation.budget_usd,
+        period=generation.budget_period,
+        began_at=since,
+        on_responses=True,
+        setting="generation.budget_usd",
+    )
+
+
+def find_budget(
+    terms: BudgetTerms, workloads: Iterable[Workload], *, ledger: "Ledger"
+) -> Budget | None:
+    """Return what may be spent and what is gone of it by all that is known; None without a limit.
+
+    Args:
+        terms: What may be spent.
+        workloads: What is to be asked; other open requests are taken to cost as much as these.
+        ledger: Where all tournaments' bills are.
+    """
+    if terms.limit_usd is None:
+        return None
+    measured, prices = list(workloads), terms.prices
+
+    def request_usd(model: str, channel: Channel) -> float | None:
+        price = prices.models.get(model)
+        if price is None:
+            return None
+        return mean_request_usd(measured, price, discount=prices.discount(channel))
+
+    began = terms.counts_from
+    return draw_up_budget(
+        terms.limit_usd,
+        period=terms.period,
+        period_began=began,
+        spendings=ledger.spending_since(began, on_responses=terms.on_responses),
+        unbilled=ledger.unbilled_batches(on_responses=terms.on_responses),
+        prices=prices,
+        request_usd=request_usd,
+        setting=terms.setting,
+    )
+
+
+def build_approval(terms: BudgetTerms, *, ledger: "Ledger", judge_model: str) -> Approval:
+    """Return what is asked before a plan is begun, and before each part of it: whether it fits.
+
+    Requests are priced as if the cache were never hit, and replies at the length that those of
+    this run had, or else those in the ledger. This keeps a plan from being begun that cannot be
+    ended; what keeps the limit is that each request must fit at its most when it is sent.
+
+    Args:
+        terms: What may be spent.
+        ledger: Where all tournaments' bills are.
+        judge_model: The model that is asked.
+    """
+    begun_at = datetime.now(UTC)
+
+    def approve(requests: Sequence[ModelRequest], channel: Channel) -> None:
+        if terms.limit_usd is None or not requests:
+            return  # nobody needs to know what it costs
+        tokens_per_reply = observe_run(
+            ledger, judge_model, since=begun_at, on_responses=terms.on_responses
+        )
+        most = max(request.params["max_tokens"] for request in requests)
+        workload = measure_workload(
+            requests, find_answered=_find_none, tokens_per_reply=min(tokens_per_reply, most)
+        )
+        budget = find_budget(terms, [workload], ledger=ledger)
+        price = terms.prices.models.get(judge_model)
+        planned = None
+        if price is not None:
+            planned = workload.dearest_usd(price, discount=terms.prices.discount(channel))
+        noun = "request" if workload.to_ask == 1 else "requests"
+        if budget is not None and not is_free_model(judge_model):
+            what = f"asking {workload.to_ask:,} {noun} of {judge_model}"
+            budget.check(planned, what=what, model=judge_model)
+
+    return approve
+
+
+def _find_none(_keys: Iterable[str]) -> frozenset[str]:
+    return frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How one step asks.
+
+    Attributes:
+        wait_seconds: How long it waits for batches.
+        prewarms: Whether it sends one request ahead to fill the prompt cache.
+        may_pay_again: Whether requests whose results are lost or unread may be asked again.
+        rejudges: Ask what failed again, one by one, instead of what was never answered.
+        since: When the run began, for a budget that is for one run; now by default.
+    """
+
+    wait_seconds: float
+    prewarms: bool = False
+    may_pay_again: bool = False
+    rejudges: bool = False
+    since: datetime | None = None
+
+
+def requests_for_pairs(
+    plan: TournamentPlan, pairs: Sequence[PairToJudge], rubric: Rubric, *, judge_model: str
+) -> JudgeRequests:
+    """Build both presentations of some pairs as a tournament's config says."""
+    judge, rules = plan.config.judge, plan.config.dimensions[rubric.dimension]
+    return build_requests(
+        pairs,
+        rubric,
+        RequestSettings(
+            judge_model=judge_model,
+            max_tokens=judge.max_tokens,
+            shows_gold_answer=rules.shows_gold_answer,
+            shows_expected_behavior=rules.shows_expected_behavior,
+            reply_format=judge.reply_format,
+        ),
+    )
+
+
+def prewarms(plan: TournamentPlan, mode: Mode) -> bool:
+    """Say whether a mode sends one request ahead of the others."""
+    return mode == "headline" and plan.config.headline.prewarm
+
+
+def ask_what_is_missing(
+    requests: Sequence[JudgeRequest],
+    *,
+    plan: TournamentPlan,
+    scope: JudgingScope,
+    ledger: "Ledger",
+    judge: JudgeAccess,
+    asking: Asking,
+    log: Callable[[str], None],
+) -> Tally:
+    """Get every request answered that is not; the judge is only reached if there is something.
+
+    Raises:
+        JudgeWaitingError: If a batch has not ended in time; it is kept.
+        JudgeError: If the service refuses.
+        BudgetError: If asking would cost more than may be spent.
+    """
+    config = plan.config.judge
+    left = find_work_left(
+        (request.request_key for request in requests),
+        scope=scope,
+        ledger=ledger,
+        reply_format=config.reply_format,
+    )
+    if not requests or (left.is_done and not asking.rejudges):
+        return Tally(total=left.total, answered=left.total)
+    terms = judging_terms(plan, since=asking.since or datetime.now(UTC))
+    options = JudgingOptions(
+        policy=_waiting_policy(config, asking),
+        approve=build_approval(terms, ledger=ledger, judge_model=requests[0].params["model"]),
+        terms=terms,
+        may_pay_again=asking.may_pay_again,
+        reply_format=config.reply_format,
+    )
+    title = f"{scope.dimension} ({scope.mode}) is judged"
+    with (
+        judge.service(config) as service,
+        JudgingBar(title, total=left.total, log=log) as progress,
+    ):
+        if left.unanswered and not asking.rejudges:
+            refuse_to_repay(
+                frozenset(left.unanswered),
+                ledger=ledger,
+                service=service,
+                progress=progress,
+                command=f"tournament ledger recover --config {plan.config_path}",
+                may_pay_again=asking.may_pay_again or is_free_model(requests[0].params["model"]),
+            )
+        work = rejudge_requests if asking.rejudges else settle_requests
+        return work(
+            requests,
+            scope=scope,
+            ledger=ledger,
+            service=service,
+            progress=progress,
+            options=options,
+        )
+
+
+def _waiting_policy(config: JudgeConfig, asking: Asking) -> WaitingPolicy:
+    return WaitingPolicy(
+        poll_initial_seconds=config.poll_initial_seconds,
+        poll_max_seconds=config.poll_max_seconds,
+        deadline_seconds=asking.wait_seconds,
+        prewarm_wait_seconds=config.prewarm_wait_seconds if asking.prewarms else None,
+        adopt_grace_seconds=config.grace_seconds,
+        max_rounds=config.max_rounds,
+        max_direct=config.max_direct,
+    )

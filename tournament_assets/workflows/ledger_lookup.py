@@ -1,0 +1,230 @@
+"""What exists already of a mode: its prompts, the responses that are kept, the pairs they make.
+
+Nothing is generated, sent or written, and Dagster's storage is not looked at: the config, the
+recorded files and the ledger say it all.
+
+Which presentations the judge was asked about in vain.
+
+What the judge was asked about in vain, as people read it before they ask again.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tournament_assets.judging.requests.pairs import (
+    PairToJudge,
+    build_match_list,
+    filter_pairs_for_dimension,
+    split_identical,
+)
+from tournament_assets.judging.requests.requests import JudgeRequests
+from tournament_assets.judging.requests.verdict_parsing import FailureClass
+from tournament_assets.judging.settlement.records import JudgingScope
+from tournament_assets.judging.settlement.rejudgment import find_failed_requests
+from tournament_assets.project.project_files import (
+    find_entrant_files,
+    load_prompt_bank,
+    load_recorded_responses,
+    load_rubric,
+)
+from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.entrants import (
+    AnthropicApiEntrant,
+    AnyEntrant,
+    OpenAiApiEntrant,
+    RecordedEntrant,
+)
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.prompts import Prompt, draw_stratified
+from tournament_assets.workflows.judge_requests import requests_for_pairs
+from tournament_assets.workflows.plan import TournamentPlan
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tournament_assets.ledger import Ledger
+
+
+def load_bank_and_selection(
+    plan: TournamentPlan, mode: Mode
+) -> tuple[list[Prompt], Sequence[Prompt]]:
+    """Return a tournament's prompts, and those of a mode.
+
+    Raises:
+        InputError: If the bank cannot be used.
+    """
+    config = plan.config
+    bank = load_prompt_bank(plan.project.resolve(config.prompt_bank, what="the prompt bank"))
+    if mode == "headline":
+        return bank, bank
+    pilot = config.pilot
+    return bank, draw_stratified(bank, strata=pilot.strata, seed=pilot.pilot_seed)
+
+
+def known_responses(
+    plan: TournamentPlan,
+    entrant: AnyEntrant,
+    bank: Sequence[Prompt],
+    prompts: Sequence[Prompt],
+    *,
+    ledger: "Ledger",
+) -> dict[str, str]:
+    """Return an entrant's responses to some prompts, as far as they exist, by prompt id.
+
+    Raises:
+        InputError: If a recorded file cannot be used. Weights that are not there are no problem.
+    """
+    wanted = {prompt.prompt_id for prompt in prompts}
+    if isinstance(entrant, RecordedEntrant):
+        path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
+        recorded = load_recorded_responses(path, entrant_id=entrant.entrant_id, prompts=bank)
+        return {row.prompt_id: row.text for row in recorded if row.prompt_id in wanted}
+    if isinstance(entrant, OpenAiApiEntrant | AnthropicApiEntrant):
+        content_hash = entrant.content_hash
+    else:
+        try:
+            content_hash = find_entrant_files(entrant, plan.project).fingerprint
+        except InputError:
+            return {}
+    kept = ledger.responses(
+        entrant.fingerprint(content_hash), [prompt.fingerprint for prompt in prompts]
+    )
+    return {response.prompt_id: response.text for response in kept.values()}
+
+
+def pairs_of_dimension(
+    plan: TournamentPlan,
+    dimension: str,
+    prompts: Sequence[Prompt],
+    responses: dict[tuple[str, str], str],
+) -> list[PairToJudge]:
+    """Return the pairs that are judged on a dimension."""
+    rules = plan.config.dimensions[dimension]
+    matches = build_match_list(prompts, responses, entrants=plan.config.entrant_ids)
+    return filter_pairs_for_dimension(matches.pairs, needs_gold_answer=rules.needs_gold_answer)
+
+
+def existing_requests(
+    plan: TournamentPlan,
+    mode: Mode,
+    *,
+    ledger: "Ledger",
+    judge_model: str | None = None,
+) -> dict[str, JudgeRequests]:
+    """Return what is asked of the judge about the responses that exist, by dimension.
+
+    Raises:
+        InputError: If the bank, a rubric or a recorded file cannot be used.
+    """
+    config = plan.config
+    bank, prompts = load_bank_and_selection(plan, mode)
+    responses = {
+        (entrant.entrant_id, prompt_id): text
+        for entrant in config.entrants
+        for prompt_id, text in known_responses(plan, entrant, bank, prompts, ledger=ledger).items()
+    }
+    requests: dict[str, JudgeRequests] = {}
+    for dimension in config.dimension_names:
+        pairs = pairs_of_dimension(plan, dimension, prompts, responses)
+        if config.judge.identical_responses_tie:
+            pairs, _ = split_identical(pairs)
+        requests[dimension] = requests_for_pairs(
+            plan,
+            pairs,
+            load_rubric(config, plan.project, dimension),
+            judge_model=judge_model or config.judge_model(mode),
+        )
+    return requests
+
+
+@dataclass(frozen=True, slots=True)
+class FailedPresentation:
+    """A presentation that was asked about and has no verdict.
+
+    Attributes:
+        dimension: The quality being judged.
+        prompt_id: The prompt both entrants answered.
+        entrant_a: The pair's first entrant.
+        entrant_b: The pair's second entrant.
+        presentation: `ab` or `ba`.
+        failure: Why there is no verdict.
+    """
+
+    dimension: str
+    prompt_id: str
+    entrant_a: str
+    entrant_b: str
+    presentation: str
+    failure: FailureClass
+
+
+def find_failed_presentations(
+    plan: TournamentPlan, mode: Mode, *, ledger: "Ledger", judge_model: str | None = None
+) -> list[FailedPresentation]:
+    """Return what could be judged again, in the order of the dimensions and pairs; ask nothing.
+
+    Raises:
+        InputError: If the bank, a rubric or a recorded file cannot be used.
+    """
+    found: list[FailedPresentation] = []
+    requests = existing_requests(plan, mode, ledger=ledger, judge_model=judge_model)
+    for dimension, of_dimension in requests.items():
+        failed = find_failed_requests(
+            (request.request_key for request in of_dimension),
+            scope=JudgingScope(plan.tournament_id, mode, dimension),
+            ledger=ledger,
+            reply_format=plan.config.judge.reply_format,
+        )
+        found.extend(
+            FailedPresentation(
+                dimension=dimension,
+                prompt_id=request.prompt_id,
+                entrant_a=request.entrant_a,
+                entrant_b=request.entrant_b,
+                presentation=request.presentation.value,
+                failure=failed[request.request_key].failure,
+            )
+            for request in of_dimension
+            if request.request_key in failed
+        )
+    return found
+
+
+_SENTENCES = {
+    FailureClass.ERRORED: "the service answered with an error",
+    FailureClass.EXPIRED: "the batch ran out of time",
+    FailureClass.CANCELED: "the batch was canceled",
+    FailureClass.REFUSED: "the judge declined to judge",
+    FailureClass.UNREADABLE: "the reply holds no verdict",
+    FailureClass.CUT_OFF: "the reply reached its token cap",
+    FailureClass.EMPTY: "the reply says nothing",
+    FailureClass.INFRASTRUCTURE: "a machine on the way answered in the judge's place",
+    FailureClass.UNPARSABLE: "the line of the results that should hold the reply is not JSON",
+    FailureClass.ARCHIVED: "the service no longer keeps the result",
+}
+
+
+def print_failures(
+    failures: Iterable[tuple[str, str, FailureClass]], console: "Console", *, n_presentations: int
+) -> None:
+    """Print how many presentations failed, by dimension, entrant and class.
+
+    Args:
+        failures: Dimension, entrant and class; a presentation counts for both its entrants.
+        console: Where to.
+        n_presentations: How many presentations they are.
+    """
+    from rich.table import Table
+
+    counts = Counter(failures)
+    if not counts:
+        console.print("Nothing to judge again: whatever was asked has a verdict or is under way.")
+        return
+    table = Table(box=None, title=f"{n_presentations} presentations failed", title_justify="left")
+    for header in ("dimension", "entrant", "class", "presentations", "because"):
+        table.add_column(header, justify="right" if header == "presentations" else "left")
+    for (dimension, entrant, failure), count in sorted(counts.items()):
+        table.add_row(dimension, entrant, failure.value, f"{count:,}", _SENTENCES[failure])
+    console.print(table)

@@ -1,0 +1,167 @@
+"""Everything that must be right before anything is spent, looked at all at once."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+
+from tournament_assets.battles.human import HumanBattles, read_human_battles
+from tournament_assets.project.project_files import (
+    entrant_file_problems,
+    load_prompt_bank,
+    load_recorded_responses,
+    load_rubrics,
+)
+from tournament_assets.tournament.config import HumanBattlesConfig, Mode
+from tournament_assets.tournament.entrants import (
+    AnthropicApiEntrant,
+    LocalEntrant,
+    OpenAiApiEntrant,
+    RecordedEntrant,
+)
+from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.prompts import Prompt, draw_stratified
+from tournament_assets.workflows.api_responses import batch_problems, server_problems
+from tournament_assets.workflows.judge_requests import judge_problems
+from tournament_assets.workflows.ledger_lookup import known_responses, load_bank_and_selection
+from tournament_assets.workflows.plan import TournamentPlan
+
+
+def refuse_bad_input(
+    plan: TournamentPlan,
+    mode: Mode,
+    *,
+    has_api_key: bool,
+    skip_judging: bool = False,
+    judge_model: str | None = None,
+    ledger_url: str | None = None,
+) -> None:
+    """Read every input of a tournament, and spend nothing.
+
+    A server that answers for an entrant is looked at if the ledger lacks some of its responses.
+
+    Args:
+        plan: The tournament.
+        mode: The mode that is about to run.
+        has_api_key: Whether the judge's key is there, which entrants of the same service share.
+        skip_judging: Whether the judge will not be asked, so that no key is needed.
+        judge_model: Another model than the configured one.
+        ledger_url: Where responses are kept; None if there are none.
+
+    Raises:
+        InputError: With every problem found.
+    """
+    problems = Problems()
+    bank: list[Prompt] = []
+    try:
+        bank = load_prompt_bank(
+            plan.project.resolve(plan.config.prompt_bank, what="the prompt bank")
+        )
+        if mode == "pilot":
+            draw_stratified(bank, strata=plan.config.pilot.strata, seed=0)
+    except InputError as error:
+        problems.extend(error.problems)
+    try:
+        load_rubrics(plan.config, plan.project)
+    except InputError as error:
+        problems.extend(error.problems)
+    if plan.config.human_battles is not None:
+        try:
+            load_human_battles(plan, plan.config.human_battles)
+        except InputError as error:
+            problems.extend(error.problems)
+    for problem in _entrant_problems(plan, bank):
+        problems.add(problem)
+    for problem in _server_problems(plan, mode, ledger_url):
+        problems.add(problem)
+    for problem in _batch_problems(plan, mode, ledger_url, has_api_key=has_api_key):
+        problems.add(problem)
+    model_problem = plan.config.judge.model_problem(judge_model or plan.config.judge_model(mode))
+    if model_problem is not None:
+        problems.add(model_problem)
+    if not skip_judging:
+        problems.extend(judge_problems(plan.config.judge, has_api_key=has_api_key))
+    problems.raise_if_any()
+
+
+def _entrant_problems(plan: TournamentPlan, bank: list[Prompt]) -> list[str]:
+    found: list[str] = []
+    local: list[LocalEntrant] = []
+    for entrant in plan.config.entrants:
+        if isinstance(entrant, RecordedEntrant):
+            found.extend(_recorded_problems(plan, entrant, bank))
+        elif not isinstance(entrant, OpenAiApiEntrant | AnthropicApiEntrant):
+            local.append(entrant)
+    return [*found, *entrant_file_problems(local, plan.project)]
+
+
+def _recorded_problems(
+    plan: TournamentPlan, entrant: RecordedEntrant, bank: list[Prompt]
+) -> Sequence[str]:
+    try:
+        path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
+        if bank:
+            load_recorded_responses(path, entrant_id=entrant.entrant_id, prompts=bank)
+    except InputError as error:
+        return error.problems
+    return ()
+
+
+def _server_problems(plan: TournamentPlan, mode: Mode, ledger_url: str | None) -> list[str]:
+    return [
+        problem
+        for entrant in plan.config.entrants
+        if isinstance(entrant, OpenAiApiEntrant)
+        and not _is_complete(plan, mode, entrant, ledger_url)
+        for problem in server_problems(entrant, environment=plan.project.environment)
+    ]
+
+
+def _batch_problems(
+    plan: TournamentPlan, mode: Mode, ledger_url: str | None, *, has_api_key: bool
+) -> list[str]:
+    from tournament_assets.ledger import Ledger
+
+    bought = [each for each in plan.config.entrants if isinstance(each, AnthropicApiEntrant)]
+    if not bought or has_api_key:
+        return []
+    try:
+        _, prompts = load_bank_and_selection(plan, mode)
+    except InputError:  # it is among the problems already
+        return []
+    with ExitStack() as stack:
+        ledger = ledger_url and stack.enter_context(closing(Ledger(ledger_url)))
+        return [
+            problem
+            for entrant in bought
+            for problem in batch_problems(
+                entrant, prompts, ledger=ledger or None, has_api_key=has_api_key
+            )
+        ]
+
+
+def _is_complete(
+    plan: TournamentPlan, mode: Mode, entrant: OpenAiApiEntrant, ledger_url: str | None
+) -> bool:
+    from tournament_assets.ledger import Ledger
+
+    if ledger_url is None:
+        return False
+    try:
+        bank, prompts = load_bank_and_selection(plan, mode)
+    except InputError:  # it is among the problems already
+        return False
+    with closing(Ledger(ledger_url)) as ledger:
+        return len(known_responses(plan, entrant, bank, prompts, ledger=ledger)) == len(prompts)
+
+
+def load_human_battles(plan: TournamentPlan, arena: HumanBattlesConfig) -> HumanBattles:
+    """Read the human battles that a config names.
+
+    Raises:
+        InputError: With everything that is wrong with the file, or with the config's names for it.
+    """
+    return read_human_battles(
+        plan.project.resolve(arena.file, what="the file of human battles"),
+        format_name=arena.format,
+        min_battles=arena.min_battles,
+        names=arena.names,
+    )

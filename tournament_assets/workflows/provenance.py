@@ -1,0 +1,523 @@
+"""What a result rests on: its inputs and their hashes, what was left out, and what it cost.
+
+What the judge's replies were billed.
+
+What a result was made with: versions of program, Python and libraries, and the commits.
+"""
+
+import platform
+import re
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib import metadata
+from math import comb
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from tournament_assets.judging.batch_service import Channel, TokenUsage
+from tournament_assets.judging.costs.prices import load_newest_prices, newest_prices_hash
+from tournament_assets.storage.tables import (
+    AnyTable,
+    PairKey,
+    StoredTable,
+    content_version,
+    iterate_rows,
+    pair_key,
+    table_rows,
+)
+from tournament_assets.tournament.config import Mode, TournamentConfig
+from tournament_assets.tournament.fingerprints import combine
+from tournament_assets.workflows.plan import TournamentPlan, by_partition
+
+if TYPE_CHECKING:
+    from tournament_assets.ledger.spending import Waste
+
+BILLED_COLUMNS = (
+    "request_key",
+    "asking",
+    "judge_model",
+    "channel",
+    "input_tokens",
+    "output_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+)
+"""What a bill reads of the table `judge_replies`."""
+
+
+class Bill:
+    """What replies were billed, whenever they were paid; shared requests count once.
+
+    Attributes:
+        usage: The tokens of all of them.
+    """
+
+    def __init__(self) -> None:
+        self.usage = TokenUsage()
+        self._seen: set[tuple[str, int]] = set()
+        self._by_price: dict[tuple[str, Channel], TokenUsage] = {}
+        self._cache_hits = 0
+        self._cache_writes = 0
+
+    def add(self, reply: Mapping[str, Any]) -> None:
+        """Add a row of the table `judge_replies`, if it was billed and is not a repetition."""
+        if reply.get("input_tokens") is None:
+            return
+        name = (reply["request_key"], reply["asking"])
+        if name in self._seen:
+            return
+        self._seen.add(name)
+        usage = TokenUsage(
+            input_tokens=reply["input_tokens"],
+            output_tokens=reply["output_tokens"],
+            cache_creation_input_tokens=reply["cache_creation_input_tokens"],
+            cache_read_input_tokens=reply["cache_read_input_tokens"],
+        )
+        self.usage += usage
+        price = (reply["judge_model"], reply["channel"])
+        self._by_price[price] = self._by_price.get(price, TokenUsage()) + usage
+        self._cache_hits += usage.cache_read_input_tokens > 0
+        self._cache_writes += usage.cache_creation_input_tokens > 0
+
+    @property
+    def cache_hit_rate(self) -> float:
+        """The share of requests that read the prompt cache among those that used it."""
+        used = self._cache_hits + self._cache_writes
+        return self._cache_hits / used if used else 0.0
+
+    def cost_usd(self, config: TournamentConfig) -> float | None:
+        """Return the dollars; None where a price is not known, 0 for the loopback judge."""
+        if config.judge.service == "loopback":
+            return 0.0
+        prices = load_newest_prices(config.judge.prices)
+        total = 0.0
+        for (model, channel), usage in self._by_price.items():
+            dollars = prices.cost_usd(model, usage, channel=channel)
+            if dollars is None:
+                return None
+            total += dollars
+        return total
+
+    def metadata(self, config: TournamentConfig) -> dict[str, Any]:
+        """Return what a person would ask about it."""
+        usage, cost = self.usage, self.cost_usd(config)
+        written, cached = usage.cache_creation_input_tokens, usage.cache_read_input_tokens
+        read = usage.input_tokens + written + cached
+        return {
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cache_write_tokens": written,
+            "cache_read_tokens": cached,
+            "cache_read_share": cached / read if read else 0.0,
+            "cache_hit_rate": self.cache_hit_rate,
+            **({"cost_usd": round(cost, 4)} if cost is not None else {}),
+        }
+
+
+def bill_of(replies: Iterable[Mapping[str, Any]]) -> Bill:
+    """Return the bill of rows of the table `judge_replies`."""
+    bill = Bill()
+    for reply in replies:
+        bill.add(reply)
+    return bill
+
+
+_DISTRIBUTION = "tournament-assets"
+_REQUIREMENT = re.compile(r"[A-Za-z0-9._-]+")
+_GIT_SECONDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The state of a folder under version control.
+
+    Attributes:
+        hash: The last commit that changed something in the folder.
+        has_changes: Whether files under version control were edited since.
+    """
+
+    hash: str
+    has_changes: bool
+
+    def __str__(self) -> str:
+        return f"{self.hash[:12]}{' with changes' if self.has_changes else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """What a result was made with.
+
+    Attributes:
+        program: Version of this program; None where it is not installed as a distribution.
+        program_commit: The commit of the program's own folder; None outside of a checkout.
+        project_commit: The commit of the project's folder; None if it is not under version control.
+        python: Implementation and version of Python.
+        libraries: Versions of everything that the program requires, by name.
+    """
+
+    program: str | None
+    program_commit: Commit | None
+    project_commit: Commit | None
+    python: str
+    libraries: Mapping[str, str]
+
+    def __str__(self) -> str:
+        program = f"{_DISTRIBUTION} {self.program or 'of an unknown version'}"
+        if self.program_commit is not None:
+            program += f" (commit {self.program_commit})"
+        libraries = ", ".join(f"{name} {version}" for name, version in self.libraries.items())
+        return f"{program}, {self.python}" + (f", {libraries}" if libraries else "")
+
+
+def read_versions(project: Path) -> Versions:
+    """Return what is running now.
+
+    Args:
+        project: The project's folder.
+    """
+    return Versions(
+        program=_version_of(_DISTRIBUTION),
+        program_commit=find_commit(Path(__file__).parents[1]),
+        project_commit=find_commit(project),
+        python=f"{platform.python_implementation()} {platform.python_version()}",
+        libraries=_libraries(),
+    )
+
+
+def find_commit(folder: Path) -> Commit | None:
+    """Return the commit of a folder; None without git, or where nothing in it was committed."""
+    commit = _git(folder, "log", "-1", "--format=%H", "--", ".")
+    if not commit:
+        return None
+    changes = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ".")
+    return Commit(commit, has_changes=bool(changes))
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    program = shutil.which("git")
+    if program is None:
+        return None
+    command = [program, "--no-optional-locks", "-C", str(folder), *arguments]
+    try:
+        done = subprocess.run(  # noqa: S603 (a fixed program, and no shell)
+            command, capture_output=True, text=True, timeout=_GIT_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return None
+    return done.stdout.strip()
+
+
+@cache
+def _libraries() -> Mapping[str, str]:
+    try:
+        required = metadata.requires(_DISTRIBUTION) or []
+    except metadata.PackageNotFoundError:
+        return {}
+    names = {
+        match.group().lower()
+        for each in required
+        if "extra ==" not in each and (match := _REQUIREMENT.match(each))
+    }
+    found = {name: _version_of(name) for name in sorted(names)}
+    return {name: version for name, version in found.items() if version is not None}
+
+
+def _version_of(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+Recorded = Mapping[str, Any]
+
+Frames = dict[str, pd.DataFrame]
+LargeTables = dict[str, StoredTable]
+
+
+_SUMMARISED_COLUMNS = (
+    *BILLED_COLUMNS,
+    "prompt_id",
+    "entrant_a",
+    "entrant_b",
+    "result_type",
+    "rubric_version",
+    "rubric_hash",
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReplySummary:
+    """What is said of the table `judge_replies` of one dimension, from one reading of it.
+
+    Attributes:
+        pairs: How many pairs it has; rows are more, two or more a pair.
+        pending: Presentations without a reply yet.
+        identical: Presentations that were not asked about, because both responses are the same.
+        requests: Different requests that got a reply.
+        request_hash: Hash of all its requests.
+        rubric: The `version` and `hash` of what it was judged by; None if it has no row.
+        judge_models: Who judged.
+        bill: What it cost.
+    """
+
+    pairs: int
+    pending: int
+    identical: int
+    requests: int
+    request_hash: str
+    rubric: Mapping[str, str] | None
+    judge_models: frozenset[str]
+    bill: Bill
+
+
+def summarise_replies(replies: AnyTable) -> ReplySummary:
+    """Read the table `judge_replies` of one dimension once, without what the judge wrote."""
+    bill = Bill()
+    results: Counter[str] = Counter()
+    names: dict[str, str] = {}
+    pairs: set[PairKey] = set()
+    # By request key: whether any reply to it is there.
+    is_answered: dict[str, bool] = {}
+    judge_models: set[str] = set()
+    rubric = None
+    for row in iterate_rows("judge_replies", replies, _SUMMARISED_COLUMNS):
+        rubric = rubric or {"version": row["rubric_version"], "hash": row["rubric_hash"]}
+        bill.add(row)
+        results[row["result_type"]] += 1
+        prompt_id, a, b = (names.setdefault(name, name) for name in pair_key(row))
+        pairs.add((prompt_id, a, b))
+        key = row["request_key"]
+        is_answered[key] = is_answered.get(key, False) or row["channel"] is not None
+        judge_models.add(row["judge_model"])
+    return ReplySummary(
+        pairs=len(pairs),
+        pending=results["pending"],
+        identical=results["identical"],
+        requests=sum(is_answered.values()),
+        request_hash=combine(sorted(is_answered)),
+        rubric=rubric,
+        judge_models=frozenset(judge_models),
+        bill=bill,
+    )
+
+
+def summaries_by_dimension(plan: TournamentPlan, replies: LargeTables) -> dict[str, ReplySummary]:
+    """Return what is said of the replies of one mode, by dimension in config order."""
+    tables = by_partition(replies, plan.config.dimension_names)
+    return {dimension: summarise_replies(table) for dimension, table in tables.items()}
+
+
+def judge_models(summaries: Mapping[str, ReplySummary]) -> str:
+    """Name the model that judged."""
+    return name_models(model for each in summaries.values() for model in each.judge_models)
+
+
+def rerun_command(plan: TournamentPlan, mode: Mode) -> str:
+    """Return the command that makes a mode's results again."""
+    return f"tournament run --config {plan.config_path.as_posix()} --mode {mode}"
+
+
+def pairs_left_out(
+    plan: TournamentPlan,
+    *,
+    selected: pd.DataFrame,
+    responses: Frames,
+    replies: Mapping[str, ReplySummary],
+) -> dict[str, int]:
+    """Count the pairs that a run with `limit_pairs` did not judge, by dimension."""
+    answered = set.intersection(
+        *(
+            {row["prompt_id"] for row in table_rows("entrant_responses", frame)}
+            for frame in by_partition(responses, plan.config.entrant_ids).values()
+        )
+    )
+    prompts = [
+        row for row in table_rows("selected_prompts", selected) if row["prompt_id"] in answered
+    ]
+    pairs_per_prompt = comb(len(plan.config.entrant_ids), 2)
+    left_out: dict[str, int] = {}
+    for dimension, summary in replies.items():
+        needs_gold_answer = plan.config.dimensions[dimension].needs_gold_answer
+        eligible = sum(
+            not needs_gold_answer or prompt["gold_answer"] is not None for prompt in prompts
+        )
+        left_out[dimension] = eligible * pairs_per_prompt - summary.pairs
+    return left_out
+
+
+def pending_presentations(replies: Mapping[str, ReplySummary]) -> dict[str, int]:
+    """Count the presentations that have no reply yet, by dimension."""
+    return {dimension: summary.pending for dimension, summary in replies.items()}
+
+
+def partial_warnings(pending: Mapping[str, int]) -> list[str]:
+    """Return what a reader must know of ratings that did not wait for every reply."""
+    missing = {dimension: count for dimension, count in pending.items() if count}
+    if not missing:
+        return []
+    counts = ", ".join(f"{dimension} {count}" for dimension, count in missing.items())
+    return [
+        "PARTIAL: these ratings were asked for before every reply had come. "
+        f"Presentations without a reply yet: {counts}."
+    ]
+
+
+def limit_warnings(left_out: Mapping[str, int]) -> list[str]:
+    """Return what a reader must know of a limited run."""
+    limited = {dimension: count for dimension, count in left_out.items() if count}
+    if not limited:
+        return []
+    counts = ", ".join(f"{dimension} {count}" for dimension, count in limited.items())
+    return [f"This run was limited to the first pairs. Pairs left out: {counts}."]
+
+
+def judging_costs(plan: TournamentPlan, replies: Mapping[str, ReplySummary]) -> dict[str, Any]:
+    """Return requests, tokens and dollars of what was judged, by dimension."""
+    costs: dict[str, Any] = {}
+    for dimension, summary in replies.items():
+        usage, cost = summary.bill.usage, summary.bill.cost_usd(plan.config)
+        costs[dimension] = {
+            "requests": summary.requests,
+            "presentations_identical": summary.identical,
+            "cache_hit_rate": round(summary.bill.cache_hit_rate, 6),
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cache_write_tokens": usage.cache_creation_input_tokens,
+            "cache_read_tokens": usage.cache_read_input_tokens,
+            "cost_usd": None if cost is None else round(cost, 6),
+        }
+    return costs
+
+
+def judging_waste(waste: "Waste") -> dict[str, int]:
+    """Return what was paid for without use, or may have been."""
+    return {
+        "replies_paid_twice": waste.replies_paid_twice,
+        **{f"{name}_paid_twice": count for name, count in asdict(waste.usage).items()},
+        "requests_never_confirmed": waste.requests_never_confirmed,
+        "requests_lost": waste.requests_lost,
+        "requests_unparsable": waste.requests_unparsable,
+    }
+
+
+def cost_lines(costs: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return the costs as people read them."""
+    lines = []
+    for dimension, cost in costs.items():
+        dollars = cost["cost_usd"]
+        price = "no price known for this model" if dollars is None else f"${dollars:.2f}"
+        read = cost["input_tokens"] + cost["cache_write_tokens"] + cost["cache_read_tokens"]
+        lines.append(
+            (
+                f"judging {dimension}",
+                f"{price}: {cost['requests']:,} requests, {read:,} tokens read "
+                f"({cost['cache_read_tokens']:,} of them from the cache), "
+                f"{cost['output_tokens']:,} written",
+            )
+        )
+    return lines
+
+
+def input_hashes(
+    plan: TournamentPlan,
+    *,
+    selected: pd.DataFrame,
+    responses: Frames,
+    replies: Mapping[str, ReplySummary],
+    answered: Mapping[str, Recorded],
+) -> dict[str, Any]:
+    """Return the hash of everything that decides a result, and of the prices.
+
+    Args:
+        plan: The tournament.
+        selected: Table `selected_prompts`.
+        responses: Table `entrant_responses` of each entrant.
+        replies: What is said of the table `judge_replies` by dimension.
+        answered: What is recorded of each entrant's responses.
+    """
+    return {
+        "config": plan.config.fingerprint,
+        "selected_prompts": content_version("selected_prompts", selected),
+        "rubrics": {
+            dimension: summary.rubric
+            for dimension, summary in replies.items()
+            if summary.rubric is not None
+        },
+        "responses": {
+            entrant: content_version("entrant_responses", frame)
+            for entrant, frame in by_partition(responses, plan.config.entrant_ids).items()
+        },
+        "judge_requests": {
+            dimension: summary.request_hash for dimension, summary in replies.items()
+        },
+        # Responses of an earlier version of this program do not say which weights gave them.
+        "entrants": {
+            entrant: {
+                name: recorded[key]
+                for name, key in (("hash", "entrant_hash"), ("weights", "weights_hash"))
+                if key in recorded
+            }
+            for entrant, recorded in answered.items()
+        },
+        "price_list": {"date": load_newest_prices().date, "hash": newest_prices_hash()},
+    }
+
+
+def version_values(versions: Versions) -> dict[str, Any]:
+    """Return versions and commit as the manifest has them."""
+    commit = versions.program_commit
+    return {
+        "program": versions.program,
+        "commit": None if commit is None else asdict(commit),
+        "python": versions.python,
+        "libraries": dict(versions.libraries),
+    }
+
+
+def provenance_lines(
+    plan: TournamentPlan, inputs: Mapping[str, Any], versions: Versions
+) -> list[tuple[str, str]]:
+    """Return the hashes, thresholds and seeds as people read them."""
+    config = plan.config
+    thresholds = config.checks.model_dump(exclude_none=True)
+    prices = inputs["price_list"]
+    return [
+        ("config", f"{plan.config_path.as_posix()} {inputs['config']}"),
+        ("selected prompts", inputs["selected_prompts"]),
+        *(
+            (f"rubric {dimension}", f"version {rubric['version']} {rubric['hash']}")
+            for dimension, rubric in inputs["rubrics"].items()
+        ),
+        *((f"responses {entrant}", version) for entrant, version in inputs["responses"].items()),
+        *(
+            (f"judge requests {dimension}", version)
+            for dimension, version in inputs["judge_requests"].items()
+        ),
+        *(
+            (f"weights {entrant}", files["weights"])
+            for entrant, files in inputs["entrants"].items()
+            if "weights" in files
+        ),
+        ("thresholds", ", ".join(f"{name} {value}" for name, value in thresholds.items())),
+        ("price list", f"{prices['date']} {prices['hash']}"),
+        *(
+            [("project", f"commit {versions.project_commit}")]
+            if versions.project_commit is not None
+            else []
+        ),
+        ("pilot seed", str(config.pilot.pilot_seed)),
+        ("shuffle seed", str(config.ratings.shuffle_seed)),
+        ("bootstrap seed", str(config.ratings.bootstrap_seed)),
+    ]
+
+
+def name_models(models: Iterable[str]) -> str:
+    """Name the model that judged; more than one only after a run that asked another one."""
+    return ", ".join(sorted(set(models)))

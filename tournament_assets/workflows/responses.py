@@ -1,0 +1,122 @@
+"""Lets an entrant answer prompts, by whatever its loader says."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from tournament_assets.project.project_files import find_entrant_files, load_recorded_responses
+from tournament_assets.tournament.entrants import (
+    AnthropicApiEntrant,
+    AnyEntrant,
+    OpenAiApiEntrant,
+    RecordedEntrant,
+)
+from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.workflows.api_responses import complete_by_batches, complete_by_server
+from tournament_assets.workflows.judge_requests import (
+    JudgeAccess,
+    LedgerAccess,
+    build_approval,
+    response_terms,
+)
+from tournament_assets.workflows.local_responses import (
+    CompletedResponses,
+    GeneratorAccess,
+    complete_responses,
+)
+from tournament_assets.workflows.plan import TournamentPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What answering may need.
+
+    Attributes:
+        ledger: Where responses are kept.
+        generator: Generates on this machine.
+        judge: Leads to the judging service, which some entrants are answered by.
+    """
+
+    ledger: LedgerAccess
+    generator: GeneratorAccess
+    judge: JudgeAccess
+
+
+def answer_prompts(
+    entrant: AnyEntrant,
+    *,
+    prompts: Sequence[Prompt],
+    bank: Sequence[Prompt],
+    plan: TournamentPlan,
+    resources: Resources,
+    may_pay_again: bool,
+    since: datetime,
+    log: Callable[[str], None],
+) -> CompletedResponses:
+    """Take what exists of an entrant's responses, and get the rest.
+
+    Args:
+        entrant: Who answers.
+        prompts: What is asked.
+        bank: All prompts that a recorded file may answer.
+        plan: The tournament.
+        resources: What answering may need.
+        may_pay_again: Whether paid results that a service no longer keeps may be bought again.
+        since: When the run began, for a budget that is for one run.
+        log: Told what is happening.
+
+    Raises:
+        InputError: If the entrant's files or its server's address cannot be used.
+        GenerationError: If it cannot answer; what it answered is kept.
+        BudgetError: If its responses would cost more than `generation.budget_usd` leaves.
+    """
+    if isinstance(entrant, RecordedEntrant):
+        return _read_recorded(entrant, prompts=prompts, bank=bank, plan=plan)
+    with resources.ledger.open() as ledger:
+        if isinstance(entrant, AnthropicApiEntrant):
+            terms = response_terms(plan, since=since)
+            return complete_by_batches(
+                entrant,
+                prompts=prompts,
+                ledger=ledger,
+                judge=resources.judge,
+                config=plan.config.judge,
+                may_pay_again=may_pay_again,
+                log=log,
+                terms=terms,
+                approve=build_approval(terms, ledger=ledger, judge_model=entrant.model),
+            )
+        if isinstance(entrant, OpenAiApiEntrant):
+            return complete_by_server(
+                entrant,
+                environment=plan.project.environment,
+                prompts=prompts,
+                ledger=ledger,
+                log=log,
+            )
+        return complete_responses(
+            entrant,
+            files=find_entrant_files(entrant, plan.project),
+            prompts=prompts,
+            ledger=ledger,
+            config=plan.config.generation,
+            log=log,
+            device=resources.generator.device,
+        )
+
+
+def _read_recorded(
+    entrant: RecordedEntrant,
+    *,
+    prompts: Sequence[Prompt],
+    bank: Sequence[Prompt],
+    plan: TournamentPlan,
+) -> CompletedResponses:
+    path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
+    recorded = load_recorded_responses(path, entrant_id=entrant.entrant_id, prompts=bank)
+    wanted = {prompt.prompt_id for prompt in prompts}
+    return CompletedResponses(
+        responses=[response for response in recorded if response.prompt_id in wanted],
+        generated=0,
+        device="a recorded file",
+    )

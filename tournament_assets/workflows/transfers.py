@@ -1,0 +1,560 @@
+"""Moving judgments between ledgers, as JSON lines that other programs can read.
+
+Files that an earlier cache kept: `judgments_<dimension>.jsonl` and `responses_<entrant>.jsonl`.
+
+Their rows are named by a hash of 12 hexadecimal digits that is not a request's key. So a row is
+matched by what it holds: the prompt, the pair, the order, and both responses or, where it holds no
+texts, the hash computed over today's. What does not match is counted and not used.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tournament_assets.judging.batch_service import ReplyRow, TokenUsage
+from tournament_assets.judging.requests.pairs import PRESENTATIONS, PairToJudge, Presentation
+from tournament_assets.judging.requests.requests import JudgeRequests
+from tournament_assets.judging.requests.verdict_parsing import FailureClass, classify_reply
+from tournament_assets.judging.settlement.harvest import is_final
+from tournament_assets.judging.settlement.records import JudgingScope, StoredReply
+from tournament_assets.judging.settlement.recovery import (
+    PlannedRequest,
+    RecoveryReport,
+    recover_batches,
+)
+from tournament_assets.judging.settlement.sessions import WaitingPolicy
+from tournament_assets.project.project_files import (
+    find_entrant_files,
+    load_recorded_responses,
+    load_rubric,
+    read_json_lines,
+)
+from tournament_assets.reports.progress_bars import JudgingBar
+from tournament_assets.storage.judgment_files import JudgmentRecord, read_judgments, write_judgments
+from tournament_assets.tournament.config import MODES, Mode
+from tournament_assets.tournament.entrants import (
+    AnthropicApiEntrant,
+    OpenAiApiEntrant,
+    RecordedEntrant,
+)
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.prompts import GeneratedResponse
+from tournament_assets.workflows.api_responses import keep_paid_responses, planned_responses
+from tournament_assets.workflows.judge_requests import JudgeAccess
+from tournament_assets.workflows.ledger_lookup import (
+    existing_requests,
+    known_responses,
+    load_bank_and_selection,
+)
+from tournament_assets.workflows.plan import TournamentPlan
+
+if TYPE_CHECKING:
+    from tournament_assets.ledger import Ledger
+
+_JUDGMENTS = re.compile(r"judgments_(.+)\.jsonl")
+_RESPONSES = re.compile(r"responses_(.+)\.jsonl")
+_SHORT_KEY = re.compile("[0-9a-f]{12}")
+_REPLY_NAMES = ("reply", "raw_text", "raw_response", "raw_reply", "raw", "text", "content")
+_RESPONSE_NAMES = ("response", "response_text", "text")
+_PROMPT_NAMES = ("prompt", "prompt_text")
+_TIME_NAMES = ("received_at", "created_at", "timestamp")
+_TOKENS = tuple(TokenUsage.__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedRows:
+    """What a file holds that is wanted today.
+
+    Attributes:
+        rows: Its rows.
+        unmatched: Rows that answer nothing that would be asked today.
+        replies: Judges' replies, each under today's request.
+        responses: An entrant's responses, each with its prompt's fingerprint.
+        entrant_fingerprint: Whose responses they are.
+    """
+
+    rows: int
+    unmatched: int
+    replies: tuple[StoredReply, ...] = ()
+    responses: tuple[tuple[str, GeneratedResponse], ...] = ()
+    entrant_fingerprint: str = ""
+
+
+def is_cache_file(path: Path) -> bool:
+    """Say whether a file is an earlier cache's rather than an export of a ledger."""
+    if _RESPONSES.fullmatch(path.name):
+        return True
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            first = json.loads(next((line for line in file if line.strip()), "{}"))
+    except (OSError, ValueError, RecursionError):
+        return False  # the reader of exports says what is wrong
+    if not isinstance(first, Mapping):
+        return False
+    key = first.get("cache_key")
+    return "request_key" not in first and isinstance(key, str) and bool(_SHORT_KEY.fullmatch(key))
+
+
+def match_cache_file(path: Path, plan: TournamentPlan, *, ledger: "Ledger") -> MatchedRows:
+    """Match a file's rows to what would be asked today.
+
+    Raises:
+        InputError: If the file cannot be read, or names no dimension or entrant of the config.
+    """
+    if (named := _RESPONSES.fullmatch(path.name)) is not None:
+        return _match_responses(path, named[1], plan)
+    named = _JUDGMENTS.fullmatch(path.name)
+    if named is None or named[1] not in plan.config.dimensions:
+        raise InputError(
+            f"{path}: the file's name says no dimension; expected judgments_<dimension>.jsonl "
+            f"with one of {', '.join(plan.config.dimension_names)}; rename it"
+        )
+    return _match_judgments(path, named[1], plan, ledger=ledger)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    request_key: str
+    judge_model: str
+    first: str
+    second: str
+    short_keys: frozenset[str]
+
+
+def _match_judgments(
+    path: Path, dimension: str, plan: TournamentPlan, *, ledger: "Ledger"
+) -> MatchedRows:
+    asked = _asked_today(plan, dimension, ledger=ledger)
+    # Of two rows of the same request the later one is the cache's.
+    found: dict[str, StoredReply] = {}
+    n_rows = unmatched = 0
+    for _, row in read_json_lines(path):
+        n_rows += 1
+        request = _find(row, asked)
+        text = _reply_text(row)
+        if request is None or text is None:
+            unmatched += 1
+        else:
+            found[request.request_key] = _reply(row, request, text)
+    return MatchedRows(n_rows, unmatched, replies=tuple(found.values()))
+
+
+def _asked_today(
+    plan: TournamentPlan, dimension: str, *, ledger: "Ledger"
+) -> dict[tuple[str, str, str], list[_Asked]]:
+    """Return today's requests by the prompt and the entrants, the one that is shown first first."""
+    load_rubric(plan.config, plan.project, dimension)  # says what is wrong with it
+    rubric = (plan.project.folder / plan.config.dimensions[dimension].rubric).read_text("utf-8")
+    asked: dict[tuple[str, str, str], list[_Asked]] = {}
+    for mode in MODES:
+        requests = existing_requests(plan, mode, ledger=ledger)[dimension]
+        for position, request in enumerate(requests):
+            pair = requests.pairs[position // len(PRESENTATIONS)]
+            swap = request.presentation is Presentation.BA
+            first, second = (
+                (pair.response_b, pair.response_a) if swap else (pair.response_a, pair.response_b)
+            )
+            names = (pair.entrant_b, pair.entrant_a) if swap else (pair.entrant_a, pair.entrant_b)
+            model = request.params["model"]
+            each = _Asked(
+                request.request_key,
+                model,
+                first,
+                second,
+                _short_keys(pair, rubric, model, swap=swap),
+            )
+            asked.setdefault((pair.prompt_id, *names), []).append(each)
+    return asked
+
+
+def _short_keys(pair: PairToJudge, rubric: str, model: str, *, swap: bool) -> frozenset[str]:
+    """Return what an earlier cache may have called a request, whichever entrant it had first."""
+    ours = (pair.entrant_a, pair.entrant_b, pair.response_a, pair.response_b, swap)
+    turned = (pair.entrant_b, pair.entrant_a, pair.response_b, pair.response_a, not swap)
+    return frozenset(
+        hashlib.sha256(
+            json.dumps(
+                {
+                    "rubric_text": rubric,
+                    "judge_model": model,
+                    "prompt_id": pair.prompt_id,
+                    "entrant_a": entrant_a,
+                    "entrant_b": entrant_b,
+                    "position_swap": swapped,
+                    "response_a": response_a,
+                    "response_b": response_b,
+                },
+                sort_keys=True,
+                ensure_ascii=ensure_ascii,
+            ).encode(errors="replace")
+        ).hexdigest()[:12]
+        for entrant_a, entrant_b, response_a, response_b, swapped in (ours, turned)
+        for ensure_ascii in (True, False)
+    )
+
+
+def _find(
+    row: Mapping[str, Any], asked: Mapping[tuple[str, str, str], list[_Asked]]
+) -> _Asked | None:
+    """Return the request of today that a row answers, if that is beyond doubt."""
+    swap = row.get("position_swap", row.get("presentation") == Presentation.BA.value)
+    names = (row.get("entrant_a"), row.get("entrant_b"))
+    texts = (row.get("response_a"), row.get("response_b"))
+    if not isinstance(swap, bool) or not all(isinstance(name, str) for name in names):
+        return None
+    shown, said = (names[::-1], texts[::-1]) if swap else (names, texts)
+    model = row.get("judge_model")
+    candidates: list[_Asked] = []
+    for each in asked.get((str(row.get("prompt_id")), str(shown[0]), str(shown[1])), ()):
+        is_named = row.get("cache_key") in each.short_keys
+        # Some wrote down the texts as they were shown, others by entrant.
+        is_same = (each.first, each.second) in (said, texts) if any(texts) else is_named
+        if is_same and (each.judge_model == model or (model is None and is_named)):
+            candidates.append(each)
+    keys = {each.request_key for each in candidates}
+    return candidates[0] if len(keys) == 1 else None
+
+
+def _reply_text(row: Mapping[str, Any]) -> str | None:
+    for name in _REPLY_NAMES:
+        if isinstance(row.get(name), str) and row[name].strip():
+            return str(row[name])
+    verdict = row.get("verdict")
+    return f"VERDICT: {verdict}" if verdict in ("A", "B", "TIE") else None
+
+
+def _reply(row: Mapping[str, Any], request: _Asked, text: str) -> StoredReply:
+    counts = row["usage"] if isinstance(row.get("usage"), Mapping) else row
+    tokens = {name: counts[name] for name in _TOKENS if type(counts.get(name)) is int}
+    stop_reason = row.get("stop_reason")
+    stop_reason = stop_reason if isinstance(stop_reason, str) else "end_turn"
+    failure = classify_reply(result_type="succeeded", stop_reason=stop_reason, text=text)
+    # A gateway's words in the judge's place never become a verdict.
+    is_judges = failure not in (FailureClass.EMPTY, FailureClass.INFRASTRUCTURE)
+    return StoredReply(
+        request_key=request.request_key,
+        asking=1,
+        channel="batch",
+        result_type="succeeded" if is_judges else "errored",
+        stop_reason=stop_reason,
+        text=text,
+        error_type=None if is_judges else "infrastructure",
+        model=request.judge_model,
+        usage=TokenUsage(**tokens) if tokens else None,
+        received_at=_time(row),
+    )
+
+
+def _time(row: Mapping[str, Any]) -> datetime:
+    for name in _TIME_NAMES:
+        try:
+            moment = datetime.fromisoformat(row[name])
+        except (KeyError, TypeError, ValueError):
+            continue
+        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    return datetime.now(UTC)
+
+
+def _match_responses(path: Path, name: str, plan: TournamentPlan) -> MatchedRows:
+    entrant = next((each for each in plan.config.entrants if each.entrant_id == name), None)
+    if entrant is None:
+        raise InputError(
+            f"{path}: the file's name says the entrant {name!r}, which is not in the config; "
+            f"expected one of {', '.join(plan.config.entrant_ids)}; rename the file"
+        )
+    bank, prompts = load_bank_and_selection(plan, "headline")
+    recorded: dict[str, str] | None = None
+    content_hash = ""
+    if isinstance(entrant, RecordedEntrant):
+        # The config's own file says what it responds; a row can only agree.
+        own = plan.project.resolve(entrant.responses, what=f"{name}'s responses")
+        of_entrant = load_recorded_responses(own, entrant_id=name, prompts=bank)
+        recorded = {each.prompt_id: each.text for each in of_entrant}
+    elif isinstance(entrant, OpenAiApiEntrant | AnthropicApiEntrant):
+        content_hash = entrant.content_hash
+    else:
+        content_hash = find_entrant_files(entrant, plan.project).fingerprint
+    by_id = {prompt.prompt_id: prompt for prompt in prompts}
+    found: dict[str, GeneratedResponse] = {}
+    n_rows = unmatched = 0
+    for _, row in read_json_lines(path):
+        n_rows += 1
+        prompt = by_id.get(str(row.get("prompt_id")))
+        asked = next((row[key] for key in _PROMPT_NAMES if row.get(key) is not None), None)
+        text = next((row[key] for key in _RESPONSE_NAMES if isinstance(row.get(key), str)), None)
+        if (
+            prompt is None
+            or text is None
+            or asked not in (None, prompt.text)
+            or row.get("entrant_id", name) != name
+            or (recorded is not None and recorded.get(prompt.prompt_id) != text)
+        ):
+            unmatched += 1
+            continue
+        finish = row.get("finish_reason")
+        found[prompt.fingerprint] = GeneratedResponse(
+            prompt_id=prompt.prompt_id,
+            text=text,
+            finish_reason=finish if finish in ("stop", "length", "other") else "recorded",
+        )
+    if isinstance(entrant, RecordedEntrant):
+        return MatchedRows(n_rows, unmatched)
+    return MatchedRows(
+        n_rows,
+        unmatched,
+        responses=tuple(found.items()),
+        entrant_fingerprint=entrant.fingerprint(content_hash),
+    )
+
+
+_IMPORTED = "imported"
+_CHUNK = 2_000
+_NOT_ASKED = frozenset({"identical", "pending"})
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What came of one file.
+
+    Attributes:
+        path: The file.
+        records: Its records.
+        added: Replies that the ledger did not hold.
+        failures: Records without a reply that can be judged again.
+        unmatched: Rows of an earlier cache that answer nothing that would be asked today.
+    """
+
+    path: Path
+    records: int
+    added: int
+    failures: int
+    unmatched: int = 0
+
+
+def export_judgments(
+    plan: TournamentPlan, mode: Mode, folder: Path, *, ledger: "Ledger"
+) -> dict[Path, int]:
+    """Write every reply to a mode's requests, one file a dimension; return their records.
+
+    Raises:
+        InputError: If the bank, a rubric or a recorded file cannot be used.
+    """
+    written: dict[Path, int] = {}
+    folder.mkdir(parents=True, exist_ok=True)
+    for dimension, requests in existing_requests(plan, mode, ledger=ledger).items():
+        records = list(_records(dimension, requests, ledger=ledger))
+        path = folder / f"judgments_{dimension}.jsonl"
+        write_judgments(path, records)
+        written[path] = len(records)
+    return written
+
+
+def _records(
+    dimension: str, requests: JudgeRequests, *, ledger: "Ledger"
+) -> Iterator[JudgmentRecord]:
+    replies: dict[str, list[StoredReply]] = {}
+    for reply in ledger.iterate_replies(request.request_key for request in requests):
+        replies.setdefault(reply.request_key, []).append(reply)
+    for request in requests:
+        for reply in replies.get(request.request_key, ()):
+            yield JudgmentRecord(
+                request_key=request.request_key,
+                dimension=dimension,
+                prompt_id=request.prompt_id,
+                entrant_a=request.entrant_a,
+                entrant_b=request.entrant_b,
+                presentation=request.presentation,
+                judge_model=request.params["model"],
+                asking=reply.asking,
+                channel=reply.channel,
+                result_type=reply.result_type,
+                stop_reason=reply.stop_reason,
+                reply=reply.text,
+                error_type=reply.error_type,
+                usage=reply.usage,
+                received_at=reply.received_at,
+            )
+
+
+def import_files(
+    paths: Sequence[Path], plan: TournamentPlan, *, ledger: "Ledger"
+) -> list[ImportReport]:
+    """Keep what is in some files, exports of a ledger and files of an earlier cache alike.
+
+    Raises:
+        InputError: With every problem of the first file that has any.
+    """
+    cached = [path for path in paths if is_cache_file(path)]
+    reports = import_judgments([path for path in paths if path not in cached], ledger=ledger)
+    # Responses first: today's requests are made of them.
+    for path in sorted(cached, key=lambda path: path.name.startswith("judgments_")):
+        matched = match_cache_file(path, plan, ledger=ledger)
+        added = ledger.keep_responses(matched.entrant_fingerprint, matched.responses)
+        kept = [reply for reply in matched.replies if reply.result_type == "succeeded"]
+        failed = [reply for reply in matched.replies if reply.result_type != "succeeded"]
+        added += ledger.import_replies(kept)
+        ledger.record_failures(_IMPORTED, [(each.request_key, _failed(each)) for each in failed])
+        reports.append(ImportReport(path, matched.rows, added, len(failed), matched.unmatched))
+    return reports
+
+
+def _failed(reply: StoredReply) -> ReplyRow:
+    return ReplyRow(
+        custom_id="",
+        result_type=reply.result_type,
+        text=reply.text,
+        stop_reason=reply.stop_reason,
+        error_type=reply.error_type,
+        error_message=reply.text,
+        model=reply.model,
+        usage=reply.usage,
+        raw="{}",
+    )
+
+
+def import_judgments(paths: Sequence[Path], *, ledger: "Ledger") -> list[ImportReport]:
+    """Keep the replies of some files; every file is checked before the first one is kept.
+
+    What a file holds instead of a reply, a gateway's words for example, is kept as a failure,
+    which can be judged again and never becomes a verdict.
+
+    Raises:
+        InputError: With every problem of the first file that has any.
+    """
+    files = [read_judgments(path) for path in paths]
+    reports: list[ImportReport] = []
+    for path, file in zip(paths, files, strict=True):
+        added = failures = 0
+        # One transaction for many rows: the disk is waited for once in each.
+        records = (record for record in file if record.result_type not in _NOT_ASKED)
+        while chunk := list(islice(records, _CHUNK)):
+            rows = [(record, _row(record)) for record in chunk]
+            added += ledger.import_replies(
+                stored_reply(each) for each, row in rows if is_final(row)
+            )
+            failed = [(each.request_key, row) for each, row in rows if not is_final(row)]
+            ledger.record_failures(_IMPORTED, failed)
+            failures += len(failed)
+        reports.append(ImportReport(path, file.n_records, added, failures))
+    return reports
+
+
+def recover_replies(
+    plan: TournamentPlan,
+    *,
+    ledger: "Ledger",
+    judge: JudgeAccess,
+    log: Callable[[str], None],
+    judge_model: str | None = None,
+) -> RecoveryReport:
+    """Take back what both modes of a tournament, and its entrants, have paid for and forgotten.
+
+    Args:
+        plan: The tournament.
+        ledger: Where replies are put.
+        judge: Leads to the service.
+        log: Told what is happening.
+        judge_model: Another judge than the configured ones.
+
+    Raises:
+        InputError: If the bank, a rubric or a recorded file cannot be used, or there is no key.
+        JudgeError: If the service cannot be asked.
+    """
+    config = plan.config.judge
+    bank, _ = load_bank_and_selection(plan, "headline")
+    bought = [
+        entrant
+        for entrant in plan.config.entrants
+        if isinstance(entrant, AnthropicApiEntrant) and entrant.service == config.service
+    ]
+    planned: dict[str, PlannedRequest] = {}
+    for entrant in bought:
+        planned.update(planned_responses(entrant, bank))
+    policy = WaitingPolicy(
+        poll_initial_seconds=min(config.poll_initial_seconds, 1.0),
+        poll_max_seconds=config.poll_max_seconds,
+        deadline_seconds=config.deadline_seconds,
+    )
+    with (
+        judge.service(config) as service,
+        JudgingBar("replies are taken back", total=1, log=log) as progress,
+    ):
+
+        def recover() -> RecoveryReport:
+            return recover_batches(
+                planned, ledger=ledger, service=service, policy=policy, progress=progress
+            )
+
+        responses = RecoveryReport()
+        if bought:
+            responses = recover()
+            for entrant in bought:
+                keep_paid_responses(entrant, bank, ledger=ledger)
+        # What the judge was asked holds the responses, so it is known only now.
+        for mode in MODES:
+            model = judge_model or plan.config.judge_model(mode)
+            for dimension, requests in existing_requests(
+                plan, mode, ledger=ledger, judge_model=model
+            ).items():
+                scope = JudgingScope(plan.tournament_id, mode, dimension)
+                one = PlannedRequest(scope, model, config.reply_format)
+                for request in requests:
+                    planned.setdefault(request.request_key, one)
+        report = recover()
+    report.taken[:0] = responses.taken
+    report.replies += responses.replies
+    report.paid_twice += responses.paid_twice
+    report.without_reply += responses.without_reply
+    return report
+
+
+def missing_responses(plan: TournamentPlan, *, ledger: "Ledger") -> dict[str, int]:
+    """Return how many responses do not exist, by entrant; what they make up cannot be planned.
+
+    Raises:
+        InputError: If the bank or a recorded file cannot be used.
+    """
+    bank, _ = load_bank_and_selection(plan, "headline")
+    missing = {
+        entrant.entrant_id: len(bank)
+        - len(known_responses(plan, entrant, bank, bank, ledger=ledger))
+        for entrant in plan.config.entrants
+        if not isinstance(entrant, RecordedEntrant)
+    }
+    return {entrant_id: count for entrant_id, count in missing.items() if count}
+
+
+def _row(record: JudgmentRecord) -> ReplyRow:
+    return ReplyRow(
+        custom_id="",
+        result_type=record.result_type,
+        text=record.reply,
+        stop_reason=record.stop_reason,
+        error_type=record.error_type,
+        error_message=record.reply if record.error_type else None,
+        model=record.judge_model,
+        usage=record.usage,
+        raw="{}",
+    )
+
+
+def stored_reply(record: JudgmentRecord) -> StoredReply:
+    """Return what the ledger keeps of a judgment."""
+    return StoredReply(
+        request_key=record.request_key,
+        asking=record.asking,
+        channel=record.channel,
+        result_type=record.result_type,
+        stop_reason=record.stop_reason,
+        text=record.reply,
+        error_type=record.error_type,
+        model=record.judge_model,
+        usage=record.usage,
+        received_at=record.received_at,
+    )
