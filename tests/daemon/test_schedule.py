@@ -7,8 +7,8 @@ import pytest
 import yaml
 from dagster._core.scheduler.instigation import InstigatorType, ScheduleInstigatorData
 
-from tests.assets.paid_projects import paid_project
 from tests.daemon.daemons import Daemon, turn_on, wait_until
+from tests.graph.paid_projects import paid_project
 from tournament_assets.definitions import build_plan
 from tournament_assets.graph.automation.reruns import RerunState, find_reruns
 from tournament_assets.project.config_files import load_config

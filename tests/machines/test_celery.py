@@ -10,7 +10,7 @@ import pytest
 import redis
 import yaml
 
-from tests.assets.paid_projects import SECRET, PaidProject, paid_project
+from tests.graph.paid_projects import SECRET, PaidProject, paid_project
 from tests.machines.conftest import REDIS_PASSWORD
 from tests.machines.databases import dagster_database
 from tests.machines.runs import launcher, run_pilot, workers_by_asset

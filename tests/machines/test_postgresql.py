@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapters.ledger.builders import select
+from tests.ledger.builders import select
 from tests.machines.databases import dagster_database
 from tests.machines.workers import DEPLOY
 from tests.postgresql import PostgresServer

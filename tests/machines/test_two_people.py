@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.assets.paid_projects import PaidProject, paid_project
+from tests.graph.paid_projects import PaidProject, paid_project
 from tests.machines.workers import ROOT
 from tournament_assets.loopback.store import read_accounts
 from tournament_assets.storage.tables import decode_npz, decode_parquet

@@ -6,8 +6,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.adapters.ledger.builders import select
 from tests.judging.builders import SCOPE
+from tests.ledger.builders import select
 from tests.torture.scenarios import CHUNK_ROWS, Scenario, true_verdict
 from tournament_assets.judging.requests.requests import JudgeRequest, with_larger_cap
 from tournament_assets.judging.requests.verdict_parsing import read_reply

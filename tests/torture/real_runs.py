@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.adapters.ledger.builders import select
+from tests.ledger.builders import select
 from tests.projects import SmallProject, make_project
 from tests.torture.forking import ROOT, Nursery
 from tests.torture.judges import Judge

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapters.ledger.builders import change, select
+from tests.ledger.builders import change, select
 from tests.torture.auditing import AT_ONCE, Balance, draw_balance, find_unkept_rows
 from tests.torture.reporting import describe
 from tests.torture.scenarios import FAIR, true_verdict

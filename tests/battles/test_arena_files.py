@@ -1,0 +1,276 @@
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+
+from tests.battles.builders import (
+    any_battles,
+    fight,
+    problems_of,
+    read,
+    read_all,
+    write_lines,
+)
+from tournament_assets.battles import columnar
+from tournament_assets.battles import columnar as columnar_writing
+from tournament_assets.battles.columns import (
+    battles_of,
+    battles_per_model,
+    complete_battle_table,
+    make_battle_table,
+)
+from tournament_assets.battles.registry import write_battles
+from tournament_assets.tournament.battles import Battle, RatingSettings
+
+ROW = {
+    "model_a": "ada",
+    "model_b": "bob",
+    "winner": "model_b",
+    "source": "llm-judge",
+    "question_id": "q1",
+    "judge_model": "judge-1",
+}
+VOTE = {
+    "question_id": "q1",
+    "model_a": "ada",
+    "model_b": "bob",
+    "winner": "tie (bothbad)",
+    "conversation_a": [{"role": "user", "content": "hello"}],
+    "language": "English",
+}
+SETTINGS = RatingSettings(arena="demo/pilot", entrants=("bob", "ada", "eve"), k_factor=32.0)
+
+
+@settings(deadline=None, max_examples=50)
+@given(any_battles())
+def test_what_is_written_is_read_again(
+    tmp_path_factory: pytest.TempPathFactory, battles: list[Battle]
+) -> None:
+    folder = tmp_path_factory.mktemp("round")
+    table = make_battle_table(battles)
+    assert list(battles_of(table)) == battles
+    for kind in ("jsonl", "parquet"):
+        path = folder / f"battles.{kind}"
+        write_battles(path, table, format_name="tournament", settings=SETTINGS)
+        file = read(path)
+        assert (file.format, file.settings, file.left_out) == ("tournament", SETTINGS, {})
+        assert list(battles_of(file.table)) == battles
+        again = folder / f"again.{kind}"
+        write_battles(again, file.table, format_name="tournament", settings=SETTINGS)
+        assert again.read_bytes() == path.read_bytes()
+
+
+@settings(deadline=None, max_examples=50)
+@given(any_battles())
+def test_columns_and_rows_are_read_alike(
+    tmp_path_factory: pytest.TempPathFactory, battles: list[Battle]
+) -> None:
+    folder = tmp_path_factory.mktemp("alike")
+    write_lines(folder / "battles.jsonl", *(battle.to_dict() for battle in battles))
+    by_columns = read(folder / "battles.jsonl")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(columnar, "_doubt", _always_doubt)
+        by_rows = read(folder / "battles.jsonl")
+    assert by_columns.table.equals(by_rows.table)
+    assert list(battles_of(by_columns.table)) == battles
+
+
+def _lines_of(battles: list[Battle], *, settings: RatingSettings | None) -> bytes:
+    file = io.BytesIO()
+    columnar_writing.write_lines(
+        file, make_battle_table(battles), names=columnar_writing.ALL_FIELDS, settings=settings
+    )
+    return file.getvalue()
+
+
+def _always_doubt(_: pa.Table) -> None:
+    raise columnar._DoubtfulError
+
+
+@settings(deadline=None, max_examples=50)
+@given(any_battles())
+def test_lines_are_those_of_the_standard_library(battles: list[Battle]) -> None:
+    content = _lines_of(battles, settings=None)
+    expected = [json.dumps(battle.to_dict(), ensure_ascii=False) for battle in battles]
+    assert content.decode().split("\n") == [*expected, ""]
+
+
+def test_the_first_line_keeps_the_settings_and_is_a_battle_to_everybody_else(
+    tmp_path: Path,
+) -> None:
+    content = _lines_of([fight(), fight("tie")], settings=SETTINGS)
+    first, second = (json.loads(line) for line in content.splitlines())
+    assert first.pop("rating_settings") == SETTINGS.to_dict()
+    assert first == fight().to_dict()
+    assert second == fight("tie").to_dict()
+
+
+def test_settings_that_make_no_sense_are_refused(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "b.jsonl", {**ROW, "rating_settings": {"k_factor": -1}})
+    (problem,) = problems_of(lambda: read(path))
+    assert str(path) in problem
+    assert "k_factor is -1" in problem
+
+
+def test_no_file_is_overwritten_and_the_name_says_how_to_write(tmp_path: Path) -> None:
+    table = make_battle_table([fight()])
+    taken = tmp_path / "b.jsonl"
+    taken.write_text("mine")
+    (there,) = problems_of(lambda: write_battles(taken, table, format_name="tournament"))
+    assert "there already" in there
+    assert taken.read_text() == "mine"
+    other = tmp_path / "b.txt"
+    (unknown,) = problems_of(lambda: write_battles(other, table, format_name="tournament"))
+    assert "expected .parquet or .jsonl" in unknown
+    assert [path.name for path in tmp_path.iterdir()] == ["b.jsonl"]
+
+
+def test_a_table_of_the_graph_gets_the_columns_it_lacks() -> None:
+    table = pa.table({name: [value] for name, value in ROW.items()} | {"note": ["dropped"]})
+    (battle,) = battles_of(complete_battle_table(table))
+    assert battle == Battle.from_dict(ROW)
+
+
+def test_names_are_dictionaries_in_one_piece_whatever_the_parts(tmp_path: Path) -> None:
+    rows = [{**ROW, "model_a": f"model {n % 7}"} for n in range(50)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "b.parquet", row_group_size=3)
+    table = read(tmp_path / "b.parquet", "judgearena").table
+    column = table.column("model_a")
+    assert column.num_chunks == 1
+    assert len(column.chunk(0).dictionary) == 7
+    assert battles_per_model(table)["bob"] == 50
+    assert battles_per_model(table)["model 0"] == 8
+
+
+def test_judgearena_rows_of_older_and_newer_versions_load(tmp_path: Path) -> None:
+    path = write_lines(
+        tmp_path / "battles.jsonl",
+        {**ROW, "pref": 0.8, "of_next_year": {"deep": [1]}},
+        {name: ROW[name] for name in ("model_a", "model_b", "winner", "source")},
+        {**ROW, "winner": "tie (bothbad)", "source": "human", "judge_model": None},
+    )
+    file = read(path)
+    assert file.format == "judgearena"
+    assert list(battles_of(file.table)) == [
+        Battle.from_dict({**ROW, "pref": 0.8}),
+        Battle("ada", "bob", "model_b", "llm-judge"),
+        Battle("ada", "bob", "tie (bothbad)", "human", "q1"),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_judgearena_files_come_back_and_what_they_cannot_hold_is_counted(
+    tmp_path: Path, kind: str
+) -> None:
+    battles = [
+        fight(question_id="q1", judge_model="j", pref=0.25),
+        fight("tie", source="human", weight=3.0, inconsistent=True, dimension="style"),
+    ]
+    path = tmp_path / f"b.{kind}"
+    table = make_battle_table(battles).slice(0, 1)
+    assert write_battles(path, table, format_name="judgearena").lost == {}
+    assert read(path).format == "judgearena"
+    assert read_all(path) == battles[:1]
+    report = write_battles(
+        tmp_path / f"c.{kind}", make_battle_table(battles[1:]), format_name="judgearena"
+    )
+    assert (report.n_written, report.lost) == (1, {"dimension": 1, "inconsistent": 1, "weight": 1})
+
+
+def test_lmarena_votes_are_human_and_keep_what_kind_of_tie_it_was(tmp_path: Path) -> None:
+    path = write_lines(
+        tmp_path / "votes.jsonl",
+        VOTE,
+        {**VOTE, "question_id": None, "id": "v2", "winner": "both_bad"},
+        {**VOTE, "winner": "tie", "turn": 1, "judge": "arena_user_9"},
+    )
+    file = read(path)
+    assert file.format == "lmarena"
+    assert list(battles_of(file.table)) == [
+        Battle("ada", "bob", "tie (bothbad)", "human", "q1"),
+        Battle("ada", "bob", "tie (bothbad)", "human", "v2"),
+        Battle("ada", "bob", "tie", "human", "q1"),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_lmarena_files_come_back_and_do_not_say_that_a_model_judged(
+    tmp_path: Path, kind: str
+) -> None:
+    battles = [fight(winner, source="human", question_id="q1") for winner in ("tie", "model_b")]
+    path = tmp_path / f"votes.{kind}"
+    assert write_battles(path, make_battle_table(battles), format_name="lmarena").lost == {}
+    assert read_all(path) == battles
+    judged = make_battle_table([fight(question_id="q1", judge_model="j")])
+    report = write_battles(tmp_path / f"c.{kind}", judged, format_name="lmarena")
+    assert report.lost == {"judge_model": 1, "source": 1}
+
+
+def test_arena_parquet_with_conversations_is_read_without_them(tmp_path: Path) -> None:
+    rows = [{**VOTE, "question_id": number} for number in range(3)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "votes.parquet")
+    assert [battle.question_id for battle in read_all(tmp_path / "votes.parquet")] == [
+        "0",
+        "1",
+        "2",
+    ]
+
+
+def test_pandas_reads_what_we_write(tmp_path: Path) -> None:
+    battles = [fight(question_id="q1"), fight("tie", dimension="style")]
+    table = make_battle_table(battles)
+    for kind, read_frame in (("parquet", pd.read_parquet), ("jsonl", _read_lines)):
+        path = tmp_path / f"b.{kind}"
+        write_battles(path, table, format_name="tournament", settings=SETTINGS)
+        frame = read_frame(path)
+        assert frame["model_a"].tolist() == ["ada", "ada"]
+        assert frame["winner"].tolist() == ["model_a", "tie"]
+
+
+def _read_lines(path: Path) -> Any:
+    return pd.read_json(path, lines=True)
+
+
+def test_replies_that_judgearena_could_not_read_are_no_ties(tmp_path: Path) -> None:
+    tie: dict[str, Any] = {**ROW, "winner": "tie"}
+    rows: list[dict[str, Any]] = [
+        {**ROW, "winner": "model_a", "pref": 0.0},
+        {**tie, "pref": 0.5},
+        {**tie, "pref": None},
+        {**tie, "source": "human", "pref": None},
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "b.parquet")
+    for path in (tmp_path / "b.parquet", write_lines(tmp_path / "b.jsonl", *rows)):
+        file = read(path, "judgearena")
+        assert file.table.column("winner").to_pylist() == ["model_a", "tie", "tie"]
+        assert list(file.left_out.values()) == [1]
+        assert "could not be read" in next(iter(file.left_out))
+    unread = write_lines(tmp_path / "all.jsonl", {**tie, "pref": None})
+    assert "holds no battle (1 left out" in problems_of(lambda: read(unread, "judgearena"))[0]
+
+
+def test_ties_of_files_without_preferences_are_ties(tmp_path: Path) -> None:
+    won, tie = {**ROW, "winner": "model_a"}, {**ROW, "winner": "tie"}
+    old = write_lines(tmp_path / "old.jsonl", won, tie)
+    pq.write_table(
+        pa.Table.from_pylist([{**each, "pref": None} for each in (won, tie)]), tmp_path / "b"
+    )
+    for path in (old, tmp_path / "b"):
+        assert read(path, "judgearena").table.num_rows == 2
+
+
+def test_our_ties_stay_ties_for_judgearena(tmp_path: Path) -> None:
+    battles = [fight("model_a", pref=0.1), fight("tie"), fight("tie", source="human")]
+    path = tmp_path / "b.parquet"
+    write_battles(path, make_battle_table(battles), format_name="judgearena")
+    assert [(each.winner, each.pref) for each in read_all(path)] == [
+        ("model_a", 0.1),
+        ("tie", 0.5),
+        ("tie", None),
+    ]

@@ -1,0 +1,116 @@
+from typing import Any
+
+from tests.battles.builders import fight, problems_of
+from tests.ratings.builders import simulate_judgments
+from tournament_assets.battles.columns import make_battle_table
+from tournament_assets.battles.rating import BattleRatings, rate_battles
+from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
+from tournament_assets.ratings.elo import compute_elo_permutation, summarise_elo
+from tournament_assets.ratings.intervals import bootstrap_elo, bootstrap_intervals
+from tournament_assets.ratings.matches import code_cells, code_decisive
+from tournament_assets.tournament.battles import RatingSettings, battles_from_judgments
+
+QUICK = RatingSettings(n_permutations=5, n_bootstraps=20)
+
+
+def rate(battles: Any, settings: RatingSettings = QUICK, **options: Any) -> list[BattleRatings]:
+    return rate_battles(make_battle_table(battles), settings=settings, **options)
+
+
+def test_battles_alone_give_the_numbers_of_the_judgments_to_the_bit() -> None:
+    judgments = simulate_judgments([0.0, 0.5, 1.0, 1.5], n_prompts=12, seed=1)
+    entrants = ("dee", "ada", "cyd", "bob", "never_judged")
+    settings = RatingSettings(
+        entrants=entrants,
+        dimensions=("factuality",),
+        initial_rating=1500.0,
+        k_factor=24.0,
+        k_sweep=(8.0, 24.0),
+        n_permutations=9,
+        shuffle_seed=3,
+        n_bootstraps=40,
+        bootstrap_seed=4,
+        confidence=0.9,
+    )
+    (found,) = rate(battles_from_judgments(judgments, judge_model="j"), settings)
+    matches = code_decisive(judgments, entrants=entrants)
+    cells = code_cells(judgments, entrants=entrants)
+    for k_factor in (8.0, 24.0):
+        traces = compute_elo_permutation(
+            matches, k_factor=k_factor, n_permutations=9, seed=3, initial_rating=1500.0
+        )
+        rows = {row["entrant_id"]: row for row in found.elo if row["k_factor"] == k_factor}
+        for result in summarise_elo(traces, confidence=0.9):
+            row = rows[result.entrant]
+            if result.n_matches == 0:
+                assert row["mean"] is row["rank"] is None
+                continue
+            assert (row["mean"], row["sem"]) == (result.mean, result.sem)
+            assert (row["order_low"], row["order_high"]) == (result.order_low, result.order_high)
+            assert row["is_primary"] is (k_factor == 24.0)
+    elo = bootstrap_elo(matches, k_factor=24.0, n_bootstraps=40, seed=4, initial_rating=1500.0)
+    primary = {row["entrant_id"]: row for row in found.elo if row["is_primary"]}
+    for bound in bootstrap_intervals(elo, confidence=0.9):
+        row = primary[bound.entrant]
+        assert (row["sampling_low"], row["sampling_high"]) == (bound.low, bound.high)
+    fitted = fit_bradley_terry(cells, initial_rating=1500.0)
+    resampled = bootstrap_bradley_terry(cells, n_bootstraps=40, seed=4, initial_rating=1500.0)
+    bradley_terry = {row["entrant_id"]: row for row in found.bradley_terry}
+    for result_bt, bound in zip(
+        fitted, bootstrap_intervals(resampled, confidence=0.9), strict=True
+    ):
+        row = bradley_terry[bound.entrant]
+        assert (row["rating"], row["note"]) == (result_bt.rating, result_bt.note)
+        assert (row["sampling_low"], row["sampling_high"]) == (bound.low, bound.high)
+    assert bradley_terry["never_judged"]["rating"] is None
+
+
+def test_ranks_are_best_first_and_shared_by_equals() -> None:
+    battles = [
+        fight(winner, model_a=a, model_b=b, question_id="p")
+        for a, b in (("ada", "bob"), ("ada", "cyd"))
+        for winner in ("model_a", "model_a", "model_b")
+    ]
+    battles += [fight("tie", model_a="eve", question_id="p")]
+    (found,) = rate(battles, RatingSettings(n_permutations=720, n_bootstraps=40))
+    ranked = {row["entrant_id"]: row["rank"] for row in found.elo}
+    assert list(ranked) == sorted(ranked, key=lambda name: ranked[name] or 9)
+    assert ranked["ada"] == 1
+    assert ranked["eve"] is None
+    assert found.counts == {
+        "battles": 7,
+        "decisive": 6,
+        "ties": 1,
+        "inconsistent": 0,
+        "prompts": 1,
+    }
+
+
+def test_dimensions_come_in_the_order_of_the_settings_then_of_the_battles() -> None:
+    battles = [fight(dimension=name, question_id="p") for name in ("c", "a", "b")]
+    found = rate(battles, RatingSettings(dimensions=("b",), n_permutations=2, n_bootstraps=2))
+    assert [each.dimension for each in found] == ["b", "c", "a"]
+    (only,) = rate(battles, dimensions=["a"])
+    assert only.dimension == "a"
+    (problem,) = problems_of(lambda: rate(battles, dimensions=["x"]))
+    assert "'x'; the battles have c, a, b" in problem
+
+
+def test_one_method_alone_can_be_asked_for() -> None:
+    (found,) = rate([fight(question_id="p")], methods=["bradley-terry"])
+    assert (found.elo, len(found.bradley_terry)) == ((), 2)
+
+
+def test_what_a_reader_has_to_know_is_said() -> None:
+    battles = [
+        fight(),
+        fight(question_id="p", weight=3.0, pref=0.25),
+        fight("tie", question_id="p"),
+    ]
+    (hard,) = rate(battles)
+    said = " ".join(hard.notes)
+    for words in ("1 battles name no prompt", "1 battles repeat", "1 battles have a weight"):
+        assert words in said
+    assert "finer than their winner: it is not used" in said
+    (soft,) = rate(battles, soft=True)
+    assert "Bradley-Terry shares the win" in " ".join(soft.notes)

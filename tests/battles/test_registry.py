@@ -1,0 +1,160 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.battles.builders import fight, problems_of, read, write_lines
+from tournament_assets.battles.columns import make_battle_table
+from tournament_assets.battles.files import FormatOptions
+from tournament_assets.battles.registry import FORMATS, detect_format, write_battles
+
+SUFFIXES = {"alpaca-eval": "json", "evalica": "csv", "one-hot": "csv"}
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_every_format_recognises_its_own_files_and_no_other_does(tmp_path: Path, name: str) -> None:
+    table = make_battle_table([fight(source="human" if name == "lmarena" else "llm-judge")])
+    path = tmp_path / f"some_file.{SUFFIXES.get(name, 'jsonl')}"
+    write_battles(path, table, format_name=name, options=FormatOptions(baseline="ada"))
+    assert detect_format(path).name == name
+
+
+@pytest.mark.parametrize(
+    "content",
+    ['{"model_a": "ada", "model_b": "bob", "winner": "tie"}\n', '{"x": 1}\n', "a,b,c\n1,2,3\n"],
+)
+def test_a_file_that_does_not_tell_its_format_names_the_choices(
+    tmp_path: Path, content: str
+) -> None:
+    path = tmp_path / "battles"
+    path.write_text(content)
+    (problem,) = problems_of(lambda: read(path))
+    assert all(name in problem for name in FORMATS)
+    assert "--format" in problem
+
+
+def test_a_file_that_could_be_of_two_formats_names_them(tmp_path: Path) -> None:
+    keys = ("model", "games", "model_1", "model_2", "g1_winner", "g2_winner")
+    path = write_lines(tmp_path / "b", dict.fromkeys(keys, "x"))
+    (problem,) = problems_of(lambda: read(path))
+    assert "could be arena-hard or mt-bench" in problem
+
+
+def test_a_named_format_is_taken_at_its_word(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "b", {"model_a": "ada", "model_b": "bob", "winner": "tie"})
+    assert read(path, "judgearena", source="human").table.num_rows == 1
+    assert read(path, "lmarena").table.column("source").to_pylist() == ["human"]
+    (problem,) = problems_of(lambda: read(path, "judgearena"))
+    assert problem.startswith("b:1: ")
+    assert "has no source" in problem
+    assert "expected one of tournament" in problems_of(lambda: read(path, "chess"))[0]
+
+
+def test_a_file_of_another_kind_than_its_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "b.csv"
+    path.write_text("left,right,winner\nada,bob,tie\n")
+    assert "expected Parquet or JSON lines" in problems_of(lambda: read(path, "lmarena"))[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "the file is empty"),
+        (b"\n \n", "the file is empty"),
+        (b"hello", "the file begins with b'hello'"),
+        (b"\xff\xfe\x00,", "the file begins with"),
+        (b"{", "cannot be read"),
+        (b"[1]", "the first row is 1"),
+        (b"[", "expected a JSON list"),
+        (b"PAR1 and no more", "not readable as Parquet"),
+    ],
+)
+def test_what_is_no_file_of_battles_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "battles"
+    path.write_bytes(content)
+    assert said in problems_of(lambda: read(path))[0]
+
+
+def test_a_missing_file_and_one_without_battles_are_refused(tmp_path: Path) -> None:
+    assert "No such file" in problems_of(lambda: read(tmp_path / "none.jsonl"))[0]
+    row = {"model_a": "ada", "model_b": "bob", "winner": None, "source": "human"}
+    path = write_lines(tmp_path / "b.jsonl", row)
+    assert "holds no battle (1 left out, no verdict)" in problems_of(lambda: read(path))[0]
+    pq.write_table(pa.table({"model_a": [], "model_b": [], "winner": [], "source": []}), path)
+    assert "holds no battle" in problems_of(lambda: read(path))[0]
+
+
+def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    row = '{"model_a": "ada", "model_b": "bob", "winner": "tie", "source": "human"}\n'
+    path = tmp_path / "b.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + row.encode())
+    assert read(path).table.num_rows == 1
+
+
+ROWS: dict[str, dict[str, Any]] = {
+    "judgearena": {"model_a": "ada", "model_b": "bob", "winner": "tie", "source": "human"},
+    "alpaca-eval": {"generator_1": "ada", "generator_2": "bob", "preference": 1},
+    "arena-hard": {
+        "model": "bob",
+        "baseline": "ada",
+        "games": [{"score": "A>B"}, {"score": "A>B"}],
+    },
+    "mt-bench": {"model_1": "ada", "model_2": "bob", "g1_winner": "tie", "g2_winner": "tie"},
+    "orq-arena": {"model_a": "ada", "model_b": "bob", "schema_version": 3, "majority_verdict": "A"},
+}
+
+
+@pytest.mark.parametrize("name", list(ROWS))
+def test_a_column_can_be_named_that_holds_the_prompt(tmp_path: Path, name: str) -> None:
+    row = ROWS[name] | {"asked": "Why?", "question_id": "another"}
+    path = tmp_path / "b.jsonl"
+    path.write_text(json.dumps([row] if name == "alpaca-eval" else row) + "\n")
+    file = read(path, name, prompt_column="asked")
+    assert set(file.table.column("question_id").to_pylist()) == {"Why?"}
+    (problem,) = problems_of(lambda: read(path, name, prompt_column="task"))
+    assert "no battle has a value in 'task'" in problem
+    assert "asked" in problem
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        ("arena-hard", {"games": [{"score": ["A>B"]}, {"score": "A>B"}]}, "score is ['A>B']"),
+        ("tournament", {"weight": 10**400}, "weight is 1000"),
+        ("tournament", {"pref": 10**400}, "pref is 1000"),
+        ("tournament", {"turn": 2**63}, "turn is 9223372036854775808"),
+        ("alpaca-eval", {"preference": 10**400}, "preference is 1000"),
+    ],
+)
+def test_values_that_no_column_holds_are_refused_by_row(
+    tmp_path: Path, name: str, changes: dict[str, Any], said: str
+) -> None:
+    row = ROWS.get(name, ROWS["judgearena"]) | changes
+    path = tmp_path / "b.jsonl"
+    path.write_text(json.dumps([row] if name == "alpaca-eval" else row) + "\n")
+    (problem,) = problems_of(lambda: read(path, name))
+    assert problem.startswith("b.jsonl:")
+    assert said in problem
+
+
+def test_an_id_may_be_any_whole_number(tmp_path: Path) -> None:
+    row = ROWS["judgearena"] | {"question_id": 2**63, "weight": 2**63}
+    path = write_lines(tmp_path / "b.jsonl", ROWS["judgearena"] | {"question_id": 7}, row)
+    assert read(path).table.column("question_id").to_pylist() == ["7", str(2**63)]
+
+
+def test_a_line_of_a_hundred_megabytes_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tournament_assets.battles.files._LONGEST_LINE", 2**20)
+    long = ROWS["orq-arena"] | {"response_a": "x" * 2**20}
+    path = tmp_path / "b.jsonl"
+    for rows, number in (([ROWS["orq-arena"], long], 2), ([long], 1)):
+        write_lines(path, *rows)
+        (problem,) = problems_of(lambda: read(path))
+        assert problem == (
+            f"b.jsonl:{number}: the line is longer than 1 MiB; expected one battle a line"
+        )

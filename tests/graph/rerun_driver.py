@@ -1,0 +1,149 @@
+"""Does what Dagster's daemon does with a tournament's schedule and sensors, in one process."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from tests.graph.paid_projects import PaidProject
+from tournament_assets.definitions import build_plan, build_resources
+from tournament_assets.graph.automation.reruns import Rerun, find_reruns
+from tournament_assets.project.config_files import load_config
+from tournament_assets.project.project_files import prepare_dagster_home
+from tournament_assets.workflows.plan import TournamentPlan
+
+TICK = datetime(2026, 11, 23, 5, 0, tzinfo=UTC)
+FIRST_RERUN = "small_headline_20261123T050000Z"
+
+
+@dataclass
+class Driver:
+    """A project, the instance its runs are in, and what the daemon remembers.
+
+    Attributes:
+        requested: The run keys of everything that was run, in order.
+    """
+
+    paid: PaidProject
+    instance: dg.DagsterInstance
+    cursor: str | None = None
+    requested: list[str] = field(default_factory=list)
+    _loaded: tuple[str, dg.Definitions] | None = None
+
+    @property
+    def definitions(self) -> dg.Definitions:
+        """What the code server has loaded; it is loaded again when the config has changed."""
+        config = self.paid.project.config_path.read_text()
+        if self._loaded is None or self._loaded[0] != config:
+            self._loaded = (config, self.paid.definitions())
+        return self._loaded[1]
+
+    @property
+    def plan(self) -> TournamentPlan:
+        return build_plan(load_config(self.paid.project.config_path), self.paid.environment)
+
+    def tick_schedule(self, moment: datetime = TICK) -> tuple[str | None, list[dg.RunRequest]]:
+        """Evaluate the schedule; return why it does nothing, or what it wants to run."""
+        definitions = self.definitions
+        context = dg.build_schedule_context(
+            instance=self.instance,
+            scheduled_execution_time=moment,
+            repository_def=definitions.get_repository_def(),
+        )
+        schedule = definitions.resolve_schedule_def("small_headline_schedule")
+        data = schedule.evaluate_tick(context)
+        return data.skip_message, list(data.run_requests or [])
+
+    def tick_sensor(
+        self, name: str = "small_continue_reruns"
+    ) -> tuple[str | None, list[dg.RunRequest]]:
+        """Evaluate a sensor; return why it does nothing, or what it wants to run."""
+        definitions = self.definitions
+        resources = build_resources(self.paid.project.folder, self.paid.environment)
+        is_resuming = name == "small_resume_judging"
+        context = dg.build_sensor_context(
+            instance=self.instance,
+            cursor=None if is_resuming else self.cursor,
+            definitions=definitions,
+            resources=(
+                {each: resources[each] for each in ("ledger", "judge")} if is_resuming else None
+            ),
+        )
+        data = definitions.resolve_sensor_def(name).evaluate_tick(context)
+        if not is_resuming:
+            self.cursor = data.cursor
+        return data.skip_message, list(data.run_requests or [])
+
+    def run(self, request: dg.RunRequest) -> bool:
+        """Execute a requested run; return whether it succeeded."""
+        assert request.run_key is not None
+        assert request.job_name is not None
+        self.requested.append(request.run_key)
+        definitions = self.definitions
+        job = definitions.resolve_job_def(request.job_name)
+        assets = list(request.asset_selection or [])
+        return job.execute_in_process(
+            instance=self.instance,
+            partition_key=request.partition_key,
+            run_config=request.run_config,
+            tags=dict(request.tags),
+            asset_selection=assets or None,
+            raise_on_error=False,
+        ).success
+
+    def _run_all(self, requests: Sequence[dg.RunRequest]) -> bool:
+        outcomes = [self.run(request) for request in requests]
+        return all(outcomes)
+
+    def go_on(self) -> bool:
+        """Let the sensor look, and run what it wants, until it wants nothing or a run fails."""
+        while True:
+            _, requests = self.tick_sensor()
+            if not requests:
+                return True
+            if not self._run_all(requests):
+                return False
+
+    def rerun(self, moment: datetime = TICK) -> bool:
+        """Run what the schedule and then the sensor want; return whether all of it succeeded."""
+        reason, requests = self.tick_schedule(moment)
+        assert reason is None
+        return self._run_all(requests) and self.go_on()
+
+    def reruns(self) -> list[Rerun]:
+        return find_reruns(self.instance, self.plan)
+
+    def execute_again(self, run: dg.DagsterRun) -> bool:
+        """Execute a run again with its tags, as the UI does."""
+        definitions = self.definitions
+        return (
+            definitions.resolve_job_def(run.job_name)
+            .execute_in_process(
+                instance=self.instance,
+                run_config=run.run_config,
+                tags=dict(run.tags),
+                partition_key=run.tags.get("dagster/partition"),
+                raise_on_error=False,
+            )
+            .success
+        )
+
+    def manifests(self) -> list[dict[str, Any]]:
+        folder = self.paid.project.folder / "runs"
+        return [json.loads(path.read_text()) for path in sorted(folder.glob("*/manifest.json"))]
+
+
+@contextmanager
+def driver(paid: PaidProject, *, anchor_pairs: int = 0, **automation: Any) -> Iterator[Driver]:
+    """Configure a headline schedule and stand in for the daemon."""
+    paid.configure_judge(anchor_pairs=anchor_pairs)
+    schedule = {"cron": "0 6 * * 1", "time_zone": "Europe/Berlin"}
+    paid.project.edit_config(automation={"headline_schedule": schedule, **automation})
+    home: Path = prepare_dagster_home(paid.project.folder, paid.environment["DAGSTER_HOME"])
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        yield Driver(paid, instance)

@@ -1,0 +1,102 @@
+from pathlib import Path
+
+import dagster as dg
+
+from tests.graph.paid_projects import paid_project
+from tests.graph.rerun_driver import TICK, Driver, driver
+from tournament_assets.graph.automation.headline_reruns import build_continuing_sensor
+from tournament_assets.graph.automation.jobs import Stage, build_jobs, build_stages
+from tournament_assets.graph.automation.reruns import (
+    CHOICES,
+    Choice,
+    PartitionKey,
+    RerunState,
+    Scope,
+    WorkOfStage,
+    begin_rerun,
+)
+from tournament_assets.tournament.config import Mode
+from tournament_assets.workflows.plan import TournamentPlan
+
+RERUN = "small_pilot_20261123T050000Z_edit"
+
+
+def choice_of(**by_title: list[PartitionKey]) -> Choice:
+    """Choose partitions by a stage's title, as a look at what is out of date would."""
+
+    def choose(
+        graph: object,
+        instance: dg.DagsterInstance,
+        plan: TournamentPlan,
+        stage: Stage,
+        mode: Mode,
+    ) -> WorkOfStage:
+        assert mode == "pilot"
+        return dict.fromkeys(by_title.get(stage.title.replace(" ", "_"), []), ())
+
+    return choose
+
+
+def begin(d: Driver, choice: Choice) -> list[dg.RunRequest]:
+    return begin_rerun(
+        d.plan,
+        "pilot",
+        instance=d.instance,
+        began_at=TICK,
+        graph=None,
+        reason="edit",
+        choices={"out_of_date": choice},
+    )
+
+
+def tick(d: Driver, choice: Choice | None) -> list[dg.RunRequest]:
+    jobs = build_jobs(d.plan, build_stages(d.plan))
+    choices: dict[Scope, Choice] = {"all": CHOICES["all"]}
+    if choice is not None:
+        choices["out_of_date"] = choice
+    sensor = build_continuing_sensor(d.plan, jobs, choices=choices)
+    context = dg.build_sensor_context(instance=d.instance, definitions=d.definitions)
+    return list(sensor.evaluate_tick(context).run_requests or [])
+
+
+def test_stages_with_nothing_to_run_are_skipped(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid, driver(paid) as d:
+        choice = choice_of(prompt_bank=[None], responses=["careful|pilot"])
+        (first,) = begin(d, choice)
+        assert first.run_key == f"{RERUN}/1/"
+        assert d.run(first)
+        (second,) = tick(d, choice)
+        assert second.run_key == f"{RERUN}/3/careful|pilot"
+
+
+def test_nothing_begins_where_nothing_is_out_of_date(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid, driver(paid) as d:
+        assert begin(d, choice_of()) == []
+
+
+def test_a_rerun_ends_where_nothing_more_is_out_of_date_and_takes_in_no_later_edit(
+    tmp_path: Path,
+) -> None:
+    with paid_project(tmp_path) as paid, driver(paid) as d:
+        (first,) = begin(d, choice_of(prompt_bank=[None]))
+        d.run(first)
+        assert [rerun.state for rerun in d.reruns()] == [RerunState.BETWEEN_STAGES]
+        assert tick(d, choice_of()) == []
+        assert [rerun.state for rerun in d.reruns()] == [RerunState.SUCCEEDED]
+        assert tick(d, choice_of(selected_prompts=["pilot"])) == []
+
+
+def test_a_rerun_of_a_scope_that_nobody_knows_stays_where_it_is(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid, driver(paid) as d:
+        (first,) = begin(d, choice_of(prompt_bank=[None]))
+        d.run(first)
+        assert tick(d, None) == []
+        assert [rerun.state for rerun in d.reruns()] == [RerunState.BETWEEN_STAGES]
+
+
+def test_the_first_stage_of_a_rerun_knows_when_it_began(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid, driver(paid) as d:
+        key = dg.MultiPartitionKey({"mode": "pilot", "dimension": "factuality"})
+        (request,) = begin(d, choice_of(judging_and_ratings=[key]))
+        config = request.run_config["ops"]["small__judge_replies"]["config"]
+        assert config == {"run_began_at": "2026-11-23T05:00:00+00:00"}

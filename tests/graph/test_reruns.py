@@ -1,0 +1,187 @@
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from tests.graph.paid_projects import paid_project
+from tests.graph.rerun_driver import FIRST_RERUN, TICK, driver
+from tournament_assets.graph.automation import headline_reruns as continuing
+from tournament_assets.graph.automation.reruns import RerunState
+
+HEADLINE_REQUESTS = 8 * 3 * 2
+"""Prompts with a gold answer, pairs of entrants, presentations."""
+
+
+def test_a_tick_reruns_the_headline_stage_by_stage_and_leaves_a_run_directory(
+    tmp_path: Path,
+) -> None:
+    with (
+        paid_project(tmp_path, dimensions=("factuality", "calibration")) as paid,
+        driver(paid, anchor_pairs=3) as d,
+    ):
+        assert d.rerun()
+        partitions = {
+            0: ("",),
+            1: ("",),
+            2: ("headline",),
+            3: ("careful|headline", "sloppy|headline", "mixed|headline"),
+            4: ("factuality|headline", "calibration|headline"),
+            5: ("headline",),
+            6: ("factuality|headline", "calibration|headline"),
+            7: ("headline",),
+            8: ("factuality|headline", "calibration|headline"),
+        }
+        assert d.requested == [
+            f"{FIRST_RERUN}/{stage}/{key}" for stage, keys in partitions.items() for key in keys
+        ]
+        (rerun,) = d.reruns()
+        assert rerun.state is RerunState.SUCCEEDED
+        (manifest,) = d.manifests()
+        assert manifest["mode"] == "headline"
+        assert manifest["started_at"] == rerun.identity.began_at.replace(microsecond=0).isoformat()
+        anchors = 2 * 3
+        assert paid.server.log.requests == (8 + 12) * 3 * 2 + anchors * 2
+        assert d.tick_sensor() == ("no rerun is under way", [])
+
+
+def test_a_tick_while_a_rerun_is_unfinished_begins_none_and_names_it(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid, driver(paid) as d:
+        _, requests = d.tick_schedule()
+        assert [d.run(request) for request in requests] == [True]
+        reason, requests = d.tick_schedule(TICK + timedelta(days=7))
+        assert reason == (f"rerun {FIRST_RERUN} is between stages (stage 0, inputs); one at a time")
+        assert requests == []
+
+
+def test_a_tick_that_was_interrupted_is_no_obstacle_to_itself(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid, driver(paid) as d:
+        _, (request,) = d.tick_schedule()
+        d.run(request)
+        reason, (again,) = d.tick_schedule()
+        assert reason is None
+        assert (again.run_key, again.tags) == (request.run_key, request.tags)
+
+
+def test_requests_that_came_to_nothing_are_made_again_under_the_same_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(continuing, "CLOCKS_DIFFER", timedelta(milliseconds=1))
+    with paid_project(tmp_path) as paid, driver(paid) as d:
+        d.run(d.tick_schedule()[1][0])
+        keys = [[request.run_key for request in d.tick_sensor()[1]] for _ in range(3)]
+        assert keys == 3 * [[f"{FIRST_RERUN}/1/"]]
+
+
+def test_a_stage_of_which_only_some_runs_were_begun_waits_and_is_then_begun_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with paid_project(tmp_path) as paid, driver(paid) as d:
+        d.run(d.tick_schedule()[1][0])
+        for _ in range(2):
+            d.run(d.tick_sensor()[1][0])
+        _, requests = d.tick_sensor()
+        assert len(requests) == 3
+        d.run(requests[1])
+        assert d.tick_sensor()[1] == []  # who was interrupted may be about to go on
+        monkeypatch.setattr(continuing, "BEGINNING_TAKES", timedelta(0))
+        _, left = d.tick_sensor()
+        assert [each.run_key for each in left] == [requests[0].run_key, requests[2].run_key]
+        assert [each.partition_key for each in left] == ["careful|headline", "mixed|headline"]
+        assert [each.tags for each in left] == [requests[0].tags, requests[2].tags]
+
+
+def test_a_failed_stage_stops_the_rerun_until_its_run_is_executed_again(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid, driver(paid) as d:
+        recorded = paid.project.folder / "responses_sloppy.jsonl"
+        responses = recorded.read_text()
+        recorded.write_text("{")
+        assert not d.rerun()
+        (rerun,) = d.reruns()
+        assert rerun.state is RerunState.FAILED
+        assert rerun.describe() == f"rerun {FIRST_RERUN} is failed (stage 3, responses)"
+        assert d.tick_sensor() == ("no rerun is under way", [])
+        assert paid.server.log.requests == 0
+        recorded.write_text(responses)
+        assert d.execute_again(rerun.newest_runs["sloppy|headline"])
+        assert d.go_on()
+        assert len(d.manifests()) == 1
+        assert [key.split("/")[1] for key in d.requested] == list("0123334567")
+        assert paid.server.log.requests == HEADLINE_REQUESTS
+
+
+def test_a_failed_rerun_is_no_obstacle_to_the_next_tick(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid, driver(paid) as d:
+        (paid.project.folder / "bank.jsonl").rename(tmp_path / "elsewhere")
+        assert not d.rerun()
+        assert [rerun.state for rerun in d.reruns()] == [RerunState.FAILED]
+        reason, requests = d.tick_schedule(TICK + timedelta(days=7))
+        assert reason is None
+        assert [request.run_key for request in requests] == ["small_headline_20261130T050000Z/0/"]
+
+
+def test_the_budget_stops_a_rerun_before_anything_is_asked(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid, driver(paid) as d:
+        paid.configure_judge(budget_usd=0.0)
+        assert not d.rerun()
+        (rerun,) = d.reruns()
+        assert (rerun.state, rerun.stage_title) == (RerunState.FAILED, "price of judging")
+        assert d.tick_sensor()[1] == []
+        assert paid.server.log.requests == 0
+        paid.configure_judge(budget_usd=None)
+        assert d.execute_again(rerun.newest_runs["headline"])
+        assert d.go_on()
+        assert paid.server.log.requests == HEADLINE_REQUESTS
+
+
+def test_a_rerun_goes_on_when_a_batch_that_it_gave_up_on_was_collected(tmp_path: Path) -> None:
+    with paid_project(tmp_path, processing_seconds=3) as paid, driver(paid) as d:
+        paid.configure_judge(slot_seconds=0.1)
+        assert not d.rerun()
+        (stopped,) = d.reruns()
+        assert (stopped.state, stopped.stage_index) == (RerunState.FAILED, 6)
+        paid.wait_until_ended()
+        _, (collecting,) = d.tick_sensor("small_resume_judging")
+        judge_config = collecting.run_config["ops"]["small__judge_replies"]["config"]
+        began_at = stopped.identity.began_at.replace(microsecond=0).isoformat()
+        assert judge_config == {"judge_model": "claude-headline", "run_began_at": began_at}
+        assert d.run(collecting)
+        assert d.go_on()
+        assert [rerun.state for rerun in d.reruns()] == [RerunState.SUCCEEDED]
+        assert [manifest["started_at"] for manifest in d.manifests()] == [began_at]
+        assert paid.server.log.requests == HEADLINE_REQUESTS
+
+
+def test_the_sensor_reads_reruns_that_ended_long_ago_no_more(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid, driver(paid) as d:
+        (paid.project.folder / "bank.jsonl").rename(tmp_path / "elsewhere")
+        assert not d.rerun()
+        d.tick_sensor()
+        assert d.cursor is not None
+        (rerun,) = d.reruns()
+        assert d.cursor > (rerun.updated_at - timedelta(minutes=6)).isoformat()
+        # One whose failed run is executed again later has changed, however long ago it began.
+        (tmp_path / "elsewhere").rename(paid.project.folder / "bank.jsonl")
+        d.cursor = (rerun.updated_at + timedelta(milliseconds=1)).isoformat()
+        assert d.tick_sensor()[1] == []
+        assert d.execute_again(rerun.newest_runs[None])
+        d.cursor = (rerun.updated_at + timedelta(milliseconds=1)).isoformat()
+        assert len(d.tick_sensor()[1]) == 1
+
+
+def test_every_run_carries_the_tags_that_show_its_rerun(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid, driver(paid) as d:
+        _, (request,) = d.tick_schedule()
+        assert d.run(request)
+        (run,) = d.instance.get_runs(dg.RunsFilter(tags={"tournament/rerun": FIRST_RERUN}))
+        own = {name: value for name, value in run.tags.items() if not name.startswith("dagster/")}
+        assert own == {
+            "tournament": "small",
+            "mode": "headline",
+            "tournament/rerun": FIRST_RERUN,
+            "tournament/stage": "0",
+            "tournament/scope": "all",
+            "tournament/reason": "schedule",
+            "tournament/partitions": json.dumps([None]),
+        }

@@ -1,0 +1,418 @@
+import base64
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from typing import Any
+
+import pytest
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from tests.loopback.builders import judge_params, wait_until_ended
+from tests.loopback.impostor import Impostor, succeeded
+from tests.providers.scripted_service import run_script
+from tournament_assets.judging.batch_service import (
+    BatchService,
+    BatchStatus,
+    ReplyRow,
+    SubmittedRequest,
+    TokenUsage,
+)
+from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+from tournament_assets.providers.anthropic.messages import split_lines
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure
+
+KEY = "sk-ant-secret-0123456789"
+SYSTEM = "Judge well. " * 200 + "\n# dimension: factuality\n"
+Opener = Callable[..., AnthropicBatches]
+
+
+def request(number: int) -> SubmittedRequest:
+    params = judge_params(f"It is vitamin D, says {number}.", "It is vitamin C.", system=SYSTEM)
+    return SubmittedRequest(f"nonce-{number:02d}", params)
+
+
+@pytest.fixture
+def connect() -> Iterator[Opener]:
+    with ExitStack() as stack:
+
+        def open_service(base_url: str | None, api_key: str = KEY) -> AnthropicBatches:
+            service = AnthropicBatches(base_url=base_url, api_key=api_key)
+            stack.enter_context(closing(service))
+            return service
+
+        yield open_service
+
+
+@pytest.fixture
+def impostor() -> Iterator[Impostor]:
+    with Impostor() as running:
+        yield running
+
+
+def rows_of(service: AnthropicBatches, impostor: Impostor, *rows: Any) -> list[ReplyRow]:
+    impostor.results = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+    return list(service.iterate_results("b1"))
+
+
+def test_thirty_requests_go_and_thirty_replies_come_back(connect: Opener) -> None:
+    with LoopbackServer() as server:
+        service: BatchService = connect(server.url)
+        created = service.create_batch([request(number) for number in range(30)])
+        assert created == BatchStatus(created.batch_id, False, 30, 0, 0, 0, 0)
+        ended = wait_until_ended(service, created.batch_id)
+        assert ended == BatchStatus(created.batch_id, True, 0, 30, 0, 0, 0)
+        rows = {row.custom_id: row for row in service.iterate_results(created.batch_id)}
+        assert sorted(rows) == [f"nonce-{number:02d}" for number in range(30)]
+        assert {row.result_type for row in rows.values()} == {"succeeded"}
+        assert {row.stop_reason for row in rows.values()} == {"end_turn"}
+        assert {row.model for row in rows.values()} == {"claude-opus-5-5"}
+        verdicts = [(row.text or "").splitlines()[-1] for row in rows.values()]
+        assert verdicts.count("VERDICT: B") >= 25
+        usage = sum((row.usage or TokenUsage() for row in rows.values()), TokenUsage())
+        prefix_tokens = -(-len(SYSTEM) // 4)
+        assert usage.cache_creation_input_tokens == prefix_tokens
+        assert usage.cache_read_input_tokens == 29 * prefix_tokens
+        assert (server.log.batches, server.log.requests) == (1, 30)
+        assert json.loads(rows["nonce-00"].raw)["custom_id"] == "nonce-00"
+
+
+def test_the_tokens_of_a_request_are_counted_as_they_will_be_billed_and_cost_nothing(
+    connect: Opener,
+) -> None:
+    with LoopbackServer() as server:
+        service = connect(server.url)
+        counted = service.count_tokens(request(1).params)
+        assert (server.log.batches, server.log.messages) == (0, 0)
+        usage = service.ask_directly(request(1)).usage
+        assert usage is not None
+        # The text that is cached and the rest are rounded up by themselves.
+        assert 0 <= usage.read_tokens - counted <= 1
+
+
+def test_a_service_that_does_not_count_is_told_apart(connect: Opener, impostor: Impostor) -> None:
+    with pytest.raises(JudgeError, match="could not count the tokens of a request"):
+        connect(impostor.url).count_tokens(request(1).params)
+
+
+def test_a_known_model_passes(connect: Opener) -> None:
+    with LoopbackServer() as server:
+        connect(server.url).check_model("claude-opus-5-5")
+        assert (server.log.batches, server.log.messages) == (0, 0)
+
+
+def test_an_unknown_batch_is_an_error(connect: Opener) -> None:
+    with LoopbackServer() as server:
+        service = connect(server.url)
+        with pytest.raises(JudgeError, match=r"look at batch msgbatch_x: .* answered 404"):
+            service.get_batch("msgbatch_x")
+        with pytest.raises(JudgeError, match="read the results of batch msgbatch_x"):
+            list(service.iterate_results("msgbatch_x"))
+
+
+def test_results_before_the_end_are_an_error(connect: Opener) -> None:
+    with LoopbackServer(processing_seconds=60) as server:
+        service = connect(server.url)
+        batch_id = service.create_batch([request(1)]).batch_id
+        with pytest.raises(JudgeError, match="are not there yet: its status is 'in_progress'"):
+            list(service.iterate_results(batch_id))
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "sentence"),
+    [
+        (401, "authentication_error", "the API key was refused"),
+        (403, "permission_error", "the API key was refused for this"),
+        (404, "not_found_error", "there is no such thing"),
+        (429, "rate_limit_error", "run again in 17 seconds"),
+        (500, "api_error", "answered 500 (api_error): it repeats [key]"),
+    ],
+)
+def test_every_refusal_says_what_to_do_and_never_tells_the_key(
+    connect: Opener,
+    impostor: Impostor,
+    caplog: pytest.LogCaptureFixture,
+    status: int,
+    kind: str,
+    sentence: str,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    # Where the words are cut, half a key would no longer be recognised.
+    impostor.refuse(status, kind, f"it repeats {KEY} {'x' * 469}{KEY}", **{"retry-after": "17"})
+    service = connect(impostor.url)
+    tasks: list[Callable[[], object]] = [
+        lambda: service.create_batch([request(1)]),
+        lambda: service.get_batch("b1"),
+        lambda: list(service.iterate_results("b1")),
+    ]
+    if status != 404:  # a service need not have that route
+        tasks.append(lambda: service.check_model("claude-opus-5-5"))
+    for task in tasks:
+        with pytest.raises(JudgeError) as caught:
+            task()
+        assert sentence in str(caught.value)
+        assert KEY[:10] not in str(caught.value)
+        assert caught.value.__suppress_context__
+    assert KEY not in repr(service)
+    assert KEY not in caplog.text
+    assert impostor.url in repr(service)
+
+
+def test_a_key_that_ends_in_a_line_end_works_and_a_word_is_said(
+    connect: Opener, impostor: Impostor, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = connect(impostor.url, api_key=f"{KEY}\n")
+    assert service._client.api_key == KEY
+    assert "ANTHROPIC_API_KEY begins or ends in blanks" in caplog.text
+
+
+def test_a_missing_key_is_refused_before_anything_is_sent() -> None:
+    with pytest.raises(JudgeError, match="no API key"):
+        AnthropicBatches(base_url="http://127.0.0.1:1", api_key="")
+
+
+def test_a_service_that_is_not_there_is_named_without_the_key(connect: Opener) -> None:
+    service = connect("http://user:password@127.0.0.1:9")
+    with pytest.raises(JudgeError) as caught:
+        service.create_batch([request(1)])
+    assert "http://127.0.0.1:9 (APIConnectionError)" in str(caught.value)
+    assert KEY not in str(caught.value)
+    assert "password" not in str(caught.value) + repr(service)
+
+
+def test_a_batch_is_submitted_once_even_if_the_answer_is_a_failure(
+    connect: Opener, impostor: Impostor
+) -> None:
+    impostor.answers = [JSONResponse({}, status_code=529, headers={"x-should-retry": "true"})]
+    with pytest.raises(JudgeError, match="answered 529"):
+        connect(impostor.url).create_batch([request(1)])
+    assert impostor.asked == ["POST /v1/messages/batches"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        JSONResponse({"id": None, "request_counts": {}}),
+        JSONResponse({"request_counts": {}}),
+        JSONResponse({"id": "b1"}),
+        JSONResponse([]),
+        PlainTextResponse("<html>welcome</html>"),
+    ],
+)
+def test_a_success_without_an_id_is_an_error(
+    connect: Opener, impostor: Impostor, answer: Response
+) -> None:
+    impostor.answers = [answer]
+    with pytest.raises(JudgeError, match="create a batch"):
+        connect(impostor.url).create_batch([request(1)])
+
+
+def test_an_html_failure_is_quoted_in_part(connect: Opener, impostor: Impostor) -> None:
+    page = "<html>Bad gateway" + "!" * 10_000
+    headers = {"x-should-retry": "false"}
+    impostor.answers = [PlainTextResponse(page, status_code=502, headers=headers)]
+    with pytest.raises(JudgeError, match=r"502 .*Bad gateway") as caught:
+        connect(impostor.url).get_batch("b1")
+    assert len(str(caught.value)) < 700
+
+
+def test_a_retired_model_is_refused(connect: Opener, impostor: Impostor) -> None:
+    impostor.answers = [JSONResponse({"id": "old", "type": "model", "lifecycle": "retired"})]
+    with pytest.raises(JudgeError, match="'old' is retired"):
+        connect(impostor.url).check_model("old")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:1/r", "https://{host}/r", "http://[", "//x/r", "/v1/r", None]
+)
+def test_results_are_read_below_the_base_url_whatever_a_batch_says(
+    connect: Opener, impostor: Impostor, url: str | None
+) -> None:
+    impostor.results_url = url and url.format(host=impostor.url.removeprefix("http://"))
+    impostor.results = json.dumps(succeeded()).encode()
+    (row,) = connect(f"{impostor.url}/gateway").iterate_results("b1")
+    assert row.custom_id == "r1"
+    prefix = "GET /gateway/v1/messages/batches/b1"
+    assert impostor.asked == [prefix, f"{prefix}/results"]
+
+
+def test_no_redirect_is_followed_and_its_secrets_are_not_shown(
+    connect: Opener, impostor: Impostor
+) -> None:
+    with Impostor() as elsewhere:
+        target = elsewhere.url.replace("http://", "http://ada:hunter2@") + "/in?token=hunter3"
+        impostor.answers = [Response(status_code=307, headers={"location": target})]
+        service = connect(impostor.url)
+        for ask in (
+            lambda: service.create_batch([request(1)]),
+            lambda: service.ask_directly(request(1)),
+            lambda: list(service.list_batches()),
+            lambda: service.get_batch("b1"),
+            lambda: list(service.iterate_results("b1")),
+            lambda: service.check_model("judge-1"),
+        ):
+            with pytest.raises(JudgeError, match=f"a redirect to {elsewhere.url};") as caught:
+                ask()
+            assert caught.value.failure is JudgeFailure.FATAL
+            assert "hunter" not in str(caught.value)
+        assert elsewhere.asked == []
+
+
+def test_a_password_in_the_address_is_sent_and_shown_nowhere(
+    connect: Opener, impostor: Impostor, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with run_script() as script:
+        host = str(script.service).split("//")[1].rstrip("')")
+        service = connect(f"http://ada:hunter2@{host}")
+        script.give(PlainTextResponse("ada said hunter2", 400))
+        with pytest.raises(JudgeError) as caught:
+            service.get_batch("b1")
+        headers = script.asked[0].headers
+    assert headers["authorization"] == f"Basic {base64.b64encode(b'ada:hunter2').decode()}"
+    assert headers["x-api-key"] == KEY
+    for shown in (str(caught.value), repr(service), caplog.text):
+        assert "hunter2" not in shown
+        assert KEY not in shown
+
+
+def test_an_address_that_cannot_be_read_is_refused_without_showing_it() -> None:
+    with pytest.raises(JudgeError, match="not a URL") as caught:
+        AnthropicBatches(base_url="http://ada:hunter2@h:port", api_key=KEY)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_archived_results_are_said_to_be_archived(connect: Opener, impostor: Impostor) -> None:
+    archived = impostor.batch(results_url=None, archived_at="2026-01-01T00:00:00Z")
+    impostor.answers = [JSONResponse(archived)]
+    with pytest.raises(JudgeError, match="are archived"):
+        list(connect(impostor.url).iterate_results("b1"))
+
+
+def test_an_unknown_status_has_not_ended(connect: Opener, impostor: Impostor) -> None:
+    impostor.answers = [JSONResponse(impostor.batch(processing_status="pondering"))]
+    assert not connect(impostor.url).get_batch("b1").has_ended
+
+
+def test_text_blocks_are_joined_and_thinking_is_left_out(
+    connect: Opener, impostor: Impostor
+) -> None:
+    content = [
+        {"type": "thinking", "thinking": "Hm.", "text": "VERDICT: B", "signature": "s"},
+        {"type": "text", "text": "Both are short.\n"},
+        {"type": "redacted_thinking", "data": "x"},
+        {"type": "text", "text": "VERDICT: A"},
+    ]
+    [row] = rows_of(connect(impostor.url), impostor, succeeded(content=content))
+    assert row.text == "Both are short.\nVERDICT: A"
+
+
+def test_rows_without_a_reply_say_why(connect: Opener, impostor: Impostor) -> None:
+    overloaded = {
+        "type": "errored",
+        "error": {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}},
+    }
+    rows = rows_of(
+        connect(impostor.url),
+        impostor,
+        {"custom_id": "r1", "result": overloaded},
+        {"custom_id": "r2", "result": {"type": "expired"}},
+        {"custom_id": "r3", "result": {"type": "vaporised", "message": None}},
+        succeeded("r4", content=[], stop_reason="refusal"),
+    )
+    assert [row.result_type for row in rows] == ["errored", "expired", "vaporised", "succeeded"]
+    assert (rows[0].error_type, rows[0].error_message) == ("overloaded_error", "busy")
+    assert [row.text for row in rows] == [None, None, None, ""]
+    assert rows[3].stop_reason == "refusal"
+    assert {row.usage for row in rows} == {None}
+
+
+def test_a_row_is_kept_as_it_was_received(connect: Opener, impostor: Impostor) -> None:
+    row = succeeded(usage={"input_tokens": 3, "cache_read_input_tokens": None}, novelty=[1, {}])
+    [read] = rows_of(connect(impostor.url), impostor, row)
+    assert json.loads(read.raw) == row
+    assert read.raw.startswith('{"custom_id":"r1","result":{"message":{"content":')
+    assert read.usage == TokenUsage(input_tokens=3)
+
+
+def test_readable_rows_survive_unreadable_ones(connect: Opener, impostor: Impostor) -> None:
+    good = json.dumps(succeeded("r1")).encode()
+    strange = json.dumps(succeeded("r2", novelty="a\u2028b\x85c"), ensure_ascii=False).encode()
+    bad = [b"garbage", b"[]", b'{"custom_id": "r3"}', b'{"custom_id": 4, "result": {}}']
+    impostor.results = b"\r\n".join([good, b"", *bad, strange, good[:-9]])
+    rows = list(connect(impostor.url).iterate_results("b1"))
+    assert [row.custom_id for row in rows] == ["r1", "", "", "", "", "r2"]
+    unparsable = [row for row in rows if not row.custom_id]
+    assert {row.result_type for row in unparsable} == {"unparsable"}
+    assert [row.error_message for row in unparsable] == [line.decode() for line in bad]
+
+
+def test_the_beginning_of_a_line_that_is_no_row_is_kept_without_the_key(
+    connect: Opener, impostor: Impostor
+) -> None:
+    impostor.results = b'{"custom_id": "r1", \xff\x00' + KEY.encode() + b"x" * 10_000_000 + b"\n"
+    (row,) = connect(impostor.url).iterate_results("b1")
+    assert (row.error_message or "").startswith('{"custom_id": "r1", \\xff')
+    assert "[key]" in (row.error_message or "")
+    assert KEY not in (row.error_message or "")
+    assert len(row.error_message or "") < 1000
+
+
+@pytest.mark.parametrize("figure", [2**31, 2**63, 2**70, -1, 1.5, "7", True])
+def test_a_bill_with_a_figure_that_cannot_be_one_is_no_bill(
+    connect: Opener, impostor: Impostor, figure: object
+) -> None:
+    usage = {"input_tokens": 3, "output_tokens": figure}
+    (row,) = rows_of(connect(impostor.url), impostor, succeeded(usage=usage))
+    assert (row.text, row.usage) == ("VERDICT: A", None)
+    assert json.loads(row.raw)["result"]["message"]["usage"] == usage
+
+
+def test_lines_are_the_same_however_the_stream_is_cut() -> None:
+    stream = b"one\n\n \r\ntw\xc2\x85o\r\n" + b"3" * 30 + b"\nfour"
+    for size in range(1, len(stream) + 1):
+        chunks = (stream[at : at + size] for at in range(0, len(stream), size))
+        lines = [b"one\n", b"tw\xc2\x85o\r\n", b"3" * 30 + b"\n", b"four"]
+        assert list(split_lines(chunks)) == lines
+
+
+def test_a_line_in_many_parts_takes_time_in_proportion_to_its_length() -> None:
+    part, n_parts = b"x" * 256, 125_000
+
+    def parts() -> Iterator[bytes]:
+        begun = time.process_time()
+        for _ in range(n_parts):
+            # A tenth of a second; it was minutes when every part copied those before it.
+            assert time.process_time() - begun < 10.0
+            yield part
+
+    (line,) = split_lines(parts())
+    assert len(line) == len(part) * n_parts
+
+
+def test_a_stream_that_breaks_off_is_an_error_after_its_rows(
+    connect: Opener, impostor: Impostor
+) -> None:
+    impostor.results = json.dumps(succeeded("r1")).encode() + b"\n"
+    impostor.missing_bytes = 50
+    received: list[str] = []
+    rows = connect(impostor.url).iterate_results("b1")
+    with pytest.raises(JudgeError, match=r"no complete answer from .*RemoteProtocolError"):
+        received.extend(row.custom_id for row in rows)
+    assert received == ["r1"]
+
+
+def test_a_reader_that_stops_early_closes_the_stream(connect: Opener, impostor: Impostor) -> None:
+    service = connect(impostor.url)
+    many = [succeeded(f"r{number}", padding="x" * 10_000) for number in range(200)]
+    impostor.results = b"".join(json.dumps(row).encode() + b"\n" for row in many)
+    rows = service.iterate_results("b1")
+    assert next(rows).custom_id == "r0"
+    rows.close()  # type: ignore[attr-defined]
+    assert len(rows_of(service, impostor, succeeded())) == 1
+
+
+def test_token_usage_adds_up() -> None:
+    assert TokenUsage(1, 2, 3, 4) + TokenUsage(10, 20, 30, 40) == TokenUsage(11, 22, 33, 44)
