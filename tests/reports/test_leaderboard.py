@@ -155,7 +155,8 @@ def test_what_the_table_means_fits_a_line_each() -> None:
 
 def test_importing_the_reports_loads_neither_matplotlib_nor_jinja2() -> None:
     code = (
-        "import sys; import tournament_assets.reports.run.page, tournament_assets.reports.figures.figures;"
+        "import sys; import tournament_assets.reports.run.page; "
+        "import tournament_assets.reports.figures.figures;"
         "print(sorted({'matplotlib', 'jinja2', 'PIL'} & set(sys.modules)))"
     )
     result = subprocess.run(

@@ -30,7 +30,6 @@ from tournament_assets.tournament.battles import RatingSettings
 
 if TYPE_CHECKING:
     from tournament_assets.battles.files import BattleFile
-    from tournament_assets.tournament.battles import RatingSettings
 
 _FORMATS = (
     "tournament",

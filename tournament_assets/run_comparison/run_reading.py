@@ -1,4 +1,4 @@
-"""Reads finished run directories, which `reports/run/run_files.py` wrote, of this version or another.
+"""Reads finished run directories, of this version of `reports/run/run_files.py` or another.
 
 What a file holds beyond what is known here is left alone. `matches/matches.jsonl` may be missing,
 because it holds every prompt and response and people may not want to keep or share it; then

@@ -81,7 +81,8 @@ def parse_structured_verdict(reply: str) -> Verdict:
     found = dict(pairs)
     if len(pairs) != len(found) or found.keys() != _KEYS:
         raise VerdictParseError(
-            f"the judge's reply has the keys {[key[:40] for key, _ in pairs[:5]]!r}; {_EXPECTED_OBJECT}"
+            f"the judge's reply has the keys {[key[:40] for key, _ in pairs[:5]]!r}; "
+            f"{_EXPECTED_OBJECT}"
         )
     verdict = found["verdict"]
     if not isinstance(found["reasoning"], str):
@@ -139,7 +140,8 @@ def parse_verdict(reply: str) -> Verdict:
     for line in lines[:-1]:
         if _said_by_line(line) not in (None, last):
             raise VerdictParseError(
-                f"the judge's reply says both {line[:80]!r} and {lines[-1][:80]!r}; {_EXPECTED_LINE}"
+                f"the judge's reply says both {line[:80]!r} and {lines[-1][:80]!r}; "
+                f"{_EXPECTED_LINE}"
             )
     return _VERDICTS[last]
 

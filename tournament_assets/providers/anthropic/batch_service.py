@@ -82,7 +82,7 @@ _NO_ROUTE = frozenset({404, 405, 501})
 
 
 class AnthropicBatches:
-    """A batch service behind the Anthropic protocol; satisfies `judging.batch_service.BatchService`.
+    """A service behind the Anthropic protocol; satisfies `judging.batch_service.BatchService`.
 
     Args:
         base_url: The service's address; None leaves it to the SDK, which asks the environment and

@@ -62,7 +62,7 @@ class OpenAiServer:
             base_url=access.base_url,
             # The SDK looks for a key in the environment unless it is given one.
             api_key=access.api_key or "none",
-            # Asking again is the business of `generation.server_answers`, which can be stopped meanwhile.
+            # `generation.server_answers` asks again, which can be stopped meanwhile.
             max_retries=0,
             timeout=openai.Timeout(entrant.timeout_seconds, connect=_CONNECT_SECONDS),
             http_client=openai.DefaultHttpxClient(
