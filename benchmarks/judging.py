@@ -40,7 +40,7 @@ from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import ThreadedServer
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import Project, load_rubric
-from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.prompts import Prompt
 
 ROOT = Path(__file__).parents[1]

@@ -8,7 +8,7 @@ from tests.judging.builders import SCOPE, Progress, requests_for
 from tournament_assets.judging.settlement.sessions import Tally, WaitingPolicy
 from tournament_assets.judging.settlement.settlement import JudgingOptions, settle_requests
 from tournament_assets.ledger import Ledger
-from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 
 
 def run_judging(

@@ -7,7 +7,7 @@ import httpx2
 from tests.loopback.builders import Caller, judge_params, wait_until_ended
 from tournament_assets.judging.batch_service import SubmittedRequest
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 
 BATCHES = "/v1/messages/batches"
 

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tournament_assets.loopback.running import ThreadedServer
-from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 
 KEY = "sk-ant-secret-0123456789"
 

@@ -20,8 +20,8 @@ from tournament_assets.judging.batch_service import (
     TokenUsage,
 )
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
-from tournament_assets.providers.anthropic.messages import split_lines
+from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
+from tournament_assets.providers.anthropic.wire_format import split_lines
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 KEY = "sk-ant-secret-0123456789"

@@ -8,8 +8,8 @@ from starlette.responses import JSONResponse
 from tests.loopback.builders import judge_params, wait_until_ended
 from tournament_assets.judging.batch_service import BatchListing, SubmittedRequest, TokenUsage
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.providers.anthropic import batch_service as adapter
-from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+from tournament_assets.providers.anthropic import message_batches as adapter
+from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 from .scripted_service import KEY, Script, batch, page, run_script

@@ -200,7 +200,7 @@ def _import_everything() -> None:
     import uvicorn.protocols.http.h11_impl  # noqa: F401
 
     import tournament_assets.loopback.running  # noqa: F401
-    from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+    from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 
     _find_role("worker")
     # Some of what a client needs is imported when the first one is made.

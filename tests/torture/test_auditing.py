@@ -20,7 +20,7 @@ from tournament_assets.judging.requests.requests import custom_id
 from tournament_assets.judging.settlement import harvest as harvesting
 from tournament_assets.judging.settlement import submission
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 
 
 @dataclass(frozen=True)

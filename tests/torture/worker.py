@@ -16,7 +16,7 @@ from tournament_assets.judging.settlement.records import JudgingLedger
 from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.judging.settlement.settlement import JudgingOptions, settle_requests
 from tournament_assets.ledger import Ledger
-from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.errors import TournamentError
 
 REFUSED = 3

@@ -25,7 +25,7 @@ from tournament_assets.judging.settlement.recovery import recover_batches
 from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.config import JudgeConfig
 from tournament_assets.tournament.errors import BudgetError, GenerationError, InputError
 from tournament_assets.tournament.prompts import Prompt

@@ -49,7 +49,7 @@ from tournament_assets.workflows.plan import TournamentPlan
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
-    from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+    from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 
 _LOOPBACK_KEY = "loopback"  # the loopback judge wants some key and accepts any
 
@@ -118,7 +118,7 @@ class JudgeConnection:
         Raises:
             InputError: If a key is needed and there is none.
         """
-        from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+        from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 
         problems = judge_problems(config, has_api_key=bool(self.api_key))
         if problems:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 
 from .runs import Run, Runner
 

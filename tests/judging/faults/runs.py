@@ -20,7 +20,7 @@ from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.faults import CATALOGUE
 from tournament_assets.loopback.lexical.lexical_judge import judge_lexically
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.verdicts import Verdict
 
 REQUESTS = requests_for(2)

@@ -1,6 +1,6 @@
 import pytest
 
-from tournament_assets.providers.anthropic import batch_service as adapter
+from tournament_assets.providers.anthropic import message_batches as adapter
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 from .runs import Run, Runner

@@ -22,7 +22,7 @@ from tournament_assets.judging.settlement.recovery import (
 )
 from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.ledger import Ledger
-from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 from .runs import KEYS, Run, Runner

@@ -28,7 +28,7 @@ from tournament_assets.judging.settlement.settlement import (
 )
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.errors import BudgetError, JudgeWaitingError
 
 OPUS = "claude-opus-5-5"

@@ -17,7 +17,7 @@ from tournament_assets.workflows.judge_requests import JudgeConnection
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
-    from tournament_assets.providers.anthropic.batch_service import AnthropicBatches
+    from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 
 
 class JudgeResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its parameter is Any

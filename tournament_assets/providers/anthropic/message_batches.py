@@ -20,7 +20,7 @@ from tournament_assets.judging.batch_service import (
     ReplyRow,
     SubmittedRequest,
 )
-from tournament_assets.providers.anthropic.messages import (
+from tournament_assets.providers.anthropic.wire_format import (
     classify_failure,
     describe_failure,
     mapping,

@@ -1,1 +1,0 @@
-"""One file for each thing outside the process: files, databases, services."""
