@@ -16,8 +16,8 @@ from .builders import SCOPE, acquire, change, intent, select
 
 HOLD_LEASE = """
 import sys
-from tournament_assets.adapters.ledger import Ledger
-from tournament_assets.judging.records import JudgingScope, Lease
+from tournament_assets.ledger import Ledger
+from tournament_assets.judging.settlement.records import JudgingScope, Lease
 ledger = Ledger(sys.argv[1])
 lease = ledger.acquire_lease(JudgingScope("tiny", "pilot", "factuality"))
 print(isinstance(lease, Lease), flush=True)

@@ -18,7 +18,7 @@ KEYS = numbered_keys(40)
 WRITE = """
 import sys
 from tests.ledger.builders import begin_batch, numbered_keys, success
-from tournament_assets.adapters.ledger import Ledger
+from tournament_assets.ledger import Ledger
 ledger = Ledger(sys.argv[1])
 begin_batch(ledger, "n1", numbered_keys(40))
 for key in numbered_keys(40):

@@ -15,7 +15,7 @@ from tournament_assets.judging.settlement.records import (
     OpenBatch,
     SubmittedBatch,
 )
-from tournament_assets.ledger import database as schema
+from tournament_assets.ledger import schema
 from tournament_assets.ledger.database import chunks, time_text
 from tournament_assets.ledger.leases import LeaseRecords
 from tournament_assets.ledger.spending import SpendingRecords

@@ -1,11 +1,6 @@
 """The database under the ledger: SQLite in WAL mode by default, PostgreSQL by URL.
 
-Making a ledger's tables, and bringing those of an earlier version up to date.
-
-The ledger's tables.
-
-Times are ISO 8601 texts in UTC with microseconds, which SQLite and PostgreSQL store alike and
-which sort as the times do.
+Its tables are made, and columns that an earlier version did not have are added, when it is opened.
 """
 
 import re
@@ -20,10 +15,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from tournament_assets.ledger import database as schema
+from tournament_assets.ledger import schema
 from tournament_assets.tournament.errors import LedgerError
 
-_FIRST_VERSION = "judge_replies_of_version_1"
+_QUERY_CHUNK = 500
+_BUSY_SECONDS = 30
 _ADVISORY_LOCK = 0x6C6564676572  # any number that others in the same database do not use
 
 
@@ -32,18 +28,16 @@ def prepare_tables(connection: sa.Connection) -> None:
     if _is_prepared(connection):
         return
     _wait_for_other_runs(connection)
-    _set_first_version_aside(connection)
     for table in schema.metadata.sorted_tables:
         connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
         _add_missing_columns(connection, table)
         for index in sorted(table.indexes, key=lambda index: str(index.name)):
             connection.execute(sa.schema.CreateIndex(index, if_not_exists=True))
-    _copy_first_version(connection)
 
 
 def _is_prepared(connection: sa.Connection) -> bool:
     # Asked without a lock, so that a ledger can be read where it cannot be written.
-    return _FIRST_VERSION not in sa.inspect(connection).get_table_names() and all(
+    return all(
         _columns(connection, table.name) >= set(table.columns.keys())
         for table in schema.metadata.sorted_tables
     )
@@ -64,38 +58,12 @@ def _columns(connection: sa.Connection, table: str) -> set[str]:
     return {column["name"] for column in inspector.get_columns(table)}
 
 
-def _set_first_version_aside(connection: sa.Connection) -> None:
-    # The first version kept one reply a request; its primary key cannot be changed in place.
-    columns = _columns(connection, schema.replies.name)
-    if columns and "asking" not in columns:
-        connection.execute(sa.text(f"ALTER TABLE {schema.replies.name} RENAME TO {_FIRST_VERSION}"))
-
-
-def _copy_first_version(connection: sa.Connection) -> None:
-    columns = _columns(connection, _FIRST_VERSION)
-    if not columns:
-        return
-    old = sa.table(_FIRST_VERSION, *(sa.column(name) for name in sorted(columns)))
-    names = sorted(columns & set(schema.replies.columns.keys()))
-    # The old table may stand beside a new one that holds some of it, or newer replies.
-    is_copied = sa.exists().where(
-        schema.replies.c.request_key == old.c.request_key, schema.replies.c.asking == 1
-    )
-    missing = sa.select(*(old.c[name] for name in names)).where(~is_copied)
-    connection.execute(sa.insert(schema.replies).from_select(names, missing))
-    connection.execute(sa.text(f"DROP TABLE {_FIRST_VERSION}"))
-
-
 def _add_missing_columns(connection: sa.Connection, table: sa.Table) -> None:
     present = _columns(connection, table.name)
     for column in table.columns:
         if column.name not in present:
             specification = sa.schema.CreateColumn(column).compile(dialect=connection.dialect)
             connection.execute(sa.text(f"ALTER TABLE {table.name} ADD COLUMN {specification}"))
-
-
-_QUERY_CHUNK = 500
-_BUSY_SECONDS = 30
 
 
 class LedgerDatabase:
@@ -239,105 +207,3 @@ def _turn_on_write_ahead_log(cursor: Any) -> None:
             time.sleep(0.02)
         else:
             return
-
-
-metadata = sa.MetaData()
-
-responses = sa.Table(
-    "responses",
-    metadata,
-    sa.Column("entrant_fingerprint", sa.String(64), primary_key=True),
-    sa.Column("prompt_fingerprint", sa.String(64), primary_key=True),
-    sa.Column("prompt_id", sa.Text, nullable=False),
-    sa.Column("text", sa.Text, nullable=False),
-    sa.Column("finish_reason", sa.Text, nullable=False),
-    sa.Column("prompt_tokens", sa.Integer),
-    sa.Column("response_tokens", sa.Integer),
-    sa.Column("diagnostics", sa.Text, nullable=False),
-    sa.Column("created_at", sa.Text, nullable=False),
-)
-leases = sa.Table(
-    "judge_leases",
-    metadata,
-    sa.Column("tournament_id", sa.Text, primary_key=True),
-    sa.Column("mode", sa.Text, primary_key=True),
-    sa.Column("dimension", sa.Text, primary_key=True),
-    sa.Column("purpose", sa.Text, primary_key=True),
-    sa.Column("token", sa.String(32), nullable=False),
-    sa.Column("holder", sa.Text, nullable=False),
-    sa.Column("expires_at", sa.Text, nullable=False),
-)
-batches = sa.Table(
-    "judge_batches",
-    metadata,
-    sa.Column("nonce", sa.String(32), primary_key=True),
-    sa.Column("tournament_id", sa.Text, nullable=False),
-    sa.Column("mode", sa.Text, nullable=False),
-    sa.Column("dimension", sa.Text, nullable=False),
-    sa.Column("purpose", sa.Text, nullable=False, server_default="verdicts"),
-    sa.Column("judge_model", sa.Text, nullable=False),
-    sa.Column("asking", sa.Integer, nullable=False, server_default="1"),
-    sa.Column("channel", sa.Text, nullable=False, server_default="batch"),
-    sa.Column("batch_id", sa.Text, index=True),
-    # intent, created, then harvested, refused (never accepted), abandoned (never found) or lost;
-    # recovering, then harvested, if it was found again after the ledger had forgotten it
-    sa.Column("state", sa.Text, nullable=False),
-    sa.Column("n_requests", sa.Integer, nullable=False),
-    sa.Column("begun_at", sa.Text, nullable=False),
-    sa.Column("closed_at", sa.Text),
-    sa.Index("judge_batches_by_scope", "tournament_id", "mode", "dimension", "state"),
-)
-batch_requests = sa.Table(
-    "judge_batch_requests",
-    metadata,
-    sa.Column("nonce", sa.String(32), primary_key=True),
-    sa.Column("request_key", sa.String(64), primary_key=True),
-    sa.Column("most_usd", sa.Float),  # the most it may cost, if its price was known
-)
-_TOKENS = (
-    "input_tokens",
-    "output_tokens",
-    "cache_creation_input_tokens",
-    "cache_read_input_tokens",
-)
-replies = sa.Table(
-    "judge_replies",
-    metadata,
-    sa.Column("request_key", sa.String(64), primary_key=True),
-    sa.Column("asking", sa.Integer, primary_key=True, autoincrement=False, server_default="1"),
-    sa.Column("nonce", sa.String(32), nullable=False),
-    sa.Column("channel", sa.Text, nullable=False, server_default="batch"),
-    sa.Column("result_type", sa.Text, nullable=False),
-    sa.Column("stop_reason", sa.Text),
-    sa.Column("text", sa.Text),
-    sa.Column("error_type", sa.Text),
-    sa.Column("error_message", sa.Text),
-    sa.Column("model", sa.Text),
-    *(sa.Column(name, sa.Integer) for name in _TOKENS),
-    sa.Column("raw", sa.Text, nullable=False),
-    sa.Column("received_at", sa.Text, nullable=False),
-    sa.Index("judge_replies_by_time", "received_at"),
-)
-# Replies to what another batch had answered before: paid for, and of no use.
-paid_twice = sa.Table(
-    "judge_paid_twice",
-    metadata,
-    sa.Column("request_key", sa.String(64), primary_key=True),
-    sa.Column("nonce", sa.String(32), primary_key=True),
-    sa.Column("channel", sa.Text, nullable=False),
-    *(sa.Column(name, sa.Integer) for name in _TOKENS),
-    sa.Column("received_at", sa.Text, nullable=False),
-)
-failures = sa.Table(
-    "judge_failures",
-    metadata,
-    sa.Column("failure_id", sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column("request_key", sa.String(64), nullable=False, index=True),
-    sa.Column("nonce", sa.String(32), nullable=False),
-    sa.Column("result_type", sa.Text, nullable=False),
-    sa.Column("error_type", sa.Text),
-    sa.Column("error_message", sa.Text),
-    sa.Column("failed_at", sa.Text, nullable=False),
-    # whether the request may have been billed nevertheless: its reply was lost or not understood
-    sa.Column("may_be_billed", sa.Boolean, nullable=False, server_default=sa.false()),
-)

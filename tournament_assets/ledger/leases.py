@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import sqlalchemy as sa
 
 from tournament_assets.judging.settlement.records import JudgingScope, Lease
-from tournament_assets.ledger import database as schema
+from tournament_assets.ledger import schema
 from tournament_assets.ledger.database import LedgerDatabase, time_text
 from tournament_assets.storage.processes import has_died, own_identity
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from tournament_assets.judging.batch_service import ReplyRow, TokenUsage
 from tournament_assets.judging.settlement.records import StoredReply
-from tournament_assets.ledger import database as schema
+from tournament_assets.ledger import schema
 from tournament_assets.ledger.database import LedgerDatabase, chunks, storable, time_text
 from tournament_assets.tournament.prompts import GeneratedResponse
 

@@ -12,7 +12,7 @@ from tournament_assets.judging.batch_service import UNPARSABLE, TokenUsage
 from tournament_assets.judging.costs.budgets import Budget, BudgetTerms, UnbilledBatch
 from tournament_assets.judging.costs.prices import Spending
 from tournament_assets.judging.settlement.records import DIRECT_AT_ONCE, RESPONSES, JudgingScope
-from tournament_assets.ledger import database as schema
+from tournament_assets.ledger import schema
 from tournament_assets.ledger.database import LedgerDatabase, time_text
 from tournament_assets.ledger.leases import active_scopes
 

@@ -1,0 +1,108 @@
+"""The ledger's tables.
+
+Times are ISO 8601 texts in UTC with microseconds, which SQLite and PostgreSQL store alike and
+which sort as the times do.
+"""
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData()
+
+responses = sa.Table(
+    "responses",
+    metadata,
+    sa.Column("entrant_fingerprint", sa.String(64), primary_key=True),
+    sa.Column("prompt_fingerprint", sa.String(64), primary_key=True),
+    sa.Column("prompt_id", sa.Text, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("finish_reason", sa.Text, nullable=False),
+    sa.Column("prompt_tokens", sa.Integer),
+    sa.Column("response_tokens", sa.Integer),
+    sa.Column("diagnostics", sa.Text, nullable=False),
+    sa.Column("created_at", sa.Text, nullable=False),
+)
+leases = sa.Table(
+    "judge_leases",
+    metadata,
+    sa.Column("tournament_id", sa.Text, primary_key=True),
+    sa.Column("mode", sa.Text, primary_key=True),
+    sa.Column("dimension", sa.Text, primary_key=True),
+    sa.Column("purpose", sa.Text, primary_key=True),
+    sa.Column("token", sa.String(32), nullable=False),
+    sa.Column("holder", sa.Text, nullable=False),
+    sa.Column("expires_at", sa.Text, nullable=False),
+)
+batches = sa.Table(
+    "judge_batches",
+    metadata,
+    sa.Column("nonce", sa.String(32), primary_key=True),
+    sa.Column("tournament_id", sa.Text, nullable=False),
+    sa.Column("mode", sa.Text, nullable=False),
+    sa.Column("dimension", sa.Text, nullable=False),
+    sa.Column("purpose", sa.Text, nullable=False, server_default="verdicts"),
+    sa.Column("judge_model", sa.Text, nullable=False),
+    sa.Column("asking", sa.Integer, nullable=False, server_default="1"),
+    sa.Column("channel", sa.Text, nullable=False, server_default="batch"),
+    sa.Column("batch_id", sa.Text, index=True),
+    # intent, created, then harvested, refused (never accepted), abandoned (never found) or lost;
+    # recovering, then harvested, if it was found again after the ledger had forgotten it
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("n_requests", sa.Integer, nullable=False),
+    sa.Column("begun_at", sa.Text, nullable=False),
+    sa.Column("closed_at", sa.Text),
+    sa.Index("judge_batches_by_scope", "tournament_id", "mode", "dimension", "state"),
+)
+batch_requests = sa.Table(
+    "judge_batch_requests",
+    metadata,
+    sa.Column("nonce", sa.String(32), primary_key=True),
+    sa.Column("request_key", sa.String(64), primary_key=True),
+    sa.Column("most_usd", sa.Float),  # the most it may cost, if its price was known
+)
+_TOKENS = (
+    "input_tokens",
+    "output_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+)
+replies = sa.Table(
+    "judge_replies",
+    metadata,
+    sa.Column("request_key", sa.String(64), primary_key=True),
+    sa.Column("asking", sa.Integer, primary_key=True, autoincrement=False, server_default="1"),
+    sa.Column("nonce", sa.String(32), nullable=False),
+    sa.Column("channel", sa.Text, nullable=False, server_default="batch"),
+    sa.Column("result_type", sa.Text, nullable=False),
+    sa.Column("stop_reason", sa.Text),
+    sa.Column("text", sa.Text),
+    sa.Column("error_type", sa.Text),
+    sa.Column("error_message", sa.Text),
+    sa.Column("model", sa.Text),
+    *(sa.Column(name, sa.Integer) for name in _TOKENS),
+    sa.Column("raw", sa.Text, nullable=False),
+    sa.Column("received_at", sa.Text, nullable=False),
+    sa.Index("judge_replies_by_time", "received_at"),
+)
+# Replies to what another batch had answered before: paid for, and of no use.
+paid_twice = sa.Table(
+    "judge_paid_twice",
+    metadata,
+    sa.Column("request_key", sa.String(64), primary_key=True),
+    sa.Column("nonce", sa.String(32), primary_key=True),
+    sa.Column("channel", sa.Text, nullable=False),
+    *(sa.Column(name, sa.Integer) for name in _TOKENS),
+    sa.Column("received_at", sa.Text, nullable=False),
+)
+failures = sa.Table(
+    "judge_failures",
+    metadata,
+    sa.Column("failure_id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("request_key", sa.String(64), nullable=False, index=True),
+    sa.Column("nonce", sa.String(32), nullable=False),
+    sa.Column("result_type", sa.Text, nullable=False),
+    sa.Column("error_type", sa.Text),
+    sa.Column("error_message", sa.Text),
+    sa.Column("failed_at", sa.Text, nullable=False),
+    # whether the request may have been billed nevertheless: its reply was lost or not understood
+    sa.Column("may_be_billed", sa.Boolean, nullable=False, server_default=sa.false()),
+)
