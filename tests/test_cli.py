@@ -165,3 +165,12 @@ def test_an_estimate_after_a_run_has_nothing_left_to_ask(project: SmallProject) 
     assert code == 0
     assert re.search(r"factuality +24 +\d+ +0 ", output)
     assert "this judge costs nothing" in output
+
+
+def test_the_earlier_name_of_a_command_works_with_a_word() -> None:
+    result = CliRunner().invoke(main, ["report", "--config", "nowhere.yaml", "--mode", "pilot"])
+    assert result.exit_code == 2
+    assert "it is called fair-comparison now" in result.stderr
+    listed = CliRunner().invoke(main, ["--help"]).stdout
+    assert "fair-comparison" in listed
+    assert "\n  report " not in listed

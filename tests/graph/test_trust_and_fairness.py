@@ -46,7 +46,7 @@ def fair_rows(project: SmallProject) -> list[dict[str, Any]]:
 
 
 def invoke(project: SmallProject, *arguments: str | Path) -> Result:
-    command = ["report", "--config", project.config_path, "--mode", "pilot", *arguments]
+    command = ["fair-comparison", "--config", project.config_path, "--mode", "pilot", *arguments]
     return CliRunner(env=project.environment).invoke(
         main, [str(each) for each in command], catch_exceptions=False
     )

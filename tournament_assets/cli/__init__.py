@@ -3,6 +3,7 @@
 Exit codes: 0 all well, 1 the work failed, 2 bad usage or bad input.
 """
 
+import copy
 import os
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from tournament_assets.cli.bank import bank_group
 from tournament_assets.cli.battles import battles_group
 from tournament_assets.cli.configuration import configuration_command
 from tournament_assets.cli.ledger import ledger_group
-from tournament_assets.cli.reporting import compare_command, report_command
+from tournament_assets.cli.reporting import compare_command, fair_comparison_command
 from tournament_assets.cli.running import estimate_command, rejudge_command, run_command
 from tournament_assets.loopback.running import judge_server_command
 from tournament_assets.reports.table_printing import shown
@@ -67,7 +68,7 @@ for command in (
     estimate_command,
     rejudge_command,
     audit_command,
-    report_command,
+    fair_comparison_command,
     compare_command,
     ledger_group,
     bank_group,
@@ -77,3 +78,8 @@ for command in (
     judge_server_command,
 ):
     main.add_command(command)
+
+# The name that the command had before: for one release more, and not listed.
+_earlier = copy.copy(fair_comparison_command)
+_earlier.hidden, _earlier.deprecated = True, "it is called fair-comparison now"
+main.add_command(_earlier, "report")

@@ -1,4 +1,4 @@
-"""`tournament report`.
+"""`tournament fair-comparison`.
 
 The fair comparison of a mode, from what its runs have stored.
 
@@ -27,7 +27,9 @@ from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import short
 
 
-@click.command("report", short_help="Compare the entrants on equal terms, and find the page.")
+@click.command(
+    "fair-comparison", short_help="Compare the entrants on equal terms, and find the page."
+)
 @config_option
 @mode_option
 @click.option(
@@ -45,7 +47,7 @@ from tournament_assets.tournament.fingerprints import short
     help="Write the comparison to this file as well, with the column behind every number.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print every number, as JSON.")
-def report_command(
+def fair_comparison_command(
     config_path: Path,
     mode: str,
     excluded: tuple[str, ...],
@@ -60,8 +62,8 @@ def report_command(
     entrants are of the judge's family. It also says where the run's page is.
 
     \b
-    tournament report --config configs/mine.yaml --mode headline
-    tournament report --config configs/mine.yaml --mode headline --exclude base --markdown fair.md
+    tournament fair-comparison --config configs/mine.yaml --mode headline
+    tournament fair-comparison --config configs/mine.yaml --mode headline --exclude base
 
     An entrant whose responses or judgments are missing makes the common prompts few; leave it out
     to see the others on all that they share.

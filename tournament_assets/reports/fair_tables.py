@@ -1,6 +1,6 @@
 """The fair comparison as people read it: the same entrants on three denominators.
 
-What `tournament report` says: the fair comparison for terminals, Markdown and scripts.
+What `tournament fair-comparison` says: the fair comparison for terminals, Markdown and scripts.
 """
 
 from collections.abc import Collection, Mapping, Sequence
