@@ -6,11 +6,13 @@ from tournament_assets.tournament.verdicts import Verdict
 from .runs import FIRST, KEYS, Run, Runner
 
 
-def assert_asked_directly_and_answered(run: Run, *, answered: int = 1) -> None:
+def assert_asked_directly_and_answered(run: Run, *, lost: int = 0, answered: int = 1) -> None:
     tally = run.settle(max_rounds=1)
     assert (tally.direct, tally.answered, tally.batches) == (1, 4, 1)
+    # A question whose reply may have got lost is paid from the budget again, under its own name.
+    assert tally.failed == 1 + lost
     assert [reply.channel for reply in run.replies()] == ["direct"]
-    assert run.states == ["harvested", "harvested"]
+    assert run.states == ["harvested"] * (2 + lost)
     assert run.is_settled()
     assert run.paid == (1, 4, answered)
     assert run.settle().submitted == 0
@@ -29,12 +31,14 @@ def assert_stopped(run: Run, message: str) -> None:
 
 
 def test_a_direct_question_whose_request_is_lost_is_asked_again(start: Runner) -> None:
-    assert_asked_directly_and_answered(start("row_expired", "message_drop"))
+    assert_asked_directly_and_answered(start("row_expired", "message_drop"), lost=1)
 
 
 def test_a_direct_question_whose_answer_is_lost_is_asked_and_paid_again(start: Runner) -> None:
     # A message has no name under which its answer could be had: here the protocol ends.
-    assert_asked_directly_and_answered(start("row_expired", "message_drop_after"), answered=2)
+    assert_asked_directly_and_answered(
+        start("row_expired", "message_drop_after"), lost=1, answered=2
+    )
 
 
 def test_a_direct_question_that_is_invalid_is_final(start: Runner) -> None:
@@ -66,11 +70,11 @@ def test_a_rate_limit_of_direct_questions_that_names_no_time_is_waited_out(start
 
 
 def test_a_direct_question_that_fails_inside_the_service_is_asked_again(start: Runner) -> None:
-    assert_asked_directly_and_answered(start("row_expired", "message_500:2"))
+    assert_asked_directly_and_answered(start("row_expired", "message_500:2"), lost=2)
 
 
 def test_a_direct_question_to_an_overloaded_service_is_asked_again(start: Runner) -> None:
-    assert_asked_directly_and_answered(start("row_expired", "message_529:3"))
+    assert_asked_directly_and_answered(start("row_expired", "message_529:3"), lost=3)
 
 
 def test_a_direct_answer_whose_bill_is_beyond_64_bits_counts_without_one(start: Runner) -> None:
@@ -84,8 +88,8 @@ def test_a_direct_answer_whose_bill_is_beyond_64_bits_counts_without_one(start: 
 def test_a_direct_question_that_fails_four_times_is_left_to_the_next_run(start: Runner) -> None:
     run = start("row_expired", "message_529:4")
     tally = run.settle(max_rounds=1)
-    assert (tally.direct, tally.failed, tally.answered) == (1, 2, 3)
-    assert run.states == ["harvested", "harvested"]
+    assert (tally.direct, tally.failed, tally.answered) == (1, 1 + 4, 3)
+    assert run.states == ["harvested"] * (1 + 4)
     assert not run.is_done
     run.settle()
     assert run.is_settled()
