@@ -175,7 +175,7 @@ def test_an_edited_rubric_is_seen_within_a_minute_where_people_look(
 def test_ratings_are_plotted_by_mode(page: Page, address: str) -> None:
     page.goto(f"{address}/assets/demo/leaderboard?view=overview")
     page.get_by_role("button", name="Plots").click()
-    plotted = page.get_by_text("elo_factuality_base_olmo").last
+    plotted = page.get_by_text("elo_clinical_utility_base_olmo").last
     plotted.scroll_into_view_if_needed()
     expect(plotted).to_be_visible()
     save_screenshot(page, "leaderboard_plots")

@@ -71,9 +71,11 @@ def test_lights_come_on_once_the_judge_is_tested_and_go_out_with_the_rubric(
         after = panel_of(paid)
         assert set(checks) == {
             "position_bias",
+            "flip_direction",
             "swap_consistency",
             "test_retest",
             "length_effect",
+            "longer_wins",
             "identical_controls",
             "transitivity_within_prompts",
             "transitivity_of_majorities",
