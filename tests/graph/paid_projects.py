@@ -47,6 +47,10 @@ class PaidProject:
         config = yaml.safe_load(self.project.config_path.read_text())
         self.project.edit_config(judge={**config["judge"], **changes})
 
+    def let_length_win(self) -> None:
+        """Take no offence at the length of responses: the better are the longer ones here."""
+        self.project.edit_config(checks={"max_length_effect": None})
+
     def definitions(self) -> dg.Definitions:
         plan = build_plan(load_config(self.project.config_path), self.environment)
         return build_definitions([plan], self.project.folder, self.environment)

@@ -33,6 +33,7 @@ def test_the_accounting_check_stops_the_run_and_says_what_is_missing(tmp_path: P
 def test_the_next_run_asks_only_for_what_is_pending(tmp_path: Path) -> None:
     with paid_project(tmp_path, "row_expired:3") as paid:
         paid.configure_judge(max_rounds=1, max_direct=0)
+        paid.let_length_win()
         with pytest.raises(WorkError):
             paid.run()
         summary = paid.run()
@@ -87,6 +88,7 @@ def test_a_whole_rating_says_nothing_of_the_kind(tmp_path: Path) -> None:
 
 def test_rows_that_fail_in_passing_are_asked_again_within_the_same_run(tmp_path: Path) -> None:
     with paid_project(tmp_path, "row_expired:2", "row_overloaded_error:2") as paid:
+        paid.let_length_win()
         summary = paid.run()
         assert summary.requests_submitted == PRESENTATIONS + 4
         assert summary.warnings == ()
@@ -108,7 +110,7 @@ def test_an_unreadable_reply_is_asked_for_once_more_and_both_are_kept(tmp_path: 
         assert askings == {1, 2}
 
 
-def test_identical_responses_are_a_tie_that_nobody_is_asked_about(tmp_path: Path) -> None:
+def test_identical_responses_are_a_pair_that_nobody_is_asked_about(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid:
         paid.make_alike("careful", "mixed")
         summary = paid.run()
@@ -119,7 +121,7 @@ def test_identical_responses_are_a_tie_that_nobody_is_asked_about(tmp_path: Path
             if {row["entrant_a"], row["entrant_b"]} == {"careful", "mixed"}
         ]
         assert len(alike) == 4
-        assert {row["outcome"] for row in alike} == {"tie"}
+        assert {row["outcome"] for row in alike} == {"same_text"}
         assert all("identical" in row["reason_ab"] for row in alike)
         manifest = (summary.directory / "manifest.json").read_text()
         assert '"presentations_identical": 8' in manifest
@@ -136,6 +138,7 @@ def test_identical_responses_are_asked_about_if_the_config_says_so(tmp_path: Pat
 
 def test_a_structured_reply_is_asked_for_and_read(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid:
+        paid.let_length_win()
         paid.run()
         paid.configure_judge(reply_format="json_schema")
         summary = paid.run()

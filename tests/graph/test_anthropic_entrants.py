@@ -73,6 +73,7 @@ def test_a_claude_model_plays_and_what_is_gone_is_bought_again_only_on_request(
 ) -> None:
     with serve(tmp_path, "archived", "stop_refusal") as server:
         paid = PaidProject(project, server)
+        paid.let_length_win()
         with pytest.raises(
             WorkError, match=r"responses \(claude · headline\) failed: .* --pay-aga"
         ):

@@ -63,8 +63,7 @@ def judge_without(paid: PaidProject, absent: str, folder: Path) -> None:
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PaidProject, RunSummary]]:
     with paid_project(tmp_path_factory.mktemp("sound")) as paid:
-        # The better responses are the longer ones here, which would be a red light.
-        paid.project.edit_config(checks={"max_length_effect": None})
+        paid.let_length_win()
         yield paid, paid.run()
 
 
