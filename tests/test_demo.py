@@ -70,6 +70,10 @@ def test_the_printed_leaderboard_has_every_entrant_on_every_dimension(demo_run: 
         section = demo_run.output.split(f"\n{dimension}", 1)[1]
         rows = re.findall(r"^\d +(\w+) .* \d+ / \d+ +\d+\.\d %", section, re.M)
         assert sorted(rows[:4]) == sorted(ENTRANTS)
+    factuality = demo_run.output.split("\nfactuality", 1)[1].split("\ncalibration", 1)[0]
+    assert "Elo rates nobody here" in " ".join(factuality.split())
+    assert "Bradley-Terry" in factuality
+    assert "not rated" not in factuality
 
 
 def test_the_entrants_say_different_things_and_readable_ones(demo_run: DemoRun) -> None:

@@ -6,6 +6,7 @@ from tournament_assets.ratings.elo import (
     LOST_ALL,
     NO_MATCH,
     NOT_BOTH,
+    SMALLER,
     WON_ALL,
     elo_notes,
     elo_standing,
@@ -41,6 +42,12 @@ def test_whoever_stands_above_or_below_the_rated_through_others_is_said() -> Non
     rated = {("ada", "bob"): 1, ("bob", "ada"): 1, ("ada", "cyd"): 2, ("cyd", "dee"): 1}
     notes = notes_of(rated | {("eve", "ada"): 1, ("fay", "eve"): 1})
     assert [notes[name] for name in NAMES] == [None, None, BELOW, LOST_ALL, ABOVE, WON_ALL]
+
+
+def test_a_group_of_which_another_is_as_large_has_no_rating_and_says_why() -> None:
+    mutual = {("ada", "bob"): 1, ("bob", "ada"): 1, ("cyd", "dee"): 1, ("dee", "cyd"): 1}
+    notes = notes_of(mutual | {("ada", "eve"): 1, ("eve", "cyd"): 1})
+    assert [notes[name] for name in NAMES] == [*[SMALLER] * 4, NOT_BOTH, NO_MATCH]
 
 
 def test_places_follow_the_chains_of_wins() -> None:

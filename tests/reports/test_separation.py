@@ -1,7 +1,11 @@
 from typing import Any
 
 from tournament_assets.reports.figures.ladder import draw_ladder
-from tournament_assets.reports.leaderboard import leaderboard_cells, leaderboard_latex
+from tournament_assets.reports.leaderboard import (
+    leaderboard_cells,
+    leaderboard_latex,
+    leaderboard_markdown,
+)
 from tournament_assets.reports.separation import (
     PairRecord,
     separation,
@@ -134,8 +138,11 @@ def test_a_leader_that_won_everything_leads_by_no_number_of_points() -> None:
     found = separation(rows)
     assert (found.leader, found.lead, found.separated) == ("ada", None, ("bob",))
     sentence = verdict_sentence(rows, dimension="tone")
-    assert "ada comes first, by no number of points (ada won every decisive match" in sentence
-    assert "Not rated: eve (no chain of decisive matches connects it)." in sentence
+    assert sentence.startswith("On tone, ada comes first, and it is separated from bob (")
+    assert (
+        "Not rated: ada (won every decisive match: no upper bound); "
+        "eve (no chain of decisive matches connects it)."
+    ) in sentence
     assert unseparated_pairs(rows, []) == []
     (pair,) = unseparated_pairs([{**rows[0], "shown_above": []}, *rows[1:]], [])
     assert (pair.upper, pair.lower, pair.gap) == ("ada", "bob", None)
@@ -153,6 +160,37 @@ def test_tables_and_pictures_show_no_number_where_there_is_none() -> None:
     drawn = {text.get_text() for text in draw_ladder(rows, "tone").axes[0].texts}
     assert {"won every decisive match", "not comparable"} <= drawn
     assert "not rated" not in leaderboard_latex({"tone": rows})
+
+
+def test_where_elo_rates_nobody_the_order_and_the_shares_come_first() -> None:
+    record = PairRecord(wins=5, losses=0, ties=1, inconsistent=0, same_text=4, unjudged=0)
+    won = "won every decisive match: no upper bound"
+    rows = [
+        unrated("ada", rank=1, note=won, above=("cyd",)) | {"bradley_terry": 1450.4},
+        unrated("bob", rank=1, note=won, above=("cyd",)),
+        unrated("cyd", rank=3, note="lost every decisive match: no lower bound")
+        | {f"leader_{name}": getattr(record, name) for name in PairRecord.__slots__},
+    ]
+    for row, other in ((0, "bob"), (1, "ada")):
+        rows[row]["same_answers_as"] = [other]
+    sentence = verdict_sentence(rows, dimension="tone")
+    assert sentence.startswith(
+        "On tone, ada and bob come first, with a win share of 75.0 % (wins 5, loses 0, ties 1, "
+        "same text 4 of 10) against cyd, and they are separated from cyd ("
+    )
+    assert sentence.endswith(
+        "Elo rates nobody here, because the decisive matches give an order and no distances: "
+        f"ada and bob ({won}); cyd (lost every decisive match: no lower bound)."
+    )
+    assert "bound for" not in sentence
+    text = leaderboard_markdown(rows)
+    assert "not rated" not in text
+    assert "sampling interval |" not in text
+    assert "| 1 | ada | – | 100 / 200 | 50.0 % | 1450 |" in text
+    assert "Bradley-Terry, in Elo points: what nobody won counts as half" in text
+    rated = leaderboard_markdown([*rows[:2], leader_row("cyd", 1380.0, sampling=(None, None))])
+    assert "| 1 | ada | not rated |" in rated
+    assert "Bradley-Terry" not in rated
 
 
 def test_the_gap_is_a_win_share_with_its_counts_beside_the_points() -> None:

@@ -365,7 +365,8 @@ WON_ALL = "won every decisive match: no upper bound"
 LOST_ALL = "lost every decisive match: no lower bound"
 ABOVE = "never lost to the rated entrants, directly or through others: no upper bound"
 BELOW = "never beat the rated entrants, directly or through others: no lower bound"
-NOT_BOTH = "it is in no largest group of entrants that have both beaten and lost to one another"
+NOT_BOTH = "nobody both beat it and lost to it, directly or through others"
+SMALLER = "its group of entrants that have beaten and lost to one another is not the single largest"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -398,6 +399,8 @@ def elo_standing(
     wins = np.zeros((n_entrants, n_entrants))
     wins[winners, losers] = 1.0
     standing = find_standing(wins)
+    reaches = chains_of_wins(wins)
+    is_mutual = (reaches & reaches.T).sum(axis=1) > 1
     islands = island_notes(winners, losers, n_entrants)
     notes: list[str | None] = []
     for entrant, island in enumerate(islands):
@@ -411,9 +414,10 @@ def elo_standing(
             notes.append(LOST_ALL)
         elif standing.unbounded_above[entrant]:
             notes.append(ABOVE)
+        elif standing.unbounded_below[entrant]:
+            notes.append(BELOW)
         else:
-            notes.append(BELOW if standing.unbounded_below[entrant] else NOT_BOTH)
-    reaches = chains_of_wins(wins)
+            notes.append(SMALLER if is_mutual[entrant] else NOT_BOTH)
     return EloStanding(
         notes=tuple(notes),
         is_placed=np.array([island is None for island in islands], dtype=np.bool_),

@@ -12,6 +12,7 @@ from tournament_assets.reports.formatting import (
     ABSENT,
     format_confidence,
     format_interval,
+    format_rating,
     format_share,
     show_directions,
 )
@@ -158,21 +159,51 @@ def _overall_win_rate(entrant_id: str, pair_rows: Sequence[Row]) -> float | None
 
 
 def leaderboard_cells(rows: Sequence[Row]) -> ReportTable:
-    """Return the rows as people read them; without a decisive match there is no rating."""
-    return ReportTable(
-        headers=(
-            "rank",
-            "entrant",
-            "mean ± SEM",
-            "order interval",
-            "sampling interval",
-            "places and group",
-            "decisive matches",
-            "win rate",
-        ),
-        rows=tuple(_cells(row) for row in rows),
-        n_labels=2,
+    """Return the rows as people read them, without the columns of Elo where it rates nobody."""
+    headers: tuple[str, ...] = (
+        "rank",
+        "entrant",
+        "mean ± SEM",
+        "order interval",
+        "sampling interval",
+        "places and group",
+        "decisive matches",
+        "win rate",
     )
+    lines = [_cells(row) for row in rows]
+    if _has_order_only(rows):
+        headers = (*headers[:2], *headers[5:])
+        lines = [(*line[:2], *line[5:]) for line in lines]
+    return ReportTable(headers=headers, rows=tuple(lines), n_labels=2)
+
+
+def with_strengths(cells: ReportTable, rows: Sequence[Row]) -> ReportTable:
+    """Return the rows with what Bradley-Terry says, which counts what nobody won, too."""
+    strengths = [
+        format_rating(row["bradley_terry"]) if row["n_entrant_matches"] else ABSENT for row in rows
+    ]
+    return ReportTable(
+        headers=(*cells.headers, "Bradley-Terry"),
+        rows=tuple((*line, each) for line, each in zip(cells.rows, strengths, strict=True)),
+        n_labels=cells.n_labels,
+    )
+
+
+def _has_order_only(rows: Sequence[Row]) -> bool:
+    """Whether entrants have places and nobody an Elo rating."""
+    has_places = any(row["n_entrant_matches"] and row["rank"] is not None for row in rows)
+    return has_places and not any(map(is_rated, rows))
+
+
+def _known_cells(rows: Sequence[Row]) -> ReportTable:
+    cells = leaderboard_cells(rows)
+    return with_strengths(cells, rows) if _has_order_only(rows) else cells
+
+
+def _strength_notes(rows: Sequence[Row]) -> list[str]:
+    if not any(map(_has_order_only, by_dimension(rows).values())):
+        return []
+    return ["Bradley-Terry, in Elo points: what nobody won counts as half a win for each."]
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -232,13 +263,13 @@ def leaderboard_markdown(rows: Sequence[Row], *, confidence: float = 0.95) -> st
         sections=[
             (
                 dimension,
-                leaderboard_cells(members),
+                _known_cells(members),
                 verdict_sentence(members, dimension=dimension, confidence=confidence),
             )
             for dimension, members in by_dimension(rows).items()
         ],
         judges=_judge_lines(rows),
-        notes=interval_notes(confidence=confidence),
+        notes=(*interval_notes(confidence=confidence), *_strength_notes(rows)),
     )
 
 
@@ -267,7 +298,7 @@ def print_leaderboard(
         console.print(Text(shown(line), style="bold red"))
         console.print()
     for dimension, members in by_dimension(rows).items():
-        cells = leaderboard_cells(members)
+        cells = _known_cells(members)
         table = Table(
             title=Text(shown(dimension), style="bold"),
             title_justify="left",
@@ -297,7 +328,8 @@ def print_leaderboard(
         sentence = verdict_sentence(members, dimension=dimension, confidence=confidence)
         console.print(Text(shown(sentence)))
         console.print()
-    for line in (*_judge_lines(rows), *interval_notes(confidence=confidence)):
+    notes = (*interval_notes(confidence=confidence), *_strength_notes(rows))
+    for line in (*_judge_lines(rows), *notes):
         console.print(Text(shown(line), style="dim"))
 
 

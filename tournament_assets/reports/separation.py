@@ -85,7 +85,6 @@ class Separation:
         same_answers: Entrants that wrote the same answers as the leader to every prompt.
         runner_up: The entrant in the next place among the others; None if there is none.
         lead: Elo points between their means; None where one of them has no rating.
-        no_lead: Why there is no number of points; None where there is one.
         separated: Entrants shown to be below the leader, best first.
         not_separated: The other rated entrants, best first, without the leader's copies.
         no_upper_bound: Those among them whose interval is open above.
@@ -97,7 +96,6 @@ class Separation:
     same_answers: tuple[str, ...]
     runner_up: str | None
     lead: float | None
-    no_lead: str | None
     separated: tuple[str, ...]
     not_separated: tuple[str, ...]
     no_upper_bound: tuple[str, ...]
@@ -120,19 +118,17 @@ def separation(rows: Sequence[Mapping[str, Any]]) -> Separation:
     rated = sorted(placed, key=lambda row: row["rank"])
     unrated = tuple(row["entrant_id"] for row in rows if row not in placed)
     if len(rated) < 2:
-        return Separation(None, (), None, 0.0, None, (), (), (), False, unrated)
+        return Separation(None, (), None, 0.0, (), (), (), False, unrated)
     leader = rated[0]
     copies = [row for row in rated[1:] if row["entrant_id"] in leader["same_answers_as"]]
     others = [row for row in rated[1:] if row not in copies]
     both = [leader, *others[:1]]
-    no_lead = [f"{row['entrant_id']} {row['note']}" for row in both if not is_rated(row)]
     below = [row["entrant_id"] in leader["shown_above"] for row in others]
     return Separation(
         leader=leader["entrant_id"],
         same_answers=tuple(row["entrant_id"] for row in copies),
         runner_up=others[0]["entrant_id"] if others else None,
-        lead=None if no_lead else leader["mean"] - both[-1]["mean"],
-        no_lead="; ".join(no_lead) or None,
+        lead=leader["mean"] - both[-1]["mean"] if all(map(is_rated, both)) else None,
         separated=tuple(
             row["entrant_id"] for row, is_below in zip(others, below, strict=True) if is_below
         ),
@@ -173,8 +169,7 @@ def verdict_sentence(
     against = "" if record is None else f"{record.sentence} against {found.runner_up}"
     if found.lead is None:
         come = "comes" if is_one else "come"
-        leads = f"{come} first, by no number of points ({found.no_lead})"
-        leads += f", with {against}" if against else ""
+        leads = f"{come} first" + (f", with {against}" if against else "")
     else:
         shared = f"which {found.runner_up} shares"
         gap = f"{format_gap(found.lead)} above {found.runner_up}" if found.lead else shared
@@ -248,21 +243,23 @@ def _fragile_lead(rows: Sequence[Mapping[str, Any]], found: Separation) -> list[
 
 
 def _unrated(rows: Sequence[Mapping[str, Any]], found: Separation) -> list[str]:
-    notes = {row["entrant_id"]: row["note"] for row in rows if row["n_entrant_matches"]}
-    # Who has a place and no rating is told of here, too, unless the lead told it already.
-    without = [
-        row["entrant_id"]
-        for row in rows
-        if row["entrant_id"] in found.unrated
-        or not (is_rated(row) or f"{row['entrant_id']} {row['note']}" in (found.no_lead or ""))
-    ]
+    # Who has a place and no rating is told of here, too.
+    without = [row for row in rows if row["entrant_id"] in found.unrated or not is_rated(row)]
     if not without:
         return []
-    idle = [name for name in without if name not in notes]
-    reasons = [f"{name} ({notes[name]})" for name in without if name in notes]
+    names_of: dict[str | None, list[str]] = {}
+    for row in without:
+        names_of.setdefault(row["note"] if row["n_entrant_matches"] else None, []).append(
+            row["entrant_id"]
+        )
+    idle = names_of.pop(None, [])
+    reasons = [f"{join_names(names)} ({note})" for note, names in names_of.items()]
     if idle:
         verb = "has" if len(idle) == 1 else "have"
         reasons.append(f"{join_names(idle)} {verb} no decisive match")
+    if found.leader is not None and len(without) == len(rows):
+        why = "the decisive matches give an order and no distances"
+        return [f"Elo rates nobody here, because {why}: {'; '.join(reasons)}."]
     return [f"Not rated: {'; '.join(reasons)}."]
 
 
@@ -290,7 +287,7 @@ class UnseparatedPair:
     """Two entrants whose difference could be none.
 
     Attributes:
-        upper: The one with the higher mean.
+        upper: The one with the better place.
         lower: The other.
         gap: Elo points between their means; None where one of them has no rating.
         record: How the upper one fared against the lower.

@@ -6,8 +6,12 @@ from typing import Any
 
 from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.reports.figures.figures import WinRate, win_rate_matrix
-from tournament_assets.reports.formatting import ABSENT, format_count_of, format_gap, format_rating
-from tournament_assets.reports.leaderboard import by_dimension, leaderboard_cells
+from tournament_assets.reports.formatting import ABSENT, format_count_of, format_gap
+from tournament_assets.reports.leaderboard import (
+    by_dimension,
+    leaderboard_cells,
+    with_strengths,
+)
 from tournament_assets.reports.rating_method_tables import (
     comparison_notes,
     disagreement_sentences,
@@ -77,7 +81,7 @@ def overview_table(contents: ReportContents) -> ReportTable:
     return ReportTable(
         headers=(
             "dimension",
-            "highest mean",
+            "first",
             "gap to the next",
             "separated from",
             "decisive pairs of those judged",
@@ -144,7 +148,7 @@ def _section(contents: ReportContents, dimension: str, rows: Rows) -> DimensionS
             else scale_sentence(model_rows, upper=found.leader, lower=found.runner_up)
         ),
         price=_price(contents, dimension),
-        ladder=_with_strengths(leaderboard_cells(rows), rows),
+        ladder=with_strengths(leaderboard_cells(rows), rows),
         notes=tuple(f"{row['entrant_id']}: {row['note']}." for row in rows if row["note"]),
         order=order,
         unseparated=tuple(unseparated[:MOST_PAIRS]),
@@ -169,14 +173,3 @@ def _win_cell(name: str, other: str, cell: WinRate | None) -> WinCell:
     if cell is None:
         return WinCell(name, other, "" if name == other else ABSENT, "", None)
     return WinCell(name, other, f"{100 * cell.rate:.0f} %", cell.count, cell.rate)
-
-
-def _with_strengths(cells: ReportTable, rows: Rows) -> ReportTable:
-    strengths = [
-        format_rating(row["bradley_terry"]) if row["n_entrant_matches"] else ABSENT for row in rows
-    ]
-    return ReportTable(
-        headers=(*cells.headers, "Bradley-Terry"),
-        rows=tuple((*line, each) for line, each in zip(cells.rows, strengths, strict=True)),
-        n_labels=cells.n_labels,
-    )
