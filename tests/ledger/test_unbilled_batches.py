@@ -92,6 +92,26 @@ def test_what_is_under_way_holds_its_most_until_it_is_known_what_it_cost(ledger:
     assert (budget.committed_usd, budget.waiting_for) == (1.0, ())
 
 
+def test_a_reply_that_does_not_say_what_it_cost_counts_at_its_most(ledger: Ledger) -> None:
+    terms = BudgetTerms(PRICES, 10.0, "month", BEGUN_AT)
+    begin_batch(ledger, "n1", KEYS[:3], judge_model="opus", most_usd=[1.0, 2.0, 4.0])
+    ledger.record_rows(
+        "n1",
+        [
+            (KEYS[0], success("VERDICT: A", usage=None)),
+            (KEYS[1], success("VERDICT: A", usage=TokenUsage())),
+            (KEYS[2], failure("invalid_request_error")),  # never billed
+        ],
+    )
+    ledger.record_closed("n1", state="harvested")
+    begin_batch(ledger, "n2", KEYS[1:2], judge_model="opus", most_usd=[0.5])
+    ledger.record_rows("n2", [(KEYS[1], success("VERDICT: B", usage=None))])  # paid twice
+    ledger.record_closed("n2", state="harvested")
+    budget = ledger.draw_up_budget(terms)
+    assert budget is not None
+    assert (budget.spent_usd, budget.committed_usd, budget.waiting_for) == (0.0, 1.5, ())
+
+
 def test_of_an_intent_as_much_is_written_down_as_the_budget_has_room_for(ledger: Ledger) -> None:
     terms = BudgetTerms(PRICES, 7.5, "month", BEGUN_AT)
     lease = acquire(ledger)

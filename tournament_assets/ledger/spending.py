@@ -46,13 +46,13 @@ class SpendingRecords(LedgerDatabase):
 
         That is what open and lost batches hold without their requests that came back, what was
         under way when a process died that asked one by one, and replies that got lost on their
-        way or that nobody could read.
+        way, that nobody could read, or that did not say what they cost.
 
         Args:
             on_responses: What was sent for entrants' own responses, instead of judging.
         """
         with self._transaction() as connection:
-            return _read_unbilled(connection, on_responses=on_responses)
+            return _read_unbilled(connection, None, on_responses=on_responses)
 
     def draw_up_budget(self, terms: BudgetTerms) -> Budget | None:
         """Return what is left if all that is under way costs its most; None without a limit."""
@@ -63,8 +63,9 @@ class SpendingRecords(LedgerDatabase):
         if terms.limit_usd is None:
             return None
         # In this order: a reply that arrives in between then counts twice rather than not at all.
-        unbilled = _read_unbilled(connection, on_responses=terms.on_responses)
-        spent = _read_spending(connection, terms.counts_from, on_responses=terms.on_responses)
+        since = terms.counts_from
+        unbilled = _read_unbilled(connection, since, on_responses=terms.on_responses)
+        spent = _read_spending(connection, since, on_responses=terms.on_responses)
         return terms.draw_up(spent, unbilled)
 
 
@@ -110,7 +111,9 @@ def _read_spending(
     return found
 
 
-def _read_unbilled(connection: sa.Connection, *, on_responses: bool) -> list[UnbilledBatch]:
+def _read_unbilled(
+    connection: sa.Connection, moment: datetime | None, *, on_responses: bool
+) -> list[UnbilledBatch]:
     batches, requests = schema.batches, schema.batch_requests
     is_wanted = _is_wanted(on_responses=on_responses)
     # Of those that a dead process asked one by one, only a few were under way.
@@ -156,46 +159,60 @@ def _read_unbilled(connection: sa.Connection, *, on_responses: bool) -> list[Unb
                 is_at_work=scope in at_work,
             )
         )
-    return found + _read_lost_replies(connection, is_wanted)
+    return found + _read_without_bill(connection, is_wanted, moment)
 
 
-def _read_lost_replies(
-    connection: sa.Connection, is_wanted: sa.ColumnElement[bool]
+def _read_without_bill(
+    connection: sa.Connection, is_wanted: sa.ColumnElement[bool], moment: datetime | None
 ) -> list[UnbilledBatch]:
-    batches, requests, failures = schema.batches, schema.batch_requests, schema.failures
-    query = (
-        sa.select(
-            batches.c.judge_model,
-            batches.c.channel,
-            failures.c.nonce,
-            sa.func.max(failures.c.failed_at).label("failed_at"),
-            sa.func.count(failures.c.failure_id).label("n_requests"),
-            sa.func.count(requests.c.most_usd).label("n_priced"),
-            sa.func.sum(requests.c.most_usd).label("most_usd"),
-        )
-        .join(batches, batches.c.nonce == failures.c.nonce)
-        .join(
-            requests,
-            sa.and_(
-                requests.c.nonce == failures.c.nonce,
-                requests.c.request_key == failures.c.request_key,
-            ),
-        )
-        .where(is_wanted, failures.c.may_be_billed)
-        .group_by(batches.c.judge_model, batches.c.channel, failures.c.nonce)
-        .order_by(failures.c.nonce)
-    )
-    return [
-        UnbilledBatch(
-            judge_model=row.judge_model,
-            channel=row.channel,
-            begun_at=_read_time(row.failed_at),
-            n_requests=row.n_requests,
-            is_lost=True,
-            most_usd=row.most_usd if row.n_priced == row.n_requests else None,
-        )
-        for row in connection.execute(query)
+    """Read what may have been billed unseen, request by request: lost, or without a usage."""
+    batches, requests = schema.batches, schema.batch_requests
+    failures, replies, twice = schema.failures, schema.replies, schema.paid_twice
+    # A final error has no usage either, and is never billed.
+    is_unknown = sa.and_(replies.c.output_tokens.is_(None), replies.c.result_type == "succeeded")
+    sources: list[tuple[sa.Table, sa.Column[str], sa.ColumnElement[bool]]] = [
+        (failures, failures.c.failed_at, failures.c.may_be_billed.is_(True)),
+        (replies, replies.c.received_at, is_unknown),
+        (twice, twice.c.received_at, twice.c.output_tokens.is_(None)),
     ]
+    found: list[UnbilledBatch] = []
+    for table, written_at, is_without_bill in sources:
+        query = (
+            sa.select(
+                batches.c.judge_model,
+                batches.c.channel,
+                table.c.nonce,
+                sa.func.max(written_at).label("written_at"),
+                sa.func.count().label("n_requests"),
+                sa.func.count(requests.c.most_usd).label("n_priced"),
+                sa.func.sum(requests.c.most_usd).label("most_usd"),
+            )
+            .join(batches, batches.c.nonce == table.c.nonce)
+            .join(
+                requests,
+                sa.and_(
+                    requests.c.nonce == table.c.nonce,
+                    requests.c.request_key == table.c.request_key,
+                ),
+            )
+            .where(is_wanted, is_without_bill)
+            .group_by(batches.c.judge_model, batches.c.channel, table.c.nonce)
+            .order_by(table.c.nonce)
+        )
+        if moment is not None:
+            query = query.where(written_at >= time_text(moment))
+        found += [
+            UnbilledBatch(
+                judge_model=row.judge_model,
+                channel=row.channel,
+                begun_at=_read_time(row.written_at),
+                n_requests=row.n_requests,
+                is_lost=True,
+                most_usd=row.most_usd if row.n_priced == row.n_requests else None,
+            )
+            for row in connection.execute(query)
+        ]
+    return found
 
 
 def _read_time(text: str) -> datetime:
