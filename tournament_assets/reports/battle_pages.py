@@ -259,9 +259,9 @@ def mark_replacements(
 
 INLINE_BYTES = 4_000_000
 """The most that the report itself holds of battles; with its pictures it stays below 5 MB."""
-PAGE_BYTES = 16_000_000
+PAGE_BYTES = 8_000_000
 """About the most that one page beside it holds: what a browser reads without a pause."""
-PAGES_PER_DIMENSION = 8
+PAGES_PER_DIMENSION = 16
 """The most pages of a dimension; battles beyond them are in `verdicts/` alone, and it is said."""
 
 _LOOK_AFTER = 1_000
