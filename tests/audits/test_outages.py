@@ -3,7 +3,12 @@ from typing import Any
 import pytest
 
 from tests.reports.builders import audit_row
-from tournament_assets.audits.outages import check_missingness, find_outages, outage_sentences
+from tournament_assets.audits.outages import (
+    check_missingness,
+    copy_sentences,
+    find_outages,
+    outage_sentences,
+)
 
 
 def sentences(rows: list[dict[str, Any]]) -> list[str]:
@@ -109,3 +114,21 @@ def test_the_check_names_everything_that_is_uneven_and_the_bound() -> None:
     assert check.largest_spread == 0.5
     assert check.sentence.startswith("unevenly missing, pairs without two readable replies on fac")
     assert check.sentence.endswith("at most 2.0% is even, and so is what chance explains")
+
+
+def test_copies_in_several_dimensions_are_one_warning() -> None:
+    def copied(dimension: str, same_text: int) -> list[dict[str, Any]]:
+        return [
+            audit_row(name, dimension=dimension, pairs_same_text=same_text, pairs_judged=30)
+            for name in ("ada", "bob")
+        ]
+
+    assert copy_sentences(whole()) == []
+    (one,) = copy_sentences(whole() + copied("calibration", 70))
+    assert one.startswith(
+        "On calibration, 70 of 100 pairs (70.0%) have the same text on both sides;"
+    )
+    assert "asked about the other 30. The ratings rest" in one
+    (both,) = copy_sentences(copied("factuality", 70) + copied("calibration", 70))
+    assert "on both sides, on calibration 70 of 100 (70.0%); the judge" in both
+    assert "asked about the other 60 in all." in both

@@ -178,7 +178,7 @@ def same_text_sentence(same_text: int, pairs: int) -> str:
 
 
 def copy_sentences(rows: Rows) -> list[str]:
-    """Warn of every dimension more than half of whose pairs are copies.
+    """Warn of the dimensions more than half of whose pairs are copies, in one sentence.
 
     Args:
         rows: Rows of table "audit".
@@ -188,11 +188,22 @@ def copy_sentences(rows: Rows) -> list[str]:
         same_text = sum(row["pairs_same_text"] for row in members) // 2
         pairs = same_text + sum(map(asked, members)) // 2
         if mostly_same_text(same_text, pairs):
-            found.append(
-                f"On {dimension}, {same_text_sentence(same_text, pairs)}. Its ratings rest on "
-                "those, and a pair of one text shows only that nothing can separate the two there."
-            )
-    return found
+            found.append((dimension, same_text, pairs))
+    if not found:
+        return []
+    (dimension, same_text, pairs), *others = found
+    further = "".join(
+        f", on {name} {copies} of {n_pairs} ({copies / n_pairs:.1%})"
+        for name, copies, n_pairs in others
+    )
+    n_asked = sum(total - copies for _, copies, total in found)
+    in_all = " in all" if others else ""
+    return [
+        f"On {dimension}, {same_text} of {pairs} pairs ({same_text / pairs:.1%}) have the same "
+        f"text on both sides{further}; the judge was asked about the other {n_asked}{in_all}. The "
+        "ratings rest on those; a pair of one text shows only that nothing can separate the two "
+        "there."
+    ]
 
 
 def outage_sentences(
