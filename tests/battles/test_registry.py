@@ -66,7 +66,7 @@ def test_a_file_of_another_kind_than_its_format_is_refused(tmp_path: Path) -> No
         (b"\n \n", "the file is empty"),
         (b"hello", "the file begins with b'hello'"),
         (b"\xff\xfe\x00,", "the file begins with"),
-        (b"{", "cannot be read"),
+        (b"{", "is not JSON"),
         (b"[1]", "the first row is 1"),
         (b"[", "expected a JSON list"),
         (b"PAR1 and no more", "not readable as Parquet"),
@@ -149,12 +149,13 @@ def test_an_id_may_be_any_whole_number(tmp_path: Path) -> None:
 def test_a_line_of_a_hundred_megabytes_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tournament_assets.battles.files._LONGEST_LINE", 2**20)
+    monkeypatch.setattr("tournament_assets.tournament.json_lines.LONGEST_LINE", 2**20)
     long = ROWS["orq-arena"] | {"response_a": "x" * 2**20}
     path = tmp_path / "b.jsonl"
     for rows, number in (([ROWS["orq-arena"], long], 2), ([long], 1)):
         write_lines(path, *rows)
         (problem,) = problems_of(lambda: read(path))
         assert problem == (
-            f"b.jsonl:{number}: the line is longer than 1 MiB; expected one battle a line"
+            f"b.jsonl:{number}: the line is longer than 1 MiB; expected a file of "
+            "battles, one a line"
         )

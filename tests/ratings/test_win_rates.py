@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tournament_assets.ratings.win_rates import PairCounts, pairwise_winrates
+from tournament_assets.ratings.matches import PairCounts, pairwise_winrates
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 from .builders import any_judgments, settled, tie, win

@@ -245,15 +245,17 @@ def test_all_that_is_wrong_with_a_line_is_said_at_once() -> None:
         ('{"input_tokens": NaN}', "NaN is no JSON value"),
         ('{"input_tokens": -Infinity}', "-Infinity is no JSON value"),
         ('{"reply": "VERDICT: A", "reply": "VERDICT: B"}', "a key stands in it twice"),
-        ("[1]", r"it is \[1\]"),
-        ("null", "it is None"),
+        ("[1]", "holds list"),
+        ("null", "holds NoneType"),
         ('{"a": 1} {"b": 2}', "Extra data"),
         ("\ufeff{}", "BOM"),
         ('{"a": 1', "delimiter"),
     ],
 )
 def test_a_line_that_is_no_object_is_refused(line: str | bytes, problem: str) -> None:
-    with pytest.raises(InputError, match=f"^j.jsonl:3: .*{problem}.*; expected one JSON object$"):
+    with pytest.raises(
+        InputError, match=f"^j.jsonl:3: .*{problem}.*; expected (one|a) JSON object$"
+    ):
         parse_judgment(line, where="j.jsonl:3")
 
 

@@ -26,7 +26,7 @@ from tournament_assets.battles.columns import (
 )
 from tournament_assets.battles.files import (
     FileSample,
-    json_lines,
+    battle_lines,
     new_file,
     parquet_schema,
     readable_parquet,
@@ -111,7 +111,7 @@ def _parse(row: Mapping[str, Any], columns: Columns) -> Iterable[Battle | LeftOu
 
 
 def _json_rows(path: Path, _: Columns) -> Iterator[tuple[str, bytes]]:
-    return json_lines(path)
+    return battle_lines(path)
 
 
 def _parquet_rows(path: Path, columns: Columns) -> Iterator[tuple[str, object]]:

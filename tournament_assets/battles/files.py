@@ -13,7 +13,7 @@ import io
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,14 +22,16 @@ from typing import Any, BinaryIO, Literal, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tournament_assets.storage.judgment_files import load_object
 from tournament_assets.tournament.battles import BattleSource, EloReport, RatingSettings
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.json_lines import (
+    BYTE_ORDER_MARK,
+    LONGEST_LINE,
+    numbered_lines,
+    parse_object,
+)
 
 FileKind = Literal["parquet", "json lines", "json list", "csv"]
-
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_LONGEST_LINE = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +59,15 @@ def sample_file(path: Path) -> FileSample:
         beginning = file.read(4)
         if beginning == b"PAR1":
             return FileSample("parquet", frozenset(parquet_schema(path).names), {})
-        file.seek(0)
-        line = _first_line(file, path)
+    where, line = next(battle_lines(path), ("", b""))
+    line = line.strip()
+    if not line:
+        raise InputError(f"{path}: the file is empty; expected at least one battle")
     if line.startswith(b"["):
         items = read_json_list(path)
         return _json_sample("json list", items[0][1] if items else None, path)
     if line.startswith(b"{"):
-        _refuse_long(line, path, 1)
-        return _json_sample("json lines", load_object(line, f"{path.name}:1"), path)
+        return _json_sample("json lines", parse_object(line, where), path)
     try:
         header = line.decode().strip().split(",")
     except UnicodeDecodeError:
@@ -85,21 +88,6 @@ def _json_sample(kind: FileKind, first: object, path: Path) -> FileSample:
     return FileSample(kind, frozenset(first), first)
 
 
-def _first_line(file: BinaryIO, path: Path) -> bytes:
-    for line in iter(lambda: file.readline(_LONGEST_LINE + 1), b""):
-        if content := line.removeprefix(_BYTE_ORDER_MARK).strip():
-            return content
-    raise InputError(f"{path}: the file is empty; expected at least one battle")
-
-
-def _refuse_long(line: bytes, path: Path, number: int) -> None:
-    if len(line) > _LONGEST_LINE:
-        raise InputError(
-            f"{path.name}:{number}: the line is longer than {_LONGEST_LINE // 2**20} MiB; expected "
-            "one battle a line"
-        )
-
-
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """Open a file to read its bytes.
@@ -117,15 +105,9 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         ) from None
 
 
-def json_lines(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Go through the lines that hold something, each with where it stands (`file:line`)."""
-    with opened(path) as file:
-        lines = iter(lambda: file.readline(_LONGEST_LINE + 1), b"")
-        for number, line in enumerate(lines, start=1):
-            _refuse_long(line, path, number)
-            content = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
-            if content.strip():
-                yield f"{path.name}:{number}", content
+def battle_lines(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Go through the lines of a file of battles, each with where it stands (`file:line`)."""
+    return numbered_lines(path, expected="a file of battles, one a line")
 
 
 def csv_rows(path: Path, *, needed: Sequence[str]) -> Iterator[tuple[str, object]]:
@@ -140,7 +122,7 @@ def csv_rows(path: Path, *, needed: Sequence[str]) -> Iterator[tuple[str, object
     """
     with opened(path) as file:
         try:
-            csv.field_size_limit(_LONGEST_LINE)  # a response may be longer than the 128 KiB allowed
+            csv.field_size_limit(LONGEST_LINE)  # a response may be longer than the 128 KiB allowed
             reader = csv.DictReader(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""))
             missing = [name for name in needed if name not in (reader.fieldnames or ())]
             if missing:
@@ -160,7 +142,7 @@ def read_json_list(path: Path) -> list[tuple[str, object]]:
         InputError: If the file is no JSON list in UTF-8.
     """
     with opened(path) as file:
-        content = file.read().removeprefix(_BYTE_ORDER_MARK)
+        content = file.read().removeprefix(BYTE_ORDER_MARK)
     try:
         items = json.loads(content.decode())
     except (ValueError, RecursionError) as error:
@@ -226,13 +208,6 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         ) from None
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def write_json_lines(file: BinaryIO, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write one JSON object a line."""
-    for row in rows:
-        text = json.dumps(row, ensure_ascii=False, allow_nan=False)
-        file.write(text.encode() + b"\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +326,7 @@ def read_elo_reports(path: Path) -> dict[str, EloReport]:
         InputError: With everything that is missing.
     """
     with opened(path) as file:
-        values = load_object(file.read(), str(path))
+        values = parse_object(file.read(), str(path))
     by_name = {str(values.get("arena")): values} if "ratings" in values else values
     problems: list[str] = []
     reports: dict[str, EloReport] = {}

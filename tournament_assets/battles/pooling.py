@@ -5,16 +5,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tournament_assets.battles.columns import different_names, encode_battle_table
-from tournament_assets.battles.files import BattleFile, json_lines
+from tournament_assets.battles.files import BattleFile, battle_lines
 from tournament_assets.battles.rows import TEXT, TEXT_OR_NUMBER, need
-from tournament_assets.storage.judgment_files import load_object
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.json_lines import parse_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,19 +122,16 @@ def read_responses(path: Path) -> dict[tuple[str, str], str]:
     Raises:
         InputError: With every line that lacks one of them or repeats another one's.
     """
-    problems = Problems()
     found: dict[tuple[str, str], str] = {}
-    for where, line in json_lines(path):
-        try:
-            row = load_object(line, where)
-            need(row, model=TEXT, question_id=TEXT_OR_NUMBER)
-            if not isinstance(row.get("response"), str):
-                raise InputError("response is missing; expected the text that was judged")
-        except InputError as error:
-            problems.extend(f"{where}: {problem}" for problem in error.problems)
-            continue
+
+    def keep(_: str, row: Mapping[str, Any]) -> None:
+        need(row, model=TEXT, question_id=TEXT_OR_NUMBER)
+        if not isinstance(row.get("response"), str):
+            raise InputError("response is missing; expected the text that was judged")
         key = (row["model"], str(row["question_id"]))
         if found.setdefault(key, row["response"]) != row["response"]:
-            problems.add(f"{where}: another response of {key[0]!r} to {key[1]!r} came before")
-    problems.raise_if_any()
+            raise InputError(f"another response of {key[0]!r} to {key[1]!r} came before")
+
+    for _ in parse_rows(battle_lines(path), keep):
+        pass
     return found

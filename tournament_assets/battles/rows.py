@@ -8,7 +8,7 @@ What a format has no place for: counted before battles are written in it.
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -20,11 +20,9 @@ from tournament_assets.battles.columns import (
     different_names,
     make_battle_table,
 )
-from tournament_assets.storage.judgment_files import load_object
 from tournament_assets.tournament.battles import Battle, BattleSource
 from tournament_assets.tournament.errors import InputError
-
-LISTED_PROBLEMS = 50
+from tournament_assets.tournament.json_lines import parse_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,27 +40,6 @@ ParseRow = Callable[[Mapping[str, Any]], Iterable[Battle | LeftOut]]
 """Reads the battles of one row; raises `InputError` with what is wrong, not saying where."""
 
 
-@dataclass(slots=True)
-class _Findings:
-    left_out: Counter[str] = field(default_factory=Counter)
-    problems: list[str] = field(default_factory=list)
-    n_problems: int = 0
-
-    def note(self, where: str, problems: Iterable[str]) -> None:
-        for problem in problems:
-            self.n_problems += 1
-            if len(self.problems) < LISTED_PROBLEMS:
-                self.problems.append(
-                    problem if problem.startswith(where) else f"{where}: {problem}"
-                )
-
-    def raise_if_any(self) -> None:
-        if more := self.n_problems - len(self.problems):
-            self.problems.append(f"… and {more} more problems of the same file")
-        if self.problems:
-            raise InputError(self.problems)
-
-
 def read_battle_rows(
     rows: Iterable[tuple[str, object]], parse: ParseRow
 ) -> tuple[pa.Table, dict[str, int]]:
@@ -78,29 +55,18 @@ def read_battle_rows(
     Raises:
         InputError: With the first problems of the rows and the number of the others.
     """
-    findings = _Findings()
-    table = make_battle_table(_battles(rows, parse, findings))
-    findings.raise_if_any()
-    return table, dict(sorted(findings.left_out.items()))
+    left_out: Counter[str] = Counter()
 
+    def battles() -> Iterator[Battle]:
+        for found in parse_rows(rows, lambda _, row: list(parse(row))):
+            for each in found:
+                if isinstance(each, LeftOut):
+                    left_out[each.reason] += 1
+                else:
+                    yield each
 
-def _battles(
-    rows: Iterable[tuple[str, object]], parse: ParseRow, findings: _Findings
-) -> Iterator[Battle]:
-    for where, raw in rows:
-        try:
-            row = load_object(raw, where) if isinstance(raw, bytes) else raw
-            if not isinstance(row, Mapping):
-                raise InputError(f"the row is {row!r:.60}; expected a JSON object")
-            found = list(parse(row))
-        except InputError as error:
-            findings.note(where, error.problems)
-            continue
-        for each in found:
-            if isinstance(each, LeftOut):
-                findings.left_out[each.reason] += 1
-            elif not findings.n_problems:
-                yield each
+    table = make_battle_table(battles())
+    return table, dict(sorted(left_out.items()))
 
 
 def find_prompt(row: Mapping[str, Any], names: Iterable[str]) -> Any:

@@ -9,7 +9,7 @@ Reading a judgment out of a line of JSON: every value, and everything that is wr
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +24,7 @@ from tournament_assets.judging.requests.verdict_parsing import FailureClass, cla
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint, short
+from tournament_assets.tournament.json_lines import numbered_lines, parse_object, parse_rows
 
 TOKEN_NAMES = tuple(counted.name for counted in fields(TokenUsage))
 """The counts of tokens in a row."""
@@ -45,7 +46,7 @@ class JudgmentRow:
         problems: What was found wrong so far.
     """
 
-    values: dict[str, Any]
+    values: Mapping[str, Any]
     where: str
     problems: list[str] = field(default_factory=list)
 
@@ -138,40 +139,8 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def load_object(line: str | bytes, where: str) -> dict[str, Any]:
-    """Read a line as one JSON object.
-
-    Raises:
-        InputError: If it is none, repeats a key, or holds what JSON has no word for.
-    """
-    try:
-        text = line if isinstance(line, str) else line.decode()
-        row = json.loads(text, object_pairs_hook=_without_repetition, parse_constant=_refuse)
-    except RecursionError:
-        reason = "it is nested too deeply"
-    except ValueError as error:  # also bytes that are not UTF-8, and a number of 5,000 digits
-        reason = str(error)
-    else:
-        if isinstance(row, dict):
-            return row
-        reason = f"it is {_repr.repr(row)}"
-    raise InputError(f"{where}: the line cannot be read ({reason}); expected one JSON object")
-
-
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key stands in it twice")
-    return found
-
-
-def _refuse(word: str) -> None:
-    raise ValueError(f"{word} is no JSON value")
-
-
-_LISTED_PROBLEMS = 50
 _PAIR = ("dimension", "prompt_id", "entrant_a", "entrant_b", "presentation", "position_swap")
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_EXPECTED = "a file with one judgment a line"
 _NOT_THE_JUDGES = (FailureClass.EMPTY, FailureClass.INFRASTRUCTURE)
 
 
@@ -248,7 +217,7 @@ class JudgmentFile:
         return len(self.repeated)
 
     def __iter__(self) -> Iterator[JudgmentRecord]:
-        for where, line in _lines(self.path):
+        for where, line in numbered_lines(self.path, expected=_EXPECTED):
             if where not in self.repeated:
                 yield parse_judgment(line, where=where)
 
@@ -279,33 +248,27 @@ def read_judgments(path: Path | UPath) -> JudgmentFile:
     Raises:
         InputError: With the first problems of the file and the number of the others.
     """
-    problems: list[str] = []
     answers: dict[tuple[str, int], tuple[str, str]] = {}
     seen: set[str] = set()
     repeated: set[str] = set()
-    n_problems = 0
-    for where, line in _lines(path):
-        try:
-            row = _to_row(parse_judgment(line, where=where))
-            answer = fingerprint({name: row[name] for name in row.keys() - _PAIR})
-            mark = fingerprint([answer, *(row[name] for name in _PAIR)])
-            if mark in seen:
-                repeated.add(where)
-            seen.add(mark)
-            key = (row["request_key"], row["asking"])
-            first, known = answers.setdefault(key, (where, answer))
-            if known != answer:
-                raise InputError(
-                    f"{where}: the request {row['cache_key']}, asking {row['asking']}, is answered "
-                    f"differently at {first}; expected one answer wherever it stands; remove one"
-                )
-        except InputError as error:
-            n_problems += len(error.problems)
-            problems.extend(error.problems[: _LISTED_PROBLEMS - len(problems)])
-    if n_problems > len(problems):
-        problems.append(f"… and {n_problems - len(problems)} more problems of the same file")
-    if problems:
-        raise InputError(problems)
+
+    def look(where: str, values: Mapping[str, Any]) -> None:
+        row = _to_row(_record(values, where))
+        answer = fingerprint({name: row[name] for name in row.keys() - _PAIR})
+        mark = fingerprint([answer, *(row[name] for name in _PAIR)])
+        if mark in seen:
+            repeated.add(where)
+        seen.add(mark)
+        key = (row["request_key"], row["asking"])
+        first, known = answers.setdefault(key, (where, answer))
+        if known != answer:
+            raise InputError(
+                f"{where}: the request {row['cache_key']}, asking {row['asking']}, is answered "
+                f"differently at {first}; expected one answer wherever it stands; remove one"
+            )
+
+    for _ in parse_rows(numbered_lines(path, expected=_EXPECTED), look):
+        pass
     return JudgmentFile(path=path, n_records=len(seen), repeated=frozenset(repeated))
 
 
@@ -319,7 +282,11 @@ def parse_judgment(line: str | bytes, *, where: str) -> JudgmentRecord:
     Raises:
         InputError: With every problem of the line.
     """
-    row = JudgmentRow(load_object(line, where), where)
+    return _record(parse_object(line, where), where)
+
+
+def _record(values: Mapping[str, Any], where: str) -> JudgmentRecord:
+    row = JudgmentRow(values, where)
     record = JudgmentRecord(
         request_key=row.request_key(),
         dimension=row.text("dimension"),
@@ -347,20 +314,6 @@ def parse_judgment(line: str | bytes, *, where: str) -> JudgmentRecord:
     if record.result_type == "succeeded" and failure in _NOT_THE_JUDGES:
         return replace(record, result_type="errored", error_type="infrastructure")
     return record
-
-
-def _lines(path: Path | UPath) -> Iterator[tuple[str, bytes]]:
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                content = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
-                if content.strip():
-                    yield f"{path.name}:{number}", content
-    except OSError as error:
-        raise InputError(
-            f"{path}: the file cannot be read ({error.strerror or type(error).__name__}); "
-            "expected a file with one judgment a line"
-        ) from None
 
 
 def _to_row(record: JudgmentRecord) -> dict[str, Any]:

@@ -143,16 +143,27 @@ class LedgerError(WorkError):
 class Problems:
     """Collects what is wrong with an input, so that all of it is reported at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, listed: int | None = None) -> None:
+        """Begin without a problem.
+
+        Args:
+            listed: How many are spelled out, of a file of any length; the others are counted.
+        """
         self._found: list[str] = []
+        self._listed = listed
+        self._n_others = 0
 
     def add(self, problem: str) -> None:
         """Note one problem: where, what was found, what was expected, what to do."""
-        self._found.append(problem)
+        if self._listed is None or len(self._found) < self._listed:
+            self._found.append(problem)
+        else:
+            self._n_others += 1
 
     def extend(self, problems: Iterable[str]) -> None:
         """Note several problems."""
-        self._found.extend(problems)
+        for problem in problems:
+            self.add(problem)
 
     def __bool__(self) -> bool:
         return bool(self._found)
@@ -163,5 +174,9 @@ class Problems:
         Raises:
             InputError: If any problem was noted.
         """
+        if self._n_others:
+            raise InputError(
+                [*self._found, f"… and {self._n_others} more problems of the same file"]
+            )
         if self._found:
             raise InputError(self._found)

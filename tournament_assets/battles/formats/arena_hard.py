@@ -20,9 +20,8 @@ from tournament_assets.battles.files import (
     FileSample,
     FormatOptions,
     WriteReport,
-    json_lines,
+    battle_lines,
     new_file,
-    write_json_lines,
 )
 from tournament_assets.battles.rows import (
     LIST,
@@ -35,6 +34,7 @@ from tournament_assets.battles.rows import (
 )
 from tournament_assets.tournament.battles import Battle, BattleWinner, RatingSettings
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.json_lines import write_json_lines
 
 NO_SCORE = "no score in a game: both games of the line are left out"
 NOT_WITH_BASELINE = "the baseline is not one of the two models"
@@ -82,7 +82,7 @@ class ArenaHardFormat:
         files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
         if not files:
             raise InputError(f"{path}: the folder holds no .jsonl file; expected judgments")
-        rows = ((where, line) for file in files for where, line in json_lines(file))
+        rows = ((where, line) for file in files for where, line in battle_lines(file))
         judge = path.name if path.is_dir() else None
         table, left_out = read_battle_rows(rows, lambda row: _parse(row, options, judge))
         return BattleFile(self.name, table, left_out)

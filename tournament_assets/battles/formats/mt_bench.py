@@ -19,13 +19,13 @@ from tournament_assets.battles.files import (
     FileSample,
     FormatOptions,
     WriteReport,
-    json_lines,
+    battle_lines,
     new_file,
-    write_json_lines,
 )
 from tournament_assets.battles.rows import LeftOut, count_losses, find_prompt, read_battle_rows
 from tournament_assets.tournament.battles import Battle, BattleSource, BattleWinner, RatingSettings
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.json_lines import write_json_lines
 
 NO_VERDICT = "no verdict: a game ended in an error"
 SINGLE_SHOWING = "one showing of a pair: a line holds both"
@@ -62,7 +62,7 @@ class MtBenchFormat:
         source = options.source or "llm-judge"
         prompts = options.prompt_names(("question_id",))
         table, left_out = read_battle_rows(
-            json_lines(path), lambda row: _parse(row, source, prompts)
+            battle_lines(path), lambda row: _parse(row, source, prompts)
         )
         return BattleFile(self.name, table, left_out)
 

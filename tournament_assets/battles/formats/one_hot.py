@@ -21,8 +21,8 @@ from tournament_assets.battles.files import (
     FileSample,
     FormatOptions,
     WriteReport,
+    battle_lines,
     csv_rows,
-    json_lines,
     new_file,
     parquet_schema,
     readable_parquet,
@@ -116,7 +116,7 @@ def _rows(path: Path, wanted: Iterable[str]) -> Iterator[tuple[str, object]]:
                     number += 1
                     yield f"{path.name}:row {number}", row
     else:
-        yield from json_lines(path)
+        yield from battle_lines(path)
 
 
 def _parse(

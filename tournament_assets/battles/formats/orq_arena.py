@@ -17,9 +17,8 @@ from tournament_assets.battles.files import (
     FileSample,
     FormatOptions,
     WriteReport,
-    json_lines,
+    battle_lines,
     new_file,
-    write_json_lines,
 )
 from tournament_assets.battles.rows import (
     TEXT,
@@ -31,6 +30,7 @@ from tournament_assets.battles.rows import (
 )
 from tournament_assets.tournament.battles import Battle, BattleSource, RatingSettings
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.json_lines import write_json_lines
 
 INCONCLUSIVE = "inconclusive: the judges came to no verdict"
 
@@ -76,7 +76,7 @@ class OrqArenaFormat:
         source = options.source or "llm-judge"
         prompts = options.prompt_names(_PROMPTS)
         table, left_out = read_battle_rows(
-            json_lines(path), lambda row: _parse(row, source, prompts)
+            battle_lines(path), lambda row: _parse(row, source, prompts)
         )
         return BattleFile(self.name, table, left_out)
 

@@ -14,8 +14,7 @@ from tournament_assets.graph.outputs import (
 )
 from tournament_assets.graph.partitions import asset_key, by_mode_and_dimension, partition_values
 from tournament_assets.ratings.elo_traces import EloTraces
-from tournament_assets.ratings.matches import code_cells, code_decisive
-from tournament_assets.ratings.win_rates import pairwise_winrates
+from tournament_assets.ratings.matches import code_cells, code_decisive, pairwise_winrates
 from tournament_assets.storage.tables import StoredTable
 from tournament_assets.tournament.battles import RatingSettings, settings_of_run
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes, short

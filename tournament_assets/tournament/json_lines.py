@@ -1,0 +1,178 @@
+"""Files with one JSON object a line: read with the place of every problem, and written.
+
+A file may begin with a byte order mark. Lines without anything in them are passed over.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeVar, Union
+
+from tournament_assets.tournament.errors import InputError, Problems
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+LONGEST_LINE = 64 * 2**20
+"""In bytes. No response comes near it, and a file without line feeds is not read into memory."""
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LISTED_PROBLEMS = 50
+Parsed = TypeVar("Parsed")
+
+
+def numbered_lines(
+    path: Union[Path, "UPath"], *, expected: str = "UTF-8 text with one JSON object a line"
+) -> Iterator[tuple[str, bytes]]:
+    """Go through the lines that hold something, each with where it stands (`file:line`).
+
+    Args:
+        path: The file.
+        expected: What the file should be, for messages.
+
+    Raises:
+        InputError: If it cannot be read, or a line is longer than `LONGEST_LINE`.
+    """
+    try:
+        with path.open("rb") as file:
+            lines = iter(lambda: file.readline(LONGEST_LINE + 1), b"")
+            for number, line in enumerate(lines, start=1):
+                if len(line) > LONGEST_LINE:
+                    raise InputError(
+                        f"{path.name}:{number}: the line is longer than {LONGEST_LINE // 2**20} "
+                        f"MiB; expected {expected}"
+                    )
+                content = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+                if content.strip():
+                    yield f"{path.name}:{number}", content
+    except OSError as error:
+        raise InputError(
+            f"{path}: the file cannot be read ({error.strerror or type(error).__name__}); "
+            f"expected {expected}"
+        ) from None
+
+
+def parse_object(line: str | bytes, where: str, *, strict: bool = True) -> dict[str, Any]:
+    """Read a line as one JSON object.
+
+    Args:
+        line: The line.
+        where: `file:line`, for messages.
+        strict: Refuse a key that stands in an object twice, and NaN and infinities.
+
+    Raises:
+        InputError: If it is none.
+    """
+    try:
+        text = line if isinstance(line, str) else line.decode()
+        if strict:
+            row = json.loads(text, object_pairs_hook=_without_repetition, parse_constant=_refuse)
+        else:
+            row = json.loads(text)
+    except RecursionError:
+        reason = "it is nested too deeply"
+    except ValueError as error:  # also bytes that are not UTF-8, and a number of 5,000 digits
+        reason = str(error)
+    else:
+        if isinstance(row, dict):
+            return row
+        raise InputError(f"{where}: the line holds {type(row).__name__}; expected a JSON object")
+    raise InputError(f"{where}: the line is not JSON ({reason:.200}); expected one JSON object")
+
+
+def parse_rows(
+    rows: Iterable[tuple[str, object]],
+    parse: Callable[[str, Mapping[str, Any]], Parsed],
+    *,
+    listed: int = _LISTED_PROBLEMS,
+) -> Iterator[Parsed]:
+    """Go through what the rows of a file come to; what is wrong is raised after the last one.
+
+    From the first problem on nothing more comes, although all rows are read.
+
+    Args:
+        rows: Where each row stands, and a line of JSON or what was read from one.
+        parse: Reads one row, given where it stands; raises `InputError` with what is wrong with
+            it, whether or not that says where.
+        listed: How many problems are spelled out; the others are counted.
+
+    Raises:
+        InputError: With the problems of all rows.
+    """
+    problems = Problems(listed=listed)
+    for where, row in rows:
+        try:
+            values = parse_object(row, where) if isinstance(row, bytes) else row
+            if not isinstance(values, Mapping):
+                raise InputError(f"the row is {values!r:.60}; expected a JSON object")
+            parsed = parse(where, values)
+        except InputError as error:
+            problems.extend(
+                problem if problem.startswith(where) else f"{where}: {problem}"
+                for problem in error.problems
+            )
+            continue
+        if not problems:
+            yield parsed
+    problems.raise_if_any()
+
+
+def read_json_lines(
+    path: Union[Path, "UPath"],
+    *,
+    expected: str = "UTF-8 text with one JSON object a line",
+    listed: int = _LISTED_PROBLEMS,
+) -> list[tuple[str, dict[str, Any]]]:
+    """Read a whole file: where each row stands (`file:line`), and the row.
+
+    A key may stand in it twice, of which the last one counts.
+
+    Args:
+        path: The file.
+        expected: What the file should be, for messages.
+        listed: How many problems are spelled out; the others are counted.
+
+    Raises:
+        InputError: With every line that is no JSON object, or holds half a character.
+    """
+    problems = Problems(listed=listed)
+    rows = []
+    for where, line in numbered_lines(path, expected=expected):
+        try:
+            row = parse_object(line, where, strict=False)
+            if b"\\u" in line and not _is_unicode(row):
+                raise InputError(
+                    f"{where}: the line holds half a character (a lone \\ud800 to \\udfff); "
+                    "expected whole characters; write the text again as UTF-8"
+                )
+            rows.append((where, row))
+        except InputError as error:
+            problems.extend(error.problems)
+    problems.raise_if_any()
+    return rows
+
+
+def write_json_lines(file: IO[bytes], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write one JSON object a line; half a character is written as its escape."""
+    for row in rows:
+        text = json.dumps(row, ensure_ascii=False, allow_nan=False)
+        file.write(text.encode(errors="backslashreplace") + b"\n")
+
+
+def _is_unicode(row: object) -> bool:
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands in it twice")
+    return found
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is no JSON value")
