@@ -172,7 +172,7 @@ def _invent_reply(generator: np.random.Generator, key: str, model: str) -> Store
     verdict = ("A", "B", "TIE")[generator.integers(3)]
     return StoredReply(
         request_key=key,
-        asking=1,
+        attempt=1,
         channel="batch",
         result_type="succeeded",
         stop_reason="end_turn",

@@ -1,8 +1,8 @@
 """Trains the uncertainty head: it tells the good answers from the flawed ones.
 
-It reads the second prompt about an answer and, at its last token, the witness: what the head that
-answered had in its residual stream when it began. Any speaker may have answered, so a witness is
-drawn from all of them.
+It reads the correctness prompt about an answer and, at its last token, the witness: what the head
+that answered had in its residual stream when it began. Any speaker may have answered, so a witness
+is drawn from all of them.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from train import Example, encode_question, shuffled_batches
 from tournament_assets.generation.hydra.shards import HeadShards
 from tournament_assets.generation.hydra.uncertainty import answer_ids
 from tournament_assets.generation.models.chat_prompts import pad_right
-from tournament_assets.tournament.hydra_entrants import SECOND_PROMPT, fill_in
+from tournament_assets.tournament.hydra_entrants import CORRECTNESS_PROMPT, fill_in
 from tournament_assets.tournament.prompts import Prompt
 
 RANK = 16
@@ -79,13 +79,13 @@ def train_uncertainty(
     for prompt, row in zip(prompts, answers, strict=True):
         good, flawed = (
             encode_question(
-                tokenizer, fill_in(SECOND_PROMPT, prompt=prompt.text, response=row[key])
+                tokenizer, fill_in(CORRECTNESS_PROMPT, prompt=prompt.text, response=row[key])
             )
             for key in ("answer", "flawed_answer")
         )
         pairs.append((_question(good), _question(flawed)))
     trunk = len(model.model.layers) - shape.heads_depth
-    # The trunk is not trained, so it reads every second prompt once.
+    # The trunk is not trained, so it reads every correctness prompt once.
     with torch.no_grad():
         passed_on = [[_read(model, _embed(model, ids), range(trunk)) for ids in p] for p in pairs]
     yes, no = answer_ids(tokenizer)

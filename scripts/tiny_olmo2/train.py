@@ -22,7 +22,7 @@ from torch import Tensor
 from transformers import GenerationConfig, Olmo2Config, Olmo2ForCausalLM, PreTrainedTokenizerFast
 
 from tournament_assets.generation.loading import build_entrant
-from tournament_assets.generation.models.base_models import quiet_transformers
+from tournament_assets.generation.models.base_models import transformers_logging_off
 from tournament_assets.generation.models.entrant_weights import EntrantFiles
 from tournament_assets.generation.responding import generate_responses
 from tournament_assets.tournament.entrants import VanillaHfEntrant
@@ -246,7 +246,7 @@ def save(model: Any, tokenizer: Any, out: Path) -> None:
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    with quiet_transformers():
+    with transformers_logging_off():
         model.to(torch.bfloat16).save_pretrained(out)
     tokenizer.save_pretrained(out)
     # safetensors writes files that only their owner may read, also when they go into a package.

@@ -109,13 +109,13 @@ def test_an_outcome_is_handed_out_before_the_next_is_there() -> None:
 
 
 def test_what_fails_in_passing_is_asked_again() -> None:
-    server = FakeServer({"p3": [ServerFailure.PASSING, ServerFailure.UNREACHABLE]})
+    server = FakeServer({"p3": [ServerFailure.TRANSIENT, ServerFailure.UNREACHABLE]})
     assert "p3" in answered(run(server))
     assert server.asked["p3"] == 3
 
 
 def test_what_fails_every_time_has_no_response_and_the_others_have_one() -> None:
-    always = {"p0": ServerFailure.PASSING, "p5": ServerFailure.REFUSED}
+    always = {"p0": ServerFailure.TRANSIENT, "p5": ServerFailure.REFUSED}
     server = FakeServer(always=lambda prompt: always.get(prompt.prompt_id))
     outcomes = run(server)
     failed = {each.prompt.prompt_id: str(each.error) for each in outcomes if each.error}
@@ -178,7 +178,7 @@ def test_prompts_that_a_server_refuses_for_ever_do_not_stop_a_later_run() -> Non
 def test_a_server_in_trouble_is_not_asked_twice_until_it_answers() -> None:
     trouble = {f"p{number}" for number in range(1, 30)}
     server = FakeServer(
-        always=lambda prompt: ServerFailure.PASSING if prompt.prompt_id in trouble else None
+        always=lambda prompt: ServerFailure.TRANSIENT if prompt.prompt_id in trouble else None
     )
     outcomes = run(server, max_concurrency=1)
     assert len(answered(outcomes)) == len(MANY) - len(trouble)
@@ -195,7 +195,7 @@ def test_any_other_exception_comes_out_where_the_outcomes_are_taken() -> None:
 
 
 def test_the_wait_doubles_to_half_a_minute_and_differs_from_prompt_to_prompt() -> None:
-    error = ServerError("busy", failure=ServerFailure.PASSING)
+    error = ServerError("busy", failure=ServerFailure.TRANSIENT)
     waits = [seconds_to_wait(error, MANY[0], attempt=attempt) for attempt in (0, 1, 2, 50)]
     shares = [wait / longest for wait, longest in zip(waits, (0.5, 1, 2, 30), strict=True)]
     assert shares == pytest.approx([shares[0]] * 4)
@@ -205,7 +205,7 @@ def test_the_wait_doubles_to_half_a_minute_and_differs_from_prompt_to_prompt() -
 
 def test_the_wait_that_the_server_asks_for_counts_up_to_five_minutes() -> None:
     for asked, waited in ((0.0, 0.0), (7.5, 7.5), (9999.0, 300.0)):
-        error = ServerError("busy", failure=ServerFailure.PASSING, retry_after_seconds=asked)
+        error = ServerError("busy", failure=ServerFailure.TRANSIENT, retry_after_seconds=asked)
         assert seconds_to_wait(error, MANY[0], attempt=3) == waited
 
 
@@ -213,7 +213,9 @@ def test_a_stop_ends_every_wait() -> None:
     class Slow(FakeServer):
         def ask(self, prompt: Prompt) -> GeneratedResponse:
             if prompt.prompt_id == "p1":
-                raise ServerError("no p1", failure=ServerFailure.PASSING, retry_after_seconds=200.0)
+                raise ServerError(
+                    "no p1", failure=ServerFailure.TRANSIENT, retry_after_seconds=200.0
+                )
             time.sleep(0.05)
             return super().ask(prompt)
 
@@ -225,7 +227,7 @@ def test_a_stop_ends_every_wait() -> None:
 
 def test_a_long_wait_is_explained() -> None:
     said: list[str] = []
-    server = FakeServer({"p0": [ServerFailure.PASSING] * 2})
+    server = FakeServer({"p0": [ServerFailure.TRANSIENT] * 2})
     outcomes = ask_server(
         server, MANY[:1], max_concurrency=1, max_retries=2, has_answered=False, log=said.append
     )

@@ -107,7 +107,7 @@ def test_a_second_prompt_beyond_the_context_has_no_estimate(
     spec = describe_hydra(needs_uncertainty=True)
     assert spec.hydra.uncertainty is not None
     long = spec.hydra.uncertainty.model_copy(
-        update={"second_prompt": "word " * 600 + "{prompt} {response}"}
+        update={"correctness_prompt": "word " * 600 + "{prompt} {response}"}
     )
     spec = describe_hydra(
         needs_uncertainty=True, hydra=spec.hydra.model_copy(update={"uncertainty": long})

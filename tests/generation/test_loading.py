@@ -10,7 +10,7 @@ from tournament_assets.generation.loading import LoadedEntrant, build_entrant
 from tournament_assets.generation.models.base_models import (
     dtype_for,
     pick_device,
-    quiet_transformers,
+    transformers_logging_off,
 )
 from tournament_assets.generation.models.entrant_weights import EntrantFiles
 from tournament_assets.tournament.errors import GenerationError, InputError
@@ -56,7 +56,7 @@ def test_loading_prints_nothing_and_leaves_transformers_settings_alone(
 
 def test_transformers_is_quiet_only_inside_the_block() -> None:
     def fail_quietly() -> None:
-        with quiet_transformers():
+        with transformers_logging_off():
             assert logging.get_verbosity() == logging.ERROR
             assert not logging.is_progress_bar_enabled()
             raise KeyError

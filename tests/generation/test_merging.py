@@ -7,7 +7,10 @@ from transformers import AutoModelForCausalLM
 
 from tournament_assets.generation.hydra.merged_heads import export_merged_head, merged_weights
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
-from tournament_assets.generation.models.base_models import decoding_threads, quiet_transformers
+from tournament_assets.generation.models.base_models import (
+    decoding_threads,
+    transformers_logging_off,
+)
 from tournament_assets.generation.models.entrant_weights import EntrantFiles
 from tournament_assets.tournament.errors import InputError
 
@@ -34,7 +37,7 @@ def test_an_exported_head_is_a_plain_model_that_transformers_loads(
     for head, expected in enumerate(merge_heads(model, adapters)):
         folder = tmp_path / f"head{head}"
         export_merged_head(model, folder, adapters=adapters, head=head)
-        with quiet_transformers():
+        with transformers_logging_off():
             loaded = AutoModelForCausalLM.from_pretrained(
                 folder, local_files_only=True, use_safetensors=True
             )

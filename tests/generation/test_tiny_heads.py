@@ -20,7 +20,7 @@ from tournament_assets.generation.hydra.uncertainty import answer_ids, estimate_
 from tournament_assets.generation.loading import LoadedEntrant
 from tournament_assets.generation.models.base_models import decoding_threads
 from tournament_assets.generation.models.chat_prompts import EncodedPrompt, encode_chat, pad_right
-from tournament_assets.tournament.hydra_entrants import SECOND_PROMPT, fill_in
+from tournament_assets.tournament.hydra_entrants import CORRECTNESS_PROMPT, fill_in
 from tournament_assets.tournament.prompts import Prompt, prompt_seed
 
 from .builders import DATA
@@ -237,7 +237,7 @@ def test_the_uncertainty_head_tells_good_answers_from_flawed_ones(
     believed = {}
     for key in ("answer", "flawed_answer"):
         second = [
-            encode(tiny, fill_in(SECOND_PROMPT, prompt=prompt.text, response=row[key]))
+            encode(tiny, fill_in(CORRECTNESS_PROMPT, prompt=prompt.text, response=row[key]))
             for prompt, row in zip(asked, answers, strict=True)
         ]
         believed[key] = estimate_p_correct(

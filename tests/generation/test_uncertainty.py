@@ -105,11 +105,11 @@ def refusal(**changes: Any) -> str:
     return str(raised.value)
 
 
-def test_second_prompts_that_do_not_fit_are_refused() -> None:
+def test_correctness_prompts_that_do_not_fit_are_refused() -> None:
     assert "of [3, 5, 1, 2] tokens for 4 witnesses; expected one each, of 1 to 4" in refusal(
         prompt_length=4
     )
-    assert "there are 4 second prompts" in refusal(witnesses=torch.zeros(3, 16))
+    assert "there are 4 correctness prompts" in refusal(witnesses=torch.zeros(3, 16))
     assert "of [0, 1, 1, 1] tokens" in refusal(prompts=[(), (1,), (1,), (1,)])
 
 

@@ -104,10 +104,10 @@ def test_an_unreadable_reply_is_asked_for_once_more_and_both_are_kept(tmp_path: 
         first = next(row for row in replies if row["request_key"] == second["request_key"])
         assert first["asking"] == 1
         assert first["reply"] != second["reply"]
-        askings = {
+        attempts = {
             row[name] for row in paid.rows("judge_verdicts") for name in ("asking_ab", "asking_ba")
         }
-        assert askings == {1, 2}
+        assert attempts == {1, 2}
 
 
 def test_identical_responses_are_a_pair_that_nobody_is_asked_about(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.ledger.builders import BEGUN_AT, SCOPE, begin_batch
 from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.workflows.drift_checks import choose_occasion
+from tournament_assets.workflows.drift_checks import choose_drift_check
 
 MONDAY, TUESDAY = (replace(SCOPE, purpose=f"drift {day}") for day in ("monday", "tuesday"))
 
@@ -21,7 +21,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 def choose(ledger: Ledger, given: str | None = None, *, days: float = 1) -> str:
-    return choose_occasion(
+    return choose_drift_check(
         given,
         tournament_id=SCOPE.tournament_id,
         values={"mode": SCOPE.mode, "dimension": SCOPE.dimension},

@@ -232,7 +232,7 @@ def cut_after(n_rows: int) -> Reading:
 
     def read(rows: Sequence[ReplyRow]) -> Iterator[ReplyRow]:
         yield from list(reversed(rows))[:n_rows]
-        raise failure(JudgeFailure.PASSING)
+        raise failure(JudgeFailure.TRANSIENT)
 
     return read
 

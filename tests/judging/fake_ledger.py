@@ -41,7 +41,7 @@ class FakeLedger:
     Attributes:
         events: Where its writes are noted; shared with the judge to see their order.
         batches: Batches by nonce, in the order in which they were begun.
-        replies: Final replies, and whose batch brought them, by request key and asking.
+        replies: Final replies, and whose batch brought them, by request key and attempt.
         failures: Requests that got no reply, as they were noted.
         paid_twice: Keys whose reply was there already.
         leases: Who may submit what: tokens by scope.
@@ -70,17 +70,17 @@ class FakeLedger:
         if self.leases.get(lease.scope) == lease.token:
             del self.leases[lease.scope]
 
-    def answered_keys(self, request_keys: Iterable[str], *, asking: int = 1) -> set[str]:
-        return {key for key in request_keys if (key, asking) in self.replies}
+    def answered_keys(self, request_keys: Iterable[str], *, attempt: int = 1) -> set[str]:
+        return {key for key in request_keys if (key, attempt) in self.replies}
 
     def iterate_replies(self, request_keys: Iterable[str]) -> Iterator[StoredReply]:
         wanted = set(request_keys)
-        for key, asking in sorted(self.replies):
+        for key, attempt in sorted(self.replies):
             if key in wanted:
-                nonce, row = self.replies[key, asking]
+                nonce, row = self.replies[key, attempt]
                 yield StoredReply(
                     request_key=key,
-                    asking=asking,
+                    attempt=attempt,
                     channel=self.batches[nonce].intent.channel,
                     result_type=row.result_type,
                     stop_reason=row.stop_reason,
@@ -143,10 +143,10 @@ class FakeLedger:
 
     def record_rows(self, nonce: str, final: Sequence[tuple[str, ReplyRow]]) -> int:
         self.events.append("ledger: rows")
-        asking = self.batches[nonce].intent.asking
+        attempt = self.batches[nonce].intent.attempt
         before = len(self.paid_twice)
         for key, row in final:
-            first_nonce, _ = self.replies.setdefault((key, asking), (nonce, row))
+            first_nonce, _ = self.replies.setdefault((key, attempt), (nonce, row))
             if first_nonce != nonce:
                 self.paid_twice.append(key)
         return len(self.paid_twice) - before
@@ -165,10 +165,10 @@ class FakeLedger:
         """What became of each batch, in the order in which they were begun."""
         return [batch.state for batch in self.batches.values()]
 
-    def text_of(self, key: str, asking: int = 1) -> str | None:
+    def text_of(self, key: str, attempt: int = 1) -> str | None:
         """Return what the judge wrote."""
-        return self.replies[key, asking][1].text
+        return self.replies[key, attempt][1].text
 
-    def answered(self, asking: int = 1) -> set[str]:
-        """Return the keys that have a reply to an asking."""
-        return {key for key, number in self.replies if number == asking}
+    def answered(self, attempt: int = 1) -> set[str]:
+        """Return the keys that have a reply to an attempt."""
+        return {key for key, number in self.replies if number == attempt}

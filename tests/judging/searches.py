@@ -53,6 +53,6 @@ def begin(bench: Bench | None = None) -> Search:
     """Write an intent of which nobody knows what became."""
     bench = bench or Bench()
     session = bench.session()
-    intent = write_intent(session, requests_for(1), asking=1, channel="batch")
+    intent = write_intent(session, requests_for(1), attempt=1, channel="batch")
     assert intent is not None
     return Search(bench, session, intent)

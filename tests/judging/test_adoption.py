@@ -185,18 +185,18 @@ def test_an_intent_of_another_day_is_looked_for_at_its_own_time() -> None:
     assert search.bench.events.count("judge: results") == 1
 
 
-def test_passing_failures_of_the_list_are_outlived_and_prove_nothing() -> None:
+def test_transient_failures_of_the_list_are_outlived_and_prove_nothing() -> None:
     search = begin()
     batch_id = search.accept()
-    search.judge.listings = failures(JudgeFailure.PASSING, 20)
+    search.judge.listings = failures(JudgeFailure.TRANSIENT, 20)
     assert search.adopt() == batch_id
     assert search.seconds > 30.0
-    assert search.bench.progress.heard("it failed as passing; looking again")
+    assert search.bench.progress.heard("it failed as transient; looking again")
 
 
 def test_a_list_that_fails_for_good_leaves_the_intent_to_a_later_run() -> None:
     search = begin()
-    search.judge.listings = failures(JudgeFailure.PASSING, 1000)
+    search.judge.listings = failures(JudgeFailure.TRANSIENT, 1000)
     with pytest.raises(JudgeWaitingError, match="the batches the service would list"):
         search.adopt()
     assert search.bench.ledger.states == ["intent"]

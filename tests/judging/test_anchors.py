@@ -5,8 +5,8 @@ import pytest
 
 from tournament_assets.judging.requests.controls import (
     draw_anchors,
-    occasion_of_purpose,
-    purpose_of_occasion,
+    drift_check_of,
+    drift_check_purpose,
 )
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.tournament.errors import InputError
@@ -98,5 +98,5 @@ def test_a_negative_sample_is_refused() -> None:
 
 
 def test_only_purposes_of_occasions_name_one() -> None:
-    assert occasion_of_purpose(purpose_of_occasion("rerun 7")) == "rerun 7"
-    assert [occasion_of_purpose(name) for name in ("verdicts", "retest", "controls")] == [None] * 3
+    assert drift_check_of(drift_check_purpose("rerun 7")) == "rerun 7"
+    assert [drift_check_of(name) for name in ("verdicts", "retest", "controls")] == [None] * 3

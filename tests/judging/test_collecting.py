@@ -66,8 +66,8 @@ def test_without_patience_every_batch_is_looked_at_once() -> None:
     bench = Bench(durations=[0.0, 5.0])
     session = bench.session()
     batches = [
-        *create_batches(session, requests_for(1), asking=1).batches,
-        *create_batches(session, requests_for(2)[2:], asking=1).batches,
+        *create_batches(session, requests_for(1), attempt=1).batches,
+        *create_batches(session, requests_for(2)[2:], attempt=1).batches,
     ]
     left = harvest_ended(session, batches, deadline_seconds=0.0)
     assert left == batches[1:]
@@ -81,17 +81,17 @@ def test_nothing_is_waited_for_without_batches() -> None:
     assert bench.clock.naps == []
 
 
-def test_passing_failures_of_a_look_are_outlived() -> None:
+def test_transient_failures_of_a_look_are_outlived() -> None:
     bench = Bench()
-    bench.judge.polls = failures(JudgeFailure.PASSING, 5)
+    bench.judge.polls = failures(JudgeFailure.TRANSIENT, 5)
     tally = bench.settle(requests_for(1))
     assert (tally.answered, tally.batches) == (2, 1)
-    assert bench.progress.heard("it failed as passing; looking again")
+    assert bench.progress.heard("it failed as transient; looking again")
 
 
 def test_looks_that_fail_until_the_deadline_leave_the_batch_to_a_later_run() -> None:
     bench = Bench()
-    bench.judge.polls = failures(JudgeFailure.PASSING, 1000)
+    bench.judge.polls = failures(JudgeFailure.TRANSIENT, 1000)
     with pytest.raises(JudgeWaitingError):
         bench.settle(requests_for(1))
     assert bench.clock.seconds == 100.0
@@ -103,7 +103,7 @@ def test_results_that_break_off_every_time_leave_the_batch_to_a_later_run() -> N
     bench.judge.readings = [cut_after(1)] * 1000
     assert len(bench.settle(requests_for(1)).withheld) == 1
     assert bench.clock.seconds >= 100.0
-    assert bench.progress.heard("none could be read for 1 of its requests (it failed as passing)")
+    assert bench.progress.heard("none could be read for 1 of its requests (it failed as transient)")
     assert len(bench.ledger.replies) == 1
     assert bench.ledger.states == ["created"]
     bench.judge.readings.clear()

@@ -17,7 +17,7 @@ from .fake_ledger import FakeLedger
 def test_every_request_is_asked_by_itself_and_its_reply_is_written_down() -> None:
     bench = Bench()
     session = bench.session()
-    ask_directly(session, requests_for(3), asking=1)
+    ask_directly(session, requests_for(3), attempt=1)
     assert bench.ledger.answered() == set(keys_of(3))
     assert {key_in(request.custom_id) for request in bench.judge.direct_requests} == set(keys_of(3))
     assert (session.tally.direct, session.tally.submitted, session.tally.harvested) == (6, 6, 6)
@@ -26,14 +26,14 @@ def test_every_request_is_asked_by_itself_and_its_reply_is_written_down() -> Non
 
 def test_what_is_about_to_be_asked_is_written_down_first() -> None:
     bench = Bench()
-    ask_directly(bench.session(), requests_for(1), asking=2)
+    ask_directly(bench.session(), requests_for(1), attempt=2)
     assert bench.events[0] == "ledger: intent"
     assert bench.events[-1] == "ledger: harvested"
     ((nonce, batch),) = bench.ledger.batches.items()
-    assert (batch.intent.channel, batch.intent.asking, batch.batch_id) == ("direct", 2, None)
+    assert (batch.intent.channel, batch.intent.attempt, batch.batch_id) == ("direct", 2, None)
     assert batch.keys == keys_of(1)
     assert all(each.custom_id.startswith(nonce) for each in bench.judge.direct_requests)
-    assert bench.ledger.answered(asking=2) == set(keys_of(1))
+    assert bench.ledger.answered(attempt=2) == set(keys_of(1))
 
 
 def test_four_are_asked_at_once_and_no_more() -> None:
@@ -52,18 +52,18 @@ def test_four_are_asked_at_once_and_no_more() -> None:
 
     bench = Bench()
     bench.judge = Counting(bench.clock)
-    ask_directly(bench.session(), requests_for(4), asking=1)
+    ask_directly(bench.session(), requests_for(4), attempt=1)
     assert bench.judge.most == 4
     assert len(bench.ledger.replies) == 8
 
 
 @pytest.mark.parametrize(
-    "kind", [JudgeFailure.NOT_ACCEPTED, JudgeFailure.PASSING, JudgeFailure.AMBIGUOUS]
+    "kind", [JudgeFailure.NOT_ACCEPTED, JudgeFailure.TRANSIENT, JudgeFailure.AMBIGUOUS]
 )
 def test_a_request_that_got_no_answer_is_asked_again_a_few_times(kind: JudgeFailure) -> None:
     bench = Bench()
     bench.judge.direct = [*failures(kind, 3)]
-    ask_directly(bench.session(), requests_for(1)[:1], asking=1)
+    ask_directly(bench.session(), requests_for(1)[:1], attempt=1)
     assert bench.ledger.answered() == {keys_of(1)[0]}
     assert bench.clock.naps == [1.0, 2.0, 4.0]
 
@@ -71,7 +71,7 @@ def test_a_request_that_got_no_answer_is_asked_again_a_few_times(kind: JudgeFail
 def test_a_service_that_names_a_time_is_given_it() -> None:
     bench = Bench()
     bench.judge.direct = [failure(JudgeFailure.NOT_ACCEPTED, retry_after=17.0)]
-    ask_directly(bench.session(), requests_for(1)[:1], asking=1)
+    ask_directly(bench.session(), requests_for(1)[:1], attempt=1)
     assert bench.clock.naps == [17.0]
 
 
@@ -81,7 +81,7 @@ def test_a_request_that_got_no_answer_four_times_has_failed_and_may_be_asked_by_
     bench = Bench()
     bench.judge.direct = [*failures(JudgeFailure.AMBIGUOUS, 4)]
     session = bench.session()
-    ask_directly(session, requests_for(1)[:1], asking=1)
+    ask_directly(session, requests_for(1)[:1], attempt=1)
     assert (session.tally.failed, session.tally.harvested) == (4, 0)
     told = [(key, row.result_type, row.error_type) for key, row in bench.ledger.failures]
     assert told == [(keys_of(1)[0], "lost", "api_error")] * 4  # each may have been paid for
@@ -94,7 +94,7 @@ def test_a_request_that_got_no_answer_four_times_has_failed_and_may_be_asked_by_
 def test_a_request_that_is_refused_as_it_stands_is_final(kind: JudgeFailure) -> None:
     bench = Bench()
     bench.judge.direct = [failure(kind)]
-    ask_directly(bench.session(), requests_for(1)[:1], asking=1)
+    ask_directly(bench.session(), requests_for(1)[:1], attempt=1)
     _, row = bench.ledger.replies[keys_of(1)[0], 1]
     assert (row.result_type, row.error_type) == ("errored", "invalid_request_error")
     assert row.error_message == f"it failed as {kind}"
@@ -108,7 +108,7 @@ def test_a_refusal_that_the_others_share_stops_the_run_and_closes_the_intent(
     bench = Bench()
     bench.judge.direct = [*failures(kind, 100)]
     with pytest.raises(JudgeError, match=f"failed as {kind}"):
-        ask_directly(bench.session(), requests_for(20), asking=1)
+        ask_directly(bench.session(), requests_for(20), attempt=1)
     assert bench.ledger.states == ["refused"]
     assert len(bench.judge.direct_requests) < 40
 
@@ -133,7 +133,7 @@ def test_replies_that_are_under_way_are_kept_when_another_request_is_refused() -
     keys = keys_of(50)
     bench.judge = Refusing(bench.clock)
     with pytest.raises(JudgeError, match="failed as fatal"):
-        ask_directly(bench.session(), requests_for(50), asking=1)
+        ask_directly(bench.session(), requests_for(50), attempt=1)
     asked = {key_in(request.custom_id) for request in bench.judge.direct_requests}
     assert bench.ledger.answered() == asked - {keys[3]}
     assert set(keys[:3]) <= asked
@@ -154,7 +154,7 @@ def test_a_reply_that_cannot_be_written_down_is_not_followed_by_many_others() ->
     bench = Bench()
     bench.ledger, bench.judge = Full(), Slow(bench.clock)
     with pytest.raises(LedgerError, match="disk is full"):
-        ask_directly(bench.session(), requests_for(50), asking=1)
+        ask_directly(bench.session(), requests_for(50), attempt=1)
     # Four under way when the first one came, and those that began until that was noticed.
     assert len(bench.judge.direct_requests) < 30
     assert bench.ledger.states == ["intent"]
@@ -174,7 +174,7 @@ def test_a_direct_intent_of_a_killed_run_is_closed_and_what_it_lacks_is_asked_ag
     bench = Bench(answer=die_at_the_fourth)
     session = bench.session()
     with pytest.raises(Killed):
-        ask_directly(session, requests_for(8), asking=1)
+        ask_directly(session, requests_for(8), attempt=1)
     assert bench.ledger.states == ["intent"]
     assert len(bench.ledger.replies) == 3
     bench.ledger.release_lease(session.lease)
@@ -187,6 +187,6 @@ def test_a_direct_intent_of_a_killed_run_is_closed_and_what_it_lacks_is_asked_ag
 def test_a_direct_reply_without_a_message_of_its_own_failed_in_passing() -> None:
     bench = Bench(answer=failing("expired"))
     session = bench.session()
-    ask_directly(session, requests_for(1)[:1], asking=1)
+    ask_directly(session, requests_for(1)[:1], attempt=1)
     assert (session.tally.failed, session.tally.harvested) == (1, 0)
     assert not bench.ledger.replies

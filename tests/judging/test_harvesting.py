@@ -43,7 +43,7 @@ def test_rows_before_a_break_are_kept_and_the_rest_is_read_later(n_rows: int) ->
     assert kept == [n_rows]
     assert bench.ledger.answered() == set(keys_of(2))
     assert (tally.harvested, tally.failed, tally.batches) == (4, 0, 1)
-    assert bench.progress.heard(f"gave {n_rows} of 4 results (it failed as passing)")
+    assert bench.progress.heard(f"gave {n_rows} of 4 results (it failed as transient)")
 
 
 @pytest.mark.usefixtures("_small_chunks")
@@ -293,7 +293,7 @@ def test_a_reply_that_another_batch_had_brought_is_counted_as_paid_twice() -> No
     bench = Bench()
     bench.settle(requests_for(1))
     session = bench.session()
-    (batch,) = create_batches(session, requests_for(1), asking=1).batches
+    (batch,) = create_batches(session, requests_for(1), attempt=1).batches
     harvest_batch(session, batch, bench.judge.get_batch(batch.batch_id))
     assert session.tally.paid_twice == 2
     assert sorted(bench.ledger.paid_twice) == sorted(keys_of(1))
@@ -397,7 +397,7 @@ def test_whatever_is_read_in_parts_adds_up_to_every_row_once(
         def read(rows: Sequence[ReplyRow]) -> Iterator[ReplyRow]:
             yield from [rows[index] for index in order][:n_rows]
             if breaks:
-                raise failure(JudgeFailure.PASSING)
+                raise failure(JudgeFailure.TRANSIENT)
 
         return read
 

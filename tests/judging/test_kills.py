@@ -91,8 +91,8 @@ def build(weather: Weather) -> Bench:
     bench = Bench(answer=answer, durations=weather.durations, largest=weather.largest)
     bench.judge.creations = list(weather.creations)
     bench.judge.readings = [_reading(rows) for rows in weather.readings]
-    bench.judge.polls = failures(JudgeFailure.PASSING, weather.failed_polls)
-    bench.judge.listings = failures(JudgeFailure.PASSING, weather.failed_listings)
+    bench.judge.polls = failures(JudgeFailure.TRANSIENT, weather.failed_polls)
+    bench.judge.listings = failures(JudgeFailure.TRANSIENT, weather.failed_listings)
     bench.judge.direct = [None if kind is None else failure(kind) for kind in weather.direct]
     for duration in weather.foreign:
         bench.judge.add_foreign(len(KEYS), duration=duration)
@@ -145,7 +145,7 @@ def check(bench: Bench) -> None:
     keys = set(KEYS)
     unreadable = {key for key in keys if ledger.text_of(key) == "Hm."}
     assert ledger.answered() == keys
-    assert ledger.answered(asking=2) == unreadable
+    assert ledger.answered(attempt=2) == unreadable
     kept = {row.custom_id for _, row in ledger.replies.values()}
     paid = [row for batch in judge.ours for row in batch.rows if row.result_type == "succeeded"]
     assert {row.custom_id for row in paid} <= kept

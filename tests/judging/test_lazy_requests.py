@@ -18,7 +18,7 @@ from tournament_assets.judging.requests.requests import (
     custom_id,
     with_larger_cap,
 )
-from tournament_assets.judging.requests.system_prompt import judge_header
+from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.judging.requests.verdict_parsing import VERDICT_SCHEMA
 from tournament_assets.tournament.fingerprints import fingerprint
 
@@ -145,7 +145,9 @@ def test_a_judge_that_answers_in_json_is_told_so_and_held_to_the_schema() -> Non
     assert request.params["output_config"] == {
         "format": {"type": "json_schema", "schema": VERDICT_SCHEMA}
     }
-    assert request.params["system"][0]["text"].startswith(judge_header("json_schema").strip())
+    assert request.params["system"][0]["text"].startswith(
+        judge_system_prompt("json_schema").strip()
+    )
     assert request.params["messages"] == plain.params["messages"]
     assert request.request_key == fingerprint(request.params) != plain.request_key
     assert "output_config" not in plain.params

@@ -25,7 +25,7 @@ def reply(
     text: str | None,
     *,
     result_type: str = "succeeded",
-    asking: int = 1,
+    attempt: int = 1,
 ) -> PresentedReply:
     return PresentedReply(
         prompt_id=prompt_id,
@@ -33,7 +33,7 @@ def reply(
         entrant_a="ada",
         entrant_b="bob",
         presentation=presentation,
-        asking=asking,
+        attempt=attempt,
         result_type=result_type,
         stop_reason="end_turn",
         text=text,
@@ -157,9 +157,9 @@ def test_a_pair_is_settled_only_by_two_replies_that_a_slow_reader_reads_alike(
 @given(texts, texts, st.randoms(use_true_random=False))
 def test_replies_may_come_in_any_order(text_ab: str, text_ba: str, random: Random) -> None:
     replies = [
-        reply("p1", presentation, reply_text, asking=asking)
+        reply("p1", presentation, reply_text, attempt=attempt)
         for presentation, text in ((Presentation.AB, text_ab), (Presentation.BA, text_ba))
-        for asking, reply_text in ((1, text), (2, "VERDICT: TIE"), (3, None))
+        for attempt, reply_text in ((1, text), (2, "VERDICT: TIE"), (3, None))
     ]
     shuffled = random.sample(replies, len(replies))
     assert settle_pairs(shuffled) == settle_pairs(replies)
@@ -168,11 +168,11 @@ def test_replies_may_come_in_any_order(text_ab: str, text_ba: str, random: Rando
 def test_the_first_asking_with_a_verdict_counts_and_else_the_last() -> None:
     (pair,) = settle_pairs(
         [
-            reply("p1", Presentation.AB, "none", asking=1),
-            reply("p1", Presentation.AB, "VERDICT: A", asking=2),
-            reply("p1", Presentation.AB, "VERDICT: B", asking=3),
-            reply("p1", Presentation.BA, "none", asking=1),
-            reply("p1", Presentation.BA, "none again", asking=2),
+            reply("p1", Presentation.AB, "none", attempt=1),
+            reply("p1", Presentation.AB, "VERDICT: A", attempt=2),
+            reply("p1", Presentation.AB, "VERDICT: B", attempt=3),
+            reply("p1", Presentation.BA, "none", attempt=1),
+            reply("p1", Presentation.BA, "none again", attempt=2),
         ]
     )
     assert (pair.verdict_ab, pair.asking_ab) == (Verdict.A, 2)

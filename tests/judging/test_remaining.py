@@ -25,8 +25,8 @@ def saying(*replies: dict[str, Any]) -> Bench:
 
     bench = Bench(answer=answer)
     session = bench.session()
-    ask_directly(session, requests_for(1)[:1], asking=1)
-    ask_directly(session, requests_for(1)[1:], asking=1)
+    ask_directly(session, requests_for(1)[:1], attempt=1)
+    ask_directly(session, requests_for(1)[1:], attempt=1)
     bench.ledger.release_lease(session.lease)
     return bench
 

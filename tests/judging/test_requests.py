@@ -19,7 +19,7 @@ from tournament_assets.judging.requests.requests import (
     request_key_of,
     serialised_size,
 )
-from tournament_assets.judging.requests.system_prompt import JUDGE_HEADER
+from tournament_assets.judging.requests.system_prompt import JUDGE_SYSTEM_PROMPT
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.rubrics import Rubric
 
@@ -54,12 +54,12 @@ def message(
 
 
 def test_the_header_is_ascii() -> None:
-    assert JUDGE_HEADER.isascii()
+    assert JUDGE_SYSTEM_PROMPT.isascii()
 
 
 def test_the_system_message_is_the_header_and_then_the_whole_rubric() -> None:
     system = build_system_message(RUBRIC)
-    assert system.startswith(JUDGE_HEADER.strip())
+    assert system.startswith(JUDGE_SYSTEM_PROMPT.strip())
     assert system.endswith(f"follows.\n\n{RUBRIC.text}\n")
 
 
@@ -232,7 +232,9 @@ def test_a_key_is_the_hash_of_the_request_as_it_is_sent() -> None:
 
 def test_another_header_changes_both_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     before = keys()
-    monkeypatch.setattr(requests_module, "judge_header", lambda _: f"{JUDGE_HEADER}\nBe kind.")
+    monkeypatch.setattr(
+        requests_module, "judge_system_prompt", lambda _: f"{JUDGE_SYSTEM_PROMPT}\nBe kind."
+    )
     assert not set(keys()) & set(before)
 
 

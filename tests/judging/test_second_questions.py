@@ -37,7 +37,7 @@ def test_an_unreadable_reply_is_asked_for_once_more_and_both_replies_are_kept() 
     assert (tally.second_questions, tally.submitted, tally.answered) == (1, 5, 4)
     assert bench.ledger.text_of(first, 1) == "I cannot decide."
     assert bench.ledger.text_of(first, 2) == "A is truer.\nVERDICT: A"
-    assert [batch.intent.asking for batch in bench.ledger.batches.values()] == [1, 2]
+    assert [batch.intent.attempt for batch in bench.ledger.batches.values()] == [1, 2]
     assert bench.progress.heard("1 replies are unreadable; asking again")
 
 
@@ -103,9 +103,9 @@ def test_a_second_question_that_may_not_be_paid_is_asked_by_a_later_run() -> Non
     bench = Bench(answer=saying({first: [CUT_OFF]}))
     with pytest.raises(BudgetError):
         bench.settle(requests_for(2), approve=allow_four)
-    assert bench.ledger.answered(asking=2) == set()
+    assert bench.ledger.answered(attempt=2) == set()
     assert bench.settle(requests_for(2)).second_questions == 1
-    assert bench.ledger.answered(asking=2) == {first}
+    assert bench.ledger.answered(attempt=2) == {first}
 
 
 def test_approval_of_a_second_question_sees_the_larger_cap() -> None:
@@ -127,7 +127,7 @@ def test_a_second_question_that_fails_in_passing_is_asked_in_rounds_and_then_dir
     assert bench.judge.asked == [2, 1, 1]
     assert (tally.direct, tally.second_questions) == (1, 1)
     assert bench.judge.direct_requests[0].params["max_tokens"] == 2048
-    assert bench.ledger.answered(asking=2) == {first}
+    assert bench.ledger.answered(attempt=2) == {first}
 
 
 def test_a_second_question_is_not_sent_ahead_to_warm_the_cache() -> None:
@@ -148,7 +148,7 @@ def test_an_unreadable_reply_to_a_direct_question_is_asked_for_once_more() -> No
     bench = Bench(answer=answer)
     tally = bench.settle(requests_for(1), max_rounds=1)
     assert (tally.direct, tally.second_questions) == (1, 1)
-    assert bench.ledger.answered(asking=2) == {first}
+    assert bench.ledger.answered(attempt=2) == {first}
 
 
 def test_replies_are_read_in_the_format_that_was_asked_for() -> None:

@@ -52,7 +52,7 @@ def test_what_is_sent_is_what_the_ledger_was_told() -> None:
     ((nonce, batch),) = bench.ledger.batches.items()
     assert re.fullmatch("[0-9a-f]{12}", nonce)
     assert batch.scope == SCOPE
-    assert (batch.intent.judge_model, batch.intent.asking) == ("judge-1", 1)
+    assert (batch.intent.judge_model, batch.intent.attempt) == ("judge-1", 1)
     assert (batch.intent.channel, batch.batch_id) == ("batch", "batch-0")
     assert batch.keys == keys_of(2)
     assert bench.judge.ours[0].requests == [

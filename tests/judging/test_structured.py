@@ -7,7 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz import oracle
-from tournament_assets.judging.requests.system_prompt import JUDGE_HEADER, judge_header
+from tournament_assets.judging.requests.system_prompt import (
+    JUDGE_SYSTEM_PROMPT,
+    judge_system_prompt,
+)
 from tournament_assets.judging.requests.verdict_parsing import (
     VERDICT_SCHEMA,
     opens_an_object,
@@ -128,14 +131,14 @@ def test_the_request_asks_for_the_schema_that_is_read() -> None:
 
 def test_the_header_is_the_one_that_earlier_replies_were_paid_for_under() -> None:
     # It is part of every request's key: a new text judges, and bills, everything anew.
-    assert hashlib.sha256(JUDGE_HEADER.encode()).hexdigest() == (
+    assert hashlib.sha256(JUDGE_SYSTEM_PROMPT.encode()).hexdigest() == (
         "5a6d3f5d00b08b27741061699b50d050fcfb561305ca22f8d09a85a97c709cb1"
     )
-    assert judge_header() == judge_header("line") == JUDGE_HEADER
+    assert judge_system_prompt() == judge_system_prompt("line") == JUDGE_SYSTEM_PROMPT
 
 
 def test_the_two_headers_differ_only_in_how_to_reply() -> None:
-    line, structured = judge_header("line"), judge_header("json_schema")
+    line, structured = judge_system_prompt("line"), judge_system_prompt("json_schema")
     before, _, how = structured.partition("HOW TO REPLY\n")
     assert line.startswith(before + "HOW TO REPLY\n")
     assert structured.isascii()

@@ -180,8 +180,8 @@ def test_an_intent_says_what_is_asked_of_whom_and_when() -> None:
     bench = Bench()
     session = bench.session()
     bench.clock.seconds = 7.0
-    (batch,) = create_batches(session, requests_for(2), asking=2).batches
+    (batch,) = create_batches(session, requests_for(2), attempt=2).batches
     intent = bench.ledger.batches[batch.nonce].intent
-    assert (intent.asking, intent.judge_model, intent.channel) == (2, "judge-1", "batch")
+    assert (intent.attempt, intent.judge_model, intent.channel) == (2, "judge-1", "batch")
     assert list(intent.request_keys) == keys_of(2)
     assert intent.begun_at == bench.clock.now() == batch.begun_at

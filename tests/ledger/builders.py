@@ -56,7 +56,7 @@ def intent(nonce: str, keys: Sequence[str] = ("k1",), **changed: Any) -> BatchIn
     made = BatchIntent(
         nonce=nonce,
         judge_model="judge-1",
-        asking=1,
+        attempt=1,
         channel="batch",
         begun_at=BEGUN_AT,
         request_keys=keys,
@@ -78,10 +78,12 @@ def begin_batch(
     ledger.release_lease(lease)
 
 
-def stored(key: str, *, asking: int = 1, channel: Channel = "batch", **changed: Any) -> StoredReply:
+def stored(
+    key: str, *, attempt: int = 1, channel: Channel = "batch", **changed: Any
+) -> StoredReply:
     reply = StoredReply(
         request_key=key,
-        asking=asking,
+        attempt=attempt,
         channel=channel,
         result_type="succeeded",
         stop_reason="end_turn",
@@ -95,8 +97,10 @@ def stored(key: str, *, asking: int = 1, channel: Channel = "batch", **changed: 
 
 
 def texts(ledger: Ledger, keys: Sequence[str]) -> dict[tuple[str, int], str | None]:
-    """Return what is held, by key and asking."""
-    return {(reply.request_key, reply.asking): reply.text for reply in ledger.iterate_replies(keys)}
+    """Return what is held, by key and attempt."""
+    return {
+        (reply.request_key, reply.attempt): reply.text for reply in ledger.iterate_replies(keys)
+    }
 
 
 def select(url: str, query: str) -> list[tuple[Any, ...]]:

@@ -100,7 +100,7 @@ def test_open_batches_come_in_the_order_in_which_they_were_begun(ledger: Ledger)
 def test_a_batch_keeps_how_and_what_was_asked(
     ledger: Ledger, ledger_url: str, channel: Channel
 ) -> None:
-    begin_batch(ledger, "n1", channel=channel, asking=2, judge_model="judge-2")
+    begin_batch(ledger, "n1", channel=channel, attempt=2, judge_model="judge-2")
     assert ledger.open_batches(SCOPE) == [
         OpenBatch("n1", None, 1, BEGUN_AT, channel, "judge-2"),
     ]

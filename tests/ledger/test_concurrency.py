@@ -66,7 +66,7 @@ def test_runs_that_read_the_same_replies_in_other_orders_wait_for_each_other(
 
 def test_several_threads_can_use_one_ledger(ledger: Ledger) -> None:
     keys = numbered_keys(40)
-    begin_batch(ledger, "n1", keys, asking=2)
+    begin_batch(ledger, "n1", keys, attempt=2)
     lease = acquire(ledger)
     is_over = threading.Event()
 
@@ -79,7 +79,7 @@ def test_several_threads_can_use_one_ledger(ledger: Ledger) -> None:
     def write(part: list[str]) -> None:
         for key in part:
             ledger.record_rows("n1", [(key, success(key))])
-            assert ledger.answered_keys(keys, asking=2) >= {key}
+            assert ledger.answered_keys(keys, attempt=2) >= {key}
 
     def write_all() -> None:
         try:

@@ -13,7 +13,7 @@ from .builders import begin_batch, numbered_keys, select, stored, success, texts
 def test_imported_replies_come_back_as_they_were(ledger: Ledger) -> None:
     replies = [
         stored("k1", text="Ja – 😀", received_at=datetime(2026, 2, 3, 4, 5, 6, 789, tzinfo=UTC)),
-        stored("k1", asking=2, channel="direct", stop_reason="max_tokens", text=None),
+        stored("k1", attempt=2, channel="direct", stop_reason="max_tokens", text=None),
         stored("k2", result_type="errored", error_type="invalid_request_error", usage=None),
     ]
     assert ledger.import_replies(reversed(replies)) == 3
@@ -27,7 +27,7 @@ def test_what_is_held_already_stays(ledger: Ledger) -> None:
     theirs = [stored("k1", text="theirs"), stored("k2", text="theirs")]
     assert ledger.import_replies(theirs) == 1
     assert ledger.import_replies(theirs) == 0
-    assert ledger.import_replies([stored("k1", asking=2, text="theirs")]) == 1
+    assert ledger.import_replies([stored("k1", attempt=2, text="theirs")]) == 1
     assert texts(ledger, ["k1", "k2"]) == {
         ("k1", 1): "ours",
         ("k1", 2): "theirs",

@@ -15,7 +15,7 @@ from .builders import USAGE, begin_batch, failure, numbered_keys, select, succes
 def test_a_reply_comes_back_whole_in_a_later_process(
     ledger: Ledger, ledger_url: str, channel: Channel
 ) -> None:
-    begin_batch(ledger, "n1", ["k1"], channel=channel, asking=3)
+    begin_batch(ledger, "n1", ["k1"], channel=channel, attempt=3)
     before = datetime.now(UTC)
     text = "Ja – 5 µg 😀\r\n\tVERDICT: A\n"
     assert ledger.record_rows("n1", [("k1", success(text, stop_reason="max_tokens"))]) == 0
@@ -26,7 +26,7 @@ def test_a_reply_comes_back_whole_in_a_later_process(
     assert before <= reply.received_at <= datetime.now(UTC)
     assert reply == StoredReply(
         request_key="k1",
-        asking=3,
+        attempt=3,
         channel=channel,
         result_type="succeeded",
         stop_reason="max_tokens",
@@ -64,9 +64,9 @@ def test_of_a_key_that_a_batch_answers_twice_the_first_reply_stays(ledger: Ledge
 
 def test_the_reply_to_a_second_asking_is_kept_beside_the_first(ledger: Ledger) -> None:
     begin_batch(ledger, "n1", ["k1", "k2"])
-    begin_batch(ledger, "n2", ["k1"], asking=2)
+    begin_batch(ledger, "n2", ["k1"], attempt=2)
     ledger.record_rows("n1", [("k1", success("unreadable")), ("k2", success("clear"))])
-    assert ledger.answered_keys(["k1", "k2"], asking=2) == set()
+    assert ledger.answered_keys(["k1", "k2"], attempt=2) == set()
     assert ledger.record_rows("n2", [("k1", success("clearer"))]) == 0
     assert texts(ledger, ["k1", "k2"]) == {
         ("k1", 1): "unreadable",
@@ -74,7 +74,7 @@ def test_the_reply_to_a_second_asking_is_kept_beside_the_first(ledger: Ledger) -
         ("k2", 1): "clear",
     }
     assert ledger.answered_keys(["k1", "k2"]) == {"k1", "k2"}
-    assert ledger.answered_keys(["k1", "k2"], asking=2) == {"k1"}
+    assert ledger.answered_keys(["k1", "k2"], attempt=2) == {"k1"}
 
 
 def test_a_reply_that_was_paid_for_twice_is_counted_with_its_tokens(
@@ -107,8 +107,8 @@ def test_reading_a_batch_again_changes_nothing(ledger: Ledger, ledger_url: str) 
 
 
 def test_replies_of_other_askings_were_not_paid_for_twice(ledger: Ledger) -> None:
-    begin_batch(ledger, "n1", asking=2)
-    begin_batch(ledger, "n2", asking=1)
+    begin_batch(ledger, "n1", attempt=2)
+    begin_batch(ledger, "n2", attempt=1)
     assert ledger.record_rows("n1", [("k1", success("second"))]) == 0
     assert ledger.record_rows("n2", [("k1", success("first"))]) == 0
     assert texts(ledger, ["k1"]) == {("k1", 1): "first", ("k1", 2): "second"}
@@ -146,17 +146,17 @@ def test_a_reply_that_no_database_could_store_is_not_lost(ledger: Ledger, ledger
 def test_ten_thousand_replies_come_back_by_key_and_then_by_asking(ledger: Ledger) -> None:
     keys = numbered_keys(10_000)
     begin_batch(ledger, "n1", keys)
-    begin_batch(ledger, "n2", keys[::3], asking=2)
+    begin_batch(ledger, "n2", keys[::3], attempt=2)
     ledger.record_rows("n2", [(key, success(f"2 {key}")) for key in reversed(keys[::3])])
     ledger.record_rows("n1", [(key, success(f"1 {key}")) for key in reversed(keys)])
     assert ledger.answered_keys(iter([*keys, "another"])) == set(keys)
-    assert ledger.answered_keys(keys, asking=2) == set(keys[::3])
+    assert ledger.answered_keys(keys, attempt=2) == set(keys[::3])
     asked = (key for key in [*keys[5000:], *keys[:5000], *keys[:700], "another"])
     replies = ledger.iterate_replies(asked)
-    assert [(reply.request_key, reply.asking, reply.text) for reply in replies] == [
-        (key, asking, f"{asking} {key}")
+    assert [(reply.request_key, reply.attempt, reply.text) for reply in replies] == [
+        (key, attempt, f"{attempt} {key}")
         for number, key in enumerate(keys)
-        for asking in ([1, 2] if number % 3 == 0 else [1])
+        for attempt in ([1, 2] if number % 3 == 0 else [1])
     ]
 
 

@@ -22,7 +22,7 @@ def test_what_was_billed_is_added_up_by_model_and_channel(ledger: Ledger) -> Non
     begin_batch(ledger, "n1", judge_model="judge-2")
     begin_batch(ledger, "n2", judge_model="judge-1")
     begin_batch(ledger, "n3", judge_model="judge-1", channel="direct")
-    begin_batch(ledger, "n4", judge_model="judge-1", asking=2)
+    begin_batch(ledger, "n4", judge_model="judge-1", attempt=2)
     ledger.record_rows("n1", [("k1", billed(1000, 200, 0, 0))])
     ledger.record_rows("n2", [("k2", billed(1, 20, 300, 0)), ("k3", billed(2, 30, 0, 400))])
     ledger.record_rows("n3", [("k4", billed(5, 6, 7, 8))])

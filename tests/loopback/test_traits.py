@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from tests.loopback.recorded_comparisons import generate_comparisons
 from tournament_assets.loopback.lexical.lexical_judge import judge_lexically
-from tournament_assets.loopback.lexical.traits import ALL_CUES, Cues, Traits
+from tournament_assets.loopback.lexical.traits import LEXICONS, Lexicon, Traits
 
-PHRASES = sorted({phrase for cues in ALL_CUES for phrase in cues.phrases})
+PHRASES = sorted({phrase for lexicon in LEXICONS for phrase in lexicon.phrases})
 WORDS = sorted(
-    {word for cues in ALL_CUES for word in cues.words}
+    {word for lexicon in LEXICONS for word in lexicon.words}
     | {word for phrase in PHRASES for word in phrase.split()}
 )
 speech = st.lists(
@@ -43,25 +43,27 @@ def test_replies_are_to_the_byte_what_they_were_when_they_were_recorded(
 def test_cues_are_counted_as_one_search_for_all_of_them_would(spoken: list[str], gap: str) -> None:
     text = gap.join(spoken)
     plain = " ".join(text.split())
-    for cues in ALL_CUES:
-        listed = "|".join(map(re.escape, [*cues.phrases, *cues.words]))
-        assert Traits(text).count(cues) == len(re.findall(rf"\b(?:{listed})\b", plain))
+    for lexicon in LEXICONS:
+        listed = "|".join(map(re.escape, [*lexicon.phrases, *lexicon.words]))
+        assert Traits(text).count(lexicon) == len(re.findall(rf"\b(?:{listed})\b", plain))
 
 
 def test_a_word_is_a_cue_of_one_kind_and_no_phrase_begins_another() -> None:
-    assert sum(len(cues.words) for cues in ALL_CUES) == len(
-        {word for cues in ALL_CUES for word in cues.words}
+    assert sum(len(lexicon.words) for lexicon in LEXICONS) == len(
+        {word for lexicon in LEXICONS for word in lexicon.words}
     )
-    for cues in ALL_CUES:
-        beginnings = [(one, two) for one in cues.phrases for two in cues.phrases if one != two]
+    for lexicon in LEXICONS:
+        beginnings = [
+            (one, two) for one in lexicon.phrases for two in lexicon.phrases if one != two
+        ]
         assert not [pair for pair in beginnings if f"{pair[0]} ".startswith(f"{pair[1]} ")]
 
 
 def test_a_phrase_counts_once_although_a_word_in_it_is_a_cue() -> None:
-    cues = next(each for each in ALL_CUES if "at all" in each.phrases)
-    assert isinstance(cues, Cues)
-    assert "all" in cues.words
-    assert Traits("All of it, not at all.").count(cues) == 2
+    lexicon = next(each for each in LEXICONS if "at all" in each.phrases)
+    assert isinstance(lexicon, Lexicon)
+    assert "all" in lexicon.words
+    assert Traits("All of it, not at all.").count(lexicon) == 2
 
 
 def test_the_traits_of_ascii_do_not_depend_on_what_stands_beside_it() -> None:

@@ -158,7 +158,7 @@ def test_half_a_list_is_an_error_because_it_would_prove_what_it_does_not(
     service = script.give(JSONResponse(answer))
     with pytest.raises(JudgeError, match="expected a page of batches") as caught:
         list(service.list_batches())
-    assert caught.value.failure is JudgeFailure.PASSING
+    assert caught.value.failure is JudgeFailure.TRANSIENT
 
 
 def test_a_direct_question_is_answered_at_once(

@@ -27,7 +27,7 @@ LOOKING: dict[str, Task] = {
     "results": lambda service: list(service.iterate_results("b1")),
     "model": lambda service: service.check_model("judge-1"),
 }
-A, P = JudgeFailure.AMBIGUOUS, JudgeFailure.PASSING
+A, P = JudgeFailure.AMBIGUOUS, JudgeFailure.TRANSIENT
 CLASSES = {
     302: (JudgeFailure.FATAL, JudgeFailure.FATAL),
     400: (JudgeFailure.INVALID, JudgeFailure.INVALID),

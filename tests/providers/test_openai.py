@@ -146,7 +146,7 @@ def test_an_answer_that_is_no_completion_may_be_asked_for_again(
     chat: ChatServer, answer: Response
 ) -> None:
     error = failure_of(chat, answer)
-    assert error.failure is ServerFailure.PASSING
+    assert error.failure is ServerFailure.TRANSIENT
     assert "expected a chat completion" in str(error)
 
 
@@ -168,14 +168,14 @@ def test_a_server_that_ignores_the_cap_is_not_asked_on(chat: ChatServer) -> None
         (403, ServerFailure.FATAL),
         (404, ServerFailure.FATAL),
         (405, ServerFailure.FATAL),
-        (408, ServerFailure.PASSING),
-        (409, ServerFailure.PASSING),
+        (408, ServerFailure.TRANSIENT),
+        (409, ServerFailure.TRANSIENT),
         (413, ServerFailure.REFUSED),
         (422, ServerFailure.REFUSED),
-        (429, ServerFailure.PASSING),
-        (500, ServerFailure.PASSING),
-        (503, ServerFailure.PASSING),
-        (529, ServerFailure.PASSING),
+        (429, ServerFailure.TRANSIENT),
+        (500, ServerFailure.TRANSIENT),
+        (503, ServerFailure.TRANSIENT),
+        (529, ServerFailure.TRANSIENT),
     ],
 )
 def test_a_status_says_what_is_done_next(
@@ -204,7 +204,7 @@ def test_the_wait_that_a_server_asks_for_is_read(
 
 def test_a_connection_that_breaks_off_may_have_been_bad_luck(chat: ChatServer) -> None:
     error = failure_of(chat, DROP)
-    assert error.failure is ServerFailure.PASSING
+    assert error.failure is ServerFailure.TRANSIENT
     assert "no complete answer from http://127.0.0.1" in str(error)
 
 
@@ -212,7 +212,7 @@ def test_a_server_that_takes_too_long_may_be_busy(chat: ChatServer) -> None:
     chat.delay = 1.0
     with pytest.raises(ServerError, match="APITimeoutError") as caught:
         ask(chat, timeout_seconds=0.1)
-    assert caught.value.failure is ServerFailure.PASSING
+    assert caught.value.failure is ServerFailure.TRANSIENT
 
 
 def test_a_place_where_nobody_listens_is_named() -> None:

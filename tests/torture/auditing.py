@@ -105,10 +105,10 @@ def find_unkept_rows(ledger_url: str, rows_read: Mapping[str, int]) -> list[str]
 
 def _asked(request: JudgeRequest, replies: Sequence[StoredReply]) -> list[tuple[str, StoredReply]]:
     """Return what the judge was asked for each reply to a request."""
-    was_cut_off = any(each.asking == 1 and each.stop_reason == "max_tokens" for each in replies)
+    was_cut_off = any(each.attempt == 1 and each.stop_reason == "max_tokens" for each in replies)
     again = with_larger_cap(request) if was_cut_off else request
     return [
-        (hash_params((request if reply.asking == 1 else again).params), reply) for reply in replies
+        (hash_params((request if reply.attempt == 1 else again).params), reply) for reply in replies
     ]
 
 

@@ -19,6 +19,6 @@ def test_a_slow_ledger_never_leaves_more_replies_at_risk_than_are_asked_for_at_o
     pause, at_risk = threading.Event(), list[int]()
     bench = Bench()
     bench.ledger = Slow(bench.events)
-    ask_directly(bench.session(), requests_for(15), asking=1)
+    ask_directly(bench.session(), requests_for(15), attempt=1)
     assert bench.ledger.answered() == set(keys_of(15))
     assert max(at_risk) == AT_ONCE

@@ -91,7 +91,7 @@ def test_what_changes_a_response_changes_the_fingerprint(changes: dict[str, Any]
 
 
 def test_other_words_for_the_uncertainty_head_change_the_fingerprint() -> None:
-    asked = UNCERTAINTY.model_copy(update={"second_prompt": "{prompt} {response} A or B?"})
+    asked = UNCERTAINTY.model_copy(update={"correctness_prompt": "{prompt} {response} A or B?"})
     other = describe(needs_uncertainty=True, hydra=HEADS.model_copy(update={"uncertainty": asked}))
     assert other.fingerprint("c") != describe(needs_uncertainty=True).fingerprint("c")
 
@@ -149,6 +149,12 @@ def test_a_pattern_without_the_head_would_give_all_heads_the_same_shard() -> Non
 
 
 @pytest.mark.parametrize("template", ["{prompt}", "{prompt} {response} {response}", "right?"])
-def test_the_second_prompt_holds_the_prompt_and_the_response_once(template: str) -> None:
+def test_the_correctness_prompt_holds_the_prompt_and_the_response_once(template: str) -> None:
     with pytest.raises(ValidationError, match="expected each once"):
-        UncertaintyFiles(folder=HERE, rank=1, second_prompt=template)
+        UncertaintyFiles(folder=HERE, rank=1, correctness_prompt=template)
+
+
+def test_a_config_may_call_the_correctness_prompt_by_its_earlier_name() -> None:
+    values = {"folder": HERE, "rank": 1, "second_prompt": "{prompt} {response} A or B?"}
+    files = UncertaintyFiles.model_validate(values)
+    assert files.correctness_prompt == values["second_prompt"]

@@ -325,7 +325,7 @@ def rejudge_runs(
     if refused is not None and not written:
         raise refused
     return RejudgeResult(
-        n_replies=sum(held.askings.values()) - sum(before.askings.values()),
+        n_replies=sum(held.attempts.values()) - sum(before.attempts.values()),
         written=tuple(written),
         left=tuple(left),
         refusal="" if refused is None else str(refused),

@@ -118,7 +118,7 @@ class _Pairs(list[tuple[str, Any]]):
     """An object's members in the order they are written, each as often as it is written."""
 
 
-_ASKINGS_AT_ONCE = 2
+_TRIES_AT_ONCE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +141,14 @@ class HeldScores:
     Attributes:
         scores: The first score of each request that has one, by key.
         problems: Why the others that were answered have none, by key.
-        askings: How often each request was answered, by key.
+        attempts: How often each request was answered, by key.
         cut_off: Requests whose last reply reached its token cap.
         refused: Requests that the service refused as they stand.
     """
 
     scores: Mapping[str, PaidScore]
     problems: Mapping[str, str]
-    askings: Mapping[str, int]
+    attempts: Mapping[str, int]
     cut_off: frozenset[str]
     refused: frozenset[str]
 
@@ -159,12 +159,12 @@ def held_scores(
     """Read the scores that are paid for already; nothing is sent."""
     scores: dict[str, PaidScore] = {}
     problems: dict[str, str] = {}
-    askings: dict[str, int] = {}
+    attempts: dict[str, int] = {}
     cut_off: set[str] = set()
     refused: set[str] = set()
     for reply in ledger.iterate_replies(request_keys):
         key = reply.request_key
-        askings[key] = reply.asking
+        attempts[key] = reply.attempt
         cut_off.discard(key)
         if reply.result_type != "succeeded":
             refused.add(key)
@@ -179,7 +179,7 @@ def held_scores(
     return HeldScores(
         scores=scores,
         problems={key: text for key, text in problems.items() if key not in scores},
-        askings=askings,
+        attempts=attempts,
         cut_off=frozenset(cut_off - scores.keys()),
         refused=frozenset(refused),
     )
@@ -236,16 +236,16 @@ def ask_for_scores(
         for batch in ledger.open_batches(scope):
             # Asked by a process that is gone: nothing under way can be collected.
             ledger.record_closed(batch.nonce, state="abandoned")
-        for attempt in range(_ASKINGS_AT_ONCE):
+        for trial in range(_TRIES_AT_ONCE):
             held = held_scores(by_key, ledger=ledger, ceiling=ceiling)
             session.tally.answered = len(held.scores)
             left = [key for key in by_key if key not in held.scores]
-            if attempt:
+            if trial:
                 left = [key for key in left if key in held.problems and key not in held.refused]
                 session.tally.second_questions += len(left)
             if not left:
                 break
-            if not attempt:
+            if not trial:
                 options.approve([by_key[key] for key in left], "direct")
                 session.check_model(by_key[left[0]].params["model"])
             _ask(session, left, by_key, held)
@@ -259,11 +259,11 @@ def _ask(
     by_key: Mapping[str, ModelRequest],
     held: HeldScores,
 ) -> None:
-    by_asking: dict[int, list[ModelRequest]] = {}
+    by_attempt: dict[int, list[ModelRequest]] = {}
     for key in keys:
         request = by_key[key]
         if key in held.cut_off:
             request = with_larger_cap(request)
-        by_asking.setdefault(held.askings.get(key, 0) + 1, []).append(request)
-    for asking, members in sorted(by_asking.items()):
-        ask_directly(session, members, asking=asking)
+        by_attempt.setdefault(held.attempts.get(key, 0) + 1, []).append(request)
+    for attempt, members in sorted(by_attempt.items()):
+        ask_directly(session, members, attempt=attempt)

@@ -55,11 +55,11 @@ def respond_as_hydra(
             **describe_decoding(own, read=entrant.read, text=text),
         }
         if spec.uncertainty is not None:
-            second_prompt = fill_in(
-                spec.uncertainty.second_prompt, prompt=prompt.text, response=text
+            correctness_prompt = fill_in(
+                spec.uncertainty.correctness_prompt, prompt=prompt.text, response=text
             )
             diagnostics["p_correct"] = _p_correct(
-                entrant, heads, second_prompt, witness=decoded.witnesses[row : row + 1]
+                entrant, heads, correctness_prompt, witness=decoded.witnesses[row : row + 1]
             )
         responses.append(
             GeneratedResponse(
@@ -88,14 +88,14 @@ def decoding_settings(spec: CustomPoeEntrant, *, eos_ids: Sequence[int]) -> Deco
 
 
 def _p_correct(
-    entrant: LoadedEntrant, heads: HydraModel, second_prompt: str, *, witness: Tensor
+    entrant: LoadedEntrant, heads: HydraModel, correctness_prompt: str, *, witness: Tensor
 ) -> float | None:
     """Ask about one response alone, so that its companions cannot matter.
 
     Returns:
-        None if the second prompt does not fit into the model's context.
+        None if the correctness prompt does not fit into the model's context.
     """
-    ids = encode_chat(entrant.tokenizer, second_prompt, system_prompt=None, name=entrant.name)
+    ids = encode_chat(entrant.tokenizer, correctness_prompt, system_prompt=None, name=entrant.name)
     length = min(padded_length(len(ids)), heads.config.max_position_embeddings)
     if len(ids) > length:
         return None

@@ -16,7 +16,10 @@ from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from tournament_assets.generation.hydra.product_of_experts import draft_probabilities, draw
 from tournament_assets.generation.loading import LoadedEntrant
-from tournament_assets.generation.models.base_models import decoding_threads, quiet_transformers
+from tournament_assets.generation.models.base_models import (
+    decoding_threads,
+    transformers_logging_off,
+)
 from tournament_assets.generation.models.chat_prompts import AskedPrompt
 from tournament_assets.tournament.errors import GenerationError
 from tournament_assets.tournament.prompts import GeneratedResponse, prompt_seed
@@ -135,7 +138,7 @@ def respond_with_generate(
         uniforms=uniforms,
     )
     with (
-        quiet_transformers(),
+        transformers_logging_off(),
         decoding_threads(entrant.model.num_parameters()),
         torch.inference_mode(),
     ):

@@ -107,7 +107,7 @@ class BatchRecords(LeaseRecords, SpendingRecords):
         return states
 
     def begin_recovery(
-        self, scope: JudgingScope, batch: SubmittedBatch, *, model: str, asking: int, size: int
+        self, scope: JudgingScope, batch: SubmittedBatch, *, model: str, attempt: int, size: int
     ) -> None:
         """Write down a batch that was paid and forgotten; it is closed when its rows are held.
 
@@ -122,7 +122,7 @@ class BatchRecords(LeaseRecords, SpendingRecords):
             "dimension": scope.dimension,
             "purpose": scope.purpose,
             "judge_model": model,
-            "asking": asking,
+            "asking": attempt,
             "channel": "batch",
             "n_requests": size,
             "begun_at": time_text(batch.begun_at),
@@ -176,7 +176,7 @@ class BatchRecords(LeaseRecords, SpendingRecords):
                     dimension=scope.dimension,
                     purpose=scope.purpose,
                     judge_model=intent.judge_model,
-                    asking=intent.asking,
+                    asking=intent.attempt,
                     channel=intent.channel,
                     state="intent",
                     n_requests=len(keys),

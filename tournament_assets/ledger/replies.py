@@ -28,19 +28,19 @@ _NEVER_BILLED = frozenset({"errored", "canceled", "expired"})
 class ReplyRecords(LedgerDatabase):
     """The part of the ledger that holds what the judge wrote."""
 
-    def answered_keys(self, request_keys: Iterable[str], *, asking: int = 1) -> set[str]:
-        """Return those keys that have a final reply to that asking."""
+    def answered_keys(self, request_keys: Iterable[str], *, attempt: int = 1) -> set[str]:
+        """Return those keys that have a final reply to that attempt."""
         answered: set[str] = set()
         with self._transaction() as connection:
             for chunk in chunks(request_keys):
                 query = sa.select(_TABLE.c.request_key).where(
-                    _TABLE.c.request_key.in_(chunk), _TABLE.c.asking == asking
+                    _TABLE.c.request_key.in_(chunk), _TABLE.c.asking == attempt
                 )
                 answered.update(connection.scalars(query))
         return answered
 
     def iterate_replies(self, request_keys: Iterable[str]) -> Iterator[StoredReply]:
-        """Yield the final replies there are, by key and then by asking."""
+        """Yield the final replies there are, by key and then by attempt."""
         for chunk in chunks(request_keys):
             query = (
                 sa.select(*(column for column in _TABLE.columns if column.name != "raw"))
@@ -88,7 +88,7 @@ class ReplyRecords(LedgerDatabase):
         *,
         received_at: datetime | None = None,
     ) -> int:
-        """Keep final replies, by request key; the first one of a key and asking stays.
+        """Keep final replies, by request key; the first one of a key and attempt stays.
 
         Args:
             nonce: The batch they came in.
@@ -100,12 +100,12 @@ class ReplyRecords(LedgerDatabase):
         """
         if not final:
             return 0
-        asking, channel = self._asking_and_channel(nonce)
+        attempt, channel = self._attempt_and_channel(nonce)
         now = time_text(received_at)
         rows = [
             {
                 "request_key": key,
-                "asking": asking,
+                "asking": attempt,
                 "nonce": nonce,
                 "channel": channel,
                 "result_type": row.result_type,
@@ -127,7 +127,7 @@ class ReplyRecords(LedgerDatabase):
             for chunk in chunks(by_key):
                 query = sa.select(_TABLE.c.request_key).where(
                     _TABLE.c.request_key.in_(chunk),
-                    _TABLE.c.asking == asking,
+                    _TABLE.c.asking == attempt,
                     _TABLE.c.nonce != nonce,
                 )
                 twice = [by_key[key] for key in connection.scalars(query)]
@@ -179,7 +179,7 @@ class ReplyRecords(LedgerDatabase):
                 added += self._insert_new(connection, _TABLE, chunk)
         return added
 
-    def _asking_and_channel(self, nonce: str) -> tuple[int, str]:
+    def _attempt_and_channel(self, nonce: str) -> tuple[int, str]:
         query = sa.select(schema.batches.c.asking, schema.batches.c.channel).where(
             schema.batches.c.nonce == nonce
         )
@@ -195,7 +195,7 @@ def _tokens(usage: TokenUsage | None) -> Mapping[str, int | None]:
 def _imported_row(reply: StoredReply) -> dict[str, Any]:
     return {
         "request_key": reply.request_key,
-        "asking": reply.asking,
+        "asking": reply.attempt,
         "nonce": "imported",
         "channel": reply.channel,
         "result_type": reply.result_type,
@@ -216,7 +216,7 @@ def _stored_reply(row: sa.Row[Any]) -> StoredReply:
         usage = TokenUsage(**{name: values[name] for name in _TOKEN_NAMES})
     return StoredReply(
         request_key=row.request_key,
-        asking=row.asking,
+        attempt=row.asking,
         channel=row.channel,
         result_type=row.result_type,
         stop_reason=row.stop_reason,

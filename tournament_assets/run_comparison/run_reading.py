@@ -29,7 +29,7 @@ class FinishedRun:
         folder: Where it is.
         manifest: What `manifest.json` says.
         verdicts: Settled pairs by dimension.
-        requests: The requests that got a reply, by dimension: request key and asking.
+        requests: The requests that got a reply, by dimension: request key and attempt.
         standings: Ratings with the primary K-factor by dimension, in the order of the file.
         rubrics: The texts that the judge had, by dimension, where the directory keeps them.
     """

@@ -259,8 +259,8 @@ _FIELDS: Mapping[str, list[Field]] = {
         ("reason_ba", pa.string(), True, "why presentation ba has no verdict"),
         ("request_key_ab", pa.string(), False, "SHA-256 of the request of presentation ab"),
         ("request_key_ba", pa.string(), False, "SHA-256 of the request of presentation ba"),
-        ("asking_ab", pa.int64(), False, "which asking the verdict of presentation ab answers"),
-        ("asking_ba", pa.int64(), False, "which asking the verdict of presentation ba answers"),
+        ("asking_ab", pa.int64(), False, "which attempt the verdict of presentation ab answers"),
+        ("asking_ba", pa.int64(), False, "which attempt the verdict of presentation ba answers"),
         ("judge_model", pa.string(), False, "the model that judged"),
     ],
     "elo_ratings": [

@@ -5,7 +5,7 @@ its own. Nothing is looked for here; `generation/models/entrant_weights.py` says
 
 What all entrants have in common: a name, a loader, and a fingerprint.
 
-The second prompt: asks an uncertainty head whether a response is correct.
+The correctness prompt: asks an uncertainty head whether a response is correct.
 """
 
 import re
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AliasChoices, Field, field_validator, model_validator
 
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.places import Frozen, Location
@@ -54,7 +54,7 @@ class EntrantSpec(Frozen):
         return fingerprint({"settings": settings, "content": content_hash})
 
 
-SECOND_PROMPT = (
+CORRECTNESS_PROMPT = (
     "Is the answer correct? Reply with A for yes or B for no.\n"
     "Question: {prompt}\n"
     "Answer: {response}"
@@ -65,13 +65,13 @@ _MARK = re.compile(r"\{(prompt|response)\}")
 
 
 def fill_in(template: str, *, prompt: str, response: str) -> str:
-    """Put a prompt and its response into a second prompt.
+    """Put a prompt and its response into a correctness prompt.
 
     Both are put in as they stand, in one pass: braces in them mean nothing, a prompt that holds
     `{response}` among them. Other braces of the template stay too.
 
     Args:
-        template: Such as `SECOND_PROMPT`; `{prompt}` and `{response}` mark where they belong.
+        template: Such as `CORRECTNESS_PROMPT`; `{prompt}` and `{response}` mark where they belong.
         prompt: What was asked.
         response: What was answered.
     """
@@ -159,20 +159,24 @@ class UncertaintyFiles(ShardFiles):
     """Where the uncertainty head is: one shard, for all heads.
 
     Attributes:
-        second_prompt: What it is asked about a response, with {prompt} and {response} in it, to be
-            answered by A for correct or B; the words it was trained with.
+        correctness_prompt: What it is asked about a response, with {prompt} and {response} in it,
+            to be answered by A for correct or B; the words it was trained with.
     """
 
     files: str = Field(default="checkpoint_final.pt", min_length=1)
-    second_prompt: str = SECOND_PROMPT
+    correctness_prompt: str = Field(
+        default=CORRECTNESS_PROMPT,
+        # what configs of earlier versions call it
+        validation_alias=AliasChoices("correctness_prompt", "second_prompt"),
+    )
 
-    @field_validator("second_prompt")
+    @field_validator("correctness_prompt")
     @classmethod
     def _holds_both(cls, template: str) -> str:
         counts = {mark: template.count(mark) for mark in ("{prompt}", "{response}")}
         if set(counts.values()) != {1}:
             found = " and ".join(f"{mark} {count} times" for mark, count in counts.items())
-            raise ValueError(f"the second prompt holds {found}; expected each once")
+            raise ValueError(f"the correctness prompt holds {found}; expected each once")
         return template
 
 
@@ -316,6 +320,6 @@ class CustomPoeEntrant(EntrantSpec):
             "heads_depth": self.hydra.heads_depth,
             "n_heads": self.hydra.n_heads,
             "adapters": [[files.rank, files.scale] for files in self.adapters.values()],
-            "uncertainty": asked and [asked.rank, asked.scale, asked.second_prompt],
+            "uncertainty": asked and [asked.rank, asked.scale, asked.correctness_prompt],
         }
         return fingerprint({"settings": settings, "heads": heads, "content": content_hash})

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from tournament_assets.judging.requests.controls import ask_on_occasion, occasion_of_purpose
+from tournament_assets.judging.requests.controls import drift_check_of, repeat_for_drift_check
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.tournament.errors import InputError
@@ -29,7 +29,7 @@ def name_of(row: Mapping[str, Any]) -> PairName:
     return row["prompt_id"], row["entrant_a"], row["entrant_b"]
 
 
-def choose_occasion(
+def choose_drift_check(
     given: str | None,
     *,
     tournament_id: str,
@@ -61,7 +61,7 @@ def choose_occasion(
         for scope, batches in ledger.open_scopes(tournament_id).items()
         if (scope.mode, scope.dimension) == (values["mode"], values["dimension"])
         and now - batches[0].begun_at < _STILL_THE_SAME
-        and (occasion := occasion_of_purpose(scope.purpose)) is not None
+        and (occasion := drift_check_of(scope.purpose)) is not None
     ]
     return waiting[-1] if waiting else now.astimezone(UTC).date().isoformat()
 
@@ -90,10 +90,10 @@ def settle_earlier(
         ledger: Holds the replies.
     """
     purposes = ledger.purposes_begun(plan.tournament_id, mode_of(values), values["dimension"])
-    begun = [name for purpose in purposes if (name := occasion_of_purpose(purpose)) is not None]
+    begun = [name for purpose in purposes if (name := drift_check_of(purpose)) is not None]
     before = begun[: begun.index(occasion)] if occasion in begun else begun
     for earlier in reversed(before):
-        requests = [ask_on_occasion(request, earlier) for request in asked]
+        requests = [repeat_for_drift_check(request, earlier) for request in asked]
         rows = list(reply_rows(requests, pairs, ledger.iterate_replies, rubric))
         if all(row["result_type"] == "pending" for row in rows):
             continue

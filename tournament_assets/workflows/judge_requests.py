@@ -271,7 +271,7 @@ def _find_none(_keys: Iterable[str]) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class JudgingStep:
     """How one step asks.
 
     Attributes:
@@ -319,7 +319,7 @@ def ask_what_is_missing(
     scope: JudgingScope,
     ledger: "Ledger",
     judge: JudgeAccess,
-    asking: Asking,
+    step: JudgingStep,
     log: Callable[[str], None],
 ) -> Tally:
     """Get every request answered that is not; the judge is only reached if there is something.
@@ -336,14 +336,14 @@ def ask_what_is_missing(
         ledger=ledger,
         reply_format=config.reply_format,
     )
-    if not requests or (left.is_done and not asking.rejudges):
+    if not requests or (left.is_done and not step.rejudges):
         return Tally(total=left.total, answered=left.total)
-    terms = judging_terms(plan, since=asking.since or datetime.now(UTC))
+    terms = judging_terms(plan, since=step.since or datetime.now(UTC))
     options = JudgingOptions(
-        policy=_waiting_policy(config, asking),
+        policy=_waiting_policy(config, step),
         approve=build_approval(terms, ledger=ledger, judge_model=requests[0].params["model"]),
         terms=terms,
-        may_pay_again=asking.may_pay_again,
+        may_pay_again=step.may_pay_again,
         reply_format=config.reply_format,
     )
     title = f"{scope.dimension} ({scope.mode}) is judged"
@@ -351,16 +351,16 @@ def ask_what_is_missing(
         judge.service(config) as service,
         JudgingBar(title, total=left.total, log=log) as progress,
     ):
-        if left.unanswered and not asking.rejudges:
+        if left.unanswered and not step.rejudges:
             refuse_to_repay(
                 frozenset(left.unanswered),
                 ledger=ledger,
                 service=service,
                 progress=progress,
                 command=f"tournament ledger recover --config {plan.config_path}",
-                may_pay_again=asking.may_pay_again or is_free_model(requests[0].params["model"]),
+                may_pay_again=step.may_pay_again or is_free_model(requests[0].params["model"]),
             )
-        work = rejudge_requests if asking.rejudges else settle_requests
+        work = rejudge_requests if step.rejudges else settle_requests
         return work(
             requests,
             scope=scope,
@@ -371,12 +371,12 @@ def ask_what_is_missing(
         )
 
 
-def _waiting_policy(config: JudgeConfig, asking: Asking) -> WaitingPolicy:
+def _waiting_policy(config: JudgeConfig, step: JudgingStep) -> WaitingPolicy:
     return WaitingPolicy(
         poll_initial_seconds=config.poll_initial_seconds,
         poll_max_seconds=config.poll_max_seconds,
-        deadline_seconds=asking.wait_seconds,
-        prewarm_wait_seconds=config.prewarm_wait_seconds if asking.prewarms else None,
+        deadline_seconds=step.wait_seconds,
+        prewarm_wait_seconds=config.prewarm_wait_seconds if step.prewarms else None,
         adopt_grace_seconds=config.grace_seconds,
         max_rounds=config.max_rounds,
         max_direct=config.max_direct,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from tournament_assets.judging.requests import verdict_parsing as parsing
-from tournament_assets.judging.requests.system_prompt import judge_header
+from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.project.project_files import Project
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint
@@ -102,7 +102,7 @@ def _asking(plan: TournamentPlan) -> Any:
         "models": [plan.config.judge_model("pilot"), plan.config.judge_model("headline")],
         "max_tokens": judge.max_tokens,
         "identical_responses_tie": judge.identical_responses_tie,
-        "instructions": judge_header(judge.reply_format),
+        "instructions": judge_system_prompt(judge.reply_format),
         "shown": {
             name: [rule.shows_gold_answer, rule.shows_expected_behavior]
             for name, rule in plan.config.dimensions.items()

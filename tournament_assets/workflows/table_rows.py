@@ -129,7 +129,7 @@ def pair_readings(
 
 
 def _read_presentation(
-    verdict: Verdict, askings: Sequence[Row], *, counted: int, reply_format: ReplyFormat
+    verdict: Verdict, attempts: Sequence[Row], *, counted: int, reply_format: ReplyFormat
 ) -> ReplyReading:
     failures = {
         row["asking"]: classify_reply(
@@ -138,15 +138,15 @@ def _read_presentation(
             text=row["reply"],
             reply_format=reply_format,
         )
-        for row in askings
+        for row in attempts
         if row["result_type"] != "identical"
     }
     if not verdict.is_decided:
         return ReplyReading(verdict, failures.get(counted))
-    earlier = {failure for asking, failure in failures.items() if asking < counted}
+    earlier = {failure for attempt, failure in failures.items() if attempt < counted}
     # A request whose batch expired or errored in passing has no reply of its own in the table: it
     # shows in that the reply that counts was asked for directly, outside any batch.
-    was_asked_directly = any(row["asking"] == counted and row["rejudged_at"] for row in askings)
+    was_asked_directly = any(row["asking"] == counted and row["rejudged_at"] for row in attempts)
     return ReplyReading(
         verdict,
         was_rejudged=bool(earlier & INFRASTRUCTURE) or (was_asked_directly and not earlier),
@@ -271,7 +271,7 @@ def _reply_values(reply: StoredReply) -> dict[str, Any]:
     usage = reply.usage
     is_direct = reply.channel == "direct"
     return {
-        "asking": reply.asking,
+        "asking": reply.attempt,
         "result_type": reply.result_type,
         "channel": reply.channel,
         "stop_reason": reply.stop_reason,
@@ -323,7 +323,7 @@ def _settled(
             entrant_a=row["entrant_a"],
             entrant_b=row["entrant_b"],
             presentation=Presentation(row["presentation"]),
-            asking=row["asking"],
+            attempt=row["asking"],
             result_type=row["result_type"],
             stop_reason=row["stop_reason"],
             text=row["reply"],

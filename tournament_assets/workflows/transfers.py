@@ -239,7 +239,7 @@ def _reply(row: Mapping[str, Any], request: _Asked, text: str) -> StoredReply:
     is_judges = failure not in (FailureClass.EMPTY, FailureClass.INFRASTRUCTURE)
     return StoredReply(
         request_key=request.request_key,
-        asking=1,
+        attempt=1,
         channel="batch",
         result_type="succeeded" if is_judges else "errored",
         stop_reason=stop_reason,
@@ -371,7 +371,7 @@ def _records(
                 entrant_b=request.entrant_b,
                 presentation=request.presentation,
                 judge_model=request.params["model"],
-                asking=reply.asking,
+                asking=reply.attempt,
                 channel=reply.channel,
                 result_type=reply.result_type,
                 stop_reason=reply.stop_reason,
@@ -548,7 +548,7 @@ def stored_reply(record: JudgmentRecord) -> StoredReply:
     """Return what the ledger keeps of a judgment."""
     return StoredReply(
         request_key=record.request_key,
-        asking=record.asking,
+        attempt=record.asking,
         channel=record.channel,
         result_type=record.result_type,
         stop_reason=record.stop_reason,

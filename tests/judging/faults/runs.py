@@ -92,11 +92,11 @@ class Run:
         return find_work_left(KEYS, scope=SCOPE, ledger=self.ledger, reply_format="line").is_done
 
     def replies(self, key: str = FIRST) -> list[StoredReply]:
-        """Return the replies to a request, one for each asking."""
+        """Return the replies to a request, one for each attempt."""
         return list(self.ledger.iterate_replies([key]))
 
     def verdicts(self, key: str = FIRST) -> list[Verdict]:
-        """Return what the replies to a request say, one for each asking."""
+        """Return what the replies to a request say, one for each attempt."""
         return [
             read_reply(result_type=each.result_type, stop_reason=each.stop_reason, text=each.text)[
                 0

@@ -114,7 +114,7 @@ def test_second_questions_come_back_as_such(start: Runner, tmp_path: Path) -> No
     run = start("no_verdict:2", "row_expired")
     run.settle()
     before, paid = held(run), run.paid
-    assert {reply.asking for reply in before} == {1, 2}
+    assert {reply.attempt for reply in before} == {1, 2}
     lose_ledger(run, tmp_path / "new.sqlite")
     report = recover(run)
     assert (len(report.taken), report.replies) == (paid[0], len(before))
@@ -139,7 +139,7 @@ class BreaksOff:
         self._whole -= 1
         for number, row in enumerate(self._service.iterate_results(batch_id)):
             if number == self._n_rows and self._whole < 0:
-                raise JudgeError("it broke off", failure=JudgeFailure.PASSING)
+                raise JudgeError("it broke off", failure=JudgeFailure.TRANSIENT)
             yield row
 
 

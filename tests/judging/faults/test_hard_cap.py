@@ -119,7 +119,7 @@ class Payer:
                 terms=terms(limit_usd),
             )
             try:
-                ask_directly(session, requests, asking=1)
+                ask_directly(session, requests, attempt=1)
             finally:
                 ledger.release_lease(lease)
             return session.tally

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tournament_assets.generation.hydra.shards import HeadShards, check_adapters, head_shape
-from tournament_assets.generation.models.base_models import quiet_transformers
+from tournament_assets.generation.models.base_models import transformers_logging_off
 from tournament_assets.tournament.errors import InputError
 
 
@@ -74,7 +74,7 @@ def export_merged_head(
             "so that files of different models are not mixed; name another"
         )
     weights = merged_weights(model, adapters, head=head)
-    with quiet_transformers():
+    with transformers_logging_off():
         model.save_pretrained(folder, state_dict=weights)
         if tokenizer is not None:
             tokenizer.save_pretrained(folder)

@@ -1,7 +1,7 @@
 """How probable the uncertainty head thinks it is that a response is correct.
 
-After a response there is a second prompt that asks whether it is correct, answered by A or B. The
-trunk reads it; at its last token the *witness* is added, the residual stream with which the
+After a response there is a correctness prompt that asks whether it is correct, answered by A or B.
+The trunk reads it; at its last token the *witness* is added, the residual stream with which the
 speaking head ended the first prompt; the uncertainty head reads on from there.
 """
 
@@ -44,7 +44,7 @@ def estimate_p_correct(
 
     Args:
         model: Who is asked; it has an uncertainty head.
-        prompts: Token ids of the second prompts, one per response.
+        prompts: Token ids of the correctness prompts, one per response.
         witnesses: From the `DecodedBatch`, shape (n_prompts, hidden_size).
         answer_ids: The tokens for yes and no: `A` and `B` without a space before them.
         prompt_length: Tokens that prompts are padded to.
@@ -61,8 +61,8 @@ def estimate_p_correct(
     wrong = [length for length in lengths if not 1 <= length <= limit]
     if wrong or len(prompts) != len(witnesses):
         raise InputError(
-            f"there are {len(prompts)} second prompts of {lengths} tokens for {len(witnesses)} "
-            f"witnesses; expected one each, of 1 to {limit} tokens"
+            f"there are {len(prompts)} correctness prompts of {lengths} tokens for "
+            f"{len(witnesses)} witnesses; expected one each, of 1 to {limit} tokens"
         )
     voices = model.uncertainty()
     with torch.inference_mode(), decoding_threads(model.n_parameters):

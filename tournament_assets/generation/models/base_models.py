@@ -59,7 +59,7 @@ def dtype_for(device: str) -> torch.dtype:
 
 
 @contextmanager
-def quiet_transformers() -> Iterator[None]:
+def transformers_logging_off() -> Iterator[None]:
     """Show neither progress bars nor warnings of transformers inside the `with` block."""
     verbosity = logging.get_verbosity()
     had_progress_bar = logging.is_progress_bar_enabled()
@@ -149,7 +149,7 @@ def load_base(folder: Path, *, device: str, name: str) -> LoadedBase:
     """
     dtype = dtype_for(device)
     try:
-        with quiet_transformers():
+        with transformers_logging_off():
             tokenizer = AutoTokenizer.from_pretrained(
                 folder, local_files_only=True, trust_remote_code=False, padding_side="left"
             )

@@ -20,7 +20,7 @@ from tournament_assets.workflows.provenance import Recorded
 
 
 @dataclass(frozen=True, slots=True)
-class CurrencyCheck:
+class FreshnessCheck:
     """A check that an asset rests on an input as it is now.
 
     Attributes:
@@ -44,7 +44,7 @@ class CurrencyCheck:
     noun: str
 
 
-RUBRIC_CHECK = CurrencyCheck(
+RUBRIC_CHECK = FreshnessCheck(
     name="rubric_is_current",
     description="Everything was judged with the rubric as it is now.",
     asset="judge_replies",
@@ -54,7 +54,7 @@ RUBRIC_CHECK = CurrencyCheck(
     verb="judged",
     noun="rubric",
 )
-ENTRANT_CHECK = CurrencyCheck(
+ENTRANT_CHECK = FreshnessCheck(
     name="entrant_is_current",
     description="Every response was given by the entrant as it is now.",
     asset="entrant_responses",
@@ -64,7 +64,7 @@ ENTRANT_CHECK = CurrencyCheck(
     verb="answered",
     noun="entrant",
 )
-BANK_CHECK = CurrencyCheck(
+BANK_CHECK = FreshnessCheck(
     name="bank_is_current",
     description="The prompts are those of the bank's file as it is now.",
     asset="prompt_bank",
@@ -96,7 +96,7 @@ class Outdated:
 
 def find_outdated(
     plan: TournamentPlan,
-    check: CurrencyCheck,
+    check: FreshnessCheck,
     inputs: Iterable[InputVersion],
     instance: dg.DagsterInstance,
     *,
@@ -153,7 +153,7 @@ def recorded_of(
     return {name: value.value for name, value in latest[0].asset_materialization.metadata.items()}
 
 
-def _compare(check: CurrencyCheck, now: InputVersion, made: Recorded) -> str | None:
+def _compare(check: FreshnessCheck, now: InputVersion, made: Recorded) -> str | None:
     before = made.get(check.hash_key)
     if before is None or (now.version is None and check is ENTRANT_CHECK):
         return None
@@ -172,7 +172,7 @@ def _name(label: str | None, version: str) -> str:
     return f"{label} ({version})" if label else version
 
 
-def currency_result(check: CurrencyCheck, outdated: Sequence[Outdated]) -> dg.AssetCheckResult:
+def freshness_result(check: FreshnessCheck, outdated: Sequence[Outdated]) -> dg.AssetCheckResult:
     """Say in an asset check what is out of date."""
     return dg.AssetCheckResult(
         check_name=check.name,

@@ -16,9 +16,9 @@ from tournament_assets.graph.outputs import Table, markdown_table, table_result
 from tournament_assets.graph.partitions import asset_key, partition_values
 from tournament_assets.graph.resources.services import JudgeResource, LedgerResource
 from tournament_assets.judging.requests.controls import (
-    ask_on_occasion,
     draw_anchors,
-    purpose_of_occasion,
+    drift_check_purpose,
+    repeat_for_drift_check,
 )
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.project.project_files import load_rubric
@@ -26,7 +26,12 @@ from tournament_assets.storage.tables import StoredTable, table_rows
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.tournament.verdicts import Outcome
-from tournament_assets.workflows.drift_checks import Rows, choose_occasion, name_of, settle_earlier
+from tournament_assets.workflows.drift_checks import (
+    Rows,
+    choose_drift_check,
+    name_of,
+    settle_earlier,
+)
 from tournament_assets.workflows.judge_requests import requests_for_pairs
 from tournament_assets.workflows.plan import TournamentPlan, mode_of, partition_label
 from tournament_assets.workflows.table_rows import pairs_of
@@ -104,7 +109,7 @@ def build_drift_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         )
         asked = requests_for_pairs(plan, anchors, rubric, judge_model=judge_model)
         with ledger.open() as opened:
-            occasion = choose_occasion(
+            occasion = choose_drift_check(
                 config.occasion,
                 tournament_id=plan.tournament_id,
                 values=values,
@@ -114,10 +119,10 @@ def build_drift_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         now, bill = settle_test(
             plan,
             context,
-            [ask_on_occasion(request, occasion) for request in asked],
+            [repeat_for_drift_check(request, occasion) for request in asked],
             anchors,
             rubric,
-            purpose=purpose_of_occasion(occasion),
+            purpose=drift_check_purpose(occasion),
             wait_seconds=config.wait_seconds,
             ledger=ledger,
             judge=judge,

@@ -34,7 +34,7 @@ from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.workflows.judge_requests import (
-    Asking,
+    JudgingStep,
     ask_what_is_missing,
     requests_for_pairs,
 )
@@ -111,7 +111,7 @@ def settle_test(
             scope=JudgingScope(plan.tournament_id, mode_of(values), values["dimension"], purpose),
             ledger=opened,
             judge=judge,
-            asking=Asking(config.slot_seconds if wait_seconds is None else wait_seconds),
+            step=JudgingStep(config.slot_seconds if wait_seconds is None else wait_seconds),
             log=context.log.info,
         )
         replies = list(reply_rows(requests, pairs, opened.iterate_replies, rubric))

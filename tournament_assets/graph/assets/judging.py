@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 
 from tournament_assets.graph.assets.bank_inputs import read_inputs
-from tournament_assets.graph.assets.freshness import RUBRIC_CHECK, currency_result, find_outdated
+from tournament_assets.graph.assets.freshness import RUBRIC_CHECK, find_outdated, freshness_result
 from tournament_assets.graph.outputs import Shown, Table, table_asset, written_result
 from tournament_assets.graph.partitions import (
     asset_key,
@@ -28,7 +28,7 @@ from tournament_assets.tournament.errors import InputError, JudgeError
 from tournament_assets.tournament.fingerprints import short
 from tournament_assets.tournament.rubrics import parse_rubric
 from tournament_assets.workflows.judge_requests import (
-    Asking,
+    JudgingStep,
     ask_what_is_missing,
     prewarms,
     requests_for_pairs,
@@ -60,7 +60,7 @@ class JudgeRepliesConfig(dg.Config):
     """When the run that this step is a part of began, for a budget that is for one run."""
 
 
-"""Returns the replies to requests, by their keys: those that share a key by asking."""
+"""Returns the replies to requests, by their keys: those that share a key by attempt."""
 
 
 class _Counted:
@@ -175,7 +175,7 @@ def build_judging_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                     scope=JudgingScope(plan.tournament_id, mode, dimension),
                     ledger=opened,
                     judge=judge,
-                    asking=Asking(
+                    step=JudgingStep(
                         wait_seconds=tournament.judge.slot_seconds if wait is None else wait,
                         prewarms=prewarms(plan, mode),
                         may_pay_again=config.pay_again,
@@ -222,7 +222,7 @@ def build_judging_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 **counted.bill.metadata(tournament),
                 "first_rows": shown.markdown,
             },
-            checks=[currency_result(RUBRIC_CHECK, outdated)],
+            checks=[freshness_result(RUBRIC_CHECK, outdated)],
         )
 
     return [judge_replies]

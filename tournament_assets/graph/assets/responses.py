@@ -11,7 +11,7 @@ import pandas as pd
 
 from tournament_assets.audits.jury import count_heads, mean_p_correct, summarise_juries
 from tournament_assets.graph.assets.bank_inputs import entrant_version, read_inputs, weights_version
-from tournament_assets.graph.assets.freshness import ENTRANT_CHECK, currency_result, find_outdated
+from tournament_assets.graph.assets.freshness import ENTRANT_CHECK, find_outdated, freshness_result
 from tournament_assets.graph.outputs import Table, markdown_table, table_asset, table_result
 from tournament_assets.graph.partitions import (
     asset_key,
@@ -226,7 +226,7 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             checks=[
                 _coverage_check(prompts, responses, reasons=answers.reasons, where=where),
                 _empty_check(responses, where=where),
-                currency_result(
+                freshness_result(
                     ENTRANT_CHECK,
                     find_outdated(
                         plan,

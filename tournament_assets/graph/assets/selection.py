@@ -8,7 +8,7 @@ from collections import Counter
 import dagster as dg
 import pandas as pd
 
-from tournament_assets.graph.assets.freshness import BANK_CHECK, currency_result
+from tournament_assets.graph.assets.freshness import BANK_CHECK, freshness_result
 from tournament_assets.graph.outputs import (
     Shown,
     Table,
@@ -91,7 +91,7 @@ def build_prompt_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 "with_gold_answer": sum(prompt.gold_answer is not None for prompt in prompts),
                 "first_rows": markdown_table(rows, _SHOWN_COLUMNS),
             },
-            checks=[_bank_integrity(prompts), currency_result(BANK_CHECK, [])],
+            checks=[_bank_integrity(prompts), freshness_result(BANK_CHECK, [])],
         )
 
     @table_asset(

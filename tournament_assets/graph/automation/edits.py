@@ -20,9 +20,9 @@ from tournament_assets.graph.assets.bank_inputs import (
 )
 from tournament_assets.graph.assets.freshness import (
     CHECKS,
-    CurrencyCheck,
-    currency_result,
+    FreshnessCheck,
     find_outdated,
+    freshness_result,
     leaderboard_result,
 )
 from tournament_assets.graph.automation.reruns import (
@@ -185,7 +185,7 @@ def _evaluate_checks(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Evaluate the checks on assets that exist."""
     evaluate_by_asset: dict[str, Callable[[], dg.AssetCheckResult]] = {
-        **{check.asset: partial(_currency_of, plan, check, inputs, instance) for check in CHECKS},
+        **{check.asset: partial(_freshness_of, plan, check, inputs, instance) for check in CHECKS},
         "leaderboard": partial(leaderboard_result, plan, inputs, instance),
     }
     for asset, evaluate in evaluate_by_asset.items():
@@ -203,13 +203,13 @@ def _evaluate_checks(
         )
 
 
-def _currency_of(
+def _freshness_of(
     plan: TournamentPlan,
-    check: CurrencyCheck,
+    check: FreshnessCheck,
     inputs: Sequence[InputVersion],
     instance: dg.DagsterInstance,
 ) -> dg.AssetCheckResult:
-    return currency_result(check, find_outdated(plan, check, inputs, instance))
+    return freshness_result(check, find_outdated(plan, check, inputs, instance))
 
 
 def _last_run(key: dg.AssetKey, instance: dg.DagsterInstance) -> str | None:

@@ -381,7 +381,7 @@ def _rank(pair: PairToJudge, seed: int) -> str:
     return fingerprint([seed, pair.prompt_id, *sorted((pair.entrant_a, pair.entrant_b))])
 
 
-def ask_on_occasion(request: JudgeRequest, occasion: str) -> JudgeRequest:
+def repeat_for_drift_check(request: JudgeRequest, occasion: str) -> JudgeRequest:
     """Return the same question under a key of its own for each occasion.
 
     What the judge sees is the same to the byte. The same occasion gives the same key, so that what
@@ -390,12 +390,12 @@ def ask_on_occasion(request: JudgeRequest, occasion: str) -> JudgeRequest:
     return replace(request, request_key=fingerprint([request.request_key, _DRIFT, occasion]))
 
 
-def purpose_of_occasion(occasion: str) -> str:
+def drift_check_purpose(occasion: str) -> str:
     """Return the purpose under which an occasion's batches are written down."""
     return f"{_DRIFT} {occasion}"
 
 
-def occasion_of_purpose(purpose: str) -> str | None:
-    """Undo `purpose_of_occasion`; None for what is asked for anything else."""
+def drift_check_of(purpose: str) -> str | None:
+    """Undo `drift_check_purpose`; None for what is asked for anything else."""
     beginning = f"{_DRIFT} "
     return purpose.removeprefix(beginning) if purpose.startswith(beginning) else None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar, overload
 
 from tournament_assets.judging.requests.pairs import PRESENTATIONS, PairToJudge, Presentation
-from tournament_assets.judging.requests.system_prompt import judge_header
+from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat, output_config
 from tournament_assets.tournament.fingerprints import canonical_json, fingerprint, short
 from tournament_assets.tournament.prompts import CURATED_SOURCE
@@ -83,7 +83,7 @@ def build_system_message(rubric: Rubric, reply_format: ReplyFormat = "line") -> 
 
     It is byte-identical over a batch, so that every request can read it from the cache.
     """
-    return f"{judge_header(reply_format).strip()}\n\n{rubric.text}\n"
+    return f"{judge_system_prompt(reply_format).strip()}\n\n{rubric.text}\n"
 
 
 def build_user_message(

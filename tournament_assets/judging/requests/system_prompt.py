@@ -124,12 +124,12 @@ _RUBRIC_FOLLOWS = """\
 The rubric for the one dimension you are to judge follows.
 """
 
-JUDGE_HEADER: str = _INSTRUCTIONS + _ANSWER_ON_A_LINE + _RUBRIC_FOLLOWS
+JUDGE_SYSTEM_PROMPT: str = _INSTRUCTIONS + _ANSWER_ON_A_LINE + _RUBRIC_FOLLOWS
 """The instructions to a judge that writes its verdict on the last line."""
 
 
-def judge_header(reply_format: ReplyFormat = "line") -> str:
+def judge_system_prompt(reply_format: ReplyFormat = "line") -> str:
     """Return the instructions to a judge that answers in a format; they differ in nothing else."""
     if reply_format == "json_schema":
         return _INSTRUCTIONS + _ANSWER_IN_JSON + _RUBRIC_FOLLOWS
-    return JUDGE_HEADER
+    return JUDGE_SYSTEM_PROMPT

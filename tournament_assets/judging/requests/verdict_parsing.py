@@ -391,7 +391,7 @@ class PresentedReply:
         entrant_a: The pair's first entrant.
         entrant_b: The pair's second entrant.
         presentation: Whose response was shown as response A.
-        asking: Which time of asking this is the reply to; 1 is the first.
+        attempt: Which attempt this is the reply to; 1 is the first.
         result_type: The result's type; `pending` where there is none yet, `identical` where there
             was nothing to ask.
         stop_reason: Why the judge stopped.
@@ -403,7 +403,7 @@ class PresentedReply:
     entrant_a: str
     entrant_b: str
     presentation: Presentation
-    asking: int
+    attempt: int
     result_type: str
     stop_reason: str | None
     text: str | None
@@ -419,8 +419,8 @@ class SettledPair:
         verdict_ba: What the reply says where entrant_b's response was shown as A.
         reason_ab: Why the first reply holds no verdict, if so.
         reason_ba: Why the second reply holds no verdict, if so.
-        asking_ab: Which asking the first reply answers.
-        asking_ba: Which asking the second reply answers.
+        asking_ab: Which attempt the first reply answers.
+        asking_ba: Which attempt the second reply answers.
     """
 
     judgment: Judgment
@@ -445,7 +445,7 @@ def settle_pairs(
             to come is a `pending` row, not a missing one.
     """
     pairs: dict[tuple[str, str, str], dict[Presentation, _Reading]] = {}
-    for reply in sorted(replies, key=lambda reply: reply.asking):
+    for reply in sorted(replies, key=lambda reply: reply.attempt):
         pair = (reply.prompt_id, reply.entrant_a, reply.entrant_b)
         presented = pairs.setdefault(pair, {})
         earlier = presented.get(reply.presentation)
@@ -472,8 +472,8 @@ def settle_pairs(
                 verdict_ba=second.verdict,
                 reason_ab=first.reason,
                 reason_ba=second.reason,
-                asking_ab=first.reply.asking,
-                asking_ba=second.reply.asking,
+                asking_ab=first.reply.attempt,
+                asking_ba=second.reply.attempt,
             )
         )
     return settled

@@ -159,7 +159,7 @@ def _read_results(
                     is_over = False
                     break
         except JudgeError as error:
-            if error.failure is not JudgeFailure.PASSING:
+            if error.failure is not JudgeFailure.TRANSIENT:
                 raise
             broken = error
         wanted = keys - harvest.seen
@@ -330,7 +330,7 @@ def _harvest_if_ended(session: JudgingSession, batch: SubmittedBatch) -> bool:
             return False
         harvest_batch(session, batch, status)
     except JudgeError as error:
-        if error.failure is JudgeFailure.PASSING or _may_appear(session, batch, error):
+        if error.failure is JudgeFailure.TRANSIENT or _may_appear(session, batch, error):
             session.progress.note(f"{error}; looking again")
             return False
         if error.failure in (JudgeFailure.LOST, JudgeFailure.UNKNOWN):

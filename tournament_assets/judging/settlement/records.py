@@ -71,7 +71,7 @@ class BatchIntent:
     Attributes:
         nonce: Our own name for it, part of every custom id in it.
         judge_model: The model that is asked.
-        asking: 1 for the first question, 2 for the second one after an unreadable reply, and so on.
+        attempt: 1 for the first question, 2 for the one after an unreadable reply, and so on.
         channel: How it is sent.
         begun_at: When it is about to be sent.
         request_keys: What is asked.
@@ -80,7 +80,7 @@ class BatchIntent:
 
     nonce: str
     judge_model: str
-    asking: int
+    attempt: int
     channel: Channel
     begun_at: datetime
     request_keys: Sequence[str]
@@ -129,7 +129,7 @@ class StoredReply:
 
     Attributes:
         request_key: SHA-256 of the request it answers.
-        asking: Which time of asking it answers; 1 is the first.
+        attempt: Which attempt it answers; 1 is the first.
         channel: How the request was sent.
         result_type: `succeeded`, or `errored` for a request that can never succeed.
         stop_reason: Why the model stopped.
@@ -141,7 +141,7 @@ class StoredReply:
     """
 
     request_key: str
-    asking: int
+    attempt: int
     channel: Channel
     result_type: str
     stop_reason: str | None
@@ -164,11 +164,11 @@ class JudgingLedger(Protocol):
     def release_lease(self, lease: Lease) -> None:
         """Give a lease back."""
 
-    def answered_keys(self, request_keys: Iterable[str], *, asking: int = 1) -> set[str]:
-        """Return those keys that have a final reply to that asking."""
+    def answered_keys(self, request_keys: Iterable[str], *, attempt: int = 1) -> set[str]:
+        """Return those keys that have a final reply to that attempt."""
 
     def iterate_replies(self, request_keys: Iterable[str]) -> Iterator[StoredReply]:
-        """Yield the final replies there are, by key and then by asking."""
+        """Yield the final replies there are, by key and then by attempt."""
 
     def failed_keys(self, request_keys: Iterable[str]) -> dict[str, str]:
         """Return how requests failed last, by key: the result's type or the error's.
@@ -217,7 +217,7 @@ class JudgingLedger(Protocol):
         """Write down the provider's name of a batch."""
 
     def record_rows(self, nonce: str, final: Sequence[tuple[str, ReplyRow]]) -> int:
-        """Keep final replies, by request key; the first one of a key and asking stays.
+        """Keep final replies, by request key; the first one of a key and attempt stays.
 
         Returns:
             How many of them had been paid for before, in another batch.

@@ -43,12 +43,12 @@ class RecoveryLedger(Protocol):
         """Return what became of batches, by the provider's name or by our own."""
 
     def begin_recovery(
-        self, scope: JudgingScope, batch: SubmittedBatch, *, model: str, asking: int, size: int
+        self, scope: JudgingScope, batch: SubmittedBatch, *, model: str, attempt: int, size: int
     ) -> None:
         """Write down a batch that was paid and forgotten."""
 
     def iterate_replies(self, request_keys: AbstractSet[str]) -> Iterator[StoredReply]:
-        """Yield the final replies there are, by key and then by asking."""
+        """Yield the final replies there are, by key and then by attempt."""
 
     def record_rows(
         self,
@@ -153,7 +153,7 @@ def find_forgotten(
             rows = islice(service.iterate_results(listing.batch_id), _ROWS_THAT_PROVE)
             named = [name for row in rows if (name := read_custom_id(row.custom_id)) is not None]
         except JudgeError as error:
-            if error.failure not in (*_OUT_OF_REACH, JudgeFailure.PASSING):
+            if error.failure not in (*_OUT_OF_REACH, JudgeFailure.TRANSIENT):
                 raise
             continue
         states = ledger.batch_states(nonces={nonce for nonce, _ in named})
@@ -298,7 +298,7 @@ class _Recovery:
                     batch = self._begin(*found)
                 self._read(batch, seen)
             except JudgeError as error:
-                if error.failure is not JudgeFailure.PASSING:
+                if error.failure is not JudgeFailure.TRANSIENT:
                     raise
                 self.progress.note(f"{error}; reading again")
             if batch is not None and len(seen) >= self.listing.n_requests:
@@ -329,7 +329,7 @@ class _Recovery:
             raise JudgeError(
                 f"the results of batch {self.listing.batch_id} hold no row; "
                 f"expected {self.listing.n_requests}",
-                failure=JudgeFailure.PASSING,
+                failure=JudgeFailure.TRANSIENT,
             )
         return self.report.unplanned
 
@@ -337,21 +337,21 @@ class _Recovery:
         listing = self.listing
         begun_at = listing.created_at or self.policy.now().astimezone(UTC)
         batch = SubmittedBatch(nonce, listing.batch_id, begun_at)
-        asking = 1
+        attempt = 1
         if request.reply_format is not None:
             rows = islice(self.service.iterate_results(listing.batch_id), _ROWS_THAT_PROVE)
-            asking = self._asking(dict(_final(batch, list(rows))).keys(), request.reply_format)
+            attempt = self._attempt_of(dict(_final(batch, list(rows))).keys(), request.reply_format)
         self.ledger.begin_recovery(
-            request.scope, batch, model=request.model, asking=asking, size=listing.n_requests
+            request.scope, batch, model=request.model, attempt=attempt, size=listing.n_requests
         )
         return batch
 
-    def _asking(self, keys: AbstractSet[str], reply_format: ReplyFormat) -> int:
+    def _attempt_of(self, keys: AbstractSet[str], reply_format: ReplyFormat) -> int:
         """Return 2 if all of some requests had been answered before, without a verdict."""
         unreadable = {
             reply.request_key
             for reply in self.ledger.iterate_replies(keys)
-            if reply.asking == 1 and is_unreadable(reply, reply_format)
+            if reply.attempt == 1 and is_unreadable(reply, reply_format)
         }
         return 2 if keys and unreadable == keys else 1
 

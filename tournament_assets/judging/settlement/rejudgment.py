@@ -30,12 +30,12 @@ class FailedRequest:
     Attributes:
         request_key: The request.
         failure: Why.
-        asking: Which asking would be the next one.
+        attempt: Which attempt would be the next one.
     """
 
     request_key: str
     failure: FailureClass
-    asking: int
+    attempt: int
 
 
 def find_failed_requests(
@@ -45,17 +45,17 @@ def find_failed_requests(
     ledger: JudgingLedger,
     reply_format: ReplyFormat,
 ) -> dict[str, FailedRequest]:
-    """Return the requests whose every asking failed, by key; nothing is sent.
+    """Return the requests whose every attempt failed, by key; nothing is sent.
 
     A request that was never sent has not failed, nor has one that is in a batch under way.
     """
     keys = list(dict.fromkeys(request_keys))
     failed = {
-        key: FailedRequest(key, _failure_of(words), asking=1)
+        key: FailedRequest(key, _failure_of(words), attempt=1)
         for key, words in ledger.failed_keys(keys).items()
     }
     replies = ledger.iterate_replies(keys)
-    for key, askings in groupby(replies, key=lambda reply: reply.request_key):
+    for key, attempts in groupby(replies, key=lambda reply: reply.request_key):
         classes = [
             (
                 classify_reply(
@@ -64,9 +64,9 @@ def find_failed_requests(
                     text=reply.text,
                     reply_format=reply_format,
                 ),
-                reply.asking,
+                reply.attempt,
             )
-            for reply in askings
+            for reply in attempts
         ]
         last_failure, last_asking = classes[-1]
         if last_failure is None or any(failure is None for failure, _ in classes):
@@ -123,8 +123,8 @@ def rejudge_requests(
             selected = Selection(requests, [positions[each.request_key] for each in failed])
             options.approve(selected, "direct")
             session.check_model(selected[0].params["model"])
-        in_turn = sorted(failed, key=lambda each: each.asking)
-        for asking, group in groupby(in_turn, key=lambda each: each.asking):
+        in_turn = sorted(failed, key=lambda each: each.attempt)
+        for attempt, group in groupby(in_turn, key=lambda each: each.attempt):
             members = list(group)
             cut_off = {
                 positions[each.request_key]
@@ -134,7 +134,7 @@ def rejudge_requests(
             selected = Selection(
                 requests, [positions[each.request_key] for each in members], cut_off
             )
-            ask_directly(session, selected, asking=asking)
+            ask_directly(session, selected, attempt=attempt)
         return session.tally
 
 

@@ -120,12 +120,12 @@ def find_work_left(
     total = len(unanswered)
     unreadable: dict[str, StoredReply] = {}
     replies = ledger.iterate_replies(unanswered.keys())
-    for key, askings in groupby(replies, key=lambda reply: reply.request_key):
-        *_, last = askings
+    for key, attempts in groupby(replies, key=lambda reply: reply.request_key):
+        *_, last = attempts
         unanswered.pop(key, None)
         # One that was asked more often and has a readable reply needs nothing more, nor does one
         # that was unreadable twice.
-        if reply_format is not None and last.asking == 1 and is_unreadable(last, reply_format):
+        if reply_format is not None and last.attempt == 1 and is_unreadable(last, reply_format):
             unreadable[key] = last
     return WorkLeft(
         total=total,
@@ -148,12 +148,14 @@ def is_unreadable(reply: StoredReply, reply_format: ReplyFormat) -> bool:
 
 
 _MAX_TRIES = 4
-_RETRIED = frozenset({JudgeFailure.NOT_ACCEPTED, JudgeFailure.PASSING})
+_RETRIED = frozenset({JudgeFailure.NOT_ACCEPTED, JudgeFailure.TRANSIENT})
 _LOST = "lost"
 """How a request ends whose reply, if there was one, never arrived: it may have been billed."""
 
 
-def ask_directly(session: JudgingSession, requests: Sequence[ModelRequest], *, asking: int) -> None:
+def ask_directly(
+    session: JudgingSession, requests: Sequence[ModelRequest], *, attempt: int
+) -> None:
     """Send some requests one by one and write down each reply as it comes.
 
     No more go out at once than the budget has room for at their most. A reply that got lost on its
@@ -168,23 +170,23 @@ def ask_directly(session: JudgingSession, requests: Sequence[ModelRequest], *, a
     session.tally.direct += len(requests)
     session.tally.submitted += len(requests)
     waits = session.waits()
-    for attempt in range(_MAX_TRIES):
-        if attempt:
+    for trial in range(_MAX_TRIES):
+        if trial:
             waits.sleep()
-        lost = _ask_in_slices(session, requests, asking=asking)
+        lost = _ask_in_slices(session, requests, attempt=attempt)
         if not lost:
             return
         requests = [request for request in requests if request.request_key in lost]
 
 
 def _ask_in_slices(
-    session: JudgingSession, requests: Sequence[ModelRequest], *, asking: int
+    session: JudgingSession, requests: Sequence[ModelRequest], *, attempt: int
 ) -> set[str]:
     """Ask as many at a time as may be paid for; return those whose reply may have got lost."""
     lost: set[str] = set()
     waits = session.waits()
     while requests:
-        intent = write_intent(session, requests, asking=asking, channel="direct")
+        intent = write_intent(session, requests, attempt=attempt, channel="direct")
         if intent is None:
             wait_for_room(session, requests[0], "direct", waits)
             continue
@@ -235,7 +237,7 @@ def _ask_all(
 def _ask_patiently(session: JudgingSession, nonce: str, request: ModelRequest) -> ReplyRow:
     waits = session.waits()
     name = custom_id(nonce, request.request_key)
-    for attempt in range(1, _MAX_TRIES + 1):
+    for trial in range(1, _MAX_TRIES + 1):
         try:
             return session.service.ask_directly(SubmittedRequest(name, request.params))
         except JudgeError as error:
@@ -245,7 +247,7 @@ def _ask_patiently(session: JudgingSession, nonce: str, request: ModelRequest) -
                 return _failed_row(name, "api_error", error, result_type=_LOST)
             if error.failure not in _RETRIED:
                 raise
-            if attempt == _MAX_TRIES:
+            if trial == _MAX_TRIES:
                 return _failed_row(name, "api_error", error)
             waits.sleep(at_least=error.retry_after_seconds)
     raise AssertionError("unreachable")
@@ -359,12 +361,12 @@ class _Settlement:
             left = self._find_work_left()
             session.tally.answered = left.answered
         if left.unanswered:
-            self._ask(self._select(left.unanswered), asking=_FIRST)
+            self._ask(self._select(left.unanswered), attempt=_FIRST)
             left = self._find_work_left()
         if left.unreadable:
             session.progress.note(f"{len(left.unreadable)} replies are unreadable; asking again")
             session.tally.second_questions += len(left.unreadable)
-            self._ask(self._select(left.unreadable, left.unreadable), asking=_SECOND)
+            self._ask(self._select(left.unreadable, left.unreadable), attempt=_SECOND)
 
     def _find_work_left(self) -> WorkLeft:
         left = find_work_left(
@@ -428,15 +430,17 @@ class _Settlement:
             session.ledger.record_closed(begun.nonce, state="abandoned")
         return adopted
 
-    def _ask(self, requests: Selection, *, asking: int) -> None:
+    def _ask(self, requests: Selection, *, attempt: int) -> None:
         session = self._session
         session.approve(requests, "batch")
         session.check_model(requests[0].params["model"])
         for round_number in range(session.policy.max_rounds):
             if round_number:
                 session.progress.note(f"asking {len(requests)} requests that failed again")
-            self._submit(requests, asking=asking, may_prewarm=asking == _FIRST and not round_number)
-            requests = self._unanswered(requests, asking=asking)
+            self._submit(
+                requests, attempt=attempt, may_prewarm=attempt == _FIRST and not round_number
+            )
+            requests = self._unanswered(requests, attempt=attempt)
             if not requests:
                 return
         if len(requests) > session.policy.max_direct:
@@ -446,15 +450,15 @@ class _Settlement:
             )
             return
         session.approve(requests, "direct")
-        ask_directly(session, requests, asking=asking)
+        ask_directly(session, requests, attempt=attempt)
 
-    def _submit(self, requests: Selection, *, asking: int, may_prewarm: bool) -> None:
+    def _submit(self, requests: Selection, *, attempt: int, may_prewarm: bool) -> None:
         session = self._session
         prewarm_wait = session.policy.prewarm_wait_seconds
         uncollected: list[SubmittedBatch] = []
         if may_prewarm and prewarm_wait is not None and len(requests) > 1:
             session.progress.note("pre-warming the judge's prompt cache with one request")
-            first = create_batches(session, requests[:1], asking=asking)
+            first = create_batches(session, requests[:1], attempt=attempt)
             uncollected = harvest_ended(session, first.batches, deadline_seconds=prewarm_wait)
             if uncollected:
                 session.progress.note("the pre-warm batch is slow; the bulk goes out without it")
@@ -464,7 +468,7 @@ class _Settlement:
         waits = session.waits()
         while requests:
             part = next(cut_batches(requests))
-            created = create_batches(session, part, asking=asking)
+            created = create_batches(session, part, attempt=attempt)
             uncollected += created.batches
             requests = requests[created.n_requests :]
             if created.n_requests == len(part):
@@ -482,7 +486,7 @@ class _Settlement:
                 wait_for_room(session, part[0], "batch", waits)
         collect_batches(session, uncollected)
 
-    def _unanswered(self, requests: Selection, *, asking: int) -> Selection:
+    def _unanswered(self, requests: Selection, *, attempt: int) -> Selection:
         keys = (request.request_key for request in requests)
-        answered = self._session.ledger.answered_keys(keys, asking=asking)
+        answered = self._session.ledger.answered_keys(keys, attempt=attempt)
         return requests.without(answered | self._session.tally.withheld)

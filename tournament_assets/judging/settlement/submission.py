@@ -67,7 +67,7 @@ def adopt_batch(session: JudgingSession, intent: OpenBatch) -> SubmittedBatch | 
         try:
             candidates = _candidates(session, intent, disproved)
         except JudgeError as error:
-            if error.failure is not JudgeFailure.PASSING:
+            if error.failure is not JudgeFailure.TRANSIENT:
                 raise
             session.progress.note(f"{error}; looking again")
         else:
@@ -128,7 +128,7 @@ def _is_ours(session: JudgingSession, intent: OpenBatch, listing: BatchListing) 
                 return True
     except JudgeError as error:
         # A batch may be listed before it is known everywhere.
-        if error.failure not in (JudgeFailure.PASSING, JudgeFailure.UNKNOWN):
+        if error.failure not in (JudgeFailure.TRANSIENT, JudgeFailure.UNKNOWN):
             raise
         session.progress.note(f"{error}; looking again")
         return None
@@ -171,7 +171,7 @@ def cut_batches(requests: Iterable[ModelRequest]) -> Iterator[list[ModelRequest]
 
 
 def create_batches(
-    session: JudgingSession, requests: Sequence[ModelRequest], *, asking: int
+    session: JudgingSession, requests: Sequence[ModelRequest], *, attempt: int
 ) -> Created:
     """Submit some requests as one batch, or as several if the service finds it too large.
 
@@ -185,7 +185,7 @@ def create_batches(
     waits = session.waits()
     unconfirmed = 0
     while True:
-        intent = write_intent(session, requests, asking=asking, channel="batch")
+        intent = write_intent(session, requests, attempt=attempt, channel="batch")
         if intent is None:
             return Created([], 0)
         requests = requests[: intent.n_requests]
@@ -206,7 +206,7 @@ def create_batches(
                 continue
             session.ledger.record_closed(intent.nonce, state="refused")
             if error.failure is JudgeFailure.TOO_LARGE:
-                return _submit_halves(session, intent, requests, asking=asking, error=error)
+                return _submit_halves(session, intent, requests, attempt=attempt, error=error)
             remaining = session.policy.deadline_seconds - waits.waited
             if error.failure is not JudgeFailure.NOT_ACCEPTED or remaining <= 0:
                 raise
@@ -220,7 +220,7 @@ def create_batches(
 
 
 def write_intent(
-    session: JudgingSession, requests: Sequence[ModelRequest], *, asking: int, channel: Channel
+    session: JudgingSession, requests: Sequence[ModelRequest], *, attempt: int, channel: Channel
 ) -> OpenBatch | None:
     """Write down what is about to be sent, under a fresh name.
 
@@ -239,7 +239,7 @@ def write_intent(
         BatchIntent(
             nonce=nonce,
             judge_model=model,
-            asking=asking,
+            attempt=attempt,
             channel=channel,
             begun_at=begun_at,
             request_keys=[request.request_key for request in requests],
@@ -313,7 +313,7 @@ def _submit_halves(
     intent: OpenBatch,
     requests: Sequence[ModelRequest],
     *,
-    asking: int,
+    attempt: int,
     error: JudgeError,
 ) -> Created:
     if len(requests) == 1:
@@ -334,8 +334,8 @@ def _submit_halves(
         f"a batch of {len(requests)} requests is too large for the service; sending two halves"
     )
     middle = len(requests) // 2
-    first = create_batches(session, requests[:middle], asking=asking)
+    first = create_batches(session, requests[:middle], attempt=attempt)
     if first.n_requests < middle:
         return first
-    second = create_batches(session, requests[middle:], asking=asking)
+    second = create_batches(session, requests[middle:], attempt=attempt)
     return Created(first.batches + second.batches, middle + second.n_requests)

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tournament_assets.loopback.lexical import traits as cues
+from tournament_assets.loopback.lexical import traits as lexicons
 from tournament_assets.loopback.lexical.traits import (
     Traits,
     examine,
@@ -119,7 +119,7 @@ def judge_lexically(user_text: str, *, dimension: str | None) -> str:
     Args:
         user_text: The user message of a judge request.
         dimension: The quality to judge; one that the scorer does not know is judged on all
-            cues alike.
+            lexicons alike.
 
     Returns:
         The reply; without a verdict line if the message is no comparison of two responses.
@@ -188,9 +188,9 @@ def _score_form(traits: Traits) -> float:
 
 def _score_calibration(parts: ShownParts, traits: Traits, gold_share: float | None) -> float:
     """Compare the tone with what is due: certain or not, committed or not."""
-    hedging = _saturate(traits.count(cues.HEDGES), 3)
-    certainty = _saturate(traits.count(cues.CERTAINTIES), 2)
-    abstaining = _saturate(traits.count(cues.ABSTENTIONS), 1)
+    hedging = _saturate(traits.count(lexicons.HEDGES), 3)
+    certainty = _saturate(traits.count(lexicons.CERTAINTIES), 2)
+    abstaining = _saturate(traits.count(lexicons.ABSTENTIONS), 1)
     if parts.expected_behavior == "answer":
         return 1.0 - 0.4 * hedging - 1.0 * abstaining
     if parts.expected_behavior == "hedge":
@@ -205,9 +205,9 @@ def _score_calibration(parts: ShownParts, traits: Traits, gold_share: float | No
 
 def _score_utility(traits: Traits, gold_share: float | None) -> float:
     """Look for something to do, somebody to turn to, and plain sentences."""
-    actions = _saturate(traits.count(cues.ACTIONS), 3)
-    safety_nets = _saturate(traits.count(cues.SAFETY_NETS), 2)
-    false_comfort = _saturate(traits.count(cues.REASSURANCES), 1)
+    actions = _saturate(traits.count(lexicons.ACTIONS), 3)
+    safety_nets = _saturate(traits.count(lexicons.SAFETY_NETS), 2)
+    false_comfort = _saturate(traits.count(lexicons.REASSURANCES), 1)
     overlong = _saturate(max(0.0, traits.measure_sentence_length() - 30), 30)
     substance = _saturate(len(traits.content_words), 15)
     return (
@@ -230,7 +230,7 @@ def _describe(parts: ShownParts, response: str) -> str:
         return "says nothing"
     if traits.garbling > 0.3:
         return "is hardly readable"
-    hedges = traits.count(cues.HEDGES)
+    hedges = traits.count(lexicons.HEDGES)
     tone = f"hedges {hedges} times" if hedges != 1 else "hedges once"
     gold_share = _measure_gold_share(parts, response, traits)
     if gold_share is None:

@@ -11,10 +11,10 @@ from functools import lru_cache
 from itertools import pairwise
 
 
-class Cues:
+class Lexicon:
     """Some words and phrases that mean the same to the judge.
 
-    A phrase counts once, also where words inside it are cues themselves.
+    A phrase counts once, also where words inside it are listed themselves.
 
     Args:
         words: Single words, between spaces.
@@ -37,7 +37,7 @@ class Cues:
         self._pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, listed))})\b")
 
     def count(self, plain: str, n_words: int) -> int:
-        """Count how often a text in which a phrase opens holds any of the cues.
+        """Count how often a text in which a phrase opens holds any of them.
 
         Args:
             plain: The text in lower case, with single spaces and straight apostrophes.
@@ -59,19 +59,19 @@ _COMMON_WORDS_TEXT = (
 COMMON_WORDS = frozenset(_COMMON_WORDS_TEXT.split())
 """The small words that prose cannot do without, and that carry no meaning."""
 
-HEDGES = Cues(
+HEDGES = Lexicon(
     "probably possibly perhaps maybe likely unlikely may might could suggest suggests appear "
     "appears seem seems uncertain unclear varies vary conflict conflicting disagree mixed modest "
     "modestly slightly generally usually often sometimes roughly weigh weighing",
     "not certain|not sure|it depends|depends on|limited evidence|evidence is|some studies|"
     "most trials|in general|not settled|not proven",
 )
-CERTAINTIES = Cues(
+CERTAINTIES = Lexicon(
     "always never definitely certainly every everyone all completely absolutely undoubtedly "
     "guarantee guaranteed fully must exactly entirely",
     "only ever|without doubt|no doubt|proven beyond|ruled out|cannot fail|at all|nothing but",
 )
-ABSTENTIONS = Cues(
+ABSTENTIONS = Lexicon(
     "",
     "cannot tell|can't tell|cannot say|can't say|cannot be known|cannot be told|"
     "cannot be predicted|cannot be determined|cannot give|cannot know|cannot predict|"
@@ -83,23 +83,23 @@ ABSTENTIONS = Cues(
     "without more|without examining|nobody can|no one can|would need to know|would need to see|"
     "i would be guessing",
 )
-ACTIONS = Cues(
+ACTIONS = Lexicon(
     "call contact seek stop start take give use avoid keep put check ask tell rinse apply press "
     "lie sit measure treat treatment begin switch refer arrange discuss offer monitor repeat test",
     "go to|see a|see your|do not|don't",
 )
-SAFETY_NETS = Cues(
+SAFETY_NETS = Lexicon(
     "immediately urgent urgently emergency today now doctor pharmacist midwife prescriber "
     "ambulance hospital specialist worsen worsens poison",
     "straight away|right away|at once|if it|if he|if she|if they|if you|if symptoms|get worse|"
     "gets worse|come back",
 )
-REASSURANCES = Cues(
+REASSURANCES = Lexicon(
     "ignore",
     "no need to|need not worry|nothing to worry|do not worry|don't worry|will be fine|"
     "is harmless|are harmless|can wait|does not matter|do not matter|any amount|perfectly safe",
 )
-ALL_CUES = (HEDGES, CERTAINTIES, ABSTENTIONS, ACTIONS, SAFETY_NETS, REASSURANCES)
+LEXICONS = (HEDGES, CERTAINTIES, ABSTENTIONS, ACTIONS, SAFETY_NETS, REASSURANCES)
 
 
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+(?:['-][A-Za-z0-9]+)*")
@@ -114,10 +114,10 @@ _TRIPLED = re.compile(r"([a-z])\1\1")
 _VOWEL = re.compile(r"[aeiouyà-ÿ]")
 _NUMBER = re.compile(r"\d+(?:[-x]?\d+)*[a-z]{0,5}")
 _SPACE_OUT = {code: " " for code in range(128) if not _TOKEN.fullmatch(chr(code))}
-_CUES_OF_WORD = {word: cues for cues in ALL_CUES for word in cues.words}
-_CUES_OF_OPENING = {
-    opening: frozenset(cues for cues in ALL_CUES if opening in cues.openings)
-    for opening in frozenset().union(*(cues.openings for cues in ALL_CUES))
+_LEXICON_OF_WORD = {word: lexicon for lexicon in LEXICONS for word in lexicon.words}
+_LEXICON_OF_OPENING = {
+    opening: frozenset(lexicon for lexicon in LEXICONS if opening in lexicon.openings)
+    for opening in frozenset().union(*(lexicon.openings for lexicon in LEXICONS))
 }
 
 
@@ -138,7 +138,7 @@ class Traits:
 
     __slots__ = (
         "_found",
-        "_n_cue_words",
+        "_n_lexicon_words",
         "_opened",
         "_plain",
         "_text",
@@ -163,18 +163,18 @@ class Traits:
         plain = text.casefold().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
         self._plain = " ".join(plain.split())
         tokens = _split_tokens(self._plain)
-        self._n_cue_words = Counter(map(_CUES_OF_WORD.get, tokens))
-        opened = set(map(_CUES_OF_OPENING.get, pairwise(tokens)))
-        self._opened = frozenset[Cues]().union(*(each for each in opened if each))
-        self._found: dict[Cues, int] = {}
+        self._n_lexicon_words = Counter(map(_LEXICON_OF_WORD.get, tokens))
+        opened = set(map(_LEXICON_OF_OPENING.get, pairwise(tokens)))
+        self._opened = frozenset[Lexicon]().union(*(each for each in opened if each))
+        self._found: dict[Lexicon, int] = {}
 
-    def count(self, cues: Cues) -> int:
-        """Count how often the response holds any of some cues."""
-        if cues not in self._opened:
-            return self._n_cue_words[cues]
-        if cues not in self._found:
-            self._found[cues] = cues.count(self._plain, self._n_cue_words[cues])
-        return self._found[cues]
+    def count(self, lexicon: Lexicon) -> int:
+        """Count how often the response holds any word of a lexicon."""
+        if lexicon not in self._opened:
+            return self._n_lexicon_words[lexicon]
+        if lexicon not in self._found:
+            self._found[lexicon] = lexicon.count(self._plain, self._n_lexicon_words[lexicon])
+        return self._found[lexicon]
 
     def measure_sentence_length(self) -> float:
         """Return the mean number of words per sentence."""

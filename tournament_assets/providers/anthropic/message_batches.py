@@ -175,7 +175,7 @@ class AnthropicBatches:
                 raise JudgeError(
                     f"could not {task}: {self._address} answered {self._tidy(str(page))!r}; "
                     "expected a page of batches and, if there are more, where they begin",
-                    failure=JudgeFailure.PASSING,
+                    failure=JudgeFailure.TRANSIENT,
                 )
             for row in rows:
                 listing = read_listing(mapping(row))
@@ -376,7 +376,7 @@ class AnthropicBatches:
 
 def _unclear(may_cost: bool) -> JudgeFailure:
     """Return what an answer that says nothing means."""
-    return JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.PASSING
+    return JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.TRANSIENT
 
 
 def _check_has_results(batch_id: str, batch: Mapping[str, Any]) -> None:
@@ -387,7 +387,7 @@ def _check_has_results(batch_id: str, batch: Mapping[str, Any]) -> None:
         raise JudgeError(
             f"the results of batch {batch_id} {state}: its status is {status!r}; "
             "expected a batch that has ended and is not archived",
-            failure=JudgeFailure.LOST if is_archived else JudgeFailure.PASSING,
+            failure=JudgeFailure.LOST if is_archived else JudgeFailure.TRANSIENT,
         )
 
 

@@ -187,7 +187,7 @@ def classify_failure(error: Exception, *, may_cost: bool) -> JudgeFailure:
     """
     import httpx2
 
-    unclear = JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.PASSING
+    unclear = JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.TRANSIENT
     status = getattr(error, "status_code", None)
     if status is None:
         never_sent = isinstance(error.__cause__, (httpx2.ConnectError, httpx2.ConnectTimeout))
@@ -199,7 +199,7 @@ def classify_failure(error: Exception, *, may_cost: bool) -> JudgeFailure:
     if status == 429:
         if _is_spend_limit(error):
             return JudgeFailure.FATAL
-        return JudgeFailure.NOT_ACCEPTED if may_cost else JudgeFailure.PASSING
+        return JudgeFailure.NOT_ACCEPTED if may_cost else JudgeFailure.TRANSIENT
     if status in (408, 409) or status >= 500:
         return unclear
     return JudgeFailure.INVALID

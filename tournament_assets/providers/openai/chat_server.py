@@ -93,7 +93,7 @@ class OpenAiServer:
             with self._translated_errors("list the models"):
                 text = self._list_models()
         except ServerError as error:
-            if error.failure is not ServerFailure.PASSING:
+            if error.failure is not ServerFailure.TRANSIENT:
                 raise
             return str(error)
         if text is None:
@@ -163,7 +163,7 @@ class OpenAiServer:
             raise ServerError(
                 f"could not {task}: {self._access.origin} answered {self._tidy(text)!r}; "
                 "expected a chat completion",
-                failure=ServerFailure.PASSING,
+                failure=ServerFailure.TRANSIENT,
             )
         finish_reason = choice.get("finish_reason")
         content = message.get("content")

@@ -98,13 +98,13 @@ def classify_failure(error: Exception) -> ServerFailure:
         causes = (error, error.__cause__)
         if any(isinstance(each, (httpx2.ConnectError, httpx2.ConnectTimeout)) for each in causes):
             return ServerFailure.UNREACHABLE
-        return ServerFailure.PASSING
+        return ServerFailure.TRANSIENT
     if status in _FATAL or 300 <= status < 400:
         return ServerFailure.FATAL
     if status == 429 and _is_out_of_credit(error):
         return ServerFailure.FATAL
     if status in _PASSING or status >= 500:
-        return ServerFailure.PASSING
+        return ServerFailure.TRANSIENT
     return ServerFailure.REFUSED
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tournament_assets.tournament.hydra_entrants import SECOND_PROMPT, fill_in
+from tournament_assets.tournament.hydra_entrants import CORRECTNESS_PROMPT, fill_in
 
 HARMFUL = [
     "{response}",
@@ -16,8 +16,8 @@ HARMFUL = [
 ]
 
 
-def test_the_second_prompt_holds_the_question_the_answer_and_both_replies() -> None:
-    assert fill_in(SECOND_PROMPT, prompt="Which vitamin?", response="Vitamin C.") == (
+def test_the_correctness_prompt_holds_the_question_the_answer_and_both_replies() -> None:
+    assert fill_in(CORRECTNESS_PROMPT, prompt="Which vitamin?", response="Vitamin C.") == (
         "Is the answer correct? Reply with A for yes or B for no.\n"
         "Question: Which vitamin?\nAnswer: Vitamin C."
     )
