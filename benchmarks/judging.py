@@ -34,8 +34,8 @@ from starlette.routing import Route
 from tournament_assets.judging.requests.pairs import build_match_list, filter_pairs_for_dimension
 from tournament_assets.judging.requests.requests import RequestSettings, build_requests
 from tournament_assets.judging.settlement.records import JudgingScope
-from tournament_assets.judging.settlement.sessions import WaitingPolicy
-from tournament_assets.judging.settlement.settlement import JudgingOptions, settle_requests
+from tournament_assets.judging.settlement.sessions import JudgingOptions, WaitingPolicy
+from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import ThreadedServer
 from tournament_assets.project.config_files import load_config

@@ -7,8 +7,8 @@ from tournament_assets.judging.batch_service import Channel
 from tournament_assets.judging.requests.requests import JudgeRequest, ModelRequest
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
 from tournament_assets.judging.settlement.records import JudgingScope, Lease
-from tournament_assets.judging.settlement.sessions import JudgingSession, Tally
-from tournament_assets.judging.settlement.settlement import JudgingOptions, settle_requests
+from tournament_assets.judging.settlement.sessions import JudgingOptions, JudgingSession, Tally
+from tournament_assets.judging.settlement.settlement import settle_requests
 
 from .builders import SCOPE, Clock, Progress, patience
 from .fake_judge import FakeJudge
@@ -58,9 +58,6 @@ class Bench:
             lease=lease,
             ledger=self.ledger,
             service=self.judge,
-            policy=patience(self.clock, **policy),
             progress=self.progress,
-            approve=lambda _requests, _channel: None,
-            may_pay_again=may_pay_again,
-            reply_format="line",
+            options=JudgingOptions(patience(self.clock, **policy), may_pay_again=may_pay_again),
         )

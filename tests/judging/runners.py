@@ -5,8 +5,8 @@ from threading import Barrier
 from typing import Any
 
 from tests.judging.builders import SCOPE, Progress, requests_for
-from tournament_assets.judging.settlement.sessions import Tally, WaitingPolicy
-from tournament_assets.judging.settlement.settlement import JudgingOptions, settle_requests
+from tournament_assets.judging.settlement.sessions import JudgingOptions, Tally, WaitingPolicy
+from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 

@@ -9,11 +9,8 @@ from hypothesis import strategies as st
 
 from tournament_assets.judging.batch_service import BatchService, ReplyRow, SubmittedRequest
 from tournament_assets.judging.settlement.records import JudgingLedger
-from tournament_assets.judging.settlement.settlement import (
-    JudgingOptions,
-    find_work_left,
-    settle_requests,
-)
+from tournament_assets.judging.settlement.sessions import JudgingOptions
+from tournament_assets.judging.settlement.settlement import find_work_left, settle_requests
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 from .bench import Bench

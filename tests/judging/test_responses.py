@@ -13,7 +13,8 @@ from tournament_assets.judging.settlement.model_responses import (
     response_scope,
 )
 from tournament_assets.judging.settlement.records import JudgingScope
-from tournament_assets.judging.settlement.settlement import JudgingOptions, settle_requests
+from tournament_assets.judging.settlement.sessions import JudgingOptions
+from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.tournament.entrants import AnthropicApiEntrant
 from tournament_assets.tournament.errors import JudgeError, JudgeWaitingError
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt

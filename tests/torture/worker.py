@@ -13,8 +13,8 @@ from tournament_assets.judging.batch_service import BatchService
 from tournament_assets.judging.settlement import harvest as harvesting
 from tournament_assets.judging.settlement import submission
 from tournament_assets.judging.settlement.records import JudgingLedger
-from tournament_assets.judging.settlement.sessions import WaitingPolicy
-from tournament_assets.judging.settlement.settlement import JudgingOptions, settle_requests
+from tournament_assets.judging.settlement.sessions import JudgingOptions, WaitingPolicy
+from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.errors import TournamentError

@@ -23,8 +23,7 @@ from tournament_assets.judging.costs.estimates import ASSUMED_OUTPUT_TOKENS, mea
 from tournament_assets.judging.costs.prices import format_usd, load_newest_prices
 from tournament_assets.judging.requests.requests import ModelRequest
 from tournament_assets.judging.settlement.records import JudgingLedger, JudgingScope
-from tournament_assets.judging.settlement.sessions import Approval, WaitingPolicy
-from tournament_assets.judging.settlement.settlement import JudgingOptions
+from tournament_assets.judging.settlement.sessions import Approval, JudgingOptions, WaitingPolicy
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.errors import BudgetError, InputError
 

@@ -15,12 +15,13 @@ from tournament_assets.judging.batch_service import BatchService
 from tournament_assets.judging.requests.requests import ModelRequest, printable, with_larger_cap
 from tournament_assets.judging.settlement.records import JudgingLedger, JudgingScope, StoredReply
 from tournament_assets.judging.settlement.sessions import (
+    JudgingOptions,
     JudgingProgress,
     JudgingSession,
     Tally,
-    hold_lease,
+    open_session,
 )
-from tournament_assets.judging.settlement.settlement import JudgingOptions, ask_directly
+from tournament_assets.judging.settlement.settlement import ask_directly
 from tournament_assets.tournament.errors import VerdictParseError
 from tournament_assets.tournament.fingerprints import fingerprint
 
@@ -219,20 +220,10 @@ def ask_for_scores(
         BudgetError: If asking would cost more than may be spent; nothing was sent then.
     """
     by_key = {request.request_key: request for request in requests}
-    with hold_lease(ledger, scope, policy=options.policy, progress=progress) as lease:
-        session = JudgingSession(
-            lease=lease,
-            ledger=ledger,
-            service=service,
-            policy=options.policy,
-            progress=progress,
-            approve=options.approve,
-            terms=options.terms,
-            may_pay_again=options.may_pay_again,
-            reply_format=None,
-            remedy=options.remedy,
-            tally=Tally(total=len(by_key)),
-        )
+    with open_session(
+        scope, ledger=ledger, service=service, progress=progress, options=options
+    ) as session:
+        session.tally.total = len(by_key)
         for batch in ledger.open_batches(scope):
             # Asked by a process that is gone: nothing under way can be collected.
             ledger.record_closed(batch.nonce, state="abandoned")

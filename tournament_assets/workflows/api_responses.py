@@ -22,12 +22,14 @@ from tournament_assets.judging.settlement.model_responses import (
 )
 from tournament_assets.judging.settlement.records import StoredReply
 from tournament_assets.judging.settlement.recovery import PlannedRequest, refuse_to_repay
-from tournament_assets.judging.settlement.sessions import Approval, Tally, WaitingPolicy
-from tournament_assets.judging.settlement.settlement import (
+from tournament_assets.judging.settlement.sessions import (
+    Approval,
     JudgingOptions,
+    Tally,
+    WaitingPolicy,
     approve_anything,
-    settle_requests,
 )
+from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.providers.openai.server_access import read_access
 from tournament_assets.reports.progress_bars import GenerationProgress, JudgingBar
 from tournament_assets.tournament.config import JudgeConfig

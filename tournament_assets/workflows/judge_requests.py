@@ -35,12 +35,13 @@ from tournament_assets.judging.requests.requests import (
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.recovery import refuse_to_repay
 from tournament_assets.judging.settlement.rejudgment import rejudge_requests
-from tournament_assets.judging.settlement.sessions import Approval, Tally, WaitingPolicy
-from tournament_assets.judging.settlement.settlement import (
+from tournament_assets.judging.settlement.sessions import (
+    Approval,
     JudgingOptions,
-    find_work_left,
-    settle_requests,
+    Tally,
+    WaitingPolicy,
 )
+from tournament_assets.judging.settlement.settlement import find_work_left, settle_requests
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.config import JudgeConfig, Mode
 from tournament_assets.tournament.errors import InputError

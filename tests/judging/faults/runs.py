@@ -10,12 +10,8 @@ from typing import Any, Protocol
 from tests.judging.builders import SCOPE, Progress, keys_of, requests_for
 from tournament_assets.judging.requests.verdict_parsing import parse_verdict, read_reply
 from tournament_assets.judging.settlement.records import StoredReply
-from tournament_assets.judging.settlement.sessions import Tally, WaitingPolicy
-from tournament_assets.judging.settlement.settlement import (
-    JudgingOptions,
-    find_work_left,
-    settle_requests,
-)
+from tournament_assets.judging.settlement.sessions import JudgingOptions, Tally, WaitingPolicy
+from tournament_assets.judging.settlement.settlement import find_work_left, settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.faults import CATALOGUE
 from tournament_assets.loopback.lexical.lexical_judge import judge_lexically

@@ -19,13 +19,13 @@ from tournament_assets.judging.costs.budgets import BudgetTerms, most_usd
 from tournament_assets.judging.costs.prices import load_newest_prices
 from tournament_assets.judging.requests.requests import JudgeRequests
 from tournament_assets.judging.settlement.records import JudgingScope, Lease
-from tournament_assets.judging.settlement.sessions import JudgingSession, Tally, WaitingPolicy
-from tournament_assets.judging.settlement.settlement import (
+from tournament_assets.judging.settlement.sessions import (
     JudgingOptions,
-    approve_anything,
-    ask_directly,
-    settle_requests,
+    JudgingSession,
+    Tally,
+    WaitingPolicy,
 )
+from tournament_assets.judging.settlement.settlement import ask_directly, settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
@@ -111,12 +111,8 @@ class Payer:
                 lease=lease,
                 ledger=ledger,
                 service=service,
-                policy=WaitingPolicy(0.02, 0.1, 60),
                 progress=Progress(),
-                approve=approve_anything,
-                may_pay_again=False,
-                reply_format="line",
-                terms=terms(limit_usd),
+                options=JudgingOptions(WaitingPolicy(0.02, 0.1, 60), terms=terms(limit_usd)),
             )
             try:
                 ask_directly(session, requests, attempt=1)

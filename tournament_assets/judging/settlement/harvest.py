@@ -125,7 +125,7 @@ def leave_unread(session: JudgingSession, batch: SubmittedBatch, unread: UnreadR
         f"batch {batch.batch_id} holds {unread.n_counted} results as the service counts them, and "
         f"none could be read for {len(unread.missing)} of its requests ({unread.reason})"
     )
-    if session.may_pay_again and session.paid_again.isdisjoint(unread.missing):
+    if session.options.may_pay_again and session.paid_again.isdisjoint(unread.missing):
         session.paid_again.update(unread.missing)
         session.progress.note(f"{what}; these are asked and paid for again")
         session.ledger.record_closed(batch.nonce, state="lost")
@@ -203,7 +203,7 @@ def record_part(
     tally = session.tally
     if final:
         tally.paid_twice += session.ledger.record_rows(nonce, final)
-        session.on_final(final)
+        session.options.on_final(final)
     if failed:
         session.ledger.record_failures(nonce, failed)
     tally.harvested += len(final)
@@ -273,7 +273,7 @@ def _stop_if_hopeless(session: JudgingSession, batch: SubmittedBatch, harvest: _
         said = next(harvest.messages[name] for name in sorted(_INVALID_ERRORS & by_error.keys()))
         raise JudgeError(
             f"the service refused every request of batch {batch.batch_id} as invalid: {said}; "
-            f"nothing more is sent; {session.remedy}",
+            f"nothing more is sent; {session.options.remedy}",
             failure=JudgeFailure.INVALID,
         )
 
@@ -351,7 +351,7 @@ def give_up(session: JudgingSession, nonce: str, error: JudgeError) -> None:
     Raises:
         JudgeError: If they may not; the batch stays open.
     """
-    if not session.may_pay_again:
+    if not session.options.may_pay_again:
         raise JudgeError(
             f"{error}; the batch was paid and its replies are out of reach: check that "
             "ANTHROPIC_API_KEY belongs to the workspace that submitted it; to ask and pay for its "

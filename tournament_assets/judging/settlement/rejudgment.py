@@ -13,12 +13,12 @@ from tournament_assets.judging.requests.verdict_parsing import (
 )
 from tournament_assets.judging.settlement.records import JudgingLedger, JudgingScope
 from tournament_assets.judging.settlement.sessions import (
+    JudgingOptions,
     JudgingProgress,
-    JudgingSession,
     Tally,
-    hold_lease,
+    open_session,
 )
-from tournament_assets.judging.settlement.settlement import JudgingOptions, ask_directly
+from tournament_assets.judging.settlement.settlement import ask_directly
 
 _BY_RESULT = {kind.value: kind for kind in FailureClass}
 
@@ -102,19 +102,10 @@ def rejudge_requests(
     if options.reply_format is None:
         raise ValueError("these replies are no verdicts; expected a format to read them in")
     positions = _positions(requests)
-    with hold_lease(ledger, scope, policy=options.policy, progress=progress) as lease:
-        session = JudgingSession(
-            lease=lease,
-            ledger=ledger,
-            service=service,
-            policy=options.policy,
-            progress=progress,
-            approve=options.approve,
-            terms=options.terms,
-            may_pay_again=options.may_pay_again,
-            reply_format=options.reply_format,
-            tally=Tally(total=len(positions)),
-        )
+    with open_session(
+        scope, ledger=ledger, service=service, progress=progress, options=options
+    ) as session:
+        session.tally.total = len(positions)
         failed = find_failed_requests(
             positions, scope=scope, ledger=ledger, reply_format=options.reply_format
         ).values()

@@ -43,6 +43,10 @@ JUDGE_REMEDY = (
 )
 
 
+def approve_anything(_requests: Sequence[ModelRequest], _channel: Channel) -> None:
+    """Let everything pass: there is no budget."""
+
+
 def tell_nobody(_rows: Sequence[tuple[str, ReplyRow]]) -> None:
     """Let rows pass: the ledger is the only one who wants them."""
 
@@ -138,6 +142,30 @@ class UnreadResults:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgingOptions:
+    """How a settlement goes about its work.
+
+    Attributes:
+        policy: How long is waited for what.
+        approve: Asked whether a plan can be paid before anything of it is sent.
+        may_pay_again: Whether requests whose results are lost or unread may be asked again.
+        reply_format: How the judge writes its verdict; None where a reply is no verdict, and is
+            never asked for twice.
+        on_final: Told of every final row once it is in the ledger.
+        remedy: What a person can do if every request is refused as invalid.
+        terms: What every single request is paid from; None sets no limit and knows no price.
+    """
+
+    policy: WaitingPolicy
+    approve: Approval = approve_anything
+    may_pay_again: bool = False
+    reply_format: ReplyFormat | None = "line"
+    on_final: Listener = tell_nobody
+    remedy: str = JUDGE_REMEDY
+    terms: BudgetTerms | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class JudgingSession:
     """One settlement under way.
 
@@ -145,14 +173,8 @@ class JudgingSession:
         lease: The right to submit.
         ledger: Where everything is written down.
         service: Who is asked.
-        policy: How long is waited.
         progress: Who is told.
-        approve: Asked whether a plan can be paid before anything of it is sent.
-        terms: What every single request is paid from; None sets no limit and knows no price.
-        may_pay_again: Whether requests whose results are lost or unread may be asked again.
-        reply_format: How the judge writes its verdict; None where a reply is no verdict.
-        on_final: Told of every final row once it is in the ledger.
-        remedy: What a person can do if every request is refused as invalid.
+        options: How.
         tally: What was done so far.
         unread: Batches that have ended and whose results break off, by nonce.
         paid_again: Requests whose unread results were written off in this settlement.
@@ -161,17 +183,16 @@ class JudgingSession:
     lease: Lease
     ledger: JudgingLedger
     service: BatchService
-    policy: WaitingPolicy
     progress: JudgingProgress
-    approve: Approval
-    may_pay_again: bool
-    reply_format: ReplyFormat | None
-    on_final: Listener = tell_nobody
-    remedy: str = JUDGE_REMEDY
-    terms: BudgetTerms | None = None
+    options: JudgingOptions
     tally: Tally = field(default_factory=Tally)
     unread: dict[str, UnreadResults] = field(default_factory=dict)
     paid_again: set[str] = field(default_factory=set)
+
+    @property
+    def policy(self) -> WaitingPolicy:
+        """How long is waited for what."""
+        return self.options.policy
 
     @property
     def scope(self) -> JudgingScope:
@@ -217,6 +238,24 @@ class Waits:
 
 
 _RENEW_SECONDS = 20.0
+
+
+@contextmanager
+def open_session(
+    scope: JudgingScope,
+    *,
+    ledger: JudgingLedger,
+    service: BatchService,
+    progress: JudgingProgress,
+    options: JudgingOptions,
+) -> Iterator[JudgingSession]:
+    """Begin to settle a scope's requests as the only one who may.
+
+    Raises:
+        JudgeWaitingError: If somebody else is at work on the scope until the deadline.
+    """
+    with hold_lease(ledger, scope, policy=options.policy, progress=progress) as lease:
+        yield JudgingSession(lease, ledger, service, progress, options)
 
 
 @contextmanager

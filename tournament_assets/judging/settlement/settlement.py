@@ -18,11 +18,9 @@ from types import MappingProxyType
 
 from tournament_assets.judging.batch_service import (
     BatchService,
-    Channel,
     ReplyRow,
     SubmittedRequest,
 )
-from tournament_assets.judging.costs.budgets import BudgetTerms
 from tournament_assets.judging.requests.requests import ModelRequest, Selection, custom_id
 from tournament_assets.judging.requests.verdict_parsing import (
     ReplyFormat,
@@ -46,15 +44,11 @@ from tournament_assets.judging.settlement.records import (
     SubmittedBatch,
 )
 from tournament_assets.judging.settlement.sessions import (
-    JUDGE_REMEDY,
-    Approval,
+    JudgingOptions,
     JudgingProgress,
     JudgingSession,
-    Listener,
     Tally,
-    WaitingPolicy,
-    hold_lease,
-    tell_nobody,
+    open_session,
 )
 from tournament_assets.judging.settlement.submission import (
     adopt_batch,
@@ -193,7 +187,7 @@ def _ask_in_slices(
         lost |= _ask_all(session, intent, requests[: intent.n_requests])
         requests = requests[intent.n_requests :]
         if requests:
-            session.approve(requests, "direct")
+            session.options.approve(requests, "direct")
             waits = session.waits()
     return lost
 
@@ -262,34 +256,6 @@ def _failed_row(
 _FIRST, _SECOND = 1, 2
 
 
-def approve_anything(_requests: Sequence[ModelRequest], _channel: Channel) -> None:
-    """Let everything pass: there is no budget."""
-
-
-@dataclass(frozen=True, slots=True)
-class JudgingOptions:
-    """How a settlement goes about its work.
-
-    Attributes:
-        policy: How long is waited for what.
-        approve: Asked whether a plan can be paid before anything of it is sent.
-        terms: What every single request is paid from; None sets no limit and knows no price.
-        may_pay_again: Whether requests whose results are lost or unread may be asked again.
-        reply_format: How the judge writes its verdict; None where a reply is no verdict, and is
-            never asked for twice.
-        on_final: Told of every final row once it is in the ledger.
-        remedy: What a person can do if every request is refused as invalid.
-    """
-
-    policy: WaitingPolicy
-    approve: Approval = approve_anything
-    may_pay_again: bool = False
-    reply_format: ReplyFormat | None = "line"
-    on_final: Listener = tell_nobody
-    remedy: str = JUDGE_REMEDY
-    terms: BudgetTerms | None = None
-
-
 def settle_requests(
     requests: Sequence[ModelRequest],
     *,
@@ -321,20 +287,9 @@ def settle_requests(
         BudgetError: If asking would cost more than may be spent; what was received is in the
             ledger, and nothing was ever sent that the budget had no room for at `max_tokens`.
     """
-    with hold_lease(ledger, scope, policy=options.policy, progress=progress) as lease:
-        session = JudgingSession(
-            lease=lease,
-            ledger=ledger,
-            service=service,
-            policy=options.policy,
-            progress=progress,
-            approve=options.approve,
-            may_pay_again=options.may_pay_again,
-            reply_format=options.reply_format,
-            on_final=options.on_final,
-            remedy=options.remedy,
-            terms=options.terms,
-        )
+    with open_session(
+        scope, ledger=ledger, service=service, progress=progress, options=options
+    ) as session:
         _Settlement(session, requests).run()
         return session.tally
 
@@ -353,7 +308,7 @@ class _Settlement:
         session.tally.total = left.total
         session.tally.answered = left.answered
         session.progress.advance(session.tally.answered, session.tally.total)
-        if not session.may_pay_again:
+        if not session.options.may_pay_again:
             withhold_unparsable(session, {*left.unanswered, *left.unreadable})
             left = left.without(session.tally.withheld)
         if left.open_batches:
@@ -373,7 +328,7 @@ class _Settlement:
             self._positions,
             scope=self._session.scope,
             ledger=self._session.ledger,
-            reply_format=self._session.reply_format,
+            reply_format=self._session.options.reply_format,
         )
         return left.without(self._session.tally.withheld)
 
@@ -432,7 +387,7 @@ class _Settlement:
 
     def _ask(self, requests: Selection, *, attempt: int) -> None:
         session = self._session
-        session.approve(requests, "batch")
+        session.options.approve(requests, "batch")
         session.check_model(requests[0].params["model"])
         for round_number in range(session.policy.max_rounds):
             if round_number:
@@ -449,7 +404,7 @@ class _Settlement:
                 "without a reply until the next run"
             )
             return
-        session.approve(requests, "direct")
+        session.options.approve(requests, "direct")
         ask_directly(session, requests, attempt=attempt)
 
     def _submit(self, requests: Selection, *, attempt: int, may_prewarm: bool) -> None:
@@ -464,7 +419,7 @@ class _Settlement:
                 session.progress.note("the pre-warm batch is slow; the bulk goes out without it")
             requests = requests[first.n_requests :]
             # Others may have spent something while this one waited.
-            session.approve(requests, "batch")
+            session.options.approve(requests, "batch")
         waits = session.waits()
         while requests:
             part = next(cut_batches(requests))
@@ -481,7 +436,7 @@ class _Settlement:
                 collect_batches(session, uncollected)
                 uncollected = []
                 waits = session.waits()
-                session.approve(requests, "batch")
+                session.options.approve(requests, "batch")
             elif not created.n_requests:
                 wait_for_room(session, part[0], "batch", waits)
         collect_batches(session, uncollected)

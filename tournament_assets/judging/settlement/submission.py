@@ -231,7 +231,7 @@ def write_intent(
     nonce = secrets.token_hex(NONCE_LENGTH // 2)
     model = requests[0].params["model"]
     begun_at = session.policy.now()
-    terms = session.terms
+    terms = session.options.terms
     most = [None if terms is None else most_usd(each, terms.prices, channel) for each in requests]
     known = [dollars for dollars in most if dollars is not None]
     n_requests = session.ledger.record_intent(
@@ -265,7 +265,7 @@ def wait_for_room(
         BudgetError: If nothing is under way that could leave some of the budget.
         JudgeWaitingError: If it does not become known in time what the others cost.
     """
-    terms = session.terms
+    terms = session.options.terms
     budget = None if terms is None else session.ledger.draw_up_budget(terms)
     if terms is None or budget is None:
         return
