@@ -1,7 +1,11 @@
 import pytest
 
-from tournament_assets.audits.fair_comparison import Families
-from tournament_assets.audits.families import entrant_family, judge_family, model_family
+from tournament_assets.audits.fair_comparison import (
+    Families,
+    entrant_family,
+    judge_family,
+    model_family,
+)
 from tournament_assets.tournament.entrants import (
     OpenAiApiEntrant,
     RecordedEntrant,

@@ -1,6 +1,7 @@
 import io
 import weakref
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tournament_assets.storage.atomic_files import write_atomically
-from tournament_assets.storage.table_schemas import SCHEMAS
+from tournament_assets.storage.table_schemas import ROW_TYPES, SCHEMAS, derive_schema
 from tournament_assets.storage.tables import (
     StoredTable,
     WrittenTable,
@@ -24,12 +25,14 @@ from tournament_assets.storage.tables import (
     join_pairs,
     make_table,
     pair_key,
+    rows_of,
     table_rows,
     write_table,
 )
+from tournament_assets.tournament.asset_rows import ResponseRow
 from tournament_assets.tournament.fingerprints import fingerprint_bytes
 
-RESPONSE = {
+RESPONSE: dict[str, Any] = {
     "entrant_id": "ada",
     "prompt_id": "p1",
     "response": "Ja: 5 µg – täglich 😀",
@@ -314,3 +317,44 @@ def test_rows_about_one_pair_are_joined_in_any_order_of_pairs() -> None:
 
 def pair_of(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in ("prompt_id", "entrant_a", "entrant_b")}
+
+
+@settings(deadline=None, max_examples=60)
+@given(tables)
+def test_rows_of_a_class_come_back_as_they_were(table: tuple[str, list[dict[str, Any]]]) -> None:
+    name, mappings = table
+    rows = [
+        ROW_TYPES[name](
+            **{key: tuple(each) if isinstance(each, list) else each for key, each in row.items()}
+        )
+        for row in mappings
+    ]
+    frame = make_table(name, rows)
+    assert list(rows_of(ROW_TYPES[name], frame)) == rows
+    assert encode_parquet(name, frame) == encode_parquet(name, make_table(name, mappings))
+
+
+@dataclass(frozen=True)
+class _Answer:
+    response: str
+
+
+def test_a_narrower_class_reads_its_own_columns_alone(tmp_path: Path) -> None:
+    rows = [ResponseRow(**RESPONSE)]
+    stored = _stored(tmp_path, write_table("entrant_responses", rows))
+    assert list(rows_of(_Answer, stored)) == [_Answer(str(RESPONSE["response"]))]
+    assert list(rows_of(_Answer, make_table("entrant_responses", rows))) == [
+        _Answer(str(RESPONSE["response"]))
+    ]
+    with pytest.raises(ValueError, match="needs \\['response'\\] too"):
+        list(rows_of(_Answer, make_table("prompt_bank", [PROMPT])))
+
+
+def test_a_row_of_another_table_is_refused() -> None:
+    with pytest.raises(TypeError, match="a row of table 'prompt_bank' is a ResponseRow"):
+        make_table("prompt_bank", [ResponseRow(**RESPONSE)])
+
+
+def test_a_type_that_no_column_has_is_refused() -> None:
+    with pytest.raises(TypeError, match="column 'when' has type"):
+        derive_schema(make_dataclass("Odd", [("when", complex)]))

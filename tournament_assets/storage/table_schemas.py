@@ -1,432 +1,78 @@
-"""The columns of every table that travels between assets, and what each of them says.
+"""The Arrow schema of every table that travels between assets, derived from its row's class."""
 
-The columns of tables that review the judge or a whole run: no rating follows from them.
-"""
-
+import types
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 
-Field = tuple[str, pa.DataType, bool, str]
-"""A column's name, its type, whether it can be absent, and what it says."""
+from tournament_assets.tournament import asset_rows
 
-REVIEW_FIELDS: Mapping[str, list[Field]] = {
-    "judge_controls": [
-        ("kind", pa.string(), False, "identical, corrupted or injection"),
-        ("control_id", pa.string(), False, "which control it is"),
-        ("prompt_id", pa.string(), False, "the prompt of both responses"),
-        ("dimension", pa.string(), False, "the quality being judged"),
-        ("entrant_a", pa.string(), False, "whose response stands as it was given"),
-        ("entrant_b", pa.string(), False, "whose response was copied, misplaced or added to"),
-        ("expected", pa.string(), True, "the right outcome; absent if the baseline is not judged"),
-        ("outcome", pa.string(), False, "how it was settled"),
-        ("verdict_ab", pa.string(), False, "what the reply to presentation ab says"),
-        ("verdict_ba", pa.string(), False, "what the reply to presentation ba says"),
-        ("as_expected", pa.bool_(), True, "whether the judge was right; absent if it said nothing"),
-        ("judge_model", pa.string(), False, "the model that judged"),
-        ("rubric_hash", pa.string(), False, "SHA-256 of the rubric as the judge saw it"),
-    ],
-    "judge_retest": [
-        ("prompt_id", pa.string(), False, "the prompt both entrants answered"),
-        ("dimension", pa.string(), False, "the quality being judged"),
-        ("entrant_a", pa.string(), False, "the pair's first entrant"),
-        ("entrant_b", pa.string(), False, "the pair's second entrant"),
-        ("first_outcome", pa.string(), False, "how it was settled for the tournament"),
-        ("second_outcome", pa.string(), False, "how it was settled the second time"),
-        ("first_ab", pa.string(), False, "the first verdict on presentation ab"),
-        ("first_ba", pa.string(), False, "the first verdict on presentation ba"),
-        ("second_ab", pa.string(), False, "the second verdict on presentation ab"),
-        ("second_ba", pa.string(), False, "the second verdict on presentation ba"),
-        ("request_key_ab", pa.string(), False, "SHA-256 of the first request of presentation ab"),
-        ("request_key_ba", pa.string(), False, "SHA-256 of the first request of presentation ba"),
-    ],
-    "judge_drift": [
-        ("occasion", pa.string(), False, "when the anchor pairs were judged again"),
-        ("prompt_id", pa.string(), False, "the prompt both entrants answered"),
-        ("dimension", pa.string(), False, "the quality being judged"),
-        ("entrant_a", pa.string(), False, "the pair's first entrant"),
-        ("entrant_b", pa.string(), False, "the pair's second entrant"),
-        ("tournament_outcome", pa.string(), False, "how it is settled in the tournament"),
-        ("outcome", pa.string(), False, "how it was settled on this occasion"),
-        ("flipped", pa.bool_(), True, "whether the two differ; absent if it was not judged"),
-        ("earlier_occasion", pa.string(), True, "the occasion before; absent if there is none"),
-        ("earlier_outcome", pa.string(), True, "how it was settled then; absent if not asked so"),
-        ("flipped_since", pa.bool_(), True, "whether it differs from then; absent if unknown"),
-        ("verdict_ab", pa.string(), False, "the verdict on presentation ab on this occasion"),
-        ("verdict_ba", pa.string(), False, "the verdict on presentation ba on this occasion"),
-        ("judge_model", pa.string(), False, "the model that judged, then and now"),
-    ],
-    "run_comparison": [
-        ("then", pa.string(), False, "the directory of the run before"),
-        ("now", pa.string(), False, "the directory of this run"),
-        ("dimension", pa.string(), False, "the quality that was judged"),
-        ("source", pa.string(), True, "the prompts' stratum; absent for all of them"),
-        ("settled_in_both", pa.int64(), False, "pairs that both settled and an edit could touch"),
-        ("flipped", pa.int64(), False, "those settled differently"),
-        ("flip_rate", pa.float64(), True, "their share; absent if no pair is in both"),
-        ("flip_rate_low", pa.float64(), True, "lower end of its Wilson interval"),
-        ("flip_rate_high", pa.float64(), True, "upper end of its Wilson interval"),
-        ("reversed", pa.int64(), False, "flips whose winner became the loser"),
-        ("tie", pa.int64(), False, "flips from or to a tie"),
-        ("inconsistent", pa.int64(), False, "flips from or to two verdicts that disagree"),
-        ("lost", pa.int64(), False, "pairs that only the run before settled"),
-        ("gained", pa.int64(), False, "pairs that only this run settled"),
-        ("other_texts", pa.int64(), False, "flips of pairs whose prompt or responses differ"),
-        ("kappa", pa.float64(), True, "Cohen's kappa: agreement corrected for chance"),
-        ("kappa_low", pa.float64(), True, "lower end of its prompt-resampling interval"),
-        ("kappa_high", pa.float64(), True, "upper end of its prompt-resampling interval"),
-    ],
-    "judge_agreement": [
-        ("dimension", pa.string(), False, "the quality that was judged"),
-        ("judge_model", pa.string(), False, "the model that judged this mode"),
-        ("other_judge_model", pa.string(), False, "the other model"),
-        ("other_mode", pa.string(), False, "the mode that the other model judged"),
-        ("n", pa.int64(), False, "pairs that both settled"),
-        ("n_left_out", pa.int64(), False, "shared pairs that one of them left unjudged"),
-        ("agreement", pa.float64(), True, "share settled alike; inconsistent is an outcome too"),
-        ("agreement_low", pa.float64(), True, "lower end of its Wilson interval"),
-        ("agreement_high", pa.float64(), True, "upper end of its Wilson interval"),
-        ("kappa", pa.float64(), True, "Cohen's kappa: agreement corrected for chance"),
-        ("kappa_low", pa.float64(), True, "lower end of its prompt-resampling interval"),
-        ("kappa_high", pa.float64(), True, "upper end of its prompt-resampling interval"),
-        ("note", pa.string(), True, "why a number is absent"),
-    ],
-    "trust_panel": [
-        ("dimension", pa.string(), False, "the quality that was judged"),
-        ("measure", pa.string(), False, "what was measured"),
-        ("subject", pa.string(), True, "the entrant or other judge it is about"),
-        ("unit", pa.string(), False, "share, kappa, points (Elo) or p (a p-value)"),
-        ("value", pa.float64(), True, "the number; absent if it was not measured"),
-        ("low", pa.float64(), True, "lower end of its interval"),
-        ("high", pa.float64(), True, "upper end of its interval"),
-        ("n", pa.int64(), False, "replies, pairs, controls or triples it was counted over"),
-        ("threshold", pa.float64(), True, "where the light turns red; absent: no check"),
-        ("state", pa.string(), False, "green, red, not measured or no threshold"),
-        ("meaning", pa.string(), False, "what the number says"),
-        ("advice", pa.string(), False, "what to do when the light is red"),
-        ("detail", pa.string(), False, "the counts behind it, or why there is no number"),
-    ],
-    "fair_comparison": [
-        ("dimension", pa.string(), False, "the quality that was judged"),
-        ("stratum_by", pa.string(), False, "all, source, category or tag"),
-        ("stratum", pa.string(), False, "which of them; all for the whole"),
-        (
-            "basis",
-            pa.string(),
-            False,
-            "common: prompts everyone answered and was judged on; all judged; all planned pairs",
-        ),
-        ("entrant_id", pa.string(), False, "who is compared"),
-        ("prompts", pa.int64(), False, "prompts of the stratum that the basis has"),
-        ("points", pa.float64(), False, "wins and half the ties; inconsistent is a tie"),
-        ("pairs", pa.int64(), False, "the entrant's pairs: judged ones, or planned ones"),
-        ("share", pa.float64(), True, "points over pairs"),
-        ("share_rank", pa.int64(), True, "1 is the highest share; equal ones share the better"),
-        ("rating", pa.float64(), True, "Bradley-Terry on the Elo scale; absent for planned"),
-        ("rank", pa.int64(), True, "1 is the highest rating"),
-        ("sampling_low", pa.float64(), True, "lower end of the prompt-resampling interval"),
-        ("sampling_high", pa.float64(), True, "upper end of the prompt-resampling interval"),
-        ("note", pa.string(), True, "why there is no rating"),
-        ("next_below", pa.string(), True, "who is rated next below"),
-        ("gap", pa.float64(), True, "Elo points above the next below"),
-        ("gap_low", pa.float64(), True, "lower end of the interval of that difference"),
-        ("gap_high", pa.float64(), True, "upper end of the interval of that difference"),
-        ("gap_beyond_noise", pa.bool_(), True, "whether that interval lies above 0"),
-        ("judge_model", pa.string(), False, "the model that judged"),
-        ("judge_family", pa.string(), True, "its family; absent if nothing tells it"),
-        ("entrant_family", pa.string(), True, "the entrant's family; absent if nothing tells it"),
-        ("same_family", pa.bool_(), True, "whether they are of one family; absent: not known"),
-    ],
+ROW_TYPES: Mapping[str, type] = {
+    "prompt_bank": asset_rows.PromptRow,
+    "selected_prompts": asset_rows.PromptRow,
+    "entrant_responses": asset_rows.ResponseRow,
+    "match_list": asset_rows.MatchRow,
+    "judging_estimate": asset_rows.EstimateRow,
+    "judge_replies": asset_rows.JudgeReplyRow,
+    "judge_verdicts": asset_rows.VerdictRow,
+    "elo_ratings": asset_rows.EloRow,
+    "bradley_terry_ratings": asset_rows.BradleyTerryRow,
+    "model_comparison": asset_rows.RatingMethodRow,
+    "style_control": asset_rows.StyleRow,
+    "win_rates": asset_rows.WinRateRow,
+    "battles": asset_rows.BattleRow,
+    "human_battles": asset_rows.HumanBattleRow,
+    "arena_ratings": asset_rows.ArenaRatingRow,
+    "human_agreement": asset_rows.HumanAgreementRow,
+    "audit": asset_rows.CoverageRow,
+    "prompt_audit": asset_rows.PromptFindingRow,
+    "leaderboard": asset_rows.LeaderboardRow,
+    "report": asset_rows.ReportPageRow,
+    "judge_controls": asset_rows.ControlRow,
+    "judge_retest": asset_rows.RetestRow,
+    "judge_drift": asset_rows.DriftRow,
+    "run_comparison": asset_rows.RunComparisonRow,
+    "judge_agreement": asset_rows.JudgeAgreementRow,
+    "trust_panel": asset_rows.TrustRow,
+    "fair_comparison": asset_rows.FairRow,
+}
+"""What a row of each table is, by the name of the asset that makes it."""
+
+_ARROW_TYPES: Mapping[Any, pa.DataType] = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    tuple[str, ...]: pa.list_(pa.string()),
 }
 
 
-_PROMPT_FIELDS = [
-    ("prompt_id", pa.string(), False, "unique in the bank"),
-    ("text", pa.string(), False, "what the entrants are asked"),
-    ("source", pa.string(), False, "the stratum it belongs to"),
-    ("subject", pa.string(), True, "field of knowledge"),
-    ("gold_answer", pa.string(), True, "the accepted answer"),
-    ("expected_behavior", pa.string(), True, "answer, hedge or abstain"),
-    ("category", pa.string(), True, "a finer label within the source"),
-    ("tags", pa.list_(pa.string()), False, "free labels"),
-    ("extra", pa.string(), False, "further keys of the row, as JSON"),
-]
-_PAIR_FIELDS = [
-    ("prompt_id", pa.string(), False, "the prompt both entrants answered"),
-    ("source", pa.string(), False, "the prompt's stratum"),
-    ("dimension", pa.string(), False, "the quality being judged"),
-    ("entrant_a", pa.string(), False, "the pair's first entrant"),
-    ("entrant_b", pa.string(), False, "the pair's second entrant"),
-]
-_INTERVAL_FIELDS = [
-    ("sampling_low", pa.float64(), True, "lower end of the prompt-resampling interval"),
-    ("sampling_high", pa.float64(), True, "upper end of the prompt-resampling interval"),
-]
-_ELO_FIELDS = [
-    ("mean", pa.float64(), True, "mean over orderings, in Elo points; absent: see the note"),
-    ("sem", pa.float64(), True, "standard error of that mean: order noise only"),
-    ("order_low", pa.float64(), True, "lower end of the spread over orderings"),
-    ("order_high", pa.float64(), True, "upper end of the spread over orderings"),
-    *_INTERVAL_FIELDS,
-    ("rank_best", pa.int64(), True, "1 and the number of entrants shown to be above it"),
-    ("rank_worst", pa.int64(), True, "ranked entrants without those shown to be below it"),
-    ("shown_above", pa.list_(pa.string()), False, "entrants that are shown to be below it"),
-    ("group", pa.string(), True, "letters; two entrants that share one are not separated"),
-    ("n_decisive_matches", pa.int64(), False, "decisive matches on the dimension"),
-    ("n_entrant_matches", pa.int64(), False, "decisive matches of this entrant"),
-    ("note", pa.string(), True, "why there is no rating"),
-]
-_BATTLE_FIELDS = [
-    ("model_a", pa.string(), False, "the first model"),
-    ("model_b", pa.string(), False, "the second model"),
-    ("winner", pa.string(), False, "model_a, model_b, tie, or tie (bothbad) of people"),
-    ("source", pa.string(), False, "who decided: llm-judge or human"),
-    ("question_id", pa.string(), True, "the prompt"),
-    ("judge_model", pa.string(), True, "the model that judged"),
-    ("dimension", pa.string(), True, "the quality that was judged"),
-    ("inconsistent", pa.bool_(), False, "a tie that stands for two replies that disagreed"),
-]
+def derive_schema(row_type: type) -> pa.Schema:
+    """Return the Arrow schema of a table: a column a field, nullable where the type allows None.
 
-_FIELDS: Mapping[str, list[Field]] = {
-    **REVIEW_FIELDS,
-    "prompt_bank": _PROMPT_FIELDS,
-    "selected_prompts": _PROMPT_FIELDS,
-    "entrant_responses": [
-        ("entrant_id", pa.string(), False, "who answered"),
-        ("prompt_id", pa.string(), False, "what was answered"),
-        ("response", pa.string(), False, "the answer"),
-        ("finish_reason", pa.string(), False, "stop, length, other or recorded"),
-        ("prompt_tokens", pa.int64(), True, "tokens the model read"),
-        ("response_tokens", pa.int64(), True, "tokens the model wrote"),
-        ("diagnostics", pa.string(), False, "what the decoder noticed, as JSON"),
-    ],
-    "match_list": [
-        *_PAIR_FIELDS,
-        ("prompt_text", pa.string(), False, "what they were asked"),
-        ("response_a", pa.string(), False, "the first entrant's answer"),
-        ("response_b", pa.string(), False, "the second entrant's answer"),
-        ("gold_answer", pa.string(), True, "the accepted answer"),
-        ("expected_behavior", pa.string(), True, "answer, hedge or abstain"),
-    ],
-    "judging_estimate": [
-        ("dimension", pa.string(), False, "the quality being judged"),
-        ("judge_model", pa.string(), False, "the model that would judge"),
-        ("presentations", pa.int64(), False, "two for every pair"),
-        ("identical", pa.int64(), False, "settled without asking: both responses are the same"),
-        ("distinct_requests", pa.int64(), False, "different requests among the others"),
-        ("answered", pa.int64(), False, "requests that the ledger holds a reply to"),
-        ("under_way", pa.int64(), False, "requests that were sent and will be collected"),
-        ("to_ask", pa.int64(), False, "requests that are still to be sent"),
-        ("prefix_tokens", pa.int64(), False, "tokens of the system prefix of each request"),
-        ("message_tokens", pa.int64(), False, "tokens of all messages to send, without prefix"),
-        ("output_tokens", pa.int64(), False, "tokens that the replies to them will take"),
-        ("usd_uncached", pa.float64(), True, "US dollars without prompt caching"),
-        ("usd_no_hits", pa.float64(), True, "if every request writes its prefix to the cache"),
-        ("usd_observed", pa.float64(), True, "at the share of cache hits seen so far"),
-        ("usd_all_hits", pa.float64(), True, "if every request but the first reads it there"),
-    ],
-    "judge_replies": [
-        *_PAIR_FIELDS,
-        ("presentation", pa.string(), False, "ab: entrant_a is shown as A; ba: as B"),
-        ("request_key", pa.string(), False, "SHA-256 of the request as sent"),
-        ("asking", pa.int64(), False, "1 for the first question, more after a failed reply"),
-        ("judge_model", pa.string(), False, "the model that judges"),
-        ("rubric_version", pa.string(), False, "the rubric's version line"),
-        ("rubric_hash", pa.string(), False, "SHA-256 of the rubric as the judge saw it"),
-        ("result_type", pa.string(), False, "succeeded, errored, pending, or identical: not asked"),
-        ("channel", pa.string(), True, "batch, or direct at twice the price"),
-        ("stop_reason", pa.string(), True, "why the judge stopped"),
-        ("reply", pa.string(), True, "what the judge wrote, verbatim"),
-        (
-            "error_type",
-            pa.string(),
-            True,
-            "the provider's name of the error; `unread` if the result was paid and cannot be read",
-        ),
-        ("input_tokens", pa.int64(), True, "uncached input tokens billed"),
-        ("output_tokens", pa.int64(), True, "output tokens billed"),
-        ("cache_creation_input_tokens", pa.int64(), True, "tokens written to the prompt cache"),
-        ("cache_read_input_tokens", pa.int64(), True, "tokens read from the prompt cache"),
-        ("rejudged_at", pa.string(), True, "when a failed request was asked directly, in UTC"),
-    ],
-    "judge_verdicts": [
-        *_PAIR_FIELDS,
-        ("verdict_ab", pa.string(), False, "what the reply to presentation ab says"),
-        ("verdict_ba", pa.string(), False, "what the reply to presentation ba says"),
-        ("outcome", pa.string(), False, "a_wins, b_wins, tie, inconsistent, same_text or unjudged"),
-        ("winner", pa.string(), True, "the entrant that won"),
-        ("reason_ab", pa.string(), True, "why presentation ab has no verdict"),
-        ("reason_ba", pa.string(), True, "why presentation ba has no verdict"),
-        ("request_key_ab", pa.string(), False, "SHA-256 of the request of presentation ab"),
-        ("request_key_ba", pa.string(), False, "SHA-256 of the request of presentation ba"),
-        ("asking_ab", pa.int64(), False, "which attempt the verdict of presentation ab answers"),
-        ("asking_ba", pa.int64(), False, "which attempt the verdict of presentation ba answers"),
-        ("judge_model", pa.string(), False, "the model that judged"),
-    ],
-    "elo_ratings": [
-        ("dimension", pa.string(), False, "the quality that was judged"),
-        ("k_factor", pa.float64(), False, "the most one match can change a rating by"),
-        ("is_primary", pa.bool_(), False, "whether this is the configured K-factor"),
-        ("rank", pa.int64(), True, "1 is best, for this K-factor; absent: see the note"),
-        ("entrant_id", pa.string(), False, "who is rated"),
-        *_ELO_FIELDS,
-    ],
-    "bradley_terry_ratings": [
-        ("dimension", pa.string(), False, "the quality that was judged"),
-        ("entrant_id", pa.string(), False, "who is rated"),
-        ("rating", pa.float64(), True, "on the Elo scale; absent if the data set no bound"),
-        *_INTERVAL_FIELDS,
-        ("note", pa.string(), True, "why a rating or a bound is absent"),
-        ("n_bootstraps", pa.int64(), False, "resamples of whole prompts"),
-        ("n_degenerate", pa.int64(), False, "resamples that determine no rating"),
-    ],
-    "model_comparison": [
-        ("dimension", pa.string(), False, "the quality that was judged"),
-        ("entrant_id", pa.string(), False, "who is rated"),
-        ("model", pa.string(), False, "elo, bradley_terry, davidson or newman"),
-        ("rating", pa.float64(), True, "on the Elo scale; absent if the model has none"),
-        ("rank", pa.int64(), True, "1 is best, for this model; equal ratings share the better"),
-        ("note", pa.string(), True, "why a rating or the standard error is absent"),
-        ("standard_error", pa.float64(), True, "bradley_terry: the sandwich per prompt"),
-        ("low", pa.float64(), True, "lower end of the interval of that error"),
-        ("high", pa.float64(), True, "upper end of the interval of that error"),
-        ("tie_parameter", pa.float64(), True, "davidson and newman: v; infinite without a bound"),
-        (
-            "disputed_below",
-            pa.list_(pa.string()),
-            False,
-            "entrants this model puts below this one, while another model puts them above",
-        ),
-    ],
-    "style_control": [
-        ("dimension", pa.string(), False, "the quality that was judged"),
-        ("kind", pa.string(), False, "entrant or feature"),
-        ("name", pa.string(), False, "who is rated, or what a response has more or less of"),
-        ("points", pa.float64(), True, "Elo points: the rating at equal style, or the effect"),
-        ("standard_error", pa.float64(), True, "of the points: the sandwich per prompt"),
-        ("low", pa.float64(), True, "lower end of the interval of that error"),
-        ("high", pa.float64(), True, "upper end of the interval of that error"),
-        ("scale", pa.float64(), True, "feature: how large a difference the effect is worth"),
-        ("penalty", pa.float64(), False, "ridge penalty on the effects; 0 is none"),
-        ("note", pa.string(), True, "why a number is absent"),
-    ],
-    "win_rates": [
-        ("dimension", pa.string(), False, "the quality that was judged"),
-        ("entrant_a", pa.string(), False, "first of the two, alphabetically"),
-        ("entrant_b", pa.string(), False, "second of the two"),
-        ("wins_a", pa.int64(), False, "pairs entrant_a won"),
-        ("wins_b", pa.int64(), False, "pairs entrant_b won"),
-        ("ties", pa.int64(), False, "both presentations said tie"),
-        ("inconsistent", pa.int64(), False, "the presentations disagreed: counts as a tie here"),
-        ("same_text", pa.int64(), False, "both responses are the same text: nobody was asked"),
-        ("unjudged", pa.int64(), False, "a reply is missing or unreadable: counts as nothing"),
-        ("judged", pa.int64(), False, "pairs that were asked, with two readable replies"),
-        ("win_rate_a", pa.float64(), True, "wins and half of what nobody won, but for unjudged"),
-    ],
-    "battles": _BATTLE_FIELDS,
-    "human_battles": [
-        *_BATTLE_FIELDS,
-        ("weight", pa.float64(), False, "how much it counts in the Bradley-Terry likelihood"),
-    ],
-    "arena_ratings": [
-        ("dimension", pa.string(), False, "the quality that was judged"),
-        ("basis", pa.string(), False, "whose battles: judge, human or both"),
-        ("entrant_id", pa.string(), False, "who is rated"),
-        ("source", pa.string(), False, "evaluated: under test; human: known from human battles"),
-        ("rating", pa.float64(), True, "Bradley-Terry, on the Elo scale"),
-        *_INTERVAL_FIELDS,
-        ("n_battles", pa.int64(), False, "battles of this entrant, ties among them"),
-        ("scale", pa.string(), False, "arena, or own: then compare within the basis alone"),
-        ("anchor", pa.string(), True, "who was put where the human battles put it"),
-        ("note", pa.string(), True, "why a rating or a bound is absent"),
-    ],
-    "human_agreement": [
-        ("dimension", pa.string(), False, "the quality that was judged"),
-        ("verdicts", pa.string(), False, "all: a tie is a third verdict; decisive: both name one"),
-        ("comparisons", pa.int64(), False, "prompts with two entrants that both sides compared"),
-        ("agreement", pa.float64(), True, "share of equal verdicts"),
-        ("agreement_low", pa.float64(), True, "lower end of its Wilson interval"),
-        ("agreement_high", pa.float64(), True, "upper end of its Wilson interval"),
-        ("kappa", pa.float64(), True, "Cohen's kappa: agreement corrected for chance"),
-        ("kappa_low", pa.float64(), True, "lower end of its prompt-resampling interval"),
-        ("kappa_high", pa.float64(), True, "upper end of its prompt-resampling interval"),
-        ("only_judge", pa.int64(), False, "comparisons that only the judge made"),
-        ("only_human", pa.int64(), False, "those on the judged prompts that only people made"),
-        ("without_majority", pa.int64(), False, "shared, but one side's own verdicts are a draw"),
-        ("note", pa.string(), True, "why a number is absent"),
-    ],
-    "audit": [
-        ("dimension", pa.string(), False, "the quality being judged"),
-        ("entrant_id", pa.string(), False, "whose coverage it is"),
-        ("prompts_selected", pa.int64(), False, "prompts the entrant should have answered"),
-        ("responses", pa.int64(), False, "prompts it answered"),
-        ("empty_responses", pa.int64(), False, "answers without any text"),
-        ("truncated_responses", pa.int64(), False, "answers that the token cap ended"),
-        ("pairs_planned", pa.int64(), False, "pairs it should take part in"),
-        ("pairs_unanswered", pa.int64(), False, "those not asked about: somebody did not answer"),
-        ("pairs_same_text", pa.int64(), False, "both responses are the same text: not asked"),
-        ("pairs_judged", pa.int64(), False, "those asked, with two readable replies"),
-        ("pairs_inconsistent", pa.int64(), False, "judged pairs whose replies disagree"),
-        (
-            "pairs_clean",
-            pa.int64(),
-            False,
-            "judged and consistent, or of one text; all whole",
-        ),
-        ("coverage", pa.float64(), True, "judged pairs and those of one text, over planned"),
-        ("score_present", pa.float64(), True, "win share over the same pairs; ties are a half"),
-        ("score_clean", pa.float64(), True, "win share over clean pairs"),
-        ("score_normalised", pa.float64(), True, "points over planned pairs: missing is nothing"),
-        ("replies_refused", pa.int64(), False, "presentations the judge declined"),
-        ("replies_unreadable", pa.int64(), False, "presentations without a readable verdict"),
-        ("replies_permanent", pa.int64(), False, "presentations that can never succeed"),
-        ("replies_pending", pa.int64(), False, "presentations without a reply yet"),
-        ("infra_remaining", pa.int64(), False, "presentations that infrastructure failed"),
-        ("infra_rejudged", pa.int64(), False, "those it failed at first and that were judged"),
-    ],
-    "prompt_audit": [
-        ("dimension", pa.string(), False, "the quality being judged"),
-        ("kind", pa.string(), False, "what is said; docs/audits.md says when"),
-        ("is_finding", pa.bool_(), False, "whether to look at it, or just a measurement"),
-        ("prompt_id", pa.string(), True, "the prompt; absent where it is about a stratum"),
-        ("stratum", pa.string(), False, "the prompt's stratum"),
-        ("entrants", pa.list_(pa.string()), False, "whom it is about; empty: all"),
-        ("value", pa.float64(), True, "a share, a score, Elo points or a ratio, by kind"),
-        ("count", pa.int64(), False, "what was counted"),
-        ("total", pa.int64(), False, "out of how many"),
-        ("sentence", pa.string(), False, "the finding in words"),
-    ],
-    "leaderboard": [
-        ("dimension", pa.string(), False, "the quality that was judged"),
-        ("rank", pa.int64(), True, "1 is best; absent: see the note"),
-        ("entrant_id", pa.string(), False, "who is rated"),
-        *_ELO_FIELDS,
-        ("win_rate", pa.float64(), True, "wins and half of what nobody won, but for unjudged"),
-        ("same_answers_as", pa.list_(pa.string()), False, "who wrote the same to every prompt"),
-        ("lead_rests_on", pa.list_(pa.string()), False, "first: prompts that alone put it there"),
-        ("leader_wins", pa.int64(), True, "pairs that the first won against this entrant"),
-        ("leader_losses", pa.int64(), True, "pairs that the first lost against it"),
-        ("leader_ties", pa.int64(), True, "ties of the two"),
-        ("leader_inconsistent", pa.int64(), True, "inconsistent pairs of the two"),
-        ("leader_same_text", pa.int64(), True, "pairs of the two that are of one text"),
-        ("leader_unjudged", pa.int64(), True, "unjudged pairs of the two"),
-        ("bradley_terry", pa.float64(), True, "Bradley-Terry rating on the Elo scale"),
-        ("judge_model", pa.string(), False, "the model that judged"),
-        ("judge", pa.string(), False, "what kind of judge that is"),
-    ],
-    "report": [
-        ("format", pa.string(), False, "markdown, html, or the name of a further page"),
-        ("content", pa.string(), False, "the whole document"),
-    ],
-}
+    Raises:
+        TypeError: If it is no dataclass, or a field's type is not that of a column.
+    """
+    if not is_dataclass(row_type):
+        raise TypeError(f"{row_type!r} is not a dataclass; expected the class of a table's rows")
+    hints = get_type_hints(row_type, include_extras=True)
+    return pa.schema([_column(each.name, hints[each.name]) for each in fields(row_type)])
 
-SCHEMAS: Mapping[str, pa.Schema] = {
-    name: pa.schema(
-        [
-            pa.field(field, kind, nullable=nullable, metadata={"description": description})
-            for field, kind, nullable, description in described
-        ]
-    )
-    for name, described in _FIELDS.items()
-}
+
+def _column(name: str, hint: Any) -> pa.Field:
+    kind, description = get_args(hint) if get_origin(hint) is Annotated else (hint, "")
+    nullable = get_origin(kind) in (types.UnionType, Union) and type(None) in get_args(kind)
+    if nullable:
+        (kind,) = (each for each in get_args(kind) if each is not type(None))
+    if kind not in _ARROW_TYPES:
+        raise TypeError(
+            f"column {name!r} has type {kind!r}; expected one of {[*map(str, _ARROW_TYPES)]}"
+        )
+    metadata = {"description": description} if description else None
+    return pa.field(name, _ARROW_TYPES[kind], nullable=nullable, metadata=metadata)
+
+
+SCHEMAS: Mapping[str, pa.Schema] = {name: derive_schema(row) for name, row in ROW_TYPES.items()}
 """The schema of every table, by the name of the asset that makes it."""

@@ -11,10 +11,10 @@ Rating traces as npz archives; equal traces give equal bytes, and nothing is eve
 import hashlib
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,13 @@ from upath import UPath
 
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.atomic_files import WaitingContent
-from tournament_assets.storage.table_schemas import SCHEMAS
+from tournament_assets.storage.table_schemas import ROW_TYPES, SCHEMAS, derive_schema
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+AnyRow: TypeAlias = "DataclassInstance | Mapping[str, Any]"
+RowT = TypeVar("RowT")
 
 STREAMED = frozenset({"match_list", "judge_replies", "judge_verdicts", "battles", "report"})
 """The tables that are streamed: a row or more a pair of entrants and prompt, or whole pages."""
@@ -34,20 +40,35 @@ _PART_CHARACTERS = 32_000_000
 _READ_ROWS = 1_024
 
 
-def make_table(name: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def make_table(name: str, rows: Sequence[AnyRow]) -> pd.DataFrame:
     """Build a table from its rows.
 
     Args:
         name: The asset's name, which chooses the schema.
-        rows: One mapping a row; every column that may not be absent must be there.
+        rows: Instances of the table's row (`ROW_TYPES`).
 
     Raises:
-        ValueError: If a row has an unknown column, or misses one that may not be absent.
+        TypeError: If a row is of another class.
+        ValueError: If a value is absent where none may be.
     """
     return _to_frame(_from_rows(name, rows))
 
 
-def _from_rows(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+def _from_rows(name: str, rows: Sequence[AnyRow]) -> pa.Table:
+    schema = SCHEMAS[name]
+    if any(isinstance(row, Mapping) for row in rows):
+        return _from_mappings(name, rows)
+    for row in rows:
+        if type(row) is not ROW_TYPES[name]:
+            raise TypeError(
+                f"a row of table {name!r} is a {type(row).__name__}; "
+                f"expected {ROW_TYPES[name].__name__}"
+            )
+    columns = {each: [getattr(row, each) for row in rows] for each in schema.names}
+    return _validated(name, pa.Table.from_pydict(columns, schema=schema))
+
+
+def _from_mappings(name: str, rows: Sequence[Any]) -> pa.Table:
     schema = SCHEMAS[name]
     known = frozenset(schema.names)
     for row in rows:
@@ -132,15 +153,16 @@ class StoredTable:
 AnyTable = pd.DataFrame | StoredTable
 
 
-def write_table(name: str, rows: Iterable[Mapping[str, Any]]) -> WrittenTable:
+def write_table(name: str, rows: Iterable[AnyRow]) -> WrittenTable:
     """Write a table as its rows come; equal rows give equal bytes.
 
     Args:
         name: The asset's name, which chooses the schema.
-        rows: One mapping a row; every column that may not be absent must be there.
+        rows: Instances of the table's row (`ROW_TYPES`).
 
     Raises:
-        ValueError: If a row has an unknown column, or misses one that may not be absent.
+        TypeError: If a row is of another class.
+        ValueError: If a value is absent where none may be.
     """
     schema = SCHEMAS[name]
     plain = _without_descriptions(schema)
@@ -159,6 +181,38 @@ def write_table(name: str, rows: Iterable[Mapping[str, Any]]) -> WrittenTable:
             stream.write_table(table.cast(plain))
             n_rows += table.num_rows
     return WrittenTable(name, n_rows, hashed.hexdigest(), content)
+
+
+def rows_of(row_type: type[RowT], table: AnyTable) -> Iterator[RowT]:
+    """Yield a table's rows, one at a time.
+
+    Args:
+        row_type: The table's row, or a dataclass with some of its fields: no other column is read.
+        table: The table, in memory or in its file.
+
+    Raises:
+        ValueError: If the table has no such column, or a value is absent where none may be.
+    """
+    schema = derive_schema(row_type)
+    if isinstance(table, StoredTable):
+        batches = table.batches(schema.names)
+    else:
+        missing = set(schema.names) - set(table.columns)
+        if missing:
+            raise ValueError(
+                f"the table has columns {list(table.columns)!r}; {row_type.__name__} needs "
+                f"{sorted(missing)!r} too"
+            )
+        arrow = pa.Table.from_pandas(table[schema.names], schema=schema, preserve_index=False)
+        batches = iter(_validated(row_type.__name__, arrow).to_batches(_READ_ROWS))
+    for batch in batches:
+        for values in zip(*map(_values, batch.columns), strict=True):
+            yield row_type(**dict(zip(schema.names, values, strict=True)))
+
+
+def _values(column: pa.Array) -> list[Any]:
+    values = column.to_pylist()
+    return [*map(tuple, values)] if pa.types.is_list(column.type) else values
 
 
 def iterate_rows(
@@ -189,15 +243,39 @@ PairKey = tuple[str, str, str]
 PAIR_COLUMNS = ("prompt_id", "entrant_a", "entrant_b")
 
 
-def pair_key(row: Mapping[str, Any]) -> PairKey:
+class OfPair(Protocol):
+    """A row about a pair."""
+
+    @property
+    def prompt_id(self) -> str:
+        """The prompt."""
+        ...
+
+    @property
+    def entrant_a(self) -> str:
+        """The first entrant."""
+        ...
+
+    @property
+    def entrant_b(self) -> str:
+        """The second."""
+        ...
+
+
+PairT = TypeVar("PairT", bound="OfPair | Mapping[str, Any]")
+OtherPairT = TypeVar("OtherPairT", bound="OfPair | Mapping[str, Any]")
+
+
+def pair_key(row: OfPair | Mapping[str, Any]) -> PairKey:
     """Return what names a row's pair within a dimension: its prompt and its two entrants."""
-    return row["prompt_id"], row["entrant_a"], row["entrant_b"]
+    if isinstance(row, Mapping):
+        return row["prompt_id"], row["entrant_a"], row["entrant_b"]
+    return row.prompt_id, row.entrant_a, row.entrant_b
 
 
-Row = Mapping[str, Any]
-
-
-def join_pairs(rows: Iterable[Row], others: Iterable[Row]) -> Iterator[tuple[Row, list[Row]]]:
+def join_pairs(
+    rows: Iterable[PairT], others: Iterable[OtherPairT]
+) -> Iterator[tuple[PairT, list[OtherPairT]]]:
     """Yield every row of one table with the rows of another about the same pair.
 
     The graph's tables hold their pairs in one order, so that nothing is kept but what comes before
@@ -207,7 +285,7 @@ def join_pairs(rows: Iterable[Row], others: Iterable[Row]) -> Iterator[tuple[Row
         rows: Rows of one dimension, each about a pair.
         others: Rows of the same dimension; those about one pair follow one another.
     """
-    early: dict[PairKey, list[Row]] = {}
+    early: dict[PairKey, list[OtherPairT]] = {}
     groups = groupby(others, key=pair_key)
     for row in rows:
         wanted = pair_key(row)
@@ -221,19 +299,25 @@ def join_pairs(rows: Iterable[Row], others: Iterable[Row]) -> Iterator[tuple[Row
         yield row, found or []
 
 
-def _parts(rows: Iterable[Row]) -> Iterator[list[Row]]:
+def _parts(rows: Iterable[AnyRow]) -> Iterator[list[AnyRow]]:
     """Cut rows into parts that are limited in rows and in characters; at least one part."""
-    part: list[Row] = []
+    part: list[AnyRow] = []
     size = 0
     is_first = True
     for row in rows:
         part.append(row)
-        size += sum(len(value) for value in row.values() if isinstance(value, str))
+        size += sum(len(value) for value in _row_values(row) if isinstance(value, str))
         if len(part) == _PART_ROWS or size >= _PART_CHARACTERS:
             yield part
             part, size, is_first = [], 0, False
     if part or is_first:
         yield part
+
+
+def _row_values(row: AnyRow) -> Iterable[Any]:
+    if isinstance(row, Mapping):
+        return row.values()
+    return (getattr(row, each.name) for each in fields(row))
 
 
 class _Hashed(io.RawIOBase):

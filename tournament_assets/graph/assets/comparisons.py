@@ -184,10 +184,11 @@ def fair_rows(
     from tournament_assets.audits.fair_comparison import (
         Families,
         PlannedPrompt,
+        entrant_family,
         fair_comparison_rows,
+        judge_family,
         without_entrants,
     )
-    from tournament_assets.audits.families import entrant_family, judge_family
 
     config = plan.config
     prompts = table_rows("selected_prompts", selected)

@@ -1,0 +1,514 @@
+"""The rows of the tables that travel between assets: those that lead to the report, and reviews.
+
+A field's type is its column's, `None` where a value may be absent; its text says what the column
+says. `storage.tables` derives the Arrow schemas from these classes, in the order of the fields.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairRow:
+    """What the tables of pairs have in common."""
+
+    prompt_id: Annotated[str, "the prompt both entrants answered"]
+    source: Annotated[str, "the prompt's stratum"]
+    dimension: Annotated[str, "the quality being judged"]
+    entrant_a: Annotated[str, "the pair's first entrant"]
+    entrant_b: Annotated[str, "the pair's second entrant"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptRow:
+    """A prompt, as `prompt_bank` and `selected_prompts` hold it."""
+
+    prompt_id: Annotated[str, "unique in the bank"]
+    text: Annotated[str, "what the entrants are asked"]
+    source: Annotated[str, "the stratum it belongs to"]
+    subject: Annotated[str | None, "field of knowledge"] = None
+    gold_answer: Annotated[str | None, "the accepted answer"] = None
+    expected_behavior: Annotated[str | None, "answer, hedge or abstain"] = None
+    category: Annotated[str | None, "a finer label within the source"] = None
+    tags: Annotated[tuple[str, ...], "free labels"]
+    extra: Annotated[str, "further keys of the row, as JSON"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseRow:
+    """An entrant's answer to a prompt."""
+
+    entrant_id: Annotated[str, "who answered"]
+    prompt_id: Annotated[str, "what was answered"]
+    response: Annotated[str, "the answer"]
+    finish_reason: Annotated[str, "stop, length, other or recorded"]
+    prompt_tokens: Annotated[int | None, "tokens the model read"] = None
+    response_tokens: Annotated[int | None, "tokens the model wrote"] = None
+    diagnostics: Annotated[str, "what the decoder noticed, as JSON"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchRow(PairRow):
+    """A pair to judge, with all that the judge is shown."""
+
+    prompt_text: Annotated[str, "what they were asked"]
+    response_a: Annotated[str, "the first entrant's answer"]
+    response_b: Annotated[str, "the second entrant's answer"]
+    gold_answer: Annotated[str | None, "the accepted answer"] = None
+    expected_behavior: Annotated[str | None, "answer, hedge or abstain"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateRow:
+    """What judging one dimension would ask and cost."""
+
+    dimension: Annotated[str, "the quality being judged"]
+    judge_model: Annotated[str, "the model that would judge"]
+    presentations: Annotated[int, "two for every pair"]
+    identical: Annotated[int, "settled without asking: both responses are the same"]
+    distinct_requests: Annotated[int, "different requests among the others"]
+    answered: Annotated[int, "requests that the ledger holds a reply to"]
+    under_way: Annotated[int, "requests that were sent and will be collected"]
+    to_ask: Annotated[int, "requests that are still to be sent"]
+    prefix_tokens: Annotated[int, "tokens of the system prefix of each request"]
+    message_tokens: Annotated[int, "tokens of all messages to send, without prefix"]
+    output_tokens: Annotated[int, "tokens that the replies to them will take"]
+    usd_uncached: Annotated[float | None, "US dollars without prompt caching"] = None
+    usd_no_hits: Annotated[float | None, "if every request writes its prefix to the cache"] = None
+    usd_observed: Annotated[float | None, "at the share of cache hits seen so far"] = None
+    usd_all_hits: Annotated[float | None, "if every request but the first reads it there"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeReplyRow(PairRow):
+    """What the judge wrote to one presentation of a pair."""
+
+    presentation: Annotated[str, "ab: entrant_a is shown as A; ba: as B"]
+    request_key: Annotated[str, "SHA-256 of the request as sent"]
+    asking: Annotated[int, "1 for the first question, more after a failed reply"]
+    judge_model: Annotated[str, "the model that judges"]
+    rubric_version: Annotated[str, "the rubric's version line"]
+    rubric_hash: Annotated[str, "SHA-256 of the rubric as the judge saw it"]
+    result_type: Annotated[str, "succeeded, errored, pending, or identical: not asked"]
+    channel: Annotated[str | None, "batch, or direct at twice the price"] = None
+    stop_reason: Annotated[str | None, "why the judge stopped"] = None
+    reply: Annotated[str | None, "what the judge wrote, verbatim"] = None
+    error_type: Annotated[
+        str | None,
+        "the provider's name of the error; `unread` if the result was paid and cannot be read",
+    ] = None
+    input_tokens: Annotated[int | None, "uncached input tokens billed"] = None
+    output_tokens: Annotated[int | None, "output tokens billed"] = None
+    cache_creation_input_tokens: Annotated[int | None, "tokens written to the prompt cache"] = None
+    cache_read_input_tokens: Annotated[int | None, "tokens read from the prompt cache"] = None
+    rejudged_at: Annotated[str | None, "when a failed request was asked directly, in UTC"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictRow(PairRow):
+    """A pair settled from both presentations."""
+
+    verdict_ab: Annotated[str, "what the reply to presentation ab says"]
+    verdict_ba: Annotated[str, "what the reply to presentation ba says"]
+    outcome: Annotated[str, "a_wins, b_wins, tie, inconsistent, same_text or unjudged"]
+    winner: Annotated[str | None, "the entrant that won"] = None
+    reason_ab: Annotated[str | None, "why presentation ab has no verdict"] = None
+    reason_ba: Annotated[str | None, "why presentation ba has no verdict"] = None
+    request_key_ab: Annotated[str, "SHA-256 of the request of presentation ab"]
+    request_key_ba: Annotated[str, "SHA-256 of the request of presentation ba"]
+    asking_ab: Annotated[int, "which attempt the verdict of presentation ab answers"]
+    asking_ba: Annotated[int, "which attempt the verdict of presentation ba answers"]
+    judge_model: Annotated[str, "the model that judged"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EloRow:
+    """An entrant's Elo rating for one K-factor."""
+
+    dimension: Annotated[str, "the quality that was judged"]
+    k_factor: Annotated[float, "the most one match can change a rating by"]
+    is_primary: Annotated[bool, "whether this is the configured K-factor"]
+    rank: Annotated[int | None, "1 is best, for this K-factor; absent: see the note"] = None
+    entrant_id: Annotated[str, "who is rated"]
+    mean: Annotated[float | None, "mean over orderings, in Elo points; absent: see the note"] = None
+    sem: Annotated[float | None, "standard error of that mean: order noise only"] = None
+    order_low: Annotated[float | None, "lower end of the spread over orderings"] = None
+    order_high: Annotated[float | None, "upper end of the spread over orderings"] = None
+    sampling_low: Annotated[float | None, "lower end of the prompt-resampling interval"] = None
+    sampling_high: Annotated[float | None, "upper end of the prompt-resampling interval"] = None
+    rank_best: Annotated[int | None, "1 and the number of entrants shown to be above it"] = None
+    rank_worst: Annotated[int | None, "ranked entrants without those shown to be below it"] = None
+    shown_above: Annotated[tuple[str, ...], "entrants that are shown to be below it"]
+    group: Annotated[str | None, "letters; two entrants that share one are not separated"] = None
+    n_decisive_matches: Annotated[int, "decisive matches on the dimension"]
+    n_entrant_matches: Annotated[int, "decisive matches of this entrant"]
+    note: Annotated[str | None, "why there is no rating"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BradleyTerryRow:
+    """An entrant's Bradley-Terry rating."""
+
+    dimension: Annotated[str, "the quality that was judged"]
+    entrant_id: Annotated[str, "who is rated"]
+    rating: Annotated[float | None, "on the Elo scale; absent if the data set no bound"] = None
+    sampling_low: Annotated[float | None, "lower end of the prompt-resampling interval"] = None
+    sampling_high: Annotated[float | None, "upper end of the prompt-resampling interval"] = None
+    note: Annotated[str | None, "why a rating or a bound is absent"] = None
+    n_bootstraps: Annotated[int, "resamples of whole prompts"]
+    n_degenerate: Annotated[int, "resamples that determine no rating"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatingMethodRow:
+    """An entrant's rating by one of several methods."""
+
+    dimension: Annotated[str, "the quality that was judged"]
+    entrant_id: Annotated[str, "who is rated"]
+    model: Annotated[str, "elo, bradley_terry, davidson or newman"]
+    rating: Annotated[float | None, "on the Elo scale; absent if the model has none"] = None
+    rank: Annotated[int | None, "1 is best, for this model; equal ratings share the better"] = None
+    note: Annotated[str | None, "why a rating or the standard error is absent"] = None
+    standard_error: Annotated[float | None, "bradley_terry: the sandwich per prompt"] = None
+    low: Annotated[float | None, "lower end of the interval of that error"] = None
+    high: Annotated[float | None, "upper end of the interval of that error"] = None
+    tie_parameter: Annotated[float | None, "davidson and newman: v; infinite without a bound"] = (
+        None
+    )
+    disputed_below: Annotated[
+        tuple[str, ...],
+        "entrants this model puts below this one, while another model puts them above",
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StyleRow:
+    """An entrant at equal style, or what a feature of style is worth."""
+
+    dimension: Annotated[str, "the quality that was judged"]
+    kind: Annotated[str, "entrant or feature"]
+    name: Annotated[str, "who is rated, or what a response has more or less of"]
+    points: Annotated[float | None, "Elo points: the rating at equal style, or the effect"] = None
+    standard_error: Annotated[float | None, "of the points: the sandwich per prompt"] = None
+    low: Annotated[float | None, "lower end of the interval of that error"] = None
+    high: Annotated[float | None, "upper end of the interval of that error"] = None
+    scale: Annotated[float | None, "feature: how large a difference the effect is worth"] = None
+    penalty: Annotated[float, "ridge penalty on the effects; 0 is none"]
+    note: Annotated[str | None, "why a number is absent"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WinRateRow:
+    """How the pairs of two entrants went."""
+
+    dimension: Annotated[str, "the quality that was judged"]
+    entrant_a: Annotated[str, "first of the two, alphabetically"]
+    entrant_b: Annotated[str, "second of the two"]
+    wins_a: Annotated[int, "pairs entrant_a won"]
+    wins_b: Annotated[int, "pairs entrant_b won"]
+    ties: Annotated[int, "both presentations said tie"]
+    inconsistent: Annotated[int, "the presentations disagreed: counts as a tie here"]
+    same_text: Annotated[int, "both responses are the same text: nobody was asked"]
+    unjudged: Annotated[int, "a reply is missing or unreadable: counts as nothing"]
+    judged: Annotated[int, "pairs that were asked, with two readable replies"]
+    win_rate_a: Annotated[float | None, "wins and half of what nobody won, but for unjudged"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BattleRow:
+    """A settled pair as other tools know it."""
+
+    model_a: Annotated[str, "the first model"]
+    model_b: Annotated[str, "the second model"]
+    winner: Annotated[str, "model_a, model_b, tie, or tie (bothbad) of people"]
+    source: Annotated[str, "who decided: llm-judge or human"]
+    question_id: Annotated[str | None, "the prompt"] = None
+    judge_model: Annotated[str | None, "the model that judged"] = None
+    dimension: Annotated[str | None, "the quality that was judged"] = None
+    inconsistent: Annotated[bool, "a tie that stands for two replies that disagreed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HumanBattleRow(BattleRow):
+    """A battle that people decided."""
+
+    weight: Annotated[float, "how much it counts in the Bradley-Terry likelihood"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArenaRatingRow:
+    """An entrant's rating beside models that people compared."""
+
+    dimension: Annotated[str, "the quality that was judged"]
+    basis: Annotated[str, "whose battles: judge, human or both"]
+    entrant_id: Annotated[str, "who is rated"]
+    source: Annotated[str, "evaluated: under test; human: known from human battles"]
+    rating: Annotated[float | None, "Bradley-Terry, on the Elo scale"] = None
+    sampling_low: Annotated[float | None, "lower end of the prompt-resampling interval"] = None
+    sampling_high: Annotated[float | None, "upper end of the prompt-resampling interval"] = None
+    n_battles: Annotated[int, "battles of this entrant, ties among them"]
+    scale: Annotated[str, "arena, or own: then compare within the basis alone"]
+    anchor: Annotated[str | None, "who was put where the human battles put it"] = None
+    note: Annotated[str | None, "why a rating or a bound is absent"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HumanAgreementRow:
+    """How far the judge and people agree."""
+
+    dimension: Annotated[str, "the quality that was judged"]
+    verdicts: Annotated[str, "all: a tie is a third verdict; decisive: both name one"]
+    comparisons: Annotated[int, "prompts with two entrants that both sides compared"]
+    agreement: Annotated[float | None, "share of equal verdicts"] = None
+    agreement_low: Annotated[float | None, "lower end of its Wilson interval"] = None
+    agreement_high: Annotated[float | None, "upper end of its Wilson interval"] = None
+    kappa: Annotated[float | None, "Cohen's kappa: agreement corrected for chance"] = None
+    kappa_low: Annotated[float | None, "lower end of its prompt-resampling interval"] = None
+    kappa_high: Annotated[float | None, "upper end of its prompt-resampling interval"] = None
+    only_judge: Annotated[int, "comparisons that only the judge made"]
+    only_human: Annotated[int, "those on the judged prompts that only people made"]
+    without_majority: Annotated[int, "shared, but one side's own verdicts are a draw"]
+    note: Annotated[str | None, "why a number is absent"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoverageRow:
+    """What of an entrant's pairs was answered, judged and consistent."""
+
+    dimension: Annotated[str, "the quality being judged"]
+    entrant_id: Annotated[str, "whose coverage it is"]
+    prompts_selected: Annotated[int, "prompts the entrant should have answered"]
+    responses: Annotated[int, "prompts it answered"]
+    empty_responses: Annotated[int, "answers without any text"]
+    truncated_responses: Annotated[int, "answers that the token cap ended"]
+    pairs_planned: Annotated[int, "pairs it should take part in"]
+    pairs_unanswered: Annotated[int, "those not asked about: somebody did not answer"]
+    pairs_same_text: Annotated[int, "both responses are the same text: not asked"]
+    pairs_judged: Annotated[int, "those asked, with two readable replies"]
+    pairs_inconsistent: Annotated[int, "judged pairs whose replies disagree"]
+    pairs_clean: Annotated[int, "judged and consistent, or of one text; all whole"]
+    coverage: Annotated[float | None, "judged pairs and those of one text, over planned"] = None
+    score_present: Annotated[float | None, "win share over the same pairs; ties are a half"] = None
+    score_clean: Annotated[float | None, "win share over clean pairs"] = None
+    score_normalised: Annotated[float | None, "points over planned pairs: missing is nothing"] = (
+        None
+    )
+    replies_refused: Annotated[int, "presentations the judge declined"]
+    replies_unreadable: Annotated[int, "presentations without a readable verdict"]
+    replies_permanent: Annotated[int, "presentations that can never succeed"]
+    replies_pending: Annotated[int, "presentations without a reply yet"]
+    infra_remaining: Annotated[int, "presentations that infrastructure failed"]
+    infra_rejudged: Annotated[int, "those it failed at first and that were judged"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptFindingRow:
+    """A finding or a measurement about a prompt or a stratum."""
+
+    dimension: Annotated[str, "the quality being judged"]
+    kind: Annotated[str, "what is said; docs/audits.md says when"]
+    is_finding: Annotated[bool, "whether to look at it, or just a measurement"]
+    prompt_id: Annotated[str | None, "the prompt; absent where it is about a stratum"] = None
+    stratum: Annotated[str, "the prompt's stratum"]
+    entrants: Annotated[tuple[str, ...], "whom it is about; empty: all"]
+    value: Annotated[float | None, "a share, a score, Elo points or a ratio, by kind"] = None
+    count: Annotated[int, "what was counted"]
+    total: Annotated[int, "out of how many"]
+    sentence: Annotated[str, "the finding in words"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderboardRow:
+    """An entrant's line on the leaderboard of a dimension."""
+
+    dimension: Annotated[str, "the quality that was judged"]
+    rank: Annotated[int | None, "1 is best; absent: see the note"] = None
+    entrant_id: Annotated[str, "who is rated"]
+    mean: Annotated[float | None, "mean over orderings, in Elo points; absent: see the note"] = None
+    sem: Annotated[float | None, "standard error of that mean: order noise only"] = None
+    order_low: Annotated[float | None, "lower end of the spread over orderings"] = None
+    order_high: Annotated[float | None, "upper end of the spread over orderings"] = None
+    sampling_low: Annotated[float | None, "lower end of the prompt-resampling interval"] = None
+    sampling_high: Annotated[float | None, "upper end of the prompt-resampling interval"] = None
+    rank_best: Annotated[int | None, "1 and the number of entrants shown to be above it"] = None
+    rank_worst: Annotated[int | None, "ranked entrants without those shown to be below it"] = None
+    shown_above: Annotated[tuple[str, ...], "entrants that are shown to be below it"]
+    group: Annotated[str | None, "letters; two entrants that share one are not separated"] = None
+    n_decisive_matches: Annotated[int, "decisive matches on the dimension"]
+    n_entrant_matches: Annotated[int, "decisive matches of this entrant"]
+    note: Annotated[str | None, "why there is no rating"] = None
+    win_rate: Annotated[float | None, "wins and half of what nobody won, but for unjudged"] = None
+    same_answers_as: Annotated[tuple[str, ...], "who wrote the same to every prompt"]
+    lead_rests_on: Annotated[tuple[str, ...], "first: prompts that alone put it there"]
+    leader_wins: Annotated[int | None, "pairs that the first won against this entrant"] = None
+    leader_losses: Annotated[int | None, "pairs that the first lost against it"] = None
+    leader_ties: Annotated[int | None, "ties of the two"] = None
+    leader_inconsistent: Annotated[int | None, "inconsistent pairs of the two"] = None
+    leader_same_text: Annotated[int | None, "pairs of the two that are of one text"] = None
+    leader_unjudged: Annotated[int | None, "unjudged pairs of the two"] = None
+    bradley_terry: Annotated[float | None, "Bradley-Terry rating on the Elo scale"] = None
+    judge_model: Annotated[str, "the model that judged"]
+    judge: Annotated[str, "what kind of judge that is"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportPageRow:
+    """A document of the report."""
+
+    format: Annotated[str, "markdown, html, or the name of a further page"]
+    content: Annotated[str, "the whole document"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlRow:
+    """A control: a pair whose right outcome is known."""
+
+    kind: Annotated[str, "identical, corrupted or injection"]
+    control_id: Annotated[str, "which control it is"]
+    prompt_id: Annotated[str, "the prompt of both responses"]
+    dimension: Annotated[str, "the quality being judged"]
+    entrant_a: Annotated[str, "whose response stands as it was given"]
+    entrant_b: Annotated[str, "whose response was copied, misplaced or added to"]
+    expected: Annotated[str | None, "the right outcome; absent if the baseline is not judged"] = (
+        None
+    )
+    outcome: Annotated[str, "how it was settled"]
+    verdict_ab: Annotated[str, "what the reply to presentation ab says"]
+    verdict_ba: Annotated[str, "what the reply to presentation ba says"]
+    as_expected: Annotated[
+        bool | None, "whether the judge was right; absent if it said nothing"
+    ] = None
+    judge_model: Annotated[str, "the model that judged"]
+    rubric_hash: Annotated[str, "SHA-256 of the rubric as the judge saw it"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetestRow:
+    """A pair that was judged a second time."""
+
+    prompt_id: Annotated[str, "the prompt both entrants answered"]
+    dimension: Annotated[str, "the quality being judged"]
+    entrant_a: Annotated[str, "the pair's first entrant"]
+    entrant_b: Annotated[str, "the pair's second entrant"]
+    first_outcome: Annotated[str, "how it was settled for the tournament"]
+    second_outcome: Annotated[str, "how it was settled the second time"]
+    first_ab: Annotated[str, "the first verdict on presentation ab"]
+    first_ba: Annotated[str, "the first verdict on presentation ba"]
+    second_ab: Annotated[str, "the second verdict on presentation ab"]
+    second_ba: Annotated[str, "the second verdict on presentation ba"]
+    request_key_ab: Annotated[str, "SHA-256 of the first request of presentation ab"]
+    request_key_ba: Annotated[str, "SHA-256 of the first request of presentation ba"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftRow:
+    """An anchor pair, judged again on one occasion."""
+
+    occasion: Annotated[str, "when the anchor pairs were judged again"]
+    prompt_id: Annotated[str, "the prompt both entrants answered"]
+    dimension: Annotated[str, "the quality being judged"]
+    entrant_a: Annotated[str, "the pair's first entrant"]
+    entrant_b: Annotated[str, "the pair's second entrant"]
+    tournament_outcome: Annotated[str, "how it is settled in the tournament"]
+    outcome: Annotated[str, "how it was settled on this occasion"]
+    flipped: Annotated[bool | None, "whether the two differ; absent if it was not judged"] = None
+    earlier_occasion: Annotated[str | None, "the occasion before; absent if there is none"] = None
+    earlier_outcome: Annotated[str | None, "how it was settled then; absent if not asked so"] = None
+    flipped_since: Annotated[bool | None, "whether it differs from then; absent if unknown"] = None
+    verdict_ab: Annotated[str, "the verdict on presentation ab on this occasion"]
+    verdict_ba: Annotated[str, "the verdict on presentation ba on this occasion"]
+    judge_model: Annotated[str, "the model that judged, then and now"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunComparisonRow:
+    """How the pairs of a stratum were settled in two runs."""
+
+    then: Annotated[str, "the directory of the run before"]
+    now: Annotated[str, "the directory of this run"]
+    dimension: Annotated[str, "the quality that was judged"]
+    source: Annotated[str | None, "the prompts' stratum; absent for all of them"] = None
+    settled_in_both: Annotated[int, "pairs that both settled and an edit could touch"]
+    flipped: Annotated[int, "those settled differently"]
+    flip_rate: Annotated[float | None, "their share; absent if no pair is in both"] = None
+    flip_rate_low: Annotated[float | None, "lower end of its Wilson interval"] = None
+    flip_rate_high: Annotated[float | None, "upper end of its Wilson interval"] = None
+    reversed: Annotated[int, "flips whose winner became the loser"]
+    tie: Annotated[int, "flips from or to a tie"]
+    inconsistent: Annotated[int, "flips from or to two verdicts that disagree"]
+    lost: Annotated[int, "pairs that only the run before settled"]
+    gained: Annotated[int, "pairs that only this run settled"]
+    other_texts: Annotated[int, "flips of pairs whose prompt or responses differ"]
+    kappa: Annotated[float | None, "Cohen's kappa: agreement corrected for chance"] = None
+    kappa_low: Annotated[float | None, "lower end of its prompt-resampling interval"] = None
+    kappa_high: Annotated[float | None, "upper end of its prompt-resampling interval"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeAgreementRow:
+    """How far two judges agree on a dimension."""
+
+    dimension: Annotated[str, "the quality that was judged"]
+    judge_model: Annotated[str, "the model that judged this mode"]
+    other_judge_model: Annotated[str, "the other model"]
+    other_mode: Annotated[str, "the mode that the other model judged"]
+    n: Annotated[int, "pairs that both settled"]
+    n_left_out: Annotated[int, "shared pairs that one of them left unjudged"]
+    agreement: Annotated[float | None, "share settled alike; inconsistent is an outcome too"] = None
+    agreement_low: Annotated[float | None, "lower end of its Wilson interval"] = None
+    agreement_high: Annotated[float | None, "upper end of its Wilson interval"] = None
+    kappa: Annotated[float | None, "Cohen's kappa: agreement corrected for chance"] = None
+    kappa_low: Annotated[float | None, "lower end of its prompt-resampling interval"] = None
+    kappa_high: Annotated[float | None, "upper end of its prompt-resampling interval"] = None
+    note: Annotated[str | None, "why a number is absent"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustRow:
+    """One measure of whether a dimension's ratings can be trusted."""
+
+    dimension: Annotated[str, "the quality that was judged"]
+    measure: Annotated[str, "what was measured"]
+    subject: Annotated[str | None, "the entrant or other judge it is about"] = None
+    unit: Annotated[str, "share, kappa, points (Elo) or p (a p-value)"]
+    value: Annotated[float | None, "the number; absent if it was not measured"] = None
+    low: Annotated[float | None, "lower end of its interval"] = None
+    high: Annotated[float | None, "upper end of its interval"] = None
+    n: Annotated[int, "replies, pairs, controls or triples it was counted over"]
+    threshold: Annotated[float | None, "where the light turns red; absent: no check"] = None
+    state: Annotated[str, "green, red, not measured or no threshold"]
+    meaning: Annotated[str, "what the number says"]
+    advice: Annotated[str, "what to do when the light is red"]
+    detail: Annotated[str, "the counts behind it, or why there is no number"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FairRow:
+    """An entrant's standing on one basis within a stratum."""
+
+    dimension: Annotated[str, "the quality that was judged"]
+    stratum_by: Annotated[str, "all, source, category or tag"]
+    stratum: Annotated[str, "which of them; all for the whole"]
+    basis: Annotated[
+        str, "common: prompts everyone answered and was judged on; all judged; all planned pairs"
+    ]
+    entrant_id: Annotated[str, "who is compared"]
+    prompts: Annotated[int, "prompts of the stratum that the basis has"]
+    points: Annotated[float, "wins and half the ties; inconsistent is a tie"]
+    pairs: Annotated[int, "the entrant's pairs: judged ones, or planned ones"]
+    share: Annotated[float | None, "points over pairs"] = None
+    share_rank: Annotated[int | None, "1 is the highest share; equal ones share the better"] = None
+    rating: Annotated[float | None, "Bradley-Terry on the Elo scale; absent for planned"] = None
+    rank: Annotated[int | None, "1 is the highest rating"] = None
+    sampling_low: Annotated[float | None, "lower end of the prompt-resampling interval"] = None
+    sampling_high: Annotated[float | None, "upper end of the prompt-resampling interval"] = None
+    note: Annotated[str | None, "why there is no rating"] = None
+    next_below: Annotated[str | None, "who is rated next below"] = None
+    gap: Annotated[float | None, "Elo points above the next below"] = None
+    gap_low: Annotated[float | None, "lower end of the interval of that difference"] = None
+    gap_high: Annotated[float | None, "upper end of the interval of that difference"] = None
+    gap_beyond_noise: Annotated[bool | None, "whether that interval lies above 0"] = None
+    judge_model: Annotated[str, "the model that judged"]
+    judge_family: Annotated[str | None, "its family; absent if nothing tells it"] = None
+    entrant_family: Annotated[str | None, "the entrant's family; absent if nothing tells it"] = None
+    same_family: Annotated[bool | None, "whether they are of one family; absent: not known"] = None
