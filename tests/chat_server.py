@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from starlette.applications import Starlette
@@ -12,13 +13,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from tournament_assets.judging.costs.budgets import BudgetTerms
+from tournament_assets.judging.costs.prices import load_newest_prices
 from tournament_assets.loopback.faulty_app import DroppableProtocol, drop_connection
 from tournament_assets.loopback.running import ThreadedServer
+from tournament_assets.tournament.config import ConfiguredPrice
 from tournament_assets.tournament.entrants import OpenAiApiEntrant
 from tournament_assets.tournament.places import ServerAddress
 from tournament_assets.tournament.prompts import Prompt
 
 MODEL = "tiny"
+_USAGE = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
 DROP = Response(b"never sent")
 """Stands for a connection that is closed without an answer."""
 
@@ -46,6 +51,7 @@ class ChatServer:
         delay: How long an answer takes.
         key: The key it wants; None lets everybody in.
         models: What it answers to a look at its models.
+        usage: The tokens that its usual answer tells; None tells nothing.
     """
 
     def __init__(self) -> None:
@@ -59,6 +65,7 @@ class ChatServer:
         self.peak = 0
         self.delay = 0.0
         self.key: str | None = None
+        self.usage: dict[str, Any] | None = dict(_USAGE)
         self.models: Response = JSONResponse({"object": "list", "data": [{"id": MODEL}]})
         self._under_way = 0
         self._faults: dict[str, list[Response]] = {}
@@ -82,8 +89,8 @@ class ChatServer:
         finally:
             self._under_way -= 1
         answer = self._refuse(request) or self._take_fault(asked.prompt)
-        usual = JSONResponse(completion(f"Answer to: {asked.prompt}"))
-        return await self._deliver(request, answer or usual)
+        usual = {**completion(f"Answer to: {asked.prompt}"), "usage": self.usage}
+        return await self._deliver(request, answer or JSONResponse(usual))
 
     async def _deliver(self, request: Request, answer: Response) -> Response:
         if answer is DROP:
@@ -131,7 +138,7 @@ def completion(text: str | None, finish_reason: str = "stop", **message: Any) ->
                 "message": {"role": "assistant", "content": text, **message},
             }
         ],
-        "usage": {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12},
+        "usage": dict(_USAGE),
     }
 
 
@@ -151,6 +158,19 @@ def api_entrant(url: str = "http://127.0.0.1:1/v1", **changes: Any) -> OpenAiApi
             "max_new_tokens": 64,
             **changes,
         }
+    )
+
+
+def response_terms(limit_usd: float | None = None, price: float | None = None) -> BudgetTerms:
+    """What responses are paid from, with a price of a million tokens if one is given."""
+    listed = {} if price is None else {MODEL: ConfiguredPrice(input=price, output=price)}
+    return BudgetTerms(
+        load_newest_prices(listed),
+        limit_usd,
+        "month",
+        datetime.now(UTC),
+        on_responses=True,
+        setting="generation.budget_usd",
     )
 
 

@@ -12,15 +12,14 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.chat_server import api_entrant
+from tests.chat_server import api_entrant, response_terms
 from tournament_assets.generation.responding import generate_responses
 from tournament_assets.ledger import Ledger
-from tournament_assets.providers.openai.chat_server import OpenAiServer
-from tournament_assets.providers.openai.server_access import read_access
+from tournament_assets.providers.openai.chat_server import OpenAiServer, read_access
 from tournament_assets.tournament.errors import GenerationError
 from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.workflows.api_responses import complete_by_server, server_problems
 from tournament_assets.workflows.local_responses import CompletedResponses
+from tournament_assets.workflows.server_responses import complete_by_server, server_problems
 
 from .builders import TINY, Settle, describe
 
@@ -75,7 +74,12 @@ def complete(url: str, prompts: list[Prompt], *, model: str = str(TINY)) -> Comp
     entrant = api_entrant(url, model=model, max_new_tokens=MAX_NEW_TOKENS, max_concurrency=2)
     with closing(Ledger("sqlite://")) as ledger:
         return complete_by_server(
-            entrant, environment={}, prompts=prompts, ledger=ledger, log=lambda line: None
+            entrant,
+            environment={},
+            prompts=prompts,
+            ledger=ledger,
+            log=lambda line: None,
+            terms=response_terms(),
         )
 
 
@@ -105,7 +109,7 @@ def test_a_served_model_says_what_it_says_in_this_process(
 
 def test_a_server_that_cannot_list_its_models_is_no_problem(url: str) -> None:
     entrant = api_entrant(url, model=str(TINY))
-    assert not server_problems(entrant, environment={})
+    assert not server_problems(entrant, environment={}, terms=response_terms())
     with closing(OpenAiServer(entrant, read_access(entrant, {}))) as server:
         assert "does not list its models" in server.look_around()
 

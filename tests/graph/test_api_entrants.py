@@ -22,7 +22,9 @@ from tests.chat_server import (
 )
 from tests.projects import SmallProject, bank_rows, make_project
 from tournament_assets.definitions import default_ledger_url
+from tournament_assets.launching import estimate_tournament
 from tournament_assets.ledger import Ledger
+from tournament_assets.reports.cost_estimate import response_sentences
 from tournament_assets.storage.tables import decode_parquet, table_rows
 from tournament_assets.tournament.errors import InputError, WorkError
 from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank
@@ -145,6 +147,38 @@ def test_a_key_that_is_not_set_is_told_before_the_run(
     with pytest.raises(InputError, match="the environment variable SERVED_KEY is not set"):
         project.run("pilot")
     assert chat.looks == 0
+
+
+def test_a_budget_is_estimated_and_kept_and_a_larger_one_goes_on(
+    project: SmallProject, chat: ChatServer
+) -> None:
+    chat.usage = {"prompt_tokens": 30, "completion_tokens": 64}
+    judge = yaml.safe_load(project.config_path.read_text())["judge"]
+    project.edit_config(
+        judge={**judge, "prices": {MODEL: {"input": 1000.0, "output": 1000.0}}},
+        generation={"budget_usd": 0.01},
+    )
+    told = estimate_tournament(project.config_path, "headline", environment=project.environment)
+    assert [(each.entrant_id, each.workload.to_ask) for each in told.responses] == [("served", 12)]
+    assert told.response_problem is not None
+    assert "letting served answer may cost up to" in told.response_problem
+    assert "12 to ask, $" in response_sentences(told)[0]
+    for budget, n_asked in ((0.01, 0), (1.0, 6)):
+        project.edit_config(generation={"budget_usd": budget})
+        with pytest.raises(WorkError, match=r"raise generation\.budget_usd"):
+            project.run("headline")
+        assert len(chat.asked) >= n_asked
+        assert len(chat.asked) * 0.094 <= budget
+    project.edit_config(generation={"budget_usd": 10.0})
+    n_asked = len(chat.asked)
+    assert project.run("headline").responses_generated == 12 - n_asked
+    assert len(chat.asked) == 12
+    assert (
+        response_sentences(
+            estimate_tournament(project.config_path, "headline", environment=project.environment)
+        )
+        == []
+    )
 
 
 def test_a_server_that_is_not_there_is_told_before_the_run(

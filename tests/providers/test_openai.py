@@ -15,8 +15,7 @@ from tests.chat_server import (
     prompts_named,
     refusal,
 )
-from tournament_assets.providers.openai.chat_server import OpenAiServer
-from tournament_assets.providers.openai.server_access import read_access
+from tournament_assets.providers.openai.chat_server import OpenAiServer, read_access
 from tournament_assets.tournament.errors import InputError, ServerError, ServerFailure
 from tournament_assets.tournament.places import ServerAddress
 from tournament_assets.tournament.prompts import GeneratedResponse, prompt_seed

@@ -12,12 +12,13 @@ from tests.chat_server import (
     completion,
     prompts_named,
     refusal,
+    response_terms,
 )
 from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.errors import GenerationError, InputError, ServerError
 from tournament_assets.tournament.places import ServerAddress
-from tournament_assets.workflows.api_responses import complete_by_server, server_problems
 from tournament_assets.workflows.local_responses import CompletedResponses
+from tournament_assets.workflows.server_responses import complete_by_server, server_problems
 
 NAMES = [f"p{number:02d}" for number in range(30)]
 PROMPTS = prompts_named(*NAMES)
@@ -51,6 +52,7 @@ def complete(
         prompts=PROMPTS,
         ledger=ledger,
         log=(log if log is not None else []).append,
+        terms=response_terms(),
     )
 
 
@@ -139,9 +141,13 @@ def test_a_server_without_an_address_is_input_to_correct(chat: ChatServer, ledge
 
 
 def test_problems_of_a_server_are_found_without_asking_it(chat: ChatServer) -> None:
-    assert not server_problems(api_entrant(chat.url), environment={})
-    (problem,) = server_problems(api_entrant("http://127.0.0.1:1/v1"), environment={})
+    assert not server_problems(api_entrant(chat.url), environment={}, terms=response_terms())
+    (problem,) = server_problems(
+        api_entrant("http://127.0.0.1:1/v1"), environment={}, terms=response_terms()
+    )
     assert problem.startswith("entrant 'served': could not list the models: nobody answers")
-    (problem,) = server_problems(api_entrant(chat.url, api_key_env="NOT_SET"), environment={})
+    (problem,) = server_problems(
+        api_entrant(chat.url, api_key_env="NOT_SET"), environment={}, terms=response_terms()
+    )
     assert "environment variable NOT_SET is not set" in problem
     assert not chat.asked

@@ -418,8 +418,8 @@ class GenerationConfig(Frozen):
         cuda_graphs: Record the rounds of `custom_poe` entrants on a CUDA device and replay them.
             Faster, and off until `benchmarks/generation.py` has shown on your GPU that it changes
             no response.
-        budget_usd: The most dollars that responses of entrants behind an API may cost; None sets
-            no limit.
+        budget_usd: The most dollars that responses of entrants behind an API may cost, `openai_api`
+            unless its server is free included; None sets no limit.
         budget_period: What counts towards that budget: one `run`, or everything that the ledger
             holds of this calendar `month` (UTC).
     """

@@ -51,6 +51,16 @@ class OpenAiApiEntrant(EntrantSpec):
     max_retries: int = Field(default=6, ge=0)
     timeout_seconds: float = Field(default=600.0, gt=0)
 
+    @field_validator("model")
+    @classmethod
+    def _is_served(cls, model: str) -> str:
+        if model.startswith("loopback"):
+            raise ValueError(
+                f"{model!r} begins with 'loopback', which names the judge on this machine, that "
+                "costs nothing; expected the name of a served model"
+            )
+        return model
+
     @field_validator("api_key_env")
     @classmethod
     def _is_a_name(cls, name: str | None) -> str | None:

@@ -65,6 +65,7 @@ class ServerError(GenerationError):
     Attributes:
         failure: What that means for what is done next.
         retry_after_seconds: How long the server asks to wait; None if it does not say.
+        may_be_billed: Whether the prompt may have been answered, and billed, all the same.
     """
 
     def __init__(
@@ -73,10 +74,12 @@ class ServerError(GenerationError):
         *,
         failure: ServerFailure,
         retry_after_seconds: float | None = None,
+        may_be_billed: bool = False,
     ) -> None:
         super().__init__(message)
         self.failure = failure
         self.retry_after_seconds = retry_after_seconds
+        self.may_be_billed = may_be_billed
 
 
 class JudgeFailure(StrEnum):

@@ -3,9 +3,13 @@
 The model that everything in a config is built on.
 """
 
+import ipaddress
+import socket
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, model_validator
+
+_PRIVATE_ENDINGS = (".localhost", ".local", ".internal")
 
 
 class Frozen(BaseModel):
@@ -72,6 +76,34 @@ def origin_of(url: str) -> str | None:
         return None
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     return f"{parts.scheme or 'https'}://{host}{port}" if host else None
+
+
+def is_private(url: str) -> bool:
+    """Say whether a URL leads to this machine or into a private network, by its words alone.
+
+    A name without a dot is one of the local network; any other name may lead anywhere.
+    """
+    try:
+        host = (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return False
+    address = _address_of(host)
+    if address is None:
+        return bool(host) and ("." not in host or host.endswith(_PRIVATE_ENDINGS))
+    return address.is_private
+
+
+def _address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        # As a connection reads it: `2130706433` and `0x7f.1` are addresses as well.
+        return ipaddress.IPv4Address(socket.inet_aton(host))
+    except (OSError, UnicodeError):
+        pass
+    try:
+        address = ipaddress.IPv6Address(host)
+    except ValueError:
+        return None
+    return address.ipv4_mapped or address
 
 
 def url_problem(

@@ -1,11 +1,7 @@
-"""Responses of a Claude model, bought in batches through the ledger as the judge's replies are.
+"""Responses of a Claude model, bought in batches through the ledger as the judge's replies are."""
 
-Generation by a server, response by response through the ledger.
-"""
-
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +26,10 @@ from tournament_assets.judging.settlement.sessions import (
     approve_anything,
 )
 from tournament_assets.judging.settlement.settlement import settle_requests
-from tournament_assets.providers.openai.server_access import read_access
-from tournament_assets.reports.progress_bars import GenerationProgress, JudgingBar
+from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.config import JudgeConfig
-from tournament_assets.tournament.entrants import AnthropicApiEntrant, OpenAiApiEntrant
-from tournament_assets.tournament.errors import GenerationError, InputError, JudgeError, ServerError
+from tournament_assets.tournament.entrants import AnthropicApiEntrant
+from tournament_assets.tournament.errors import GenerationError, InputError, JudgeError
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 from tournament_assets.workflows.judge_requests import JudgeAccess
 from tournament_assets.workflows.local_responses import CompletedResponses
@@ -298,27 +293,7 @@ class _Purchase:
 
     def bill(self, prices: PriceList) -> dict[str, Any]:
         """Return what the replies to these prompts cost, whenever they were paid for."""
-        model = self.entrant.model
-        by_channel: dict[Channel, TokenUsage] = {}
-        for reply in self.ledger.iterate_replies(self._requests):
-            if reply.usage is not None:
-                so_far = by_channel.get(reply.channel, TokenUsage())
-                by_channel[reply.channel] = so_far + reply.usage
-        total = sum(by_channel.values(), TokenUsage())
-        bill: dict[str, Any] = {
-            "input_tokens": total.read_tokens,
-            "output_tokens": total.output_tokens,
-        }
-        if is_free_model(model):
-            return {**bill, "cost_usd": 0.0}
-        if model in prices.models:
-            costs = [
-                prices.cost_usd(model, usage, channel=channel) or 0.0
-                for channel, usage in by_channel.items()
-            ]
-            bill["cost_usd"] = round(sum(costs), 4)
-        this_month = self.ledger.spending_since(month_start(datetime.now(UTC)), on_responses=True)
-        return {**bill, "all_responses_this_month_usd": round(prices.add_up(this_month).usd, 4)}
+        return bill_responses(self._requests, self.entrant.model, ledger=self.ledger, prices=prices)
 
     def _missing(self) -> dict[str, ResponseRequest]:
         kept = self.responses()
@@ -336,6 +311,39 @@ class _Purchase:
         )
 
 
+def bill_responses(
+    request_keys: Iterable[str], model: str, *, ledger: "Ledger", prices: PriceList
+) -> dict[str, Any]:
+    """Return what the replies to some requests cost, by name, for metadata.
+
+    Args:
+        request_keys: The requests.
+        model: The model that was asked.
+        ledger: Where all entrants' bills are.
+        prices: What prices them.
+    """
+    by_channel: dict[Channel, TokenUsage] = {}
+    for reply in ledger.iterate_replies(request_keys):
+        if reply.usage is not None:
+            so_far = by_channel.get(reply.channel, TokenUsage())
+            by_channel[reply.channel] = so_far + reply.usage
+    total = sum(by_channel.values(), TokenUsage())
+    bill: dict[str, Any] = {
+        "input_tokens": total.read_tokens,
+        "output_tokens": total.output_tokens,
+    }
+    if is_free_model(model):
+        return {**bill, "cost_usd": 0.0}
+    if model in prices.models:
+        costs = [
+            prices.cost_usd(model, usage, channel=channel) or 0.0
+            for channel, usage in by_channel.items()
+        ]
+        bill["cost_usd"] = round(sum(costs), 4)
+    this_month = ledger.spending_since(month_start(datetime.now(UTC)), on_responses=True)
+    return {**bill, "all_responses_this_month_usd": round(prices.add_up(this_month).usd, 4)}
+
+
 def _work(tally: Tally) -> dict[str, Any]:
     return {
         "requests_submitted_now": tally.submitted,
@@ -345,104 +353,3 @@ def _work(tally: Tally) -> dict[str, Any]:
         "waste_requests_never_confirmed_now": tally.abandoned,
         "waste_requests_unparsable_now": tally.unparsable,
     }
-
-
-def server_problems(entrant: OpenAiApiEntrant, *, environment: Mapping[str, str]) -> Sequence[str]:
-    """Say what keeps a server from being asked: no address, no key, nobody there."""
-    from tournament_assets.providers.openai.chat_server import OpenAiServer
-
-    try:
-        access = read_access(entrant, environment)
-        with closing(OpenAiServer(entrant, access)) as server:
-            server.look_around()
-    except InputError as error:
-        return error.problems
-    except ServerError as error:
-        return [f"entrant {entrant.entrant_id!r}: {error}"]
-    return ()
-
-
-def complete_by_server(
-    entrant: OpenAiApiEntrant,
-    *,
-    environment: Mapping[str, str],
-    prompts: Sequence[Prompt],
-    ledger: "Ledger",
-    log: Callable[[str], None],
-) -> CompletedResponses:
-    """Take what the ledger holds, ask the server for the rest, and keep each response as it comes.
-
-    The server, and the variables that lead to it, are needed only if something is missing.
-
-    Args:
-        entrant: The model, its decoding settings and its server.
-        environment: Where the server's address and key may be.
-        prompts: What to answer.
-        ledger: Where responses are kept.
-        log: Told what is happening.
-
-    Raises:
-        InputError: If the environment does not say where the server is.
-        GenerationError: If the server cannot answer; what it answered is kept.
-    """
-    identity = entrant.fingerprint(entrant.content_hash)
-    by_fingerprint = {prompt.fingerprint: prompt for prompt in prompts}
-    kept = ledger.responses(identity, by_fingerprint)
-    missing = [prompt for key, prompt in by_fingerprint.items() if key not in kept]
-    n_kept = len(kept)
-    reasons: dict[str, str] = {}
-    source = "nothing was generated: the ledger held every response"
-    if missing:
-        source, reasons = _ask(
-            entrant, identity, environment, missing, ledger, log, has_answered=bool(kept)
-        )
-        kept = ledger.responses(identity, by_fingerprint)
-    return CompletedResponses(
-        responses=[kept[key] for key in by_fingerprint if key in kept],
-        generated=len(kept) - n_kept,
-        device=source,
-        reasons=reasons,
-    )
-
-
-def _ask(
-    entrant: OpenAiApiEntrant,
-    identity: str,
-    environment: Mapping[str, str],
-    missing: Sequence[Prompt],
-    ledger: "Ledger",
-    log: Callable[[str], None],
-    *,
-    has_answered: bool,
-) -> tuple[str, dict[str, str]]:
-    """Return where the responses came from, and why some did not, by prompt id."""
-    from tournament_assets.generation.server_answers import ask_server
-    from tournament_assets.providers.openai.chat_server import OpenAiServer
-
-    access = read_access(entrant, environment)
-    reasons: dict[str, str] = {}
-    with (
-        closing(OpenAiServer(entrant, access)) as server,
-        GenerationProgress(entrant.entrant_id, total=len(missing), log=log) as progress,
-    ):
-        log(f"{entrant.entrant_id}: {server.look_around()}")
-        outcomes = ask_server(
-            server,
-            missing,
-            max_concurrency=entrant.max_concurrency,
-            max_retries=entrant.max_retries,
-            has_answered=has_answered,
-            log=log,
-        )
-        with closing(outcomes):
-            for outcome in outcomes:
-                n_tokens = 0
-                if outcome.response is not None:
-                    ledger.keep_responses(
-                        identity, [(outcome.prompt.fingerprint, outcome.response)]
-                    )
-                    n_tokens = outcome.response.response_tokens or 0
-                else:
-                    reasons[outcome.prompt.prompt_id] = str(outcome.error)
-                progress.advance(1, tokens=n_tokens)
-    return f"{entrant.model} behind {access.origin}", reasons

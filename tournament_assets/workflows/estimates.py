@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from tournament_assets.judging.batch_service import TokenCounter
+from tournament_assets.judging.batch_service import Channel, TokenCounter
 from tournament_assets.judging.costs.budgets import month_start
 from tournament_assets.judging.costs.estimates import (
     CHARACTERS_PER_TOKEN,
@@ -21,12 +21,18 @@ from tournament_assets.judging.costs.prices import load_newest_prices
 from tournament_assets.judging.requests.pairs import PRESENTATIONS, PairToJudge, split_identical
 from tournament_assets.judging.settlement.model_responses import (
     build_response_requests,
+    build_server_requests,
     response_scope,
 )
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.project.project_files import load_rubrics
+from tournament_assets.providers.openai.chat_server import costs_nothing
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.entrants import AnthropicApiEntrant, RecordedEntrant
+from tournament_assets.tournament.entrants import (
+    AnthropicApiEntrant,
+    OpenAiApiEntrant,
+    RecordedEntrant,
+)
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.workflows.judge_requests import (
     find_budget,
@@ -146,7 +152,7 @@ def estimate_judging(
     assumed = 0
     for entrant in config.entrants:
         known = known_responses(plan, entrant, bank, prompts, ledger=ledger)
-        if isinstance(entrant, AnthropicApiEntrant):
+        if isinstance(entrant, AnthropicApiEntrant | OpenAiApiEntrant):
             missing = [prompt for prompt in prompts if prompt.prompt_id not in known]
             priced.append(_estimate_responses(plan, entrant, missing, ledger=ledger))
         if not isinstance(entrant, RecordedEntrant):
@@ -184,28 +190,34 @@ def estimate_judging(
 
 def _estimate_responses(
     plan: TournamentPlan,
-    entrant: AnthropicApiEntrant,
+    entrant: AnthropicApiEntrant | OpenAiApiEntrant,
     missing: Sequence[Prompt],
     *,
     ledger: "Ledger",
 ) -> ResponseEstimate:
     prices = response_terms(plan, since=datetime.now(UTC)).prices
     _, expected = observe_ledger(ledger, entrant.model, on_responses=True)
-    under_way: set[str] = set()
-    for batch in ledger.open_batches(response_scope(entrant)):
-        if batch.channel == "batch":
-            under_way |= ledger.batch_keys(batch.nonce)
+    channel: Channel
+    if isinstance(entrant, AnthropicApiEntrant):
+        channel, is_free = "batch", entrant.service == "loopback"
+        requests = build_response_requests(entrant, missing)
+    else:
+        channel = "direct"
+        is_free = costs_nothing(entrant, plan.project.environment, prices)
+        requests = build_server_requests(entrant, missing)
     return ResponseEstimate(
         entrant_id=entrant.entrant_id,
         model=entrant.model,
         price=prices.models.get(entrant.model),
-        batch_discount=prices.batch_discount,
+        discount=prices.discount(channel),
         workload=measure_workload(
-            list(build_response_requests(entrant, missing).values()),
-            find_answered=ledger.answered_keys,
-            under_way=under_way,
+            list(requests.values()),
+            # A server's reply without a response is asked for again.
+            find_answered=ledger.answered_keys if channel == "batch" else lambda _keys: frozenset(),
+            under_way=_keys_under_way(ledger, response_scope(entrant)),
             tokens_per_reply=min(expected, entrant.max_new_tokens),
             prices=prices,
+            channel=channel,
         ),
-        is_free=entrant.service == "loopback",
+        is_free=is_free,
     )

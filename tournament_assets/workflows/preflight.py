@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from datetime import UTC, datetime
 
 from tournament_assets.battles.human import HumanBattles, read_human_battles
 from tournament_assets.project.project_files import (
@@ -19,10 +20,11 @@ from tournament_assets.tournament.entrants import (
 )
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.prompts import Prompt, draw_stratified
-from tournament_assets.workflows.api_responses import batch_problems, server_problems
-from tournament_assets.workflows.judge_requests import judge_problems
+from tournament_assets.workflows.api_responses import batch_problems
+from tournament_assets.workflows.judge_requests import judge_problems, response_terms
 from tournament_assets.workflows.ledger_lookup import known_responses, load_bank_and_selection
 from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.workflows.server_responses import server_problems
 
 
 def refuse_bad_input(
@@ -106,12 +108,13 @@ def _recorded_problems(
 
 
 def _server_problems(plan: TournamentPlan, mode: Mode, ledger_url: str | None) -> list[str]:
+    terms = response_terms(plan, since=datetime.now(UTC))
     return [
         problem
         for entrant in plan.config.entrants
         if isinstance(entrant, OpenAiApiEntrant)
         and not _is_complete(plan, mode, entrant, ledger_url)
-        for problem in server_problems(entrant, environment=plan.project.environment)
+        for problem in server_problems(entrant, environment=plan.project.environment, terms=terms)
     ]
 
 

@@ -12,7 +12,7 @@ from tournament_assets.tournament.entrants import (
     RecordedEntrant,
 )
 from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.workflows.api_responses import complete_by_batches, complete_by_server
+from tournament_assets.workflows.api_responses import complete_by_batches
 from tournament_assets.workflows.judge_requests import (
     JudgeAccess,
     LedgerAccess,
@@ -25,6 +25,7 @@ from tournament_assets.workflows.local_responses import (
     complete_responses,
 )
 from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.workflows.server_responses import complete_by_server
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +73,9 @@ def answer_prompts(
     """
     if isinstance(entrant, RecordedEntrant):
         return _read_recorded(entrant, prompts=prompts, bank=bank, plan=plan)
+    terms = response_terms(plan, since=since)
     with resources.ledger.open() as ledger:
         if isinstance(entrant, AnthropicApiEntrant):
-            terms = response_terms(plan, since=since)
             return complete_by_batches(
                 entrant,
                 prompts=prompts,
@@ -93,6 +94,7 @@ def answer_prompts(
                 prompts=prompts,
                 ledger=ledger,
                 log=log,
+                terms=terms,
             )
         return complete_responses(
             entrant,

@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tournament_assets.judging.batch_service import TokenCounter
+from tournament_assets.judging.batch_service import Channel, TokenCounter
 from tournament_assets.judging.costs.budgets import Budget, most_usd
 from tournament_assets.judging.costs.prices import Bill, ModelPrice, PriceList, Spending
 from tournament_assets.judging.requests.requests import ModelRequest
@@ -71,8 +71,8 @@ class Workload:
         message_tokens: Tokens of all messages that are still to be sent, without the prefix.
         distinct_message_tokens: Tokens of the messages of all distinct requests.
         tokens_per_reply: Tokens that one reply takes.
-        most_usd: The most that all requests that are still to be sent may cost in batches, at
-            `max_tokens`; None if nobody knows.
+        most_usd: The most that all requests that are still to be sent may cost, at `max_tokens`;
+            None if nobody knows.
         counted: How many of the requests the service has counted the tokens of; 0 if all are
             counted by their characters.
         correction: What tokens by characters were multiplied by, from those that it has counted.
@@ -147,7 +147,7 @@ class ResponseEstimate:
         entrant_id: The entrant.
         model: The model behind it.
         price: The model's prices; None if the list does not name it.
-        batch_discount: What a batch multiplies every price by.
+        discount: What every price is multiplied by, for the way it is asked.
         workload: What is to be asked.
         is_free: Whether the model costs nothing, as the loopback service does.
     """
@@ -155,7 +155,7 @@ class ResponseEstimate:
     entrant_id: str
     model: str
     price: ModelPrice | None
-    batch_discount: float
+    discount: float
     workload: Workload
     is_free: bool
 
@@ -166,7 +166,7 @@ class ResponseEstimate:
             return 0.0
         if self.price is None:
             return None
-        return self.workload.dearest_usd(self.price, discount=self.batch_discount)
+        return self.workload.dearest_usd(self.price, discount=self.discount)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +279,7 @@ def measure_workload(
     tokens_per_reply: float = ASSUMED_OUTPUT_TOKENS,
     prices: PriceList | None = None,
     counter: TokenCounter | None = None,
+    channel: Channel = "batch",
 ) -> Workload:
     """Count what a list of requests would take; each is looked at once, and its key is kept.
 
@@ -291,6 +292,7 @@ def measure_workload(
         prices: What prices the most that each may cost; None leaves that unknown.
         counter: Counts the tokens of a sample of the requests that are still to be sent, evenly
             spread over them; the others are corrected by what it says.
+        channel: How they would be sent, for the most that each may cost.
 
     Raises:
         JudgeError: If the counter does not say.
@@ -304,7 +306,7 @@ def measure_workload(
         presentations += 1
         message_tokens[request.request_key] = _tokens(_varying_text(request.params))
         if prices is not None:
-            most[request.request_key] = most_usd(request, prices, "batch")
+            most[request.request_key] = most_usd(request, prices, channel)
     answered = find_answered(message_tokens.keys())
     sent = (under_way & message_tokens.keys()) - answered
     all_tokens = sum(message_tokens.values())

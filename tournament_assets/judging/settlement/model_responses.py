@@ -12,7 +12,7 @@ from typing import Any
 from tournament_assets.judging.batch_service import ReplyRow
 from tournament_assets.judging.requests.requests import ModelRequest, printable
 from tournament_assets.judging.settlement.records import RESPONSES, JudgingScope, StoredReply
-from tournament_assets.tournament.entrants import AnthropicApiEntrant
+from tournament_assets.tournament.entrants import AnthropicApiEntrant, OpenAiApiEntrant
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 
@@ -47,7 +47,7 @@ class NoResponse:
     reason: str
 
 
-def response_scope(entrant: AnthropicApiEntrant) -> JudgingScope:
+def response_scope(entrant: AnthropicApiEntrant | OpenAiApiEntrant) -> JudgingScope:
     """Return what only one process at a time may submit.
 
     Responses belong to an entrant's fingerprint: two modes, and two tournaments with one ledger,
@@ -81,7 +81,23 @@ def build_response_requests(
     return requests
 
 
-def _compose(entrant: AnthropicApiEntrant, text: str) -> dict[str, Any]:
+def build_server_requests(
+    entrant: OpenAiApiEntrant, prompts: Iterable[Prompt]
+) -> dict[str, ResponseRequest]:
+    """Return what a chat server is asked, by request key, for counting what it costs.
+
+    Each prompt has a seed of its own, so that prompts of the same text are two requests.
+    """
+    identity = entrant.fingerprint(entrant.content_hash)
+    requests: dict[str, ResponseRequest] = {}
+    for prompt in prompts:
+        key = fingerprint({"response_of": identity, "prompt": prompt.fingerprint})
+        params = _compose(entrant, printable(prompt.text))
+        requests[key] = ResponseRequest(key, params, (prompt,))
+    return requests
+
+
+def _compose(entrant: AnthropicApiEntrant | OpenAiApiEntrant, text: str) -> dict[str, Any]:
     params: dict[str, Any] = {
         "model": entrant.model,
         "max_tokens": entrant.max_new_tokens,

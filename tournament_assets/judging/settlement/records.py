@@ -43,6 +43,8 @@ class JudgingScope:
     @property
     def holder(self) -> str:
         """What messages call whoever is at work on it, among all tournaments of a ledger."""
+        if self.purpose == RESPONSES:
+            return f"responses of entrant {self.dimension[:12]}"
         return f"{self.dimension} ({self.mode}) of {self.tournament_id}"
 
     @property

@@ -9,7 +9,8 @@ grace period is taken for never accepted: that is where the protocol's certainty
 """
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
@@ -21,7 +22,7 @@ from tournament_assets.judging.batch_service import (
     ReplyRow,
     SubmittedRequest,
 )
-from tournament_assets.judging.costs.budgets import most_usd
+from tournament_assets.judging.costs.budgets import BudgetTerms, most_usd
 from tournament_assets.judging.requests.requests import (
     NONCE_LENGTH,
     ModelRequest,
@@ -30,8 +31,13 @@ from tournament_assets.judging.requests.requests import (
     serialised_size,
 )
 from tournament_assets.judging.settlement.harvest import record_part
-from tournament_assets.judging.settlement.records import BatchIntent, OpenBatch, SubmittedBatch
-from tournament_assets.judging.settlement.sessions import JudgingSession, Waits
+from tournament_assets.judging.settlement.records import (
+    BatchIntent,
+    JudgingLedger,
+    OpenBatch,
+    SubmittedBatch,
+)
+from tournament_assets.judging.settlement.sessions import JudgingSession, WaitingPolicy, Waits
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
 _CLOCK_SKEW = timedelta(minutes=5)
@@ -265,22 +271,46 @@ def wait_for_room(
         BudgetError: If nothing is under way that could leave some of the budget.
         JudgeWaitingError: If it does not become known in time what the others cost.
     """
-    terms = session.options.terms
-    budget = None if terms is None else session.ledger.draw_up_budget(terms)
-    if terms is None or budget is None:
+    if session.options.terms is not None:
+        # Nobody else will read what the service withholds from this very run.
+        own = {session.scope.holder} if session.tally.withheld else set[str]()
+        wait_for_others(
+            request,
+            channel,
+            terms=session.options.terms,
+            ledger=session.ledger,
+            own=own,
+            policy=session.policy,
+            waits=waits,
+            note=session.progress.note,
+        )
+
+
+def wait_for_others(
+    request: ModelRequest,
+    channel: Channel,
+    *,
+    terms: BudgetTerms,
+    ledger: JudgingLedger,
+    own: AbstractSet[str],
+    policy: WaitingPolicy,
+    waits: Waits,
+    note: Callable[[str], None],
+) -> None:
+    """Wait once, as `wait_for_room` does, for anybody who is not among `own`."""
+    budget = ledger.draw_up_budget(terms)
+    if budget is None:
         return
     most = most_usd(request, terms.prices, channel)
     model, cap = request.params["model"], request.params["max_tokens"]
     what = f"the next request of {model}, at max_tokens {cap:,},"
-    # Nobody else will read what the service withholds from this very run.
-    own = {session.scope.holder} if session.tally.withheld else set[str]()
-    if own.issuperset(budget.waiting_for):
+    if own >= set(budget.waiting_for):
         budget.check(most, what=what, model=model)
         return
-    patience = session.policy.deadline_seconds
+    patience = policy.deadline_seconds
     if not budget.is_at_work:
         # Whoever sent it may have made a pause; if nobody comes, nobody is waited for.
-        patience = min(patience, session.policy.adopt_grace_seconds)
+        patience = min(patience, policy.adopt_grace_seconds)
     problem = budget.problem(most, what=what, model=model)
     if problem is None:
         return
@@ -291,7 +321,7 @@ def wait_for_room(
             f"{problem}; what is under way is {others}: what it costs less than its most is free "
             "again once it is collected; run again when it is"
         )
-    session.progress.note(f"{others} holds the rest of the budget at max_tokens; waiting")
+    note(f"{others} holds the rest of the budget at max_tokens; waiting")
     waits.sleep(at_most=remaining)
 
 

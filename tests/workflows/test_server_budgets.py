@@ -1,0 +1,305 @@
+"""What responses behind a chat server cost stays within the budget, and is paid for once."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+from starlette.responses import JSONResponse
+
+from tests.chat_server import (
+    DROP,
+    MODEL,
+    ChatServer,
+    api_entrant,
+    chat_server,
+    completion,
+    prompts_named,
+    refusal,
+    response_terms,
+)
+from tournament_assets.judging.costs.budgets import most_usd
+from tournament_assets.judging.settlement.model_responses import (
+    build_server_requests,
+    response_scope,
+)
+from tournament_assets.judging.settlement.records import BatchIntent, Lease
+from tournament_assets.judging.settlement.sessions import WaitingPolicy
+from tournament_assets.ledger import Ledger
+from tournament_assets.tournament.errors import BudgetError, GenerationError, ServerError
+from tournament_assets.workflows.local_responses import CompletedResponses
+from tournament_assets.workflows.server_responses import complete_by_server, server_problems
+
+NAMES = [f"p{number:02d}" for number in range(12)]
+PROMPTS = prompts_named(*NAMES)
+PRICE = 1000.0  # a million tokens: a tenth of a cent each
+CAP = api_entrant().max_new_tokens
+LONG = {"prompt_tokens": 30, "completion_tokens": CAP, "total_tokens": 30 + CAP}
+REMOTE = "https://chat.example.org/v1"
+MOST = [
+    most_usd(request, response_terms(price=PRICE).prices, "direct") or 0.0
+    for request in build_server_requests(api_entrant(), PROMPTS).values()
+]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[ChatServer]:
+    with chat_server() as chat:
+        yield chat
+
+
+@pytest.fixture
+def chat(running: ChatServer) -> ChatServer:
+    running.forget()
+    return running
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'ledger.sqlite'}"
+
+
+def complete(
+    chat: ChatServer,
+    url: str,
+    limit_usd: float | None,
+    *,
+    price: float | None = PRICE,
+    log: list[str] | None = None,
+    **changes: Any,
+) -> CompletedResponses:
+    """Let an entrant answer as a run does, with connections of its own."""
+    with closing(Ledger(url)) as ledger:
+        return complete_by_server(
+            api_entrant(changes.pop("address", chat.url), **changes),
+            environment={},
+            prompts=PROMPTS,
+            ledger=ledger,
+            log=(log if log is not None else []).append,
+            terms=response_terms(limit_usd, price=price),
+            policy=WaitingPolicy(0.02, 0.1, 60, adopt_grace_seconds=0.3),
+        )
+
+
+def gone_usd(url: str) -> list[float]:
+    """What the ledger says is spent, and what is under way or may have been billed unseen."""
+    with closing(Ledger(url)) as ledger:
+        budget = ledger.draw_up_budget(response_terms(1000.0, price=PRICE))
+    assert budget is not None
+    return [budget.spent_usd, budget.committed_usd]
+
+
+def billed_usd(chat: ChatServer) -> float:
+    """What the server's own books say, if every prompt took what its usual answer tells."""
+    assert chat.usage is not None
+    return len(chat.asked) * float(chat.usage["total_tokens"]) * PRICE / 1e6
+
+
+def test_eight_runs_at_once_and_answers_as_long_as_they_can_be_stay_within_the_budget(
+    chat: ChatServer, url: str
+) -> None:
+    n_runs, limit = 8, 3.0
+    chat.usage, chat.delay = LONG, 0.01
+    Ledger(url).close()
+    start = Barrier(n_runs)
+
+    def run(number: int) -> str:
+        start.wait(60)
+        try:
+            complete(chat, url, limit, revision=str(number), max_concurrency=3)
+        except BudgetError:
+            return "stopped"
+        return "done"
+
+    with ThreadPoolExecutor(n_runs) as pool:
+        outcomes = list(pool.map(run, range(n_runs)))
+    assert sum(MOST) * n_runs > 3 * limit
+    assert 0.8 * limit < billed_usd(chat) <= limit
+    assert gone_usd(url) == [pytest.approx(billed_usd(chat)), 0]
+    assert "stopped" in outcomes
+
+
+def test_a_budget_that_is_used_up_stops_the_run_and_a_larger_one_asks_for_the_rest_alone(
+    chat: ChatServer, url: str
+) -> None:
+    chat.usage = LONG
+    # Fits by the usual length of an answer, and not by that of these.
+    with pytest.raises(BudgetError, match="every response that came is kept") as caught:
+        complete(chat, url, 0.9, max_concurrency=2)
+    assert "raise generation.budget_usd" in str(caught.value)
+    n_asked = len(chat.asked)
+    assert 0 < n_asked < len(NAMES)
+    assert billed_usd(chat) <= 0.9
+    completed = complete(chat, url, 100.0)
+    assert [each.prompt_id for each in completed.responses] == NAMES
+    assert completed.generated == len(NAMES) - n_asked
+    assert sorted(asked.prompt for asked in chat.asked) == sorted(each.text for each in PROMPTS)
+    assert completed.costs == {
+        "input_tokens": 30 * len(NAMES),
+        "output_tokens": CAP * len(NAMES),
+        "cost_usd": pytest.approx(billed_usd(chat)),
+        "all_responses_this_month_usd": pytest.approx(billed_usd(chat)),
+    }
+
+
+def test_what_cannot_be_paid_as_a_whole_is_refused_before_anything_is_asked(
+    chat: ChatServer, url: str
+) -> None:
+    with pytest.raises(BudgetError, match="asking 12 requests of tiny may cost up to"):
+        complete(chat, url, 0.2)
+    assert (chat.asked, chat.looks) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        None,
+        {},
+        {"prompt_tokens": 7},
+        {"prompt_tokens": 7, "completion_tokens": 10**30},
+        {"prompt_tokens": True, "completion_tokens": 5},
+    ],
+)
+def test_an_answer_that_does_not_say_what_it_took_counts_at_its_most(
+    chat: ChatServer, url: str, usage: dict[str, Any] | None
+) -> None:
+    chat.usage = usage
+    complete(chat, url, 100.0)
+    assert gone_usd(url) == [0, pytest.approx(sum(MOST))]
+
+
+def test_what_a_model_thinks_and_what_the_cache_held_is_billed_as_the_server_says(
+    chat: ChatServer, url: str
+) -> None:
+    # 7 tokens were read and 43 written, 38 of which stand in the total alone.
+    chat.usage = {
+        "prompt_tokens": 7,
+        "completion_tokens": 5,
+        "total_tokens": 50,
+        "prompt_tokens_details": {"cached_tokens": 4},
+    }
+    assert complete(chat, url, 100.0).costs["output_tokens"] == 43 * len(NAMES)
+    with closing(Ledger(url)) as ledger:
+        (spending,) = ledger.spending_since(on_responses=True)
+    assert spending.usage.input_tokens == 3 * len(NAMES)
+    assert spending.usage.cache_read_input_tokens == 4 * len(NAMES)
+
+
+def test_an_answer_that_got_lost_counts_at_its_most_and_a_refusal_costs_nothing(
+    chat: ChatServer, url: str
+) -> None:
+    chat.fail("p03", DROP)
+    chat.fail("p05", refusal(500, retry_after="0"))
+    chat.fail("p07", refusal(429, retry_after="0"), refusal(422))
+    completed = complete(chat, url, 100.0)
+    assert list(completed.reasons) == ["p07"]
+    spent, committed = gone_usd(url)
+    assert spent == pytest.approx(11 * 12 * PRICE / 1e6)
+    assert committed == pytest.approx(MOST[3] + MOST[5])
+
+
+def test_answers_that_are_always_lost_stop_at_the_budget(chat: ChatServer, url: str) -> None:
+    chat.fail("p", refusal(502, retry_after="0"), times=1000)
+    with pytest.raises(BudgetError, match="the next request of tiny"):
+        complete(chat, url, 1.5, max_retries=100)
+    assert gone_usd(url)[1] <= 1.5
+    assert len(chat.asked) == int(1.5 / MOST[0])
+
+
+def test_an_answer_without_a_text_is_billed_each_time(chat: ChatServer, url: str) -> None:
+    chat.fail("p03", JSONResponse(completion(None)), times=2)
+    assert list(complete(chat, url, 100.0).reasons) == ["p03"]
+    complete(chat, url, 100.0)
+    assert gone_usd(url)[0] == pytest.approx(13 * 12 * PRICE / 1e6)
+
+
+def test_what_a_dead_run_had_asked_counts_as_paid_and_is_asked_again(
+    chat: ChatServer, url: str
+) -> None:
+    entrant = api_entrant()
+    (key, *_) = build_server_requests(entrant, PROMPTS)
+    with closing(Ledger(url)) as ledger:
+        lease = ledger.acquire_lease(response_scope(entrant))
+        assert isinstance(lease, Lease)
+        now = datetime.now(UTC)
+        intent = BatchIntent("0123456789ab", MODEL, 1, "direct", now, [key], [MOST[0]])
+        ledger.record_intent(lease, intent, response_terms(100.0, price=PRICE))
+        ledger.release_lease(lease)
+    assert complete(chat, url, 100.0).generated == len(NAMES)
+    assert gone_usd(url) == [pytest.approx(12 * 12 * PRICE / 1e6), pytest.approx(MOST[0])]
+
+
+def test_two_runs_that_want_the_same_pay_once(chat: ChatServer, url: str) -> None:
+    chat.delay = 0.02
+    Ledger(url).close()
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(complete, chat, url, 100.0, max_concurrency=2) for _ in range(2)]
+        generated = sorted(run.result().generated for run in runs)
+    assert len(chat.asked) == len(NAMES)
+    assert sum(generated) >= len(NAMES)
+
+
+def test_a_server_of_ones_own_is_free_unless_it_has_a_price(chat: ChatServer, url: str) -> None:
+    assert complete(chat, url, 0.0, price=None).costs == {}
+    assert complete(chat, url, 0.0, price=0.0, revision="2").costs == {}
+    assert gone_usd(url) == [0, 0]
+    with pytest.raises(BudgetError):
+        complete(chat, url, 0.0, price=1.0, revision="3")
+
+
+def test_a_server_elsewhere_without_a_price_is_refused_if_there_is_a_budget(
+    chat: ChatServer, url: str
+) -> None:
+    line = "judge: {prices: {tiny: {input: 4.0, output: 20.0}}}"
+    with pytest.raises(BudgetError) as caught:
+        complete(chat, url, 5.0, price=None, address=REMOTE)
+    assert line in str(caught.value)
+    entrant = api_entrant(REMOTE, api_key_env="NOT_SET")
+    problems = server_problems(entrant, environment={}, terms=response_terms(5.0))
+    assert len(problems) == 2  # no key, and no price
+    assert line in problems[1]
+    assert "remove generation.budget_usd; a server that costs nothing has 0 for both" in problems[1]
+    assert len(server_problems(entrant, environment={}, terms=response_terms())) == 1
+
+
+def test_without_a_budget_tokens_are_kept_for_the_day_there_is_one(
+    chat: ChatServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "tournament_assets.workflows.server_responses.costs_nothing", lambda *_: False
+    )
+    completed = complete(chat, url, None, price=None)
+    assert completed.costs["output_tokens"] == 5 * len(NAMES)
+    assert "cost_usd" not in completed.costs
+    with pytest.raises(BudgetError, match="no price of tiny is known"):
+        complete(chat, url, 5.0, price=None, revision="2")
+    assert gone_usd(url)[0] == pytest.approx(12 * 12 * PRICE / 1e6)
+
+
+def test_an_answer_longer_than_the_cap_is_billed_and_ends_the_run(
+    chat: ChatServer, url: str
+) -> None:
+    chat.usage = {"prompt_tokens": 7, "completion_tokens": CAP + 1, "total_tokens": 8 + CAP}
+    with pytest.raises(ServerError, match="does not hold itself to max_completion_tokens"):
+        complete(chat, url, 100.0)
+    assert gone_usd(url)[0] == pytest.approx(billed_usd(chat))
+
+
+def test_a_run_whose_turn_does_not_come_says_who_is_at_work(chat: ChatServer, url: str) -> None:
+    with closing(Ledger(url)) as ledger:
+        assert isinstance(ledger.acquire_lease(response_scope(api_entrant())), Lease)
+        with pytest.raises(GenerationError, match="entrant 'served' is being asked by"):
+            complete_by_server(
+                api_entrant(chat.url),
+                environment={},
+                prompts=PROMPTS,
+                ledger=ledger,
+                log=lambda line: None,
+                terms=response_terms(price=PRICE),
+                policy=WaitingPolicy(0.01, 0.02, 0.05),
+            )
+    assert not chat.asked
