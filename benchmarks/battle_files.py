@@ -37,7 +37,7 @@ def read_and_code(path: Path) -> int:
     from tournament_assets.battles.columns import code_battles
     from tournament_assets.battles.registry import read_battles
 
-    return int(code_battles(read_battles(path).table).n_battles)
+    return int(code_battles(read_battles(path).table).matches.n_matches)
 
 
 def read_json(path: Path) -> int:

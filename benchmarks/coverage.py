@@ -16,17 +16,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.elo_jackknife import jackknife_elo
 from benchmarks.simulated_tournaments import (
     INITIAL_RATING,
     K_FACTOR,
     Design,
-    decisive,
+    by_battle,
     draw_tournament,
     expected_elo,
     limit_of_bradley_terry,
 )
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
-from tournament_assets.ratings.elo import compute_elo_permutation, jackknife_elo
+from tournament_assets.ratings.elo import compute_elo_permutation
 from tournament_assets.ratings.intervals import (
     PercentileInterval,
     bca_interval,
@@ -34,7 +35,7 @@ from tournament_assets.ratings.intervals import (
     expanded_percentile_interval,
     percentile_interval,
 )
-from tournament_assets.ratings.matches import Preferences
+from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.sandwich import (
     SamplingUnit,
     prompt_influence,
@@ -63,13 +64,12 @@ DESIGNS = tuple(Design(n, sigma) for n in (50, 143) for sigma in (0.0, 1.0, 2.0)
 
 
 def elo_intervals(
-    tournament: Preferences, *, n_bootstraps: int, seed: int
+    tournament: Matches, *, n_bootstraps: int, seed: int
 ) -> dict[str, PercentileInterval]:
     """Return every interval of permutation-averaged Elo, by name."""
-    matches = decisive(tournament)
     n_prompts = len(tournament.prompts)
     traces = compute_elo_permutation(
-        matches,
+        tournament,
         k_factor=K_FACTOR,
         n_permutations=N_PERMUTATIONS,
         seed=seed,
@@ -77,19 +77,19 @@ def elo_intervals(
     ).ratings
     mean = traces.mean(axis=0)
     reach = 1.96 * traces.std(axis=0, ddof=1) / math.sqrt(N_PERMUTATIONS)
-    by_battle = bootstrap_elo(
-        decisive(tournament, by_battle=True),
+    of_battles = bootstrap_elo(
+        by_battle(tournament),
         k_factor=K_FACTOR,
         n_bootstraps=n_bootstraps,
         seed=seed,
     ).ratings
     by_prompt = bootstrap_elo(
-        matches, k_factor=K_FACTOR, n_bootstraps=n_bootstraps, seed=seed
+        tournament, k_factor=K_FACTOR, n_bootstraps=n_bootstraps, seed=seed
     ).ratings
-    influence = -jackknife_elo(matches, k_factor=K_FACTOR, seed=seed)
+    influence = -jackknife_elo(tournament, k_factor=K_FACTOR, seed=seed)
     return {
         "Elo, permutation SEM × 1.96": PercentileInterval(mean - reach, mean + reach),
-        "Elo, battles resampled": percentile_interval(by_battle, confidence=CONFIDENCE),
+        "Elo, battles resampled": percentile_interval(of_battles, confidence=CONFIDENCE),
         "Elo, prompts resampled, percentile": percentile_interval(by_prompt, confidence=CONFIDENCE),
         "Elo, prompts resampled, expanded percentile": expanded_percentile_interval(
             by_prompt, confidence=CONFIDENCE, n_units=n_prompts
@@ -101,14 +101,13 @@ def elo_intervals(
 
 
 def bradley_terry_intervals(
-    tournament: Preferences, *, n_bootstraps: int, seed: int
+    tournament: Matches, *, n_bootstraps: int, seed: int
 ) -> dict[str, PercentileInterval]:
     """Return every interval of Bradley-Terry ratings, by name."""
-    cells = tournament.cells()
     n_prompts = len(tournament.prompts)
-    fits = fit_bradley_terry(cells, initial_rating=INITIAL_RATING)
+    fits = fit_bradley_terry(tournament, initial_rating=INITIAL_RATING)
     estimate = np.array([np.nan if fit.rating is None else fit.rating for fit in fits])
-    by_prompt = bootstrap_bradley_terry(cells, n_bootstraps=n_bootstraps, seed=seed).ratings
+    by_prompt = bootstrap_bradley_terry(tournament, n_bootstraps=n_bootstraps, seed=seed).ratings
     return {
         "Bradley–Terry, prompts resampled, percentile": percentile_interval(
             by_prompt, confidence=CONFIDENCE
@@ -127,7 +126,7 @@ def bradley_terry_intervals(
     }
 
 
-def _sandwich(tournament: Preferences, unit: SamplingUnit) -> PercentileInterval:
+def _sandwich(tournament: Matches, unit: SamplingUnit) -> PercentileInterval:
     found = sandwich_bradley_terry(tournament, unit=unit, confidence=CONFIDENCE).intervals
     return PercentileInterval(
         low=np.array([-np.inf if each.low is None else each.low for each in found]),
@@ -209,11 +208,17 @@ def measure_claims(
     ratings = [0.0] * strengths.size
     found = []
     for index in range(n_tournaments):
-        cells = draw_tournament(design, generator).cells()
+        tournament = draw_tournament(design, generator)
         together = separate_judged(
-            cells, ratings=ratings, n_bootstraps=n_bootstraps, seed=index, confidence=CONFIDENCE
+            tournament,
+            ratings=ratings,
+            n_bootstraps=n_bootstraps,
+            seed=index,
+            confidence=CONFIDENCE,
         )
-        by_prompt = bootstrap_bradley_terry(cells, n_bootstraps=n_bootstraps, seed=index).ratings
+        by_prompt = bootstrap_bradley_terry(
+            tournament, n_bootstraps=n_bootstraps, seed=index
+        ).ratings
         with np.errstate(invalid="ignore"):
             differences = by_prompt[:, :, None] - by_prompt[:, None, :]
         single = expanded_percentile_interval(

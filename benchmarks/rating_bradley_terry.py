@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.comparing import Comparison, Engine, compare
-from benchmarks.rating_data import NamedBattles
+from benchmarks.rating_data import NamedBattles, code_names
 from benchmarks.rating_file import write_battles
 from benchmarks.rating_peers import (
     ArenaRankBradleyTerry,
@@ -20,41 +20,44 @@ from benchmarks.rating_peers import (
     is_installed,
 )
 from tournament_assets.ratings.bradley_terry import BradleyTerryResult, fit_bradley_terry
-from tournament_assets.ratings.outcome_bootstrap import (
-    OutcomeCounts,
-    bootstrap_battles,
-    code_names,
-    count_outcomes,
-)
+from tournament_assets.ratings.matches import Matches
+from tournament_assets.ratings.outcome_bootstrap import bootstrap_battles
 
 N_BOOTSTRAPS = 100
 _PREFERENCES = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
 
 
-def count(battles: NamedBattles) -> OutcomeCounts:
-    """Aggregate columns of strings."""
+def code(battles: NamedBattles) -> Matches:
+    """Code columns of strings as integers, leaving the prompts out."""
     entrants, (first, second) = code_names(battles.model_a, battles.model_b)
     winners, (winner,) = code_names(battles.winner)
-    preference = np.array([_PREFERENCES[name] for name in winners])[winner]
-    return count_outcomes(first, second, preference, entrants=entrants)
+    return Matches(
+        entrants=entrants,
+        prompts=("every",),
+        first=first,
+        second=second,
+        prompt_index=np.zeros(first.size, dtype=np.int64),
+        preference=np.array([_PREFERENCES[name] for name in winners])[winner],
+        weight=np.ones(first.size),
+    )
 
 
 def fit(battles: NamedBattles) -> tuple[BradleyTerryResult, ...]:
     """Rate from columns of strings; Elo points around 0."""
-    return fit_bradley_terry(count(battles), initial_rating=0.0)
+    return fit_bradley_terry(code(battles), initial_rating=0.0)
 
 
 def fit_and_bootstrap(battles: NamedBattles) -> None:
     """Rate from columns of strings, and rate resamples of the battles."""
-    counts = count(battles)
-    fit_bradley_terry(counts)
-    bootstrap_battles(counts, n_bootstraps=N_BOOTSTRAPS, seed=0)
+    matches = code(battles)
+    fit_bradley_terry(matches)
+    bootstrap_battles(matches, n_bootstraps=N_BOOTSTRAPS, seed=0)
 
 
 def compare_fits(title: str, battles: NamedBattles, *, rounds: int) -> Comparison:
     """Time one fit, from lists of strings to ratings."""
     ours = {each.entrant: each.rating or 0.0 for each in fit(battles)}
-    engines = [Engine("count_outcomes, fit_bradley_terry", lambda: fit(battles))]
+    engines = [Engine("fit_bradley_terry", lambda: fit(battles))]
 
     def add(
         name: str,
@@ -79,24 +82,24 @@ def compare_fits(title: str, battles: NamedBattles, *, rounds: int) -> Compariso
 
 def compare_table_fits(title: str, battles: NamedBattles, *, rounds: int) -> Comparison:
     """Time one fit of a table of wins, which is all that choix does."""
-    counts = count(battles)
+    matches = code(battles)
     ours = {
-        each.entrant: each.rating or 0.0 for each in fit_bradley_terry(counts, initial_rating=0.0)
+        each.entrant: each.rating or 0.0 for each in fit_bradley_terry(matches, initial_rating=0.0)
     }
     engines = [
         Engine(
             "fit_bradley_terry",
-            lambda: fit_bradley_terry(counts),
+            lambda: fit_bradley_terry(matches),
             remark="finds out first whether there is a fit",
         )
     ]
     if is_installed("choix"):
-        theirs = fit_with_choix(counts.entrants, counts.wins)
+        theirs = fit_with_choix(matches.entrants, matches.wins)
         apart = max(abs(theirs[entrant] - rating) for entrant, rating in ours.items())
         engines.append(
             Engine(
                 "choix",
-                lambda: fit_with_choix(counts.entrants, counts.wins),
+                lambda: fit_with_choix(matches.entrants, matches.wins),
                 remark=f"at most {apart:.1e} points from ours",
             )
         )

@@ -1,11 +1,12 @@
 """Battles to time the rating engines on: random pairs of entrants of random strength."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.matches import DecisiveMatches
+from tournament_assets.ratings.matches import Matches
 
 WINNERS = ("model_a", "model_b", "tie")
 
@@ -27,15 +28,17 @@ class NamedBattles:
     question_id: list[str]
 
 
-def draw_matches(*, n_entrants: int, n_matches: int) -> DecisiveMatches:
+def draw_matches(*, n_entrants: int, n_matches: int) -> Matches:
     """Draw decisive matches, each on a prompt of its own."""
     a, b, a_wins, _ = _draw(n_entrants, n_matches)
-    return DecisiveMatches(
+    return Matches(
         entrants=tuple(f"entrant_{index}" for index in range(n_entrants)),
         prompts=tuple(f"prompt_{index}" for index in range(n_matches)),
-        winners=np.where(a_wins, a, b),
-        losers=np.where(a_wins, b, a),
+        first=np.where(a_wins, a, b),
+        second=np.where(a_wins, b, a),
         prompt_index=np.arange(n_matches),
+        preference=np.ones(n_matches),
+        weight=np.ones(n_matches),
     )
 
 
@@ -60,3 +63,33 @@ def _draw(
     b = (a + generator.integers(1, n_entrants, size=n_battles)) % n_entrants
     a_wins = generator.random(n_battles) < 1 / (1 + np.exp(strengths[b] - strengths[a]))
     return a, b, a_wins, generator.random(n_battles) < 0.25
+
+
+def code_names(
+    *columns: Sequence[str],
+) -> tuple[tuple[str, ...], tuple[NDArray[np.int64], ...]]:
+    """Replace names by their places in one sorted list of them.
+
+    Args:
+        columns: Names, in any number of columns of any lengths.
+
+    Returns:
+        The names, sorted, and the codes of each column.
+    """
+    place_of = _Places()
+    coded = [
+        np.fromiter(map(place_of.__getitem__, column), dtype=np.int64, count=len(column))
+        for column in columns
+    ]
+    names = sorted(place_of)
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[[place_of[name] for name in names]] = np.arange(len(names))
+    return tuple(names), tuple(rank[codes] for codes in coded)
+
+
+class _Places(dict[str, int]):
+    """Numbers every name when it is first asked for: one look-up a name, and no second pass."""
+
+    def __missing__(self, name: str) -> int:
+        self[name] = place = len(self)
+        return place

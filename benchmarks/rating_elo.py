@@ -7,13 +7,13 @@ from benchmarks.rating_peers import EvalicaElo, PythonElo, draw_orderings, is_in
 from tournament_assets.ratings.elo import compute_elo_permutation, k_factor_sweep
 from tournament_assets.ratings.elo_kernels import LANES, Orderings, pack, rate_exactly
 from tournament_assets.ratings.intervals import bootstrap_elo
-from tournament_assets.ratings.matches import DecisiveMatches
+from tournament_assets.ratings.matches import Matches
 
 K_SWEEP = (1.0, 4.0, 8.0, 16.0, 32.0)
 N_PERMUTATIONS = 500
 
 
-def compare_sweeps(title: str, matches: DecisiveMatches, *, n_peer_permutations: int) -> Comparison:
+def compare_sweeps(title: str, matches: Matches, *, n_peer_permutations: int) -> Comparison:
     """Time five K-factors on the same orderings."""
     orderings = draw_orderings(matches, n_permutations=n_peer_permutations)
     python = PythonElo(matches, orderings)
@@ -70,12 +70,12 @@ def compare_sweeps(title: str, matches: DecisiveMatches, *, n_peer_permutations:
     return compare(f"{title}: 5 K x {N_PERMUTATIONS} permutations", engines, rounds=7)
 
 
-def compare_exact(title: str, matches: DecisiveMatches, *, target: float) -> Comparison:
+def compare_exact(title: str, matches: Matches, *, target: float) -> Comparison:
     """Time one K-factor, bit for bit the textbook's, on orderings drawn before."""
     n_entrants = len(matches.entrants)
     python = PythonElo(matches, draw_orderings(matches, n_permutations=LANES))
     rows = np.empty((LANES, matches.n_matches), dtype=np.int64)
-    Orderings(pack(matches.winners, matches.losers), seed=0).fill(rows)
+    Orderings(pack(matches.first, matches.second), seed=0).fill(rows)
     k_factor = np.array([16.0])
     ours = rate_exactly(rows, k_factor, n_entrants, 1400.0, 10.0)[0]
     theirs = python.rate_integers(k_factor=16.0)
@@ -108,7 +108,7 @@ def compare_exact(title: str, matches: DecisiveMatches, *, target: float) -> Com
     )
 
 
-def compare_bootstrap(title: str, matches: DecisiveMatches) -> Comparison:
+def compare_bootstrap(title: str, matches: Matches) -> Comparison:
     """Time the prompt bootstrap of Elo against what it does, written as a loop."""
     bootstrap_elo(matches, k_factor=16.0, n_bootstraps=1, seed=0)
     python = PythonElo(matches, draw_orderings(matches, n_permutations=32))

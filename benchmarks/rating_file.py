@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.rating_data import NamedBattles
+from benchmarks.rating_data import NamedBattles, code_names
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
-from tournament_assets.ratings.intervals import bootstrap_intervals
-from tournament_assets.ratings.matches import Preferences
-from tournament_assets.ratings.outcome_bootstrap import code_names
+from tournament_assets.ratings.intervals import sampling_intervals
+from tournament_assets.ratings.matches import Matches
 
 _PREFERENCES = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
 _COLUMNS = ["model_a", "model_b", "winner", "question_id"]
@@ -33,7 +32,7 @@ def write_battles(battles: NamedBattles, path: str) -> None:
     pq.write_table(pa.table(columns), path)
 
 
-def read_battles(path: str) -> Preferences:
+def read_battles(path: str) -> Matches:
     """Read battles; names arrive as codes, so that no battle's text is ever made."""
     import pyarrow.parquet as pq
 
@@ -42,7 +41,7 @@ def read_battles(path: str) -> Preferences:
     entrants, (first, second) = _merge(columns["model_a"], columns["model_b"])
     winners, (winner,) = _merge(columns["winner"])
     prompts, (prompt_index,) = _merge(columns["question_id"])
-    return Preferences(
+    return Matches(
         entrants=entrants,
         prompts=prompts,
         first=first,
@@ -72,11 +71,11 @@ def main() -> None:
     """Rate a file."""
     path, n_bootstraps = sys.argv[1], int(sys.argv[2])
     start = time.perf_counter()
-    cells = read_battles(path).cells()
+    matches = read_battles(path)
     read = time.perf_counter()
-    fit_bradley_terry(cells)
-    bootstrap = bootstrap_bradley_terry(cells, n_bootstraps=n_bootstraps, seed=0)
-    bootstrap_intervals(bootstrap, confidence=0.95)
+    fit_bradley_terry(matches)
+    bootstrap = bootstrap_bradley_terry(matches, n_bootstraps=n_bootstraps, seed=0)
+    sampling_intervals(bootstrap, confidence=0.95)
     end = time.perf_counter()
     used = resource.getrusage(resource.RUSAGE_SELF)
     took = {

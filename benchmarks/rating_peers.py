@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.rating_data import NamedBattles
-from tournament_assets.ratings.matches import DecisiveMatches
+from tournament_assets.ratings.matches import Matches
 
 ELO_PER_NAT = 400 / math.log(10)
 
@@ -22,7 +22,7 @@ def is_installed(package: str) -> bool:
     return find_spec(package) is not None
 
 
-def draw_orderings(matches: DecisiveMatches, *, n_permutations: int) -> list[list[int]]:
+def draw_orderings(matches: Matches, *, n_permutations: int) -> list[list[int]]:
     """Return the orderings that the ratings take with seed 0."""
     generator = np.random.default_rng(0)
     return [generator.permutation(matches.n_matches).tolist() for _ in range(n_permutations)]
@@ -31,11 +31,11 @@ def draw_orderings(matches: DecisiveMatches, *, n_permutations: int) -> list[lis
 class PythonElo:
     """The textbook's loop, on ready-made orderings."""
 
-    def __init__(self, matches: DecisiveMatches, orderings: list[list[int]]) -> None:
+    def __init__(self, matches: Matches, orderings: list[list[int]]) -> None:
         """Lay out the matches as (entrant_a, entrant_b, winner), as judgments name them."""
         self._entrants = matches.entrants
         self._orderings = orderings
-        self._pairs = list(zip(matches.winners.tolist(), matches.losers.tolist(), strict=True))
+        self._pairs = list(zip(matches.first.tolist(), matches.second.tolist(), strict=True))
         names = [
             (matches.entrants[winner], matches.entrants[loser]) for winner, loser in self._pairs
         ]
@@ -74,13 +74,13 @@ class PythonElo:
 class EvalicaElo:
     """evalica's compiled Elo without its Python: indices and orderings are ready-made lists."""
 
-    def __init__(self, matches: DecisiveMatches, orderings: list[list[int]]) -> None:
+    def __init__(self, matches: Matches, orderings: list[list[int]]) -> None:
         """Lay out the orderings as evalica wants them."""
         import evalica
 
         self._n_entrants = len(matches.entrants)
         self._columns = [
-            (matches.winners[ordering].tolist(), matches.losers[ordering].tolist())
+            (matches.first[ordering].tolist(), matches.second[ordering].tolist())
             for ordering in orderings
         ]
         self._first_wins = [evalica.Winner.X] * matches.n_matches

@@ -1,6 +1,6 @@
 """Tournaments drawn from known strengths, and the ratings that their intervals should contain."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, log_strengths
 from tournament_assets.ratings.elo import compute_elo_permutation
-from tournament_assets.ratings.matches import DecisiveMatches, Preferences
+from tournament_assets.ratings.matches import Matches
 
 STRENGTHS = (0.0, 0.3, 0.6, 1.0)
 """Logits: the best beats the worst in 73 % of the decided pairs."""
@@ -39,7 +39,7 @@ class Design:
         return tuple(f"entrant_{index}" for index in range(len(self.strengths)))
 
 
-def draw_tournament(design: Design, generator: np.random.Generator) -> Preferences:
+def draw_tournament(design: Design, generator: np.random.Generator) -> Matches:
     """Judge every pair on every prompt."""
     pairs = np.array(list(combinations(range(len(design.strengths)), 2)))
     size = (design.n_prompts, len(pairs))
@@ -49,7 +49,7 @@ def draw_tournament(design: Design, generator: np.random.Generator) -> Preferenc
     first_wins = generator.random(size) < 1 / (1 + np.exp(-gap))
     is_tied = generator.random(size) < design.undecided
     n_battles = size[0] * size[1]
-    return Preferences(
+    return Matches(
         entrants=design.entrants,
         prompts=tuple(f"prompt_{index}" for index in range(design.n_prompts)),
         first=np.tile(pairs[:, 0], design.n_prompts),
@@ -60,20 +60,10 @@ def draw_tournament(design: Design, generator: np.random.Generator) -> Preferenc
     )
 
 
-def decisive(preferences: Preferences, *, by_battle: bool = False) -> DecisiveMatches:
-    """Keep the decided pairs for Elo; by battle, every pair is a sampling unit of its own."""
-    rows = np.flatnonzero(preferences.preference != 0.5)
-    first, second = preferences.first[rows], preferences.second[rows]
-    first_won = preferences.preference[rows] == 1.0
-    units = rows if by_battle else preferences.prompt_index[rows]
-    names = tuple(map(str, range(preferences.n_battles))) if by_battle else preferences.prompts
-    return DecisiveMatches(
-        entrants=preferences.entrants,
-        prompts=names,
-        winners=np.where(first_won, first, second),
-        losers=np.where(first_won, second, first),
-        prompt_index=units,
-    )
+def by_battle(matches: Matches) -> Matches:
+    """Make every match a sampling unit of its own."""
+    units = np.arange(matches.n_matches)
+    return replace(matches, prompts=tuple(map(str, units)), prompt_index=units)
 
 
 def expected_elo(design: Design, *, n_tournaments: int, seed: int) -> NDArray[np.float64]:
@@ -90,7 +80,7 @@ def expected_elo(design: Design, *, n_tournaments: int, seed: int) -> NDArray[np
     generator = np.random.default_rng(seed)
     total = np.zeros(len(design.strengths))
     for index in range(n_tournaments):
-        matches = decisive(draw_tournament(design, generator))
+        matches = draw_tournament(design, generator)
         total += compute_elo_permutation(
             matches, k_factor=K_FACTOR, n_permutations=16, seed=index, initial_rating=INITIAL_RATING
         ).ratings.mean(axis=0)

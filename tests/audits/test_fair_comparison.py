@@ -19,7 +19,7 @@ from tournament_assets.audits.fair_comparison import (
     without_entrants,
 )
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
-from tournament_assets.ratings.matches import code_cells, code_decisive
+from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
@@ -129,7 +129,7 @@ def test_an_outage_for_one_entrant_shows_in_the_difference_of_the_denominators()
     )
     alone = [each for each in judgments if each.prompt_id in alike]
     assert len(alike) == common["ada"]["prompts"]
-    fitted = fit_bradley_terry(code_cells(alone, entrants=NAMES))
+    fitted = fit_bradley_terry(code_judgments(alone, entrants=NAMES))
     assert [each.rating for each in fitted] == [common[name]["rating"] for name in NAMES]
     assert common["ada"]["rating"] != everything["ada"]["rating"]
 
@@ -156,7 +156,7 @@ def test_ratings_are_those_of_bradley_terry_on_the_pairs_of_the_basis() -> None:
     for name, row in of(rows, ALL).items():
         (expected,) = [
             each
-            for each in fit_bradley_terry(code_cells(judgments, entrants=NAMES))
+            for each in fit_bradley_terry(code_judgments(judgments, entrants=NAMES))
             if each.entrant == name
         ]
         assert row["rating"] == expected.rating
@@ -166,11 +166,10 @@ def test_ratings_are_those_of_bradley_terry_on_the_pairs_of_the_basis() -> None:
 def test_the_leaderboard_and_the_fair_comparison_tell_the_same_entrants_apart(seed: int) -> None:
     judgments = tournament(12, seed=seed)
     places = rank_by_rating(judgments, entrants=NAMES, settings=SETTINGS)
-    matches = code_decisive(judgments, entrants=NAMES)
+    matches = code_judgments(judgments, entrants=NAMES)
     rows = elo_rows(
         matches,
         trace_elo(matches, SETTINGS),
-        code_cells(judgments, entrants=NAMES),
         dimension="factuality",
         settings=SETTINGS,
     )

@@ -9,7 +9,7 @@ from tournament_assets.audits.prompt_findings import (
     prompts_behind_lead,
 )
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
-from tournament_assets.ratings.matches import code_cells
+from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 ENTRANTS = ("ada", "bob", "cyd", "dan")
@@ -34,7 +34,7 @@ def slow_reference(judgments: list[Judgment]) -> list[PromptInfluence]:
     """Rate anew without each prompt, one at a time, by the fit of the tournament."""
 
     def ratings(kept: list[Judgment]) -> dict[str, float | None]:
-        fitted = fit_bradley_terry(code_cells(kept, entrants=ENTRANTS), initial_rating=0)
+        fitted = fit_bradley_terry(code_judgments(kept, entrants=ENTRANTS), initial_rating=0)
         return {each.entrant: each.rating for each in fitted}
 
     full = {name: rating for name, rating in ratings(judgments).items() if rating is not None}
@@ -61,7 +61,7 @@ def slow_reference(judgments: list[Judgment]) -> list[PromptInfluence]:
 def test_all_prompts_at_once_say_what_one_after_the_other_says(seed: int) -> None:
     judgments = simulate(seed, prompts=9)
     expected = slow_reference(judgments)
-    found = leave_one_prompt_out(code_cells(judgments, entrants=ENTRANTS))
+    found = leave_one_prompt_out(code_judgments(judgments, entrants=ENTRANTS))
     assert [(each.prompt_id, each.moved, each.swaps, each.keeps_connected) for each in found] == [
         (each.prompt_id, each.moved, each.swaps, each.keeps_connected) for each in expected
     ]
@@ -74,7 +74,9 @@ def test_the_simulations_hold_prompts_that_decide_and_others_that_do_not() -> No
     swaps = [
         bool(each.swaps)
         for seed in range(6)
-        for each in leave_one_prompt_out(code_cells(simulate(seed, prompts=9), entrants=ENTRANTS))
+        for each in leave_one_prompt_out(
+            code_judgments(simulate(seed, prompts=9), entrants=ENTRANTS)
+        )
     ]
     assert 0 < sum(swaps) < len(swaps)
 
@@ -85,16 +87,16 @@ def judge(prompt_id: str, winner: str, loser: str) -> Judgment:
 
 def test_a_prompt_that_alone_lets_somebody_win_holds_the_ratings_together() -> None:
     judgments = [judge("p1", "ada", "bob"), judge("p2", "ada", "bob"), judge("p3", "bob", "ada")]
-    found = leave_one_prompt_out(code_cells(judgments, entrants=("ada", "bob")))
+    found = leave_one_prompt_out(code_judgments(judgments, entrants=("ada", "bob")))
     assert [each.keeps_connected for each in found] == [True, True, False]
     # With one win each they are level; before, ada led.
     assert [each.swaps for each in found] == [(("ada", "bob"),), (("ada", "bob"),), ()]
 
 
 def test_nobody_is_rated_and_nothing_can_move() -> None:
-    assert leave_one_prompt_out(code_cells([], entrants=ENTRANTS)) == []
+    assert leave_one_prompt_out(code_judgments([], entrants=ENTRANTS)) == []
     unbeaten = [judge("p1", "ada", "bob")]
-    assert leave_one_prompt_out(code_cells(unbeaten, entrants=ENTRANTS)) == []
+    assert leave_one_prompt_out(code_judgments(unbeaten, entrants=ENTRANTS)) == []
 
 
 def lead(*outcomes: Outcome) -> tuple[str, ...]:
@@ -102,7 +104,7 @@ def lead(*outcomes: Outcome) -> tuple[str, ...]:
         Judgment(f"p{number}", "factuality", "ada", "bob", outcome)
         for number, outcome in enumerate(outcomes)
     ]
-    cells = code_cells(judgments, entrants=("ada", "bob"))
+    cells = code_judgments(judgments, entrants=("ada", "bob"))
     return prompts_behind_lead(cells, leader="ada", runner_up="bob")
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tournament_assets.audits.judge_consistency import Transitivity, measure_transitivity
-from tournament_assets.ratings.matches import DecisiveMatches, code_decisive
+from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
@@ -19,11 +19,11 @@ def wins(prompt_id: str, *pairs: tuple[str, str]) -> list[Judgment]:
 
 def measure(judgments: list[Judgment], n: int = 4, n_simulations: int = 199) -> Transitivity:
     return measure_transitivity(
-        code_decisive(judgments, entrants=NAMES[:n]), n_simulations=n_simulations, seed=3
+        code_judgments(judgments, entrants=NAMES[:n]), n_simulations=n_simulations, seed=3
     )
 
 
-def coins(seed: int, *, n: int = 4, n_prompts: int = 15) -> DecisiveMatches:
+def coins(seed: int, *, n: int = 4, n_prompts: int = 15) -> Matches:
     generator = np.random.default_rng([7, seed])
     judgments = [
         Judgment(
@@ -36,16 +36,17 @@ def coins(seed: int, *, n: int = 4, n_prompts: int = 15) -> DecisiveMatches:
         for prompt in range(n_prompts)
         for a, b in combinations(NAMES[:n], 2)
     ]
-    return code_decisive(judgments, entrants=NAMES[:n])
+    return code_judgments(judgments, entrants=NAMES[:n])
 
 
-def slow_cycles(matches: DecisiveMatches) -> tuple[int, int]:
+def slow_cycles(matches: Matches) -> tuple[int, int]:
     """Count triples and cycles on every prompt, one after another."""
+    matches = matches.decisive()
     beats = set(
         zip(
             matches.prompt_index.tolist(),
-            matches.winners.tolist(),
-            matches.losers.tolist(),
+            matches.first.tolist(),
+            matches.second.tolist(),
             strict=True,
         )
     )
@@ -121,7 +122,7 @@ def test_triples_and_cycles_are_those_counted_one_by_one(
     judgments = [
         Judgment(f"p{prompt}", "f", NAMES[a], NAMES[b], outcome) for prompt, (a, b), outcome in rows
     ]
-    matches = code_decisive(judgments, entrants=NAMES)
+    matches = code_judgments(judgments, entrants=NAMES)
     found = measure_transitivity(matches, n_simulations=5).within_prompts
     assert (found.triples, found.cycles) == slow_cycles(matches)
     assert (found.p_value is None) == (found.triples == 0)

@@ -14,7 +14,7 @@ from tournament_assets.battles.columns import (
     make_battle_table,
     of_dimension,
 )
-from tournament_assets.ratings.matches import code_cells, code_decisive
+from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.tournament.battles import Battle, battles_from_judgments
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
@@ -27,16 +27,13 @@ def coded(battles: Sequence[Battle], **options: Any) -> CodedBattles:
 @given(any_judgments())
 def test_battles_are_coded_as_the_judgments_they_came_from(judgments: list[Judgment]) -> None:
     found = coded(battles_from_judgments(judgments, judge_model="j"), entrants=ENTRANTS)
-    matches = code_decisive(judgments, entrants=ENTRANTS)
-    cells = code_cells(judgments, entrants=ENTRANTS)
+    matches = code_judgments(judgments, entrants=ENTRANTS)
+    assert found.shares is found.matches
     assert (found.matches.entrants, found.matches.prompts) == (matches.entrants, matches.prompts)
-    assert (found.cells.entrants, found.cells.prompts) == (cells.entrants, cells.prompts)
-    for ours, theirs in ((found.matches, matches), (found.cells, cells)):
-        for name in ("winners", "losers", "prompt_index"):
-            column, expected = getattr(ours, name), getattr(theirs, name)
-            assert column.dtype == expected.dtype
-            assert column.tolist() == expected.tolist()
-    assert found.cells.weights.tolist() == cells.weights.tolist()
+    for name in ("first", "second", "prompt_index", "preference", "weight"):
+        column, expected = getattr(found.matches, name), getattr(matches, name)
+        assert column.dtype == expected.dtype
+        assert column.tolist() == expected.tolist()
     outcomes = [judgment.outcome for judgment in judgments]
     assert found.n_inconsistent == outcomes.count(Outcome.INCONSISTENT)
     level = sum(outcome.is_tie for outcome in outcomes)
@@ -49,8 +46,7 @@ def test_every_battle_brings_its_weight_whatever_its_preference(battles: list[Ba
     for soft in (False, True):
         found = coded(battles, soft=soft)
         total = sum(battle.weight for battle in battles)
-        assert found.cells.weights.sum() == pytest.approx(total)
-        assert (found.cells.winners != found.cells.losers).all()
+        assert found.shares.wins.sum() == pytest.approx(total)
 
 
 def test_prompts_are_sorted_as_python_sorts_texts() -> None:
@@ -70,9 +66,9 @@ def test_a_battle_without_a_prompt_is_a_prompt_of_its_own() -> None:
 
 def test_a_preference_is_shared_only_if_asked_for() -> None:
     battles = [fight("model_a", pref=0.25, weight=2.0, question_id="p"), fight(question_id="p")]
-    assert coded(battles).cells.wins.tolist() == [[0, 3], [0, 0]]
+    assert coded(battles).shares.wins.tolist() == [[0, 3], [0, 0]]
     found = coded(battles, soft=True)
-    assert found.cells.wins.tolist() == [[0, 2.5], [0.5, 0]]
+    assert found.shares.wins.tolist() == [[0, 2.5], [0.5, 0]]
     assert (found.n_soft, found.n_weighted) == (1, 1)
 
 
@@ -131,4 +127,4 @@ def test_dimensions_are_taken_apart_and_no_dimension_is_one() -> None:
 def test_no_battle_at_all_is_coded_as_no_judgment_is() -> None:
     found = coded([], entrants=("ada", "bob"))
     assert found.matches.n_matches == 0
-    np.testing.assert_array_equal(found.cells.wins, np.zeros((2, 2)))
+    np.testing.assert_array_equal(found.shares.wins, np.zeros((2, 2)))

@@ -6,8 +6,8 @@ from tournament_assets.battles.columns import make_battle_table
 from tournament_assets.battles.rating import BattleRatings, rate_battles
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.elo import compute_elo_permutation, summarise_elo
-from tournament_assets.ratings.intervals import bootstrap_elo, bootstrap_intervals
-from tournament_assets.ratings.matches import code_cells, code_decisive
+from tournament_assets.ratings.intervals import bootstrap_elo, sampling_intervals
+from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.tournament.battles import RatingSettings, battles_from_judgments
 
 QUICK = RatingSettings(n_permutations=5, n_bootstraps=20)
@@ -33,8 +33,7 @@ def test_battles_alone_give_the_numbers_of_the_judgments_to_the_bit() -> None:
         confidence=0.9,
     )
     (found,) = rate(battles_from_judgments(judgments, judge_model="j"), settings)
-    matches = code_decisive(judgments, entrants=entrants)
-    cells = code_cells(judgments, entrants=entrants)
+    matches = code_judgments(judgments, entrants=entrants)
     for k_factor in (8.0, 24.0):
         traces = compute_elo_permutation(
             matches, k_factor=k_factor, n_permutations=9, seed=3, initial_rating=1500.0
@@ -50,15 +49,13 @@ def test_battles_alone_give_the_numbers_of_the_judgments_to_the_bit() -> None:
             assert row["is_primary"] is (k_factor == 24.0)
     elo = bootstrap_elo(matches, k_factor=24.0, n_bootstraps=40, seed=4, initial_rating=1500.0)
     primary = {row["entrant_id"]: row for row in found.elo if row["is_primary"]}
-    for bound in bootstrap_intervals(elo, confidence=0.9):
+    for bound in sampling_intervals(elo, confidence=0.9):
         row = primary[bound.entrant]
         assert (row["sampling_low"], row["sampling_high"]) == (bound.low, bound.high)
-    fitted = fit_bradley_terry(cells, initial_rating=1500.0)
-    resampled = bootstrap_bradley_terry(cells, n_bootstraps=40, seed=4, initial_rating=1500.0)
+    fitted = fit_bradley_terry(matches, initial_rating=1500.0)
+    resampled = bootstrap_bradley_terry(matches, n_bootstraps=40, seed=4, initial_rating=1500.0)
     bradley_terry = {row["entrant_id"]: row for row in found.bradley_terry}
-    for result_bt, bound in zip(
-        fitted, bootstrap_intervals(resampled, confidence=0.9), strict=True
-    ):
+    for result_bt, bound in zip(fitted, sampling_intervals(resampled, confidence=0.9), strict=True):
         row = bradley_terry[bound.entrant]
         assert (row["rating"], row["note"]) == (result_bt.rating, result_bt.note)
         assert (row["sampling_low"], row["sampling_high"]) == (bound.low, bound.high)

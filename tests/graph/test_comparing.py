@@ -11,7 +11,7 @@ import pytest
 from tests.projects import ENTRANTS, SmallProject, bank_rows, make_project, write_json_lines
 from tournament_assets.launching import RunSummary
 from tournament_assets.ratings.covariates import fit_controlled
-from tournament_assets.ratings.matches import Preferences, code_preferences
+from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.ratings.rating_methods import compare_models
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
 from tournament_assets.ratings.style_control import count_style, style_differences
@@ -85,14 +85,14 @@ def stored(project: SmallProject, table: str, partition: str) -> list[dict[str, 
     return rows
 
 
-def preferences_of(project: SmallProject, dimension: str) -> Preferences:
+def preferences_of(project: SmallProject, dimension: str) -> Matches:
     judgments = [
         Judgment(
             row["prompt_id"], dimension, row["entrant_a"], row["entrant_b"], Outcome(row["outcome"])
         )
         for row in stored(project, "judge_verdicts", dimension)
     ]
-    return code_preferences(judgments, entrants=ENTRANTS)
+    return code_judgments(judgments, entrants=ENTRANTS)
 
 
 def metadata_of(project: SmallProject, table: str, dimension: str) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from tournament_assets.ratings.matches import DecisiveMatches, PairCells
+from tournament_assets.ratings.matches import Matches
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 ENTRANTS = ("ada", "bob", "cyd", "dee")
@@ -59,15 +60,47 @@ def simulate_judgments(
     return judgments
 
 
-def cells_of(matches: DecisiveMatches) -> PairCells:
-    """Return the wins between entrants where no pair is tied."""
-    return PairCells(
-        entrants=matches.entrants,
-        prompts=matches.prompts,
-        prompt_index=matches.prompt_index,
-        winners=matches.winners,
-        losers=matches.losers,
-        weights=np.ones(matches.n_matches),
+def code_columns(
+    first: Sequence[str],
+    second: Sequence[str],
+    prompt_ids: Sequence[str],
+    preference: Sequence[float],
+    *,
+    entrants: Sequence[str],
+    weight: Sequence[float] | None = None,
+) -> Matches:
+    """Turn columns of names into matches, in the same order."""
+    prompts = tuple(sorted(set(prompt_ids)))
+    place_of = {name: place for place, name in enumerate(prompts)}
+    return Matches(
+        entrants=tuple(entrants),
+        prompts=prompts,
+        first=np.array([entrants.index(name) for name in first], dtype=np.int64),
+        second=np.array([entrants.index(name) for name in second], dtype=np.int64),
+        prompt_index=np.array([place_of[name] for name in prompt_ids], dtype=np.int64),
+        preference=np.array(preference, dtype=np.float64),
+        weight=np.ones(len(first)) if weight is None else np.array(weight, dtype=np.float64),
+    )
+
+
+def outright(
+    winners: Sequence[int] | NDArray[np.int64],
+    losers: Sequence[int] | NDArray[np.int64],
+    prompt_index: Sequence[int] | NDArray[np.int64],
+    *,
+    entrants: tuple[str, ...],
+    prompts: tuple[str, ...],
+) -> Matches:
+    """Return matches that somebody won."""
+    n = len(winners)
+    return Matches(
+        entrants=entrants,
+        prompts=prompts,
+        first=np.array(winners, dtype=np.int64),
+        second=np.array(losers, dtype=np.int64),
+        prompt_index=np.array(prompt_index, dtype=np.int64),
+        preference=np.ones(n),
+        weight=np.ones(n),
     )
 
 

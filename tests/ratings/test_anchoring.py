@@ -1,14 +1,8 @@
 import math
 
-import numpy as np
 import pytest
 
-from tournament_assets.ratings.rating_tables import (
-    anchor_samples,
-    anchor_shift,
-    elo_from_strength,
-    expected_share,
-)
+from tournament_assets.ratings.rating_tables import anchor_shift
 from tournament_assets.tournament.errors import InputError
 
 NAMES = ("ada", "bob", "cyd")
@@ -31,18 +25,3 @@ def test_a_model_without_a_rating_and_a_rating_without_a_value_are_refused_toget
     with pytest.raises(InputError) as raised:
         anchor_shift(NAMES, [1.0, 2.0, None], model="cyd", rating=math.nan)
     assert len(raised.value.problems) == 2
-
-
-def test_ten_to_one_is_400_points() -> None:
-    assert elo_from_strength(math.log(10)) == pytest.approx(400)
-    assert expected_share(400) == pytest.approx(10 / 11)
-    assert expected_share(0) == 0.5
-
-
-def test_an_anchored_resample_has_the_anchor_in_place_and_keeps_differences() -> None:
-    samples = np.array([[1390.0, 1410.0], [1380.0, np.inf], [np.nan, 1400.0]])
-    moved = anchor_samples(samples, column=0, rating=1000.0)
-    np.testing.assert_array_equal(moved[:2], [[1000.0, 1020.0], [1000.0, np.inf]])
-    assert np.isnan(moved[2]).all()
-    with pytest.raises(InputError, match="the anchor is column 2"):
-        anchor_samples(samples, column=2, rating=1000.0)

@@ -13,16 +13,16 @@ from tournament_assets.ratings.bradley_terry import (
     fit_bradley_terry,
     log_strengths,
 )
-from tournament_assets.ratings.intervals import bootstrap_intervals
-from tournament_assets.ratings.matches import PairCells, code_cells
+from tournament_assets.ratings.intervals import sampling_intervals
+from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Judgment
 
 from .builders import ENTRANTS, simulate_judgments, tie, wins
 
 
-def cells_of(table: dict[tuple[str, str], int], entrants: tuple[str, ...] = ENTRANTS) -> PairCells:
-    return code_cells(wins(table), entrants=entrants)
+def cells_of(table: dict[tuple[str, str], int], entrants: tuple[str, ...] = ENTRANTS) -> Matches:
+    return code_judgments(wins(table), entrants=entrants)
 
 
 def fit_slowly(table: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -124,15 +124,17 @@ def test_a_lopsided_table_gives_everyone_the_wins_they_had() -> None:
 
 
 def test_only_ties_rate_everyone_alike() -> None:
-    cells = code_cells([tie("ada", "bob"), tie("bob", "cyd"), tie("cyd", "dee")], entrants=ENTRANTS)
+    cells = code_judgments(
+        [tie("ada", "bob"), tie("bob", "cyd"), tie("cyd", "dee")], entrants=ENTRANTS
+    )
     for result in fit_bradley_terry(cells, initial_rating=1000.0):
         assert result.rating == pytest.approx(1000.0)
 
 
 def test_ratings_do_not_depend_on_the_order_of_the_judgments() -> None:
     judgments = simulate_judgments([0.0, 0.5, 1.0, 1.5], n_prompts=10, seed=0)
-    forwards = fit_bradley_terry(code_cells(judgments, entrants=ENTRANTS))
-    backwards = fit_bradley_terry(code_cells(judgments[::-1], entrants=ENTRANTS))
+    forwards = fit_bradley_terry(code_judgments(judgments, entrants=ENTRANTS))
+    backwards = fit_bradley_terry(code_judgments(judgments[::-1], entrants=ENTRANTS))
     assert forwards == backwards
 
 
@@ -176,10 +178,12 @@ def test_entrants_apart_from_the_rated_group_get_a_reason() -> None:
 
 
 def test_nobody_judged_gives_no_number() -> None:
-    results = fit_bradley_terry(code_cells([], entrants=ENTRANTS))
+    results = fit_bradley_terry(code_judgments([], entrants=ENTRANTS))
     assert [(each.rating, each.note) for each in results] == [(None, "no judged match")] * 4
-    bootstrap = bootstrap_bradley_terry(code_cells([], entrants=ENTRANTS), n_bootstraps=10, seed=0)
-    for interval in bootstrap_intervals(bootstrap, confidence=0.95):
+    bootstrap = bootstrap_bradley_terry(
+        code_judgments([], entrants=ENTRANTS), n_bootstraps=10, seed=0
+    )
+    for interval in sampling_intervals(bootstrap, confidence=0.95):
         assert (interval.low, interval.high) == (None, None)
 
 
@@ -194,7 +198,7 @@ def bootstrap_slowly(judgments: list[Judgment], *, n_bootstraps: int) -> NDArray
             for judgment in judgments
             if judgment.prompt_id == prompts[drawn]
         ]
-        table = code_cells(sample, entrants=ENTRANTS).wins
+        table = code_judgments(sample, entrants=ENTRANTS).wins
         rows.append(1400 + 400 / math.log(10) * log_strengths(table))
     return np.array(rows)
 
@@ -203,7 +207,7 @@ def test_intervals_agree_with_a_slow_bootstrap() -> None:
     judgments = simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=25, seed=4)
     slow = bootstrap_slowly(judgments, n_bootstraps=400)
     fast = bootstrap_bradley_terry(
-        code_cells(judgments, entrants=ENTRANTS), n_bootstraps=2000, seed=0
+        code_judgments(judgments, entrants=ENTRANTS), n_bootstraps=2000, seed=0
     )
     assert fast.n_degenerate == 0
     np.testing.assert_allclose(fast.ratings.std(axis=0), slow.std(axis=0), rtol=0.15)
@@ -214,7 +218,7 @@ def test_intervals_agree_with_a_slow_bootstrap() -> None:
 def test_repeating_every_pair_of_a_prompt_makes_no_interval_narrower() -> None:
     judgments = simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=25, seed=4)
     once, fourfold = (
-        bootstrap_bradley_terry(code_cells(rows, entrants=ENTRANTS), n_bootstraps=50, seed=0)
+        bootstrap_bradley_terry(code_judgments(rows, entrants=ENTRANTS), n_bootstraps=50, seed=0)
         for rows in (judgments, judgments * 4)
     )
     np.testing.assert_allclose(once.ratings, fourfold.ratings, atol=1e-8)
@@ -226,7 +230,7 @@ def test_a_side_that_resamples_leave_open_has_no_bound() -> None:
     bootstrap = bootstrap_bradley_terry(cells, n_bootstraps=2000, seed=0)
     assert bootstrap.n_degenerate / 2000 == pytest.approx(0.9**10, abs=0.04)
     assert np.isinf(bootstrap.ratings).any(axis=1).sum() == bootstrap.n_degenerate
-    ada, bob = bootstrap_intervals(bootstrap, confidence=0.95)
+    ada, bob = sampling_intervals(bootstrap, confidence=0.95)
     assert ada.high is None
     assert bob.low is None
     assert ada.low is not None
@@ -238,7 +242,7 @@ def test_few_open_resamples_are_counted_and_leave_the_bounds() -> None:
     cells = cells_of({("ada", "bob"): 25, ("bob", "ada"): 5}, ("ada", "bob"))
     bootstrap = bootstrap_bradley_terry(cells, n_bootstraps=2000, seed=0)
     assert 0 < bootstrap.n_degenerate < 50
-    for interval in bootstrap_intervals(bootstrap, confidence=0.95):
+    for interval in sampling_intervals(bootstrap, confidence=0.95):
         assert interval.low is not None
         assert interval.high is not None
 
@@ -266,13 +270,13 @@ def test_a_group_left_by_a_resample_keeps_its_place() -> None:
 def test_unrated_entrants_have_no_interval() -> None:
     cells = cells_of({("ada", "bob"): 9, ("bob", "ada"): 8, ("cyd", "bob"): 2})
     bootstrap = bootstrap_bradley_terry(cells, n_bootstraps=200, seed=0)
-    ada, _, cyd, dee = bootstrap_intervals(bootstrap, confidence=0.9)
+    ada, _, cyd, dee = sampling_intervals(bootstrap, confidence=0.9)
     assert ada.low is not None
     assert (cyd.low, cyd.high) == (dee.low, dee.high) == (None, None)
 
 
 def test_the_same_seed_gives_the_same_resamples_and_another_seed_does_not() -> None:
-    cells = code_cells(
+    cells = code_judgments(
         simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=15, seed=4), entrants=ENTRANTS
     )
     assert are_strongly_connected(cells.wins[None]).all()
@@ -285,4 +289,4 @@ def test_the_same_seed_gives_the_same_resamples_and_another_seed_does_not() -> N
 
 def test_no_resamples_are_refused() -> None:
     with pytest.raises(InputError, match="n_bootstraps is 0"):
-        bootstrap_bradley_terry(code_cells([], entrants=ENTRANTS), n_bootstraps=0, seed=0)
+        bootstrap_bradley_terry(code_judgments([], entrants=ENTRANTS), n_bootstraps=0, seed=0)

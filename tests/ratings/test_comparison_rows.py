@@ -1,4 +1,4 @@
-from tournament_assets.ratings.matches import code_preferences
+from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_methods import (
     compare_models,
     comparison_rows,
@@ -22,7 +22,7 @@ def test_every_dispute_stands_with_the_model_that_takes_a_side() -> None:
         ("cyd", "bob"): 8,
     }
     judgments = [*wins(table), *[tie("ada", "bob")] * 4, *[tie("ada", "cyd")] * 20]
-    preferences = code_preferences(judgments, entrants=ENTRANTS[:3])
+    preferences = code_judgments(judgments, entrants=ENTRANTS[:3])
     rows = comparison_rows(preferences, dimension="factuality", settings=SETTINGS)
     disputed = {
         (row["entrant_id"], row["model"]): row["disputed_below"]
@@ -38,7 +38,7 @@ def test_every_dispute_stands_with_the_model_that_takes_a_side() -> None:
 
 
 def test_rows_are_the_models_numbers_under_the_settings_best_first() -> None:
-    preferences = code_preferences(
+    preferences = code_judgments(
         simulate_judgments([0.0, 1.0, 0.5, 2.0], n_prompts=40, seed=1), entrants=ENTRANTS
     )
     rows = comparison_rows(preferences, dimension="factuality", settings=SETTINGS)
@@ -66,7 +66,7 @@ def test_rows_are_the_models_numbers_under_the_settings_best_first() -> None:
 
 def test_entrants_without_a_rating_come_last_and_say_why() -> None:
     table = {("ada", "bob"): 3, ("bob", "ada"): 2, ("cyd", "bob"): 4}
-    preferences = code_preferences(wins(table), entrants=("dee", "cyd", "bob", "ada"))
+    preferences = code_judgments(wins(table), entrants=("dee", "cyd", "bob", "ada"))
     rows = comparison_rows(preferences, dimension="factuality", settings=SETTINGS)
     strengths = [row for row in rows if row["model"] == "bradley_terry"]
     assert [row["entrant_id"] for row in strengths[2:]] == ["dee", "cyd"]
@@ -87,7 +87,7 @@ def test_entrants_without_a_rating_come_last_and_say_why() -> None:
 
 def test_a_rating_without_spread_between_prompts_says_so() -> None:
     rows = comparison_rows(
-        code_preferences([win("ada", "bob"), win("bob", "ada")], entrants=ENTRANTS[:2]),
+        code_judgments([win("ada", "bob"), win("bob", "ada")], entrants=ENTRANTS[:2]),
         dimension="factuality",
         settings=SETTINGS,
     )

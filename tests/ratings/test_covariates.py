@@ -4,9 +4,10 @@ import math
 import numpy as np
 import pytest
 
+from tests.ratings.builders import code_columns
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
 from tournament_assets.ratings.covariates import ControlledFit, fit_controlled
-from tournament_assets.ratings.matches import Preferences, code_columns
+from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
 from tournament_assets.tournament.errors import InputError, RatingError
 
@@ -16,9 +17,7 @@ STRENGTHS = np.array([0.0, 0.2, 0.4, 0.9])
 EFFECT = 0.7
 
 
-def battles(
-    n: int = 3000, *, seed: int = 0, effect: float = EFFECT
-) -> tuple[Preferences, np.ndarray]:
+def battles(n: int = 3000, *, seed: int = 0, effect: float = EFFECT) -> tuple[Matches, np.ndarray]:
     """Draw battles in which `dee` is best and `ada`, the worst, writes the longest."""
     generator = np.random.default_rng(seed)
     first = generator.integers(4, size=n)
@@ -38,7 +37,7 @@ def battles(
 
 
 def fit(
-    preferences: Preferences,
+    preferences: Matches,
     x: np.ndarray,
     *,
     penalty: float = 0.0,
@@ -63,7 +62,7 @@ def test_the_effect_and_the_strengths_behind_it_are_found() -> None:
     np.testing.assert_allclose(ratings_of(found), expected, atol=25)
     assert found.n_units == 500
     # Without control the longest writer, who is worst, is not last.
-    raw = [each.rating or 0.0 for each in fit_bradley_terry(preferences.cells())]
+    raw = [each.rating or 0.0 for each in fit_bradley_terry(preferences)]
     assert int(np.argmin(raw)) != 0
     assert int(np.argmin(ratings_of(found))) == 0
 
@@ -104,7 +103,7 @@ def test_the_gradient_vanishes_at_the_penalised_maximum() -> None:
 
 def test_exchanging_the_sides_changes_nothing() -> None:
     preferences, x = battles(400)
-    swapped = Preferences(
+    swapped = Matches(
         entrants=preferences.entrants,
         prompts=preferences.prompts,
         first=preferences.second,
@@ -208,7 +207,7 @@ def test_missing_covariates_and_penalties_without_a_meaning_are_refused() -> Non
 
 def test_unrated_entrants_keep_their_note_and_nobody_rated_has_no_effect() -> None:
     preferences, x = battles(300)
-    wider = Preferences(
+    wider = Matches(
         entrants=(*ENTRANTS, "eve"),
         prompts=preferences.prompts,
         first=preferences.first,

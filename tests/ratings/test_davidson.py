@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.ratings.builders import code_columns
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
 from tournament_assets.ratings.davidson import (
     ONLY_TIES,
@@ -14,7 +15,7 @@ from tournament_assets.ratings.davidson import (
     fit_davidson,
     fit_newman,
 )
-from tournament_assets.ratings.matches import Preferences, code_columns, code_preferences
+from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.tournament.errors import InputError
 
 from .builders import ENTRANTS, simulate_judgments, tie, win, wins
@@ -26,13 +27,13 @@ def outcomes(
     table: dict[tuple[str, str], int],
     ties: dict[tuple[str, str], int],
     entrants: tuple[str, ...] = ENTRANTS,
-) -> Preferences:
+) -> Matches:
     """Build battles from how often the first beat the second, and how often two tied."""
     tied = [tie(*pair) for pair, count in ties.items() for _ in range(count)]
-    return code_preferences([*wins(table), *tied], entrants=entrants)
+    return code_judgments([*wins(table), *tied], entrants=entrants)
 
 
-def any_outcomes(n_entrants: int = 4) -> st.SearchStrategy[Preferences]:
+def any_outcomes(n_entrants: int = 4) -> st.SearchStrategy[Matches]:
     ordered = list(itertools.permutations(ENTRANTS[:n_entrants], 2))
     pairs = list(itertools.combinations(ENTRANTS[:n_entrants], 2))
     counts = st.sampled_from([0, 0, 1, 2, 7])
@@ -48,7 +49,7 @@ def ratings_of(fit: TieModelFit) -> list[float | None]:
     return [each.rating for each in fit.ratings]
 
 
-def has_unbounded_ties(preferences: Preferences) -> bool:
+def has_unbounded_ties(preferences: Matches) -> bool:
     """Look through every closed chain for one with more wins than ties."""
     won, tied = preferences.outright_wins > 0, preferences.ties > 0
     n = len(won)
@@ -77,7 +78,7 @@ def test_two_entrants_have_a_closed_form() -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(any_outcomes())
-def test_everyone_is_expected_to_score_what_they_scored(preferences: Preferences) -> None:
+def test_everyone_is_expected_to_score_what_they_scored(preferences: Matches) -> None:
     fit = fit_davidson(preferences)
     rated = np.flatnonzero([rating is not None for rating in ratings_of(fit)])
     if rated.size == 0:
@@ -99,7 +100,7 @@ def test_everyone_is_expected_to_score_what_they_scored(preferences: Preferences
 
 @settings(deadline=None, max_examples=50)
 @given(any_outcomes())
-def test_newman_finds_the_same_maximum(preferences: Preferences) -> None:
+def test_newman_finds_the_same_maximum(preferences: Matches) -> None:
     newton, iterated = fit_davidson(preferences), fit_newman(preferences)
     assert [each.note for each in newton.ratings] == [each.note for each in iterated.ratings]
     for one, other in zip(ratings_of(newton), ratings_of(iterated), strict=True):
@@ -111,9 +112,9 @@ def test_newman_finds_the_same_maximum(preferences: Preferences) -> None:
 @settings(deadline=None, max_examples=50)
 @given(any_outcomes())
 def test_ratings_are_missing_exactly_where_no_chain_has_more_wins_than_ties(
-    preferences: Preferences,
+    preferences: Matches,
 ) -> None:
-    connected = [fit.rating is not None for fit in fit_bradley_terry(preferences.cells())]
+    connected = [fit.rating is not None for fit in fit_bradley_terry(preferences)]
     fit = fit_davidson(preferences)
     if not all(connected):
         return
@@ -130,7 +131,7 @@ def test_without_ties_it_is_bradley_terry_and_the_tie_parameter_is_at_its_bound(
     preferences = outcomes({PAIR: 7, PAIR[::-1]: 3, ("bob", "cyd"): 2, ("cyd", "ada"): 1}, {})
     fit = fit_davidson(preferences)
     assert fit.tie_parameter == 0.0
-    expected = [each.rating for each in fit_bradley_terry(preferences.cells())]
+    expected = [each.rating for each in fit_bradley_terry(preferences)]
     np.testing.assert_allclose(ratings_of(fit)[:3], expected[:3])  # type: ignore[arg-type]
     assert ratings_of(fit)[3] is None
 
@@ -146,7 +147,7 @@ def test_only_ties_say_nothing_about_strength() -> None:
 def test_a_winner_that_also_ties_and_never_loses_is_not_rated() -> None:
     # Bradley-Terry rates the two, because a tie is half a loss there.
     preferences = outcomes({PAIR: 5}, {PAIR: 2}, PAIR)
-    assert all(each.rating is not None for each in fit_bradley_terry(preferences.cells()))
+    assert all(each.rating is not None for each in fit_bradley_terry(preferences))
     fit = fit_davidson(preferences)
     assert ratings_of(fit) == [None, None]
     assert {each.note for each in fit.ratings} == {TIES_WITHOUT_BOUND}
@@ -156,7 +157,7 @@ def test_a_winner_that_also_ties_and_never_loses_is_not_rated() -> None:
 def test_entrants_that_are_not_connected_get_the_notes_of_bradley_terry() -> None:
     preferences = outcomes({PAIR: 3, PAIR[::-1]: 2, ("cyd", "bob"): 1}, {PAIR: 1})
     fit = fit_davidson(preferences)
-    expected = [each.note for each in fit_bradley_terry(preferences.cells())]
+    expected = [each.note for each in fit_bradley_terry(preferences)]
     assert [each.note for each in fit.ratings] == expected
     assert expected[2:] == ["won every match: no upper bound", "no judged match"]
 
@@ -164,7 +165,7 @@ def test_entrants_that_are_not_connected_get_the_notes_of_bradley_terry() -> Non
 def test_ties_between_unequal_entrants_say_less_than_half_wins() -> None:
     # The weaker entrant ties often. Half wins would pull the two together.
     preferences = outcomes({PAIR: 8, PAIR[::-1]: 1}, {PAIR: 11}, PAIR)
-    ada, bob = (each.rating or math.nan for each in fit_bradley_terry(preferences.cells()))
+    ada, bob = (each.rating or math.nan for each in fit_bradley_terry(preferences))
     davidson = ratings_of(fit_davidson(preferences))
     assert davidson[0] is not None
     assert davidson[1] is not None
@@ -209,7 +210,7 @@ def test_an_uneven_ladder_is_still_rated() -> None:
 def test_order_leaves_no_trace() -> None:
     judgments = simulate_judgments([0.0, 0.5, 1.0, 1.5], n_prompts=10, seed=0)
     forwards, backwards = (
-        fit_davidson(code_preferences(rows, entrants=ENTRANTS))
+        fit_davidson(code_judgments(rows, entrants=ENTRANTS))
         for rows in (judgments, judgments[::-1])
     )
     assert forwards == backwards

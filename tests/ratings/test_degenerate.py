@@ -10,23 +10,18 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from benchmarks.elo_jackknife import jackknife_elo
+from tests.ratings.builders import code_columns
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.covariates import fit_controlled
 from tournament_assets.ratings.davidson import fit_davidson, fit_newman
 from tournament_assets.ratings.elo import (
     compute_elo_permutation,
-    compute_soft_elo_permutation,
-    elo_notes,
-    jackknife_elo,
+    elo_standing,
     summarise_elo,
 )
 from tournament_assets.ratings.intervals import bca_interval, bootstrap_elo, sampling_intervals
-from tournament_assets.ratings.matches import (
-    Preferences,
-    code_columns,
-    code_decisive,
-    code_preferences,
-)
+from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.ratings.rating_methods import compare_models
 from tournament_assets.ratings.sandwich import (
     SamplingUnit,
@@ -200,26 +195,19 @@ def letters(
 
 
 def test_elo_rates_and_says_what_the_rating_is_not(case: Case) -> None:
-    matches = code_decisive(case.judgments, entrants=case.entrants)
+    matches = code_judgments(case.judgments, entrants=case.entrants)
     results = summarise_elo(
         compute_elo_permutation(matches, k_factor=16, n_permutations=20, seed=0), confidence=0.95
     )
     means: list[float | None] = [result.mean for result in results]
-    assert letters(means, list(elo_notes(matches)), noted="n") == case.elo
+    assert letters(means, list(elo_standing(matches).notes), noted="n") == case.elo
     for result in results:
         if result.n_matches == 0:
             assert (result.mean, result.sem, result.order_low) == (1400.0, None, None)
-    soft = compute_soft_elo_permutation(
-        code_preferences(case.judgments, entrants=case.entrants),
-        k_factor=16,
-        n_permutations=20,
-        seed=0,
-    )
-    np.testing.assert_allclose(soft.ratings.mean(axis=0), np.array(means, dtype=np.float64))
 
 
 def test_elo_has_intervals_only_where_prompts_differ(case: Case) -> None:
-    matches = code_decisive(case.judgments, entrants=case.entrants)
+    matches = code_judgments(case.judgments, entrants=case.entrants)
     bootstrap = bootstrap_elo(matches, k_factor=16, n_bootstraps=200, seed=0)
     found = sampling_intervals(bootstrap, confidence=0.95)
     assert "".join("-" if each.low is None else "I" for each in found) == case.elo_interval
@@ -239,11 +227,11 @@ def test_elo_has_intervals_only_where_prompts_differ(case: Case) -> None:
 
 
 def test_bradley_terry_rates_only_the_connected(case: Case) -> None:
-    preferences = code_preferences(case.judgments, entrants=case.entrants)
-    results = fit_bradley_terry(preferences.cells())
+    preferences = code_judgments(case.judgments, entrants=case.entrants)
+    results = fit_bradley_terry(preferences)
     found = letters([each.rating for each in results], [each.note for each in results])
     assert found == case.bradley_terry
-    bootstrap = bootstrap_bradley_terry(preferences.cells(), n_bootstraps=200, seed=0)
+    bootstrap = bootstrap_bradley_terry(preferences, n_bootstraps=200, seed=0)
     intervals = sampling_intervals(bootstrap, confidence=0.95)
     bounded = "".join("-" if each.low is None and each.high is None else "I" for each in intervals)
     assert bounded == case.bradley_terry_interval
@@ -260,7 +248,7 @@ def test_bradley_terry_rates_only_the_connected(case: Case) -> None:
 
 @pytest.mark.parametrize("unit", SamplingUnit)
 def test_the_sandwich_has_an_error_or_a_reason(case: Case, unit: SamplingUnit) -> None:
-    preferences = code_preferences(case.judgments, entrants=case.entrants)
+    preferences = code_judgments(case.judgments, entrants=case.entrants)
     found = sandwich_bradley_terry(preferences, unit=unit, confidence=0.95).intervals
     rated = "".join("-" if each.rating is None else "R" for each in found)
     assert rated == case.bradley_terry
@@ -274,9 +262,9 @@ def test_the_sandwich_has_an_error_or_a_reason(case: Case, unit: SamplingUnit) -
 
 @pytest.mark.parametrize("fit_model", [fit_davidson, fit_newman])
 def test_models_of_ties_rate_or_say_why_not(
-    case: Case, fit_model: Callable[[Preferences], object]
+    case: Case, fit_model: Callable[[Matches], object]
 ) -> None:
-    preferences = code_preferences(case.judgments, entrants=case.entrants)
+    preferences = code_judgments(case.judgments, entrants=case.entrants)
     fit = fit_davidson(preferences) if fit_model is fit_davidson else fit_newman(preferences)
     found = letters([each.rating for each in fit.ratings], [each.note for each in fit.ratings])
     assert found == case.ties_modelled
@@ -284,8 +272,8 @@ def test_models_of_ties_rate_or_say_why_not(
 
 
 def test_control_for_style_rates_whom_bradley_terry_rates(case: Case) -> None:
-    preferences = code_preferences(case.judgments, entrants=case.entrants)
-    x = np.sin(np.arange(preferences.n_battles))[:, None]
+    preferences = code_judgments(case.judgments, entrants=case.entrants)
+    x = np.sin(np.arange(preferences.n_matches))[:, None]
     fit = fit_controlled(preferences, x, names=["x"], penalty=1.0, confidence=0.95)
     rated = "".join("-" if each.rating is None else "R" for each in fit.ratings)
     assert rated == case.bradley_terry
@@ -295,13 +283,13 @@ def test_control_for_style_rates_whom_bradley_terry_rates(case: Case) -> None:
 
 
 def test_side_by_side_nobody_is_ranked_without_a_rating(case: Case) -> None:
-    preferences = code_preferences(case.judgments, entrants=case.entrants)
+    preferences = code_judgments(case.judgments, entrants=case.entrants)
     found = compare_models(preferences, k_factor=16, n_permutations=20, seed=0)
     for column in found.columns:
         for rating, rank, note in zip(column.ratings, column.ranks, column.notes, strict=True):
             assert (rating is None) == (rank is None) == (note is not None)
-    bootstrap = bootstrap_bradley_terry(preferences.cells(), n_bootstraps=200, seed=0)
-    ratings = [each.rating for each in fit_bradley_terry(preferences.cells())]
+    bootstrap = bootstrap_bradley_terry(preferences, n_bootstraps=200, seed=0)
+    ratings = [each.rating for each in fit_bradley_terry(preferences)]
     separated = separate_entrants(bootstrap, ratings=ratings, confidence=0.95)
     unrated = {case.entrants[index] for index, rating in enumerate(ratings) if rating is None}
     assert set(separated.unranked) >= unrated
@@ -311,9 +299,9 @@ def test_side_by_side_nobody_is_ranked_without_a_rating(case: Case) -> None:
 
 
 def test_battles_that_are_listed_twice_count_twice_but_prompts_do_not() -> None:
-    once, twice = (code_preferences(CHAIN * times, entrants=TRIO) for times in (1, 2))
-    assert [each.rating for each in fit_bradley_terry(twice.cells())] == pytest.approx(
-        [each.rating for each in fit_bradley_terry(once.cells())]
+    once, twice = (code_judgments(CHAIN * times, entrants=TRIO) for times in (1, 2))
+    assert [each.rating for each in fit_bradley_terry(twice)] == pytest.approx(
+        [each.rating for each in fit_bradley_terry(once)]
     )
     per_battle, per_prompt = (
         [

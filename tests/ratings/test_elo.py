@@ -4,19 +4,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tournament_assets.ratings.elo import compute_elo_permutation, k_factor_sweep, summarise_elo
-from tournament_assets.ratings.matches import DecisiveMatches, code_decisive
+from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Judgment
 
-from .builders import ENTRANTS, any_judgments, elo_of_order, simulate_judgments, tie, win, wins
+from .builders import (
+    ENTRANTS,
+    any_judgments,
+    elo_of_order,
+    outright,
+    simulate_judgments,
+    tie,
+    win,
+    wins,
+)
 
-MATCHES = code_decisive(
+MATCHES = code_judgments(
     simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=30, seed=1), entrants=ENTRANTS
 )
 
 
 def test_first_win_between_equals_moves_half_of_k() -> None:
-    matches = code_decisive([win("ada", "bob")], entrants=("ada", "bob"))
+    matches = code_judgments([win("ada", "bob")], entrants=("ada", "bob"))
     traces = compute_elo_permutation(matches, k_factor=16, n_permutations=1, seed=0)
     np.testing.assert_array_equal(traces.ratings, [[1408.0, 1392.0]])
 
@@ -26,12 +35,13 @@ def test_first_win_between_equals_moves_half_of_k() -> None:
 def test_ratings_equal_textbook_elo_bit_for_bit(
     judgments: list[Judgment], k_factor: float, seed: int
 ) -> None:
-    matches = code_decisive(judgments, entrants=ENTRANTS)
+    matches = code_judgments(judgments, entrants=ENTRANTS)
     traces = compute_elo_permutation(
         matches, k_factor=k_factor, n_permutations=3, seed=seed, initial_rating=1500.0
     )
     generator = np.random.default_rng(seed)
-    pairs = list(zip(matches.winners.tolist(), matches.losers.tolist(), strict=True))
+    won = matches.decisive()
+    pairs = list(zip(won.first.tolist(), won.second.tolist(), strict=True))
     for row in traces.ratings:
         order = generator.permutation(len(pairs))
         expected = elo_of_order(
@@ -46,7 +56,7 @@ def test_ratings_equal_textbook_elo_bit_for_bit(
 @settings(deadline=None)
 @given(any_judgments())
 def test_points_are_conserved(judgments: list[Judgment]) -> None:
-    matches = code_decisive(judgments, entrants=ENTRANTS)
+    matches = code_judgments(judgments, entrants=ENTRANTS)
     traces = compute_elo_permutation(matches, k_factor=32, n_permutations=4, seed=0)
     np.testing.assert_allclose(traces.ratings.sum(axis=1), 4 * 1400.0, rtol=1e-12)
 
@@ -69,7 +79,7 @@ def test_every_k_of_a_sweep_equals_that_k_alone_bit_for_bit() -> None:
 def test_the_fast_sweep_rates_the_same_orderings_up_to_rounding(
     judgments: list[Judgment], k_factors: list[float], n_permutations: int
 ) -> None:
-    matches = code_decisive(judgments, entrants=ENTRANTS)
+    matches = code_judgments(judgments, entrants=ENTRANTS)
     exact, fast = (
         k_factor_sweep(
             matches, k_factors=k_factors, n_permutations=n_permutations, seed=5, exact=is_exact
@@ -86,9 +96,8 @@ def test_the_fast_sweep_stays_close_over_a_long_tournament() -> None:
     generator = np.random.default_rng(0)
     winners = generator.integers(20, size=5000)
     losers = (winners + generator.integers(1, 20, size=5000)) % 20
-    matches = DecisiveMatches(
-        tuple(f"e{index}" for index in range(20)), ("p",), winners, losers, np.zeros(5000, int)
-    )
+    names = tuple(f"e{index}" for index in range(20))
+    matches = outright(winners, losers, np.zeros(5000, int), entrants=names, prompts=("p",))
     exact, fast = (
         k_factor_sweep(matches, k_factors=[4.0, 32.0], n_permutations=17, seed=0, exact=is_exact)
         for is_exact in (True, False)
@@ -100,7 +109,7 @@ def test_the_fast_sweep_stays_close_over_a_long_tournament() -> None:
 
 def test_the_fast_sweep_survives_gaps_that_no_power_of_two_can_hold() -> None:
     # A K-factor this large opens gaps of half a million points, which are 1,660 doublings.
-    matches = code_decisive(
+    matches = code_judgments(
         wins({("ada", "bob"): 2, ("bob", "ada"): 2, ("ada", "cyd"): 1}), entrants=ENTRANTS
     )
     exact, fast = (
@@ -124,7 +133,7 @@ def test_another_seed_gives_other_orderings() -> None:
 
 def test_the_order_of_the_judgments_moves_the_mean_by_order_noise_only() -> None:
     judgments = simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=30, seed=1)
-    backwards = code_decisive(judgments[::-1], entrants=ENTRANTS)
+    backwards = code_judgments(judgments[::-1], entrants=ENTRANTS)
     for one, other in zip(
         summarise_elo(
             compute_elo_permutation(MATCHES, k_factor=16, n_permutations=400, seed=0),
@@ -142,7 +151,7 @@ def test_the_order_of_the_judgments_moves_the_mean_by_order_noise_only() -> None
 
 
 def test_seven_wins_in_ten_settle_near_147_points_apart() -> None:
-    matches = code_decisive(
+    matches = code_judgments(
         wins({("ada", "bob"): 700, ("bob", "ada"): 300}), entrants=("ada", "bob")
     )
     traces = compute_elo_permutation(matches, k_factor=8, n_permutations=200, seed=0)
@@ -168,7 +177,7 @@ def test_one_permutation_shows_no_spread() -> None:
 
 
 def test_without_decisive_matches_everyone_stays_and_no_spread_is_claimed() -> None:
-    matches = code_decisive([tie("ada", "bob")], entrants=("ada", "bob"))
+    matches = code_judgments([tie("ada", "bob")], entrants=("ada", "bob"))
     traces = compute_elo_permutation(matches, k_factor=16, n_permutations=3, seed=0)
     np.testing.assert_array_equal(traces.ratings, np.full((3, 2), 1400.0))
     assert traces.n_matches == 0
@@ -178,7 +187,7 @@ def test_without_decisive_matches_everyone_stays_and_no_spread_is_claimed() -> N
 
 
 def test_an_entrant_without_a_match_is_marked_among_others_that_have_some() -> None:
-    matches = code_decisive(wins({("ada", "bob"): 3, ("bob", "ada"): 1}), entrants=ENTRANTS)
+    matches = code_judgments(wins({("ada", "bob"): 3, ("bob", "ada"): 1}), entrants=ENTRANTS)
     traces = compute_elo_permutation(matches, k_factor=16, n_permutations=10, seed=0)
     results = summarise_elo(traces, confidence=0.95)
     assert [result.n_matches for result in results] == [4, 4, 0, 0]

@@ -8,10 +8,9 @@ from tournament_assets.ratings.elo import (
     NOT_BOTH,
     SMALLER,
     WON_ALL,
-    elo_notes,
     elo_standing,
 )
-from tournament_assets.ratings.matches import code_decisive
+from tournament_assets.ratings.matches import code_judgments
 
 from .builders import ENTRANTS, tie, wins
 
@@ -19,8 +18,8 @@ NAMES = (*ENTRANTS, "eve", "fay")
 
 
 def notes_of(table: dict[tuple[str, str], int]) -> dict[str, str | None]:
-    matches = code_decisive(wins(table), entrants=NAMES)
-    return dict(zip(NAMES, elo_notes(matches), strict=True))
+    matches = code_judgments(wins(table), entrants=NAMES)
+    return dict(zip(NAMES, elo_standing(matches).notes, strict=True))
 
 
 def test_ordinary_ratings_need_no_note() -> None:
@@ -52,8 +51,8 @@ def test_a_group_of_which_another_is_as_large_has_no_rating_and_says_why() -> No
 
 def test_places_follow_the_chains_of_wins() -> None:
     table = {("ada", "bob"): 3, ("bob", "cyd"): 2, ("dee", "cyd"): 1, ("eve", "fay"): 1}
-    matches = code_decisive(wins(table), entrants=NAMES)
-    standing = elo_standing(matches.winners, matches.losers, len(NAMES))
+    matches = code_judgments(wins(table), entrants=NAMES)
+    standing = elo_standing(matches)
     assert standing.n_above.tolist() == [0, 1, 3, 0, 0, 1]
     assert standing.is_placed.tolist() == [True] * 4 + [False] * 2
 
@@ -70,6 +69,6 @@ def test_groups_of_one_size_are_compared_with_nobody() -> None:
 
 
 def test_ties_connect_nobody() -> None:
-    matches = code_decisive([tie("ada", "bob")], entrants=("ada", "bob"))
-    assert elo_notes(matches) == (NO_MATCH, NO_MATCH)
-    assert elo_notes(code_decisive([], entrants=())) == ()
+    matches = code_judgments([tie("ada", "bob")], entrants=("ada", "bob"))
+    assert elo_standing(matches).notes == (NO_MATCH, NO_MATCH)
+    assert elo_standing(code_judgments([], entrants=())).notes == ()

@@ -6,11 +6,11 @@ import pytest
 from tournament_assets.ratings.elo import compute_elo_permutation
 from tournament_assets.ratings.intervals import (
     bootstrap_elo,
-    bootstrap_intervals,
     draw_prompts,
     percentile_interval,
+    sampling_intervals,
 )
-from tournament_assets.ratings.matches import DecisiveMatches, code_decisive
+from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.tournament.errors import InputError
 
 from .builders import ENTRANTS, elo_of_order, simulate_judgments, tie, win, wins
@@ -19,11 +19,12 @@ STRENGTHS = [0.0, 0.3, 0.6, 1.0]
 
 
 def bootstrap_slowly(
-    matches: DecisiveMatches, *, k_factor: float, n_bootstraps: int, n_orderings: int
+    matches: Matches, *, k_factor: float, n_bootstraps: int, n_orderings: int
 ) -> np.ndarray:
     """Resample prompts one by one and average independent orderings, without any kernel."""
+    matches = matches.decisive()
     generator = np.random.default_rng(99)
-    pairs = list(zip(matches.winners.tolist(), matches.losers.tolist(), strict=True))
+    pairs = list(zip(matches.first.tolist(), matches.second.tolist(), strict=True))
     of_prompt: list[list[tuple[int, int]]] = [[] for _ in matches.prompts]
     for pair, prompt in zip(pairs, matches.prompt_index, strict=True):
         of_prompt[prompt].append(pair)
@@ -46,7 +47,7 @@ def bootstrap_slowly(
 
 def test_intervals_agree_with_a_slow_bootstrap() -> None:
     judgments = simulate_judgments(STRENGTHS, n_prompts=20, seed=5)
-    matches = code_decisive(judgments, entrants=ENTRANTS)
+    matches = code_judgments(judgments, entrants=ENTRANTS)
     slow = bootstrap_slowly(matches, k_factor=16, n_bootstraps=300, n_orderings=60)
     fast = bootstrap_elo(matches, k_factor=16, n_bootstraps=2000, seed=0).ratings
     spread = slow.std(axis=0)
@@ -58,7 +59,7 @@ def test_intervals_agree_with_a_slow_bootstrap() -> None:
 
 
 def test_a_resample_averages_to_what_the_permutations_average_to() -> None:
-    matches = code_decisive(
+    matches = code_judgments(
         [win(*pair) for pair in [("ada", "bob")] * 30 + [("bob", "ada")] * 20],
         entrants=("ada", "bob"),
     )
@@ -69,8 +70,8 @@ def test_a_resample_averages_to_what_the_permutations_average_to() -> None:
 
 def test_three_rotations_and_their_reverses_are_all_six_orderings_of_three_matches() -> None:
     pairs = [("ada", "bob"), ("bob", "cyd"), ("ada", "cyd")]
-    matches = code_decisive([win(*pair) for pair in pairs], entrants=ENTRANTS[:3])
-    coded = list(zip(matches.winners.tolist(), matches.losers.tolist(), strict=True))
+    matches = code_judgments([win(*pair) for pair in pairs], entrants=ENTRANTS[:3])
+    coded = list(zip(matches.first.tolist(), matches.second.tolist(), strict=True))
     expected = np.mean(
         [
             elo_of_order(order, n_entrants=3, k_factor=100.0, initial_rating=1400.0)
@@ -83,13 +84,13 @@ def test_three_rotations_and_their_reverses_are_all_six_orderings_of_three_match
 
 
 def test_points_are_conserved_in_every_resample() -> None:
-    matches = code_decisive(simulate_judgments(STRENGTHS, n_prompts=10, seed=2), entrants=ENTRANTS)
+    matches = code_judgments(simulate_judgments(STRENGTHS, n_prompts=10, seed=2), entrants=ENTRANTS)
     ratings = bootstrap_elo(matches, k_factor=16, n_bootstraps=50, seed=0).ratings
     np.testing.assert_allclose(ratings.sum(axis=1), 4 * 1400.0, rtol=1e-12)
 
 
 def test_the_same_seed_gives_the_same_resamples_and_another_seed_does_not() -> None:
-    matches = code_decisive(simulate_judgments(STRENGTHS, n_prompts=10, seed=2), entrants=ENTRANTS)
+    matches = code_judgments(simulate_judgments(STRENGTHS, n_prompts=10, seed=2), entrants=ENTRANTS)
     first, again, other = (
         bootstrap_elo(matches, k_factor=16, n_bootstraps=20, seed=seed).ratings
         for seed in (0, 0, 1)
@@ -103,7 +104,7 @@ def test_tied_prompts_are_drawn_too() -> None:
     tied = [tie("ada", "bob", f"q{index}") for index in range(10)]
     without, with_ties = (
         bootstrap_elo(
-            code_decisive(judgments, entrants=("ada", "bob")),
+            code_judgments(judgments, entrants=("ada", "bob")),
             k_factor=16,
             n_bootstraps=50,
             seed=0,
@@ -119,7 +120,7 @@ def test_tied_prompts_are_drawn_too() -> None:
 def test_pairs_of_one_prompt_are_drawn_together() -> None:
     # Ten wins and ten losses, each ten on one prompt: a resample holds whole tens.
     judgments = [win("ada", "bob", "p0")] * 10 + [win("bob", "ada", "p1")] * 10
-    matches = code_decisive(judgments, entrants=("ada", "bob"))
+    matches = code_judgments(judgments, entrants=("ada", "bob"))
     ratings = bootstrap_elo(matches, k_factor=1, n_bootstraps=200, seed=0).ratings[:, 0]
     near = np.round((ratings - 1400) / 9.5).astype(int)
     assert set(near.tolist()) == {-1, 0, 1}
@@ -127,8 +128,8 @@ def test_pairs_of_one_prompt_are_drawn_together() -> None:
 
 
 def test_an_entrant_without_a_match_has_no_interval() -> None:
-    matches = code_decisive(wins({("ada", "bob"): 6, ("bob", "ada"): 4}), entrants=ENTRANTS)
-    intervals = bootstrap_intervals(
+    matches = code_judgments(wins({("ada", "bob"): 6, ("bob", "ada"): 4}), entrants=ENTRANTS)
+    intervals = sampling_intervals(
         bootstrap_elo(matches, k_factor=16, n_bootstraps=100, seed=0), confidence=0.95
     )
     assert [interval.low is None for interval in intervals] == [False, False, True, True]
@@ -137,9 +138,9 @@ def test_an_entrant_without_a_match_has_no_interval() -> None:
 
 def test_one_prompt_or_none_has_no_interval() -> None:
     for judgments in ([win("ada", "bob"), win("bob", "cyd")], []):
-        matches = code_decisive(judgments, entrants=ENTRANTS)
+        matches = code_judgments(judgments, entrants=ENTRANTS)
         bootstrap = bootstrap_elo(matches, k_factor=16, n_bootstraps=100, seed=0)
-        for interval in bootstrap_intervals(bootstrap, confidence=0.95):
+        for interval in sampling_intervals(bootstrap, confidence=0.95):
             assert (interval.low, interval.high) == (None, None)
 
 
@@ -170,7 +171,7 @@ def test_as_many_prompts_are_drawn_as_there_are() -> None:
 
 @pytest.mark.parametrize(("n_bootstraps", "n_orderings"), [(0, 32), (10, 3), (10, 0)])
 def test_options_without_a_meaning_are_refused(n_bootstraps: int, n_orderings: int) -> None:
-    matches = code_decisive([win("ada", "bob")], entrants=ENTRANTS)
+    matches = code_judgments([win("ada", "bob")], entrants=ENTRANTS)
     with pytest.raises(InputError, match="expected"):
         bootstrap_elo(
             matches, k_factor=16, n_bootstraps=n_bootstraps, seed=0, n_orderings=n_orderings

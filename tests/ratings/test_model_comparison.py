@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
+from tests.ratings.builders import code_columns
 from tournament_assets.ratings.elo import DIVIDED, NO_MATCH, WON_ALL
-from tournament_assets.ratings.matches import Preferences, code_columns, code_preferences
+from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.ratings.rating_methods import ModelComparison, compare_models
 
 from .builders import ENTRANTS, simulate_judgments, tie, wins
@@ -10,12 +11,12 @@ from .builders import ENTRANTS, simulate_judgments, tie, wins
 MODELS = ("elo", "bradley_terry", "davidson", "newman")
 
 
-def compare(preferences: Preferences) -> ModelComparison:
+def compare(preferences: Matches) -> ModelComparison:
     return compare_models(preferences, k_factor=16, n_permutations=200, seed=0)
 
 
 def test_models_agree_on_a_clear_order() -> None:
-    preferences = code_preferences(
+    preferences = code_judgments(
         simulate_judgments([0.0, 1.0, 2.0, 3.0], n_prompts=60, seed=0), entrants=ENTRANTS
     )
     found = compare(preferences)
@@ -38,7 +39,7 @@ def test_a_tie_that_means_two_things_is_reported() -> None:
         ("cyd", "bob"): 8,
     }
     judgments = [*wins(table), *[tie("ada", "bob")] * 4, *[tie("ada", "cyd")] * 20]
-    found = compare(code_preferences(judgments, entrants=ENTRANTS[:3]))
+    found = compare(code_judgments(judgments, entrants=ENTRANTS[:3]))
     by_model = {column.model: column for column in found.columns}
     for disagreement in found.disagreements:
         a, b = (ENTRANTS.index(name) for name in (disagreement.entrant_a, disagreement.entrant_b))
@@ -56,7 +57,7 @@ def test_a_tie_that_means_two_things_is_reported() -> None:
 def test_ratings_within_elos_order_noise_are_level() -> None:
     # ada is one win in 41 ahead. Five orderings may well put bob first, and mean nothing by it.
     table = {("ada", "bob"): 21, ("bob", "ada"): 20}
-    preferences = code_preferences(wins(table), entrants=("ada", "bob"))
+    preferences = code_judgments(wins(table), entrants=("ada", "bob"))
     comparisons = [
         compare_models(preferences, k_factor=32, n_permutations=5, seed=seed) for seed in range(20)
     ]
@@ -67,7 +68,7 @@ def test_ratings_within_elos_order_noise_are_level() -> None:
 
 def test_equal_ratings_share_the_better_rank() -> None:
     table = {("ada", "bob"): 2, ("bob", "ada"): 2}
-    found = compare(code_preferences(wins(table), entrants=("ada", "bob")))
+    found = compare(code_judgments(wins(table), entrants=("ada", "bob")))
     assert found.columns[1].ranks == (1, 1)
     assert found.disagreements == ()
 
@@ -95,7 +96,7 @@ def test_models_that_cannot_rate_say_why() -> None:
 
 def test_an_entrant_that_some_model_cannot_rate_is_compared_by_the_others() -> None:
     table = {("ada", "bob"): 3, ("bob", "ada"): 2, ("cyd", "bob"): 4}
-    found = compare(code_preferences(wins(table), entrants=ENTRANTS))
+    found = compare(code_judgments(wins(table), entrants=ENTRANTS))
     columns = {column.model: column for column in found.columns}
     assert columns["elo"].notes[2] == WON_ALL
     assert columns["elo"].ratings[2] is None
@@ -106,14 +107,14 @@ def test_an_entrant_that_some_model_cannot_rate_is_compared_by_the_others() -> N
 
 def test_elo_ratings_of_separate_groups_are_not_ranked_against_each_other() -> None:
     table = {("ada", "bob"): 3, ("bob", "ada"): 2, ("cyd", "dee"): 2, ("dee", "cyd"): 1}
-    found = compare(code_preferences(wins(table), entrants=ENTRANTS))
+    found = compare(code_judgments(wins(table), entrants=ENTRANTS))
     assert found.columns[0].notes == (DIVIDED,) * 4
     assert found.columns[0].ranks == (None,) * 4
 
 
 def test_the_tie_parameter_stands_with_its_models() -> None:
     judgments = simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=30, seed=2)
-    found = compare(code_preferences(judgments, entrants=ENTRANTS))
+    found = compare(code_judgments(judgments, entrants=ENTRANTS))
     parameters = [column.tie_parameter for column in found.columns]
     assert parameters[:2] == [None, None]
     assert parameters[2] == pytest.approx(parameters[3])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tournament_assets.ratings.davidson import fit_newman, iterate
-from tournament_assets.ratings.matches import code_preferences
+from tournament_assets.ratings.matches import code_judgments
 
 from .builders import ENTRANTS, simulate_judgments, tie, wins
 
@@ -36,7 +36,7 @@ def iterate_slowly(won: list[list[float]], tied: list[list[float]]) -> tuple[lis
 
 
 def test_the_iteration_is_the_papers() -> None:
-    preferences = code_preferences(
+    preferences = code_judgments(
         simulate_judgments([0.0, 0.5, 1.0, 1.5], n_prompts=12, seed=3), entrants=ENTRANTS
     )
     slow = iterate_slowly(preferences.outright_wins.tolist(), preferences.ties.tolist())
@@ -48,7 +48,7 @@ def test_the_iteration_is_the_papers() -> None:
 def test_two_entrants_settle_on_their_closed_form() -> None:
     # Updated at the same time, two entrants without ties would trade strengths for ever.
     fit = fit_newman(
-        code_preferences(wins({("ada", "bob"): 7, ("bob", "ada"): 1}), entrants=("ada", "bob"))
+        code_judgments(wins({("ada", "bob"): 7, ("bob", "ada"): 1}), entrants=("ada", "bob"))
     )
     ada, bob = (each.rating or math.nan for each in fit.ratings)
     assert ada - bob == pytest.approx(400 * math.log10(7))
@@ -58,6 +58,6 @@ def test_two_entrants_settle_on_their_closed_form() -> None:
 def test_the_tie_parameter_is_written_as_davidsons() -> None:
     # Shares 1/3, 1/3, 1/3 between equals: Davidson's v is 1, and Newman's is one half.
     judgments = [*wins({("ada", "bob"): 4, ("bob", "ada"): 4}), *[tie("ada", "bob")] * 4]
-    preferences = code_preferences(judgments, entrants=("ada", "bob"))
+    preferences = code_judgments(judgments, entrants=("ada", "bob"))
     assert fit_newman(preferences).tie_parameter == pytest.approx(1.0)
     assert iterate(preferences.outright_wins, preferences.ties)[1] == pytest.approx(0.5)

@@ -8,10 +8,9 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, log_strengths
-from tournament_assets.ratings.matches import code_cells
+from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.ratings.outcome_bootstrap import (
     BattleResamples,
-    OutcomeCounts,
     bootstrap_battles,
 )
 from tournament_assets.tournament.errors import InputError
@@ -19,8 +18,20 @@ from tournament_assets.tournament.errors import InputError
 from .builders import ENTRANTS, tie, win
 
 
-def counts_of(won: NDArray[np.int64], tied: NDArray[np.int64]) -> OutcomeCounts:
-    return OutcomeCounts(tuple(f"e{index}" for index in range(len(won))), won, tied)
+def counts_of(won: NDArray[np.int64], tied: NDArray[np.int64]) -> Matches:
+    first, second = (np.repeat(side.ravel(), won.ravel()) for side in np.indices(won.shape))
+    upper = np.triu(tied)
+    even, other = (np.repeat(side.ravel(), upper.ravel()) for side in np.indices(tied.shape))
+    n = first.size + even.size
+    return Matches(
+        entrants=tuple(f"e{index}" for index in range(len(won))),
+        prompts=("p",),
+        first=np.concatenate([first, even]),
+        second=np.concatenate([second, other]),
+        prompt_index=np.zeros(n, dtype=np.int64),
+        preference=np.repeat([1.0, 0.5], [first.size, even.size]),
+        weight=np.ones(n),
+    )
 
 
 tables = st.integers(1, 4).flatmap(
@@ -40,7 +51,7 @@ def test_as_many_battles_are_drawn_as_there_were_and_only_such_as_there_were(
     resamples = BattleResamples(counts, seed=0)
     for _ in range(5):
         wins = resamples.draw()
-        assert wins.sum() == counts.n_battles
+        assert wins.sum() == counts.n_matches
         assert not wins[counts.wins == 0].any()
         np.testing.assert_array_equal(wins * 2, np.round(wins * 2))
 
@@ -55,7 +66,7 @@ def test_the_cells_are_multinomial(scale: int) -> None:
     resamples = BattleResamples(counts, seed=1)
     drawn = np.array([resamples.draw_cells() for _ in range(n_draws)])
     sizes = np.array([4, 1, 2, 1, 1]) * scale
-    n_battles = counts.n_battles
+    n_battles = counts.n_matches
     shares = sizes / n_battles
     assert (drawn.sum(axis=1) == n_battles).all()
     covariance = n_battles * (np.diag(shares) - np.outer(shares, shares))
@@ -89,7 +100,7 @@ def test_every_row_is_the_fit_of_its_resample() -> None:
     for row in bootstrap.ratings:
         expected = 1400 + log_strengths(resamples.draw()) * 400 / math.log(10)
         np.testing.assert_allclose(row, expected, rtol=0, atol=1e-8)
-    assert (bootstrap.n_prompts, bootstrap.n_degenerate) == (counts.n_battles, 0)
+    assert (bootstrap.n_prompts, bootstrap.n_degenerate) == (counts.n_matches, 0)
 
 
 def test_battles_on_prompts_of_their_own_spread_as_their_prompts_do() -> None:
@@ -99,7 +110,7 @@ def test_battles_on_prompts_of_their_own_spread_as_their_prompts_do() -> None:
         for index, each in enumerate(judgments)
     ]
     by_prompt = bootstrap_bradley_terry(
-        code_cells(judgments, entrants=ENTRANTS[:2]), n_bootstraps=4000, seed=0
+        code_judgments(judgments, entrants=ENTRANTS[:2]), n_bootstraps=4000, seed=0
     ).ratings[:, 0]
     by_battle = bootstrap_battles(
         counts_of(np.array([[0, 40], [20, 0]]), np.array([[0, 30], [30, 0]])),

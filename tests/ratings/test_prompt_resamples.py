@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
-from tournament_assets.ratings.matches import PairCells, code_cells
+from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.ratings.newton_bootstrap import PromptResamples
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
@@ -11,19 +13,19 @@ from .builders import ENTRANTS, any_judgments, simulate_judgments
 
 
 def resample_naively(
-    judgments: list[Judgment], cells: PairCells, *, n_resamples: int, seed: int
+    judgments: list[Judgment], matches: Matches, *, n_resamples: int, seed: int
 ) -> list[list[Judgment]]:
     """Draw prompt after prompt, and copy every judgment of each."""
     generator = np.random.default_rng(seed)
     resamples = []
     for _ in range(n_resamples):
-        drawn = generator.integers(len(cells.prompts), size=len(cells.prompts)).tolist()
+        drawn = generator.integers(len(matches.prompts), size=len(matches.prompts)).tolist()
         resamples.append(
             [
                 judgment
                 for index in drawn
                 for judgment in judgments
-                if judgment.prompt_id == cells.prompts[index]
+                if judgment.prompt_id == matches.prompts[index]
             ]
         )
     return resamples
@@ -34,29 +36,23 @@ def resample_naively(
 def test_the_tables_are_those_of_copying_whole_prompts(
     judgments: list[Judgment], seed: int
 ) -> None:
-    cells = code_cells(judgments, entrants=ENTRANTS)
-    drawn = PromptResamples(cells, seed=seed)
-    if cells.prompts:
-        for sample in resample_naively(judgments, cells, n_resamples=3, seed=seed):
-            expected = code_cells(sample, entrants=ENTRANTS).wins
+    matches = code_judgments(judgments, entrants=ENTRANTS)
+    drawn = PromptResamples(matches, seed=seed)
+    if matches.prompts:
+        for sample in resample_naively(judgments, matches, n_resamples=3, seed=seed):
+            expected = code_judgments(sample, entrants=ENTRANTS).wins
             np.testing.assert_array_equal(drawn.draw(), expected)
     else:
         np.testing.assert_array_equal(drawn.draw(), np.zeros((4, 4)))
 
 
-def test_the_order_of_the_cells_leaves_no_trace() -> None:
+def test_the_order_of_the_matches_leaves_no_trace() -> None:
     judgments = simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=12, seed=4)
-    cells = code_cells(judgments, entrants=ENTRANTS)
-    mixed = np.random.default_rng(0).permutation(cells.weights.size)
-    shuffled = PairCells(
-        cells.entrants,
-        cells.prompts,
-        cells.prompt_index[mixed],
-        cells.winners[mixed],
-        cells.losers[mixed],
-        cells.weights[mixed],
-    )
-    one, other = PromptResamples(cells, seed=1), PromptResamples(shuffled, seed=1)
+    matches = code_judgments(judgments, entrants=ENTRANTS)
+    mixed = np.random.default_rng(0).permutation(matches.n_matches)
+    columns = ("first", "second", "prompt_index", "preference", "weight")
+    shuffled = replace(matches, **{name: getattr(matches, name)[mixed] for name in columns})
+    one, other = PromptResamples(matches, seed=1), PromptResamples(shuffled, seed=1)
     for _ in range(5):
         np.testing.assert_array_equal(one.draw(), other.draw())
 
@@ -66,9 +62,9 @@ def test_the_order_of_the_cells_leaves_no_trace() -> None:
 def test_every_row_of_the_bootstrap_is_the_fit_of_its_copied_prompts(
     judgments: list[Judgment], seed: int
 ) -> None:
-    cells = code_cells(judgments, entrants=ENTRANTS)
-    bootstrap = bootstrap_bradley_terry(cells, n_bootstraps=4, seed=seed)
-    everything = fit_bradley_terry(cells)
+    matches = code_judgments(judgments, entrants=ENTRANTS)
+    bootstrap = bootstrap_bradley_terry(matches, n_bootstraps=4, seed=seed)
+    everything = fit_bradley_terry(matches)
     rated = [each.rating is not None for each in everything]
     assert np.isnan(bootstrap.ratings[:, ~np.array(rated)]).all()
     if not any(rated):
@@ -77,7 +73,7 @@ def test_every_row_of_the_bootstrap_is_the_fit_of_its_copied_prompts(
     n_degenerate = 0
     for row, sample in zip(
         bootstrap.ratings,
-        resample_naively(judgments, cells, n_resamples=4, seed=seed),
+        resample_naively(judgments, matches, n_resamples=4, seed=seed),
         strict=True,
     ):
         inside = [
@@ -86,7 +82,7 @@ def test_every_row_of_the_bootstrap_is_the_fit_of_its_copied_prompts(
             if {judgment.entrant_a, judgment.entrant_b} <= {*members}
             and judgment.outcome is not Outcome.UNJUDGED
         ]
-        fits = fit_bradley_terry(code_cells(inside, entrants=members))
+        fits = fit_bradley_terry(code_judgments(inside, entrants=members))
         n_degenerate += any(each.rating is None for each in fits)
         if all(each.rating is not None for each in fits):
             np.testing.assert_allclose(

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from tournament_assets.ratings.intervals import expanded_percentile_interval
-from tournament_assets.ratings.matches import DecisiveMatches, code_cells, code_decisive
+from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
 from tournament_assets.tournament.battles import RatingSettings
 
-from .builders import cells_of, tie, win
+from .builders import outright, tie, win
 
 SETTINGS = RatingSettings(k_sweep=(8.0, 16.0), n_permutations=40, n_bootstraps=400)
 NAMES = ("ada", "bob", "cyd", "idle")
@@ -30,7 +30,7 @@ def rate(
             winners.append(first if has_won else second)
             losers.append(second if has_won else first)
             prompts.append(prompt)
-    matches = DecisiveMatches(
+    matches = outright(
         entrants=NAMES,
         prompts=tuple(f"prompt {number:03}" for number in range(n_prompts)),
         winners=np.array(winners),
@@ -38,7 +38,7 @@ def rate(
         prompt_index=np.array(prompts),
     )
     traces = trace_elo(matches, SETTINGS)
-    rows = elo_rows(matches, traces, cells_of(matches), dimension="d", settings=SETTINGS)
+    rows = elo_rows(matches, traces, dimension="d", settings=SETTINGS)
     return [row for row in rows if row["is_primary"]], [
         row for row in rows if not row["is_primary"]
     ]
@@ -90,9 +90,8 @@ def test_whom_only_ties_connect_has_no_place() -> None:
         *(tie("cyd", other, f"p{n}") for other in ("ada", "bob") for n in range(40)),
         *(win(*(("ada", "bob") if n % 4 else ("bob", "ada")), f"p{n}") for n in range(40)),
     ]
-    matches = code_decisive(judgments, entrants=NAMES)
-    cells = code_cells(judgments, entrants=NAMES)
-    rows = elo_rows(matches, trace_elo(matches, SETTINGS), cells, dimension="d", settings=SETTINGS)
+    matches = code_judgments(judgments, entrants=NAMES)
+    rows = elo_rows(matches, trace_elo(matches, SETTINGS), dimension="d", settings=SETTINGS)
     ada, bob, *others = [row for row in rows if row["is_primary"]]
     assert (ada["rank_worst"], ada["shown_above"], bob["rank_best"]) == (1, ["bob"], 2)
     for row in others:

@@ -3,12 +3,13 @@ import math
 import numpy as np
 import pytest
 
+from tests.ratings.builders import code_columns
 from tournament_assets.ratings.bradley_terry import (
     ELO_PER_NAT,
     bootstrap_bradley_terry,
     find_standing,
 )
-from tournament_assets.ratings.matches import Preferences, code_columns, code_preferences
+from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.ratings.sandwich import (
     SamplingUnit,
     prompt_influence,
@@ -22,12 +23,12 @@ PAIR = ("ada", "bob")
 BATTLE, PROMPT = SamplingUnit.BATTLE, SamplingUnit.PROMPT
 
 
-def errors_of(preferences: Preferences, unit: SamplingUnit) -> np.ndarray:
+def errors_of(preferences: Matches, unit: SamplingUnit) -> np.ndarray:
     fit = sandwich_bradley_terry(preferences, unit=unit, confidence=0.95)
     return np.array([each.standard_error for each in fit.intervals], dtype=np.float64)
 
 
-def sandwich_slowly(preferences: Preferences, strengths: np.ndarray) -> np.ndarray:
+def sandwich_slowly(preferences: Matches, strengths: np.ndarray) -> np.ndarray:
     """Sum whole prompts' scores one by one, and invert with the textbook's formula."""
     n = len(preferences.entrants)
     information, scores = np.zeros((n, n)), np.zeros((len(preferences.prompts), n))
@@ -50,7 +51,7 @@ def sandwich_slowly(preferences: Preferences, strengths: np.ndarray) -> np.ndarr
     return covariance
 
 
-def complete_tournament(generator: np.random.Generator) -> Preferences:
+def complete_tournament(generator: np.random.Generator) -> Matches:
     """Everyone meets everyone on every prompt, with wins, losses, ties, and luck by the prompt."""
     n_entrants = int(generator.integers(4, 41))
     n_prompts = int(generator.integers(2, 25))
@@ -60,7 +61,7 @@ def complete_tournament(generator: np.random.Generator) -> Preferences:
     chance = 1 / (1 + np.exp(luck[:, other] - luck[:, one]))
     won = (generator.random(chance.shape) < chance).astype(float)
     preference = np.where(generator.random(chance.shape) < generator.choice([0, 0.4]), 0.5, won)
-    return Preferences(
+    return Matches(
         entrants=tuple(f"e{index}" for index in range(n_entrants)),
         prompts=tuple(f"p{index}" for index in range(n_prompts)),
         first=np.tile(one, n_prompts),
@@ -71,7 +72,7 @@ def complete_tournament(generator: np.random.Generator) -> Preferences:
     )
 
 
-def clustered_errors(preferences: Preferences) -> dict[SamplingUnit, np.ndarray]:
+def clustered_errors(preferences: Matches) -> dict[SamplingUnit, np.ndarray]:
     """Return what a logistic regression's robust errors are, in 80-bit arithmetic.
 
     The first entrant is the reference level that such a regression leaves out. The equations are
@@ -115,7 +116,7 @@ def solve(table: np.ndarray, right: np.ndarray) -> np.ndarray:
     return rows[:, len(table) :]
 
 
-def is_connected(preferences: Preferences) -> bool:
+def is_connected(preferences: Matches) -> bool:
     return bool(find_standing(preferences.wins).rated.all())
 
 
@@ -133,7 +134,7 @@ def test_errors_of_complete_tournaments_are_those_of_a_logistic_regression() -> 
 def test_two_entrants_have_the_error_of_a_log_odds() -> None:
     # 30 wins in 40: the log odds' variance is 1 / (40 * 0.75 * 0.25), and each of two centred
     # ratings has half the gap.
-    preferences = code_preferences(wins({PAIR: 30, PAIR[::-1]: 10}), entrants=PAIR)
+    preferences = code_judgments(wins({PAIR: 30, PAIR[::-1]: 10}), entrants=PAIR)
     expected = ELO_PER_NAT / 2 * math.sqrt(1 / (40 * 0.75 * 0.25) * 40 / 39)
     fit = sandwich_bradley_terry(preferences, unit=BATTLE, confidence=0.95)
     ada, bob = fit.intervals
@@ -146,7 +147,7 @@ def test_two_entrants_have_the_error_of_a_log_odds() -> None:
 
 
 def test_prompts_are_summed_before_they_are_squared() -> None:
-    preferences = code_preferences(
+    preferences = code_judgments(
         [
             *simulate_judgments([0.0, 0.4, 0.8, 1.2], n_prompts=15, seed=1),
             # Prompts of one battle take another path through the code.
@@ -165,7 +166,7 @@ def test_prompts_are_summed_before_they_are_squared() -> None:
 
 
 def test_many_prompts_are_summed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    preferences = code_preferences(
+    preferences = code_judgments(
         simulate_judgments([0.0, 0.4, 0.8, 1.2], n_prompts=15, seed=1), entrants=ENTRANTS
     )
     whole = errors_of(preferences, PROMPT)
@@ -175,7 +176,7 @@ def test_many_prompts_are_summed_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_judging_every_pair_twice_narrows_only_the_error_per_battle() -> None:
     judgments = simulate_judgments([0.0, 0.4, 0.8, 1.2], n_prompts=20, seed=1)
-    once, twice = (code_preferences(rows, entrants=ENTRANTS) for rows in (judgments, judgments * 2))
+    once, twice = (code_judgments(rows, entrants=ENTRANTS) for rows in (judgments, judgments * 2))
     np.testing.assert_allclose(errors_of(twice, PROMPT), errors_of(once, PROMPT))
     narrowed = errors_of(twice, BATTLE) / errors_of(once, BATTLE)
     np.testing.assert_allclose(narrowed, math.sqrt(1 / 2), rtol=0.01)
@@ -196,27 +197,27 @@ def test_independent_battles_have_the_same_error_either_way_and_by_bootstrap() -
     )
     per_battle = errors_of(preferences, BATTLE)
     np.testing.assert_allclose(errors_of(preferences, PROMPT), per_battle)
-    resampled = bootstrap_bradley_terry(preferences.cells(), n_bootstraps=4000, seed=0).ratings
+    resampled = bootstrap_bradley_terry(preferences, n_bootstraps=4000, seed=0).ratings
     np.testing.assert_allclose(resampled.std(axis=0, ddof=1), per_battle, rtol=0.03)
 
 
 def test_shared_prompts_have_the_error_of_a_bootstrap_of_prompts() -> None:
-    preferences = code_preferences(
+    preferences = code_judgments(
         simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=200, seed=4), entrants=ENTRANTS
     )
-    resampled = bootstrap_bradley_terry(preferences.cells(), n_bootstraps=3000, seed=0).ratings
+    resampled = bootstrap_bradley_terry(preferences, n_bootstraps=3000, seed=0).ratings
     np.testing.assert_allclose(
         resampled.std(axis=0, ddof=1), errors_of(preferences, PROMPT), rtol=0.05
     )
 
 
 def test_influence_is_what_one_more_copy_of_a_prompt_does() -> None:
-    preferences = code_preferences(
+    preferences = code_judgments(
         simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=40, seed=4), entrants=ENTRANTS
     )
     influence = prompt_influence(preferences)
     np.testing.assert_allclose(influence.sum(axis=0), 0, atol=1e-6)
-    doubled = Preferences(
+    doubled = Matches(
         entrants=preferences.entrants,
         prompts=preferences.prompts,
         first=preferences.first,
@@ -241,7 +242,7 @@ def test_influence_is_what_one_more_copy_of_a_prompt_does() -> None:
 @pytest.mark.parametrize("unit", [BATTLE, PROMPT])
 def test_only_ties_show_no_spread_and_that_is_said(unit: SamplingUnit) -> None:
     ties = [tie(*PAIR, f"p{index}") for index in range(5)]
-    fit = sandwich_bradley_terry(code_preferences(ties, entrants=PAIR), unit=unit, confidence=0.95)
+    fit = sandwich_bradley_terry(code_judgments(ties, entrants=PAIR), unit=unit, confidence=0.95)
     for each in fit.intervals:
         assert each.rating == pytest.approx(1400)
         assert (each.standard_error, each.low, each.high) == (None, None, None)
@@ -254,7 +255,7 @@ def test_only_ties_show_no_spread_and_that_is_said(unit: SamplingUnit) -> None:
 
 def test_one_prompt_has_no_error_although_its_battles_have() -> None:
     judgments = [win(*PAIR), win(*PAIR), win(*PAIR[::-1])]
-    preferences = code_preferences(judgments, entrants=PAIR)
+    preferences = code_judgments(judgments, entrants=PAIR)
     assert np.isfinite(errors_of(preferences, BATTLE)).all()
     assert np.isnan(errors_of(preferences, PROMPT)).all()
 
@@ -262,12 +263,12 @@ def test_one_prompt_has_no_error_although_its_battles_have() -> None:
 def test_unrated_entrants_keep_their_note() -> None:
     table = {PAIR: 3, PAIR[::-1]: 2, ("cyd", "bob"): 1}
     fit = sandwich_bradley_terry(
-        code_preferences(wins(table), entrants=ENTRANTS), unit=BATTLE, confidence=0.95
+        code_judgments(wins(table), entrants=ENTRANTS), unit=BATTLE, confidence=0.95
     )
     assert [each.standard_error is None for each in fit.intervals] == [False, False, True, True]
     assert fit.intervals[2].note == "won every match: no upper bound"
     assert fit.n_units == 5
     with pytest.raises(InputError, match="confidence is 95"):
         sandwich_bradley_terry(
-            code_preferences(wins(table), entrants=ENTRANTS), unit=BATTLE, confidence=95
+            code_judgments(wins(table), entrants=ENTRANTS), unit=BATTLE, confidence=95
         )

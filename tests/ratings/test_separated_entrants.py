@@ -6,8 +6,8 @@ import pytest
 from benchmarks.coverage import measure_claims
 from benchmarks.simulated_tournaments import Design
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
-from tournament_assets.ratings.intervals import BootstrapRatings, bootstrap_intervals
-from tournament_assets.ratings.matches import code_cells
+from tournament_assets.ratings.intervals import BootstrapRatings, sampling_intervals
+from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.significance import (
     SeparatedEntrants,
     pairwise_order,
@@ -59,7 +59,7 @@ def test_infinite_resamples_count_and_unknown_ones_are_counted_apart() -> None:
 def test_entrants_that_share_their_luck_are_separated_although_intervals_overlap() -> None:
     luck = np.random.default_rng(0).normal(0, 30, size=999)
     found = resamples({"ada": shifted(luck, 1410), "bob": shifted(luck, 1400)})
-    ada, bob = bootstrap_intervals(found, confidence=0.95)
+    ada, bob = sampling_intervals(found, confidence=0.95)
     assert ada.low is not None
     assert bob.high is not None
     assert ada.low < bob.high
@@ -181,7 +181,7 @@ def test_the_same_pairs_separate_less_among_more_entrants() -> None:
 
 def test_whoever_never_lost_is_above_although_nothing_bounds_its_rating() -> None:
     judgments = wins({("ada", "bob"): 20, ("bob", "cyd"): 10, ("cyd", "bob"): 10})
-    cells = code_cells(judgments, entrants=ENTRANTS[:3])
+    cells = code_judgments(judgments, entrants=ENTRANTS[:3])
     assert [each.rating is None for each in fit_bradley_terry(cells)] == [True, False, False]
     separated = separate_judged(
         cells, ratings=[1500.0, 1400.0, 1400.0], n_bootstraps=299, seed=0, confidence=0.95
@@ -196,7 +196,7 @@ def test_nobody_is_placed_against_those_that_it_never_met() -> None:
         *(tie("ada", "cyd", f"p{n}") for n in range(20)),
         *(win("dee", "eve", f"p{n}") for n in range(20)),
     ]
-    cells = code_cells(judgments, entrants=(*ENTRANTS, "eve"))
+    cells = code_judgments(judgments, entrants=(*ENTRANTS, "eve"))
     separated = separate_judged(
         cells, ratings=[1400.0] * 5, n_bootstraps=99, seed=0, confidence=0.95
     )
@@ -247,7 +247,7 @@ def test_resamples_of_one_prompt_order_nobody() -> None:
 
 
 def test_a_tournament_separates_the_best_from_the_worst() -> None:
-    cells = code_cells(
+    cells = code_judgments(
         simulate_judgments([0.0, 0.1, 0.2, 1.5], n_prompts=80, seed=1), entrants=ENTRANTS
     )
     separated = separate_judged(

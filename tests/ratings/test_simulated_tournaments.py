@@ -5,7 +5,7 @@ from benchmarks.coverage import measure
 from benchmarks.simulated_tournaments import (
     STRENGTHS,
     Design,
-    decisive,
+    by_battle,
     draw_tournament,
     expected_elo,
     limit_of_bradley_terry,
@@ -17,14 +17,14 @@ from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 def test_large_tournaments_reach_the_limit_of_bradley_terry(sigma: float) -> None:
     design = Design(n_prompts=60_000, sigma=sigma)
     tournament = draw_tournament(design, np.random.default_rng(0))
-    fits = fit_bradley_terry(tournament.cells())
+    fits = fit_bradley_terry(tournament)
     ratings = np.array([fit.rating for fit in fits], dtype=np.float64)
     np.testing.assert_allclose(ratings, limit_of_bradley_terry(design), atol=5)
 
 
 def test_tournaments_are_drawn_as_designed() -> None:
     tournament = draw_tournament(Design(n_prompts=5000, sigma=0.0), np.random.default_rng(1))
-    assert tournament.n_battles == 30_000
+    assert tournament.n_matches == 30_000
     assert (tournament.preference == 0.5).mean() == pytest.approx(0.25, abs=0.01)
     between = (tournament.first == 0) & (tournament.second == 3) & (tournament.preference != 0.5)
     chance = 1 / (1 + np.exp(STRENGTHS[3] - STRENGTHS[0]))
@@ -39,12 +39,12 @@ def test_prompts_shift_the_strengths_of_their_battles_together() -> None:
     assert abs(np.corrcoef(outcomes[:, 0], outcomes[:, 5])[0, 1]) < 0.05
 
 
-def test_elo_matches_keep_the_decided_pairs_and_their_units() -> None:
+def test_every_battle_may_be_a_unit_of_its_own() -> None:
     tournament = draw_tournament(Design(n_prompts=30, sigma=1.0), np.random.default_rng(1))
-    by_prompt, by_battle = decisive(tournament), decisive(tournament, by_battle=True)
-    assert by_prompt.n_matches == (tournament.preference != 0.5).sum()
-    assert (len(by_prompt.prompts), len(by_battle.prompts)) == (30, 180)
-    np.testing.assert_array_equal(by_battle.prompt_index // 6, by_prompt.prompt_index)
+    units = by_battle(tournament)
+    assert (len(tournament.prompts), len(units.prompts)) == (30, 180)
+    np.testing.assert_array_equal(units.prompt_index // 6, tournament.prompt_index)
+    np.testing.assert_array_equal(units.wins, tournament.wins)
 
 
 def test_expected_elo_is_in_the_order_of_the_strengths_and_conserves_points() -> None:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tournament_assets.ratings.covariates import fit_controlled
-from tournament_assets.ratings.matches import Preferences, code_preferences
+from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.ratings.style_control import (
     NOBODY,
     NOTHING_CONTROLLED,
@@ -16,11 +16,11 @@ from .builders import ENTRANTS, simulate_judgments, wins
 NAMES = ("words", "list_items", "bold_spans", "headings")
 
 
-def battles(*, seed: int = 0) -> tuple[Preferences, np.ndarray]:
-    preferences = code_preferences(
+def battles(*, seed: int = 0) -> tuple[Matches, np.ndarray]:
+    preferences = code_judgments(
         simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=60, seed=seed), entrants=ENTRANTS
     )
-    x = np.random.default_rng(seed).uniform(-0.5, 0.5, size=(preferences.n_battles, 4))
+    x = np.random.default_rng(seed).uniform(-0.5, 0.5, size=(preferences.n_matches, 4))
     return preferences, x
 
 
@@ -73,7 +73,7 @@ def test_without_any_feature_there_is_no_rating_at_equal_style() -> None:
 
 
 def test_where_nobody_can_be_rated_no_feature_is_blamed() -> None:
-    preferences = code_preferences(wins({("ada", "bob"): 3}), entrants=ENTRANTS)
+    preferences = code_judgments(wins({("ada", "bob"): 3}), entrants=ENTRANTS)
     x = np.ones((3, 4))
     found = control_style(preferences, x, names=NAMES, penalty=0.0, confidence=0.95)
     assert {each.rating for each in found.ratings} == {None}
@@ -93,7 +93,7 @@ def test_missing_differences_and_penalties_below_zero_are_errors_not_refusals() 
 
 
 def test_differences_are_the_first_responses_less_the_seconds() -> None:
-    preferences = code_preferences(wins({("ada", "bob"): 1, ("bob", "ada"): 1}), entrants=ENTRANTS)
+    preferences = code_judgments(wins({("ada", "bob"): 1, ("bob", "ada"): 1}), entrants=ENTRANTS)
     responses = {
         ("ada", "p0"): "one two three",
         ("bob", "p0"): "one",
@@ -108,7 +108,7 @@ def test_differences_are_the_first_responses_less_the_seconds() -> None:
 
 
 def test_every_judged_response_that_is_not_there_is_named() -> None:
-    preferences = code_preferences(wins({("ada", "bob"): 2}), entrants=ENTRANTS)
+    preferences = code_judgments(wins({("ada", "bob"): 2}), entrants=ENTRANTS)
     with pytest.raises(InputError) as caught:
         judged_differences(preferences, {("ada", "p0"): "x", ("bob", "p1"): "y"})
     assert len(caught.value.problems) == 2

@@ -8,8 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 from PIL import Image
 
-from tests.ratings.builders import cells_of
-from tournament_assets.ratings.matches import DecisiveMatches
+from tests.ratings.builders import outright
 from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
 from tournament_assets.reports.figures.canvas import DARK, LIGHT
 from tournament_assets.reports.figures.figures import (
@@ -169,7 +168,7 @@ def _large_ladder() -> list[dict[str, Any]]:
     pairs = np.array(list(combinations(range(len(entrants)), 2)))
     sides = np.tile(pairs, (n_prompts, 1))
     turned = np.random.default_rng(0).random(len(sides)) < 0.5
-    matches = DecisiveMatches(
+    matches = outright(
         entrants=entrants,
         prompts=tuple(f"p-{index}" for index in range(n_prompts)),
         winners=np.where(turned, sides[:, 1], sides[:, 0]),
@@ -180,7 +179,6 @@ def _large_ladder() -> list[dict[str, Any]]:
     rows = elo_rows(
         matches,
         trace_elo(matches, settings),
-        cells_of(matches),
         dimension="factuality",
         settings=settings,
     )

@@ -26,7 +26,7 @@ from typing import Any
 
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.intervals import sampling_intervals
-from tournament_assets.ratings.matches import code_cells
+from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.significance import SeparatedEntrants, separate_judged
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.entrants import AnyEntrant, LocalEntrant, RecordedEntrant
@@ -206,20 +206,20 @@ def rank_by_rating(
     """
     points, pairs = _count(judgments)
     shares = {each: points[each] / pairs[each] if pairs[each] else None for each in entrants}
-    cells = code_cells(judgments, entrants=entrants)
-    results = fit_bradley_terry(cells, initial_rating=settings.initial_rating)
+    matches = code_judgments(judgments, entrants=entrants)
+    results = fit_bradley_terry(matches, initial_rating=settings.initial_rating)
     bootstrap = bootstrap_bradley_terry(
-        cells,
+        matches,
         n_bootstraps=settings.n_bootstraps,
         seed=settings.bootstrap_seed,
         initial_rating=settings.initial_rating,
     )
     intervals = (
-        sampling_intervals(bootstrap, confidence=settings.confidence) if cells.prompts else None
+        sampling_intervals(bootstrap, confidence=settings.confidence) if matches.prompts else None
     )
     ratings = {each.entrant: each.rating for each in results}
     separated = separate_judged(
-        cells,
+        matches,
         ratings=[ratings[each] for each in entrants],
         n_bootstraps=settings.n_bootstraps,
         seed=settings.bootstrap_seed,

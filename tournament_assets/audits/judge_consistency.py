@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from tournament_assets.audits.agreement import Proportion, measure_by_prompt
 from tournament_assets.ratings.bradley_terry import log_strengths
-from tournament_assets.ratings.matches import DecisiveMatches, require_count
+from tournament_assets.ratings.matches import Matches, require_count
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
 
@@ -192,12 +192,13 @@ class Transitivity:
 
 
 def measure_transitivity(
-    matches: DecisiveMatches, *, n_simulations: int = 999, seed: int = 0
+    matches: Matches, *, n_simulations: int = 999, seed: int = 0
 ) -> Transitivity:
     """Count cycles of three, and how often independent outcomes give as many.
 
     Args:
-        matches: Who beat whom on which prompt; two entrants meet at most once a prompt.
+        matches: Who beat whom on which prompt; two entrants meet at most once a prompt. Ties are
+            left out.
         n_simulations: How often the outcomes are drawn anew; fewer, but not fewer than 99, where
             that would take long.
         seed: Seeds the draws.
@@ -210,18 +211,19 @@ def measure_transitivity(
     n, n_prompts = len(matches.entrants), len(matches.prompts)
     affordable = int(_WORK / max(1, n_prompts * n**3))
     n_simulations = min(n_simulations, max(_FEWEST, affordable))
-    low = np.minimum(matches.winners, matches.losers)
-    high = np.maximum(matches.winners, matches.losers)
-    chance = _chances(matches)[low, high]
-    observed = _Outcomes(low, high, matches.prompt_index, n, n_prompts)
-    within, majority = observed.count((matches.winners == low)[None])
+    won = matches.decisive()
+    low = np.minimum(won.first, won.second)
+    high = np.maximum(won.first, won.second)
+    chance = _chances(won)[low, high]
+    observed = _Outcomes(low, high, won.prompt_index, n, n_prompts)
+    within, majority = observed.count((won.first == low)[None])
     generator = np.random.default_rng(seed)
     simulated: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
     step = max(1, _CHUNK // max(1, n_prompts * n * n))
     for start in range(0, n_simulations, step):
         size = min(step, n_simulations - start)
         simulated.append(observed.count(generator.random((size, chance.size)) < chance))
-    net = observed.net_wins((matches.winners == low)[None])[0]
+    net = observed.net_wins((won.first == low)[None])[0]
     beats = net > 0
     return Transitivity(
         within_prompts=_compare(
@@ -301,10 +303,10 @@ def _compare(triples: int, cycles: np.int64, simulated: NDArray[np.int64]) -> Cy
     )
 
 
-def _chances(matches: DecisiveMatches) -> NDArray[np.float64]:
+def _chances(won: Matches) -> NDArray[np.float64]:
     """Return the chance that the row's entrant beats the column's, shape (n, n)."""
-    n = len(matches.entrants)
-    wins = np.bincount(matches.winners * n + matches.losers, minlength=n * n).reshape(n, n)
+    n = len(won.entrants)
+    wins = won.table()
     met = (wins + wins.T) > 0
     # Half a win for each side keeps the odds finite where one won every time.
     smoothed = np.where(met, wins + 0.5, 0.0)

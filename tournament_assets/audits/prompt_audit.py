@@ -30,7 +30,7 @@ from tournament_assets.audits.prompt_findings import (
     measure_noise,
 )
 from tournament_assets.ratings.intervals import two_sided_quantile
-from tournament_assets.ratings.matches import code_cells
+from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 _FEWEST_PROMPTS = 3
@@ -301,14 +301,14 @@ def _deciding(
     entrants: Sequence[str],
     by_prompt: dict[str, list[PairReading]],
 ) -> Iterator[PromptFinding]:
-    cells = code_cells(
+    matches = code_judgments(
         (
             Judgment(pair.prompt_id, dimension, pair.entrant_a, pair.entrant_b, pair.outcome)
             for pair in pairs
         ),
         entrants=entrants,
     )
-    influences = leave_one_prompt_out(cells)
+    influences = leave_one_prompt_out(matches)
     moves = [abs(each.move) for each in influences if each.move is not None]
     largest = max(moves, default=0.0)
     for each in influences:

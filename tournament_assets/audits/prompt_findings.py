@@ -55,7 +55,7 @@ from tournament_assets.ratings.bradley_terry import (
     find_standing,
     log_strengths,
 )
-from tournament_assets.ratings.matches import PairCells
+from tournament_assets.ratings.matches import Matches
 from tournament_assets.tournament.verdicts import Verdict
 
 _DECIMALS = 6
@@ -86,27 +86,27 @@ class PromptInfluence:
     keeps_connected: bool
 
 
-def leave_one_prompt_out(cells: PairCells) -> list[PromptInfluence]:
-    """Rate without each prompt in turn; in the order of `cells.prompts`.
+def leave_one_prompt_out(matches: Matches) -> list[PromptInfluence]:
+    """Rate without each prompt in turn; in the order of `matches.prompts`.
 
     Only entrants that all prompts together rate take part: an entrant that won or lost every match
     has no rating that could move.
 
     Args:
-        cells: Wins between entrants, by prompt.
+        matches: Who beat whom on which prompt; a tie is half a win for each.
 
     Raises:
         RatingError: If a likelihood could not be maximised.
     """
-    rated = find_standing(cells.wins).rated if cells.prompts else np.zeros(0, dtype=np.bool_)
+    rated = find_standing(matches.wins).rated if matches.prompts else np.zeros(0, dtype=np.bool_)
     if rated.sum() < 2:
         return []
-    names = [name for name, is_rated in zip(cells.entrants, rated, strict=True) if is_rated]
-    by_prompt = _wins_by_prompt(cells)[:, rated][:, :, rated]  # (n_prompts, n, n)
+    names = [name for name, is_rated in zip(matches.entrants, rated, strict=True) if is_rated]
+    by_prompt = _wins_by_prompt(matches)[:, rated][:, :, rated]  # (n_prompts, n, n)
     everything = by_prompt.sum(axis=0)
     without = everything - by_prompt
     connected = are_strongly_connected(without)
-    ratings = np.full((len(cells.prompts), len(names)), np.nan)
+    ratings = np.full((len(matches.prompts), len(names)), np.nan)
     tables = np.flatnonzero(connected)
     for start in range(0, tables.size, _TABLES_AT_ONCE):
         some = tables[start : start + _TABLES_AT_ONCE]
@@ -115,18 +115,18 @@ def leave_one_prompt_out(cells: PairCells) -> list[PromptInfluence]:
     order = np.argsort(-full, kind="stable")
     return [
         _influence(prompt_id, row - full, row, full, order, names, bool(is_connected))
-        for prompt_id, row, is_connected in zip(cells.prompts, ratings, connected, strict=True)
+        for prompt_id, row, is_connected in zip(matches.prompts, ratings, connected, strict=True)
     ]
 
 
-def prompts_behind_lead(cells: PairCells, *, leader: str, runner_up: str) -> tuple[str, ...]:
+def prompts_behind_lead(matches: Matches, *, leader: str, runner_up: str) -> tuple[str, ...]:
     """Return the prompts without any one of which the leader would not be ahead.
 
     Ahead is by Bradley-Terry, as in `leave_one_prompt_out`. Where that rates nobody, a lead rests
     on a prompt if the leader won on no other.
 
     Args:
-        cells: Wins between entrants, by prompt; ties as halves.
+        matches: Who beat whom on which prompt; a tie is half a win for each.
         leader: Who is ahead.
         runner_up: Who is next.
 
@@ -134,13 +134,15 @@ def prompts_behind_lead(cells: PairCells, *, leader: str, runner_up: str) -> tup
         RatingError: If a likelihood could not be maximised.
     """
     found = tuple(
-        each.prompt_id for each in leave_one_prompt_out(cells) if (leader, runner_up) in each.swaps
+        each.prompt_id
+        for each in leave_one_prompt_out(matches)
+        if (leader, runner_up) in each.swaps
     )
-    if found or leader not in cells.entrants:
+    if found or leader not in matches.entrants:
         return found
-    is_win = (cells.winners == cells.entrants.index(leader)) & (cells.weights % 1 == 0)
-    where = np.unique(cells.prompt_index[is_win])
-    return (cells.prompts[int(where[0])],) if where.size == 1 else ()
+    won = matches.decisive()
+    where = np.unique(won.prompt_index[won.first == matches.entrants.index(leader)])
+    return (matches.prompts[int(where[0])],) if where.size == 1 else ()
 
 
 def _influence(
@@ -171,11 +173,12 @@ def _sign(gap: float) -> int:
     return 0 if abs(gap) < _LEAST_GAP else (1 if gap > 0 else -1)
 
 
-def _wins_by_prompt(cells: PairCells) -> NDArray[np.float64]:
-    n_entrants, n_prompts = len(cells.entrants), len(cells.prompts)
+def _wins_by_prompt(matches: Matches) -> NDArray[np.float64]:
+    n_entrants, n_prompts = len(matches.entrants), len(matches.prompts)
+    wins = matches.as_wins()
     flat = np.bincount(
-        (cells.prompt_index * n_entrants + cells.winners) * n_entrants + cells.losers,
-        weights=cells.weights,
+        (wins.prompt_index * n_entrants + wins.first) * n_entrants + wins.second,
+        weights=wins.weight,
         minlength=n_prompts * n_entrants * n_entrants,
     )
     return flat.astype(np.float64).reshape(n_prompts, n_entrants, n_entrants)

@@ -4,12 +4,11 @@ Battles by the million do not fit a list of objects; as columns they take about 
 
 From columns of battles to what ratings are computed from, without an object for each battle.
 
-What comes out equals, to the bit, what `ratings.matches.code_decisive` and
-`ratings.matches.code_cells` make of the same battles as judgments.
+What comes out equals what `ratings.matches.code_judgments` makes of the same battles as judgments.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
 from typing import Any
@@ -19,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.matches import DecisiveMatches, PairCells, Preferences
+from tournament_assets.ratings.matches import Matches
 from tournament_assets.tournament.battles import Battle
 from tournament_assets.tournament.errors import InputError
 
@@ -162,10 +161,8 @@ class CodedBattles:
     """The battles of one dimension as integers, and what was found on the way.
 
     Attributes:
-        matches: Those that somebody won, in the order of the battles.
-        cells: All of them, ties as half wins.
-        preferences: All of them in their order, as shares of a win.
-        n_battles: How many there are.
+        matches: All of them in their order, won, lost or tied.
+        shares: The same with shares of a win, if those are asked for.
         n_ties: Those nobody won, inconsistent ones among them.
         n_inconsistent: Ties that stand for two presentations that disagreed.
         n_without_prompt: Battles without a question_id; each counts as a prompt of its own.
@@ -174,10 +171,8 @@ class CodedBattles:
         n_soft: Battles whose preference is finer than their winner.
     """
 
-    matches: DecisiveMatches
-    cells: PairCells
-    preferences: Preferences
-    n_battles: int
+    matches: Matches
+    shares: Matches
     n_ties: int
     n_inconsistent: int
     n_without_prompt: int
@@ -221,39 +216,28 @@ def code_battles(
         table, "winner", {"model_a": 1, "model_b": 2, "tie": 0, "tie (bothbad)": 0}
     )
     prompts, prompt_index = _code_prompts(table)
-    is_won = outcome > 0
     weight = table.column("weight").to_numpy()
     _refuse_far_weights(weight)
     pref = table.column("pref").to_numpy()
     # The share of model_b: what the winner says, or the preference where that is finer.
     share = np.array([0.5, 0.0, 1.0])[outcome]
     is_soft = ~np.isnan(pref) & (pref != share)
-    if soft:
-        share = np.where(is_soft, pref, share)
-    inconsistent = table.column("inconsistent").to_numpy()
+    matches = Matches(
+        entrants=names,
+        prompts=prompts,
+        first=model_a,
+        second=model_b,
+        prompt_index=prompt_index,
+        preference=1.0 - share,
+        weight=weight,
+    )
     return CodedBattles(
-        matches=DecisiveMatches(
-            entrants=names,
-            prompts=prompts,
-            winners=np.where(outcome == 1, model_a, model_b)[is_won],
-            losers=np.where(outcome == 1, model_b, model_a)[is_won],
-            prompt_index=prompt_index[is_won],
-        ),
-        cells=_aggregate(
-            names, prompts, prompt_index, model_a, model_b, weight * (1.0 - share), weight * share
-        ),
-        preferences=Preferences(
-            entrants=names,
-            prompts=prompts,
-            first=model_a,
-            second=model_b,
-            prompt_index=prompt_index,
-            preference=1.0 - share,
-            weight=weight,
-        ),
-        n_battles=table.num_rows,
-        n_ties=int((~is_won).sum()),
-        n_inconsistent=int(np.count_nonzero(inconsistent)),
+        matches=matches,
+        shares=replace(matches, preference=1.0 - np.where(is_soft, pref, share))
+        if soft
+        else matches,
+        n_ties=int((outcome == 0).sum()),
+        n_inconsistent=int(np.count_nonzero(table.column("inconsistent").to_numpy())),
         n_without_prompt=int(table.column("question_id").null_count),
         n_weighted=int((weight != 1.0).sum()),
         n_repeated=_count_repeated(table, prompt_index, model_a, model_b, len(names)),
@@ -289,35 +273,6 @@ def _code_prompts(table: pa.Table) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     prompt_index[absent] = len(prompts) + np.arange(absent.size)
     prompts.extend(f"battle {row + 1}" for row in absent.tolist())
     return tuple(prompts), prompt_index
-
-
-def _aggregate(
-    entrants: tuple[str, ...],
-    prompts: tuple[str, ...],
-    prompt_index: NDArray[np.int64],
-    model_a: NDArray[np.int64],
-    model_b: NDArray[np.int64],
-    for_a: NDArray[np.float64],
-    for_b: NDArray[np.float64],
-) -> PairCells:
-    n_entrants = len(entrants)
-    keys = np.concatenate(
-        [
-            ((prompt_index * n_entrants + winner) * n_entrants + loser)[won > 0]
-            for winner, loser, won in ((model_a, model_b, for_a), (model_b, model_a, for_b))
-        ]
-    )
-    wins = np.concatenate([for_a[for_a > 0], for_b[for_b > 0]])
-    cells, cell_of = np.unique(keys, return_inverse=True)
-    pairs = cells % (n_entrants * n_entrants) if n_entrants else cells
-    return PairCells(
-        entrants=entrants,
-        prompts=prompts,
-        prompt_index=cells // max(1, n_entrants * n_entrants),
-        winners=pairs // max(1, n_entrants),
-        losers=pairs % max(1, n_entrants),
-        weights=np.bincount(cell_of, weights=wins, minlength=cells.size).astype(np.float64),
-    )
 
 
 def _count_repeated(

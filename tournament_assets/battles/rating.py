@@ -158,15 +158,16 @@ def _rate(
     elo, bradley_terry = [], []
     if "elo" in methods:
         traces = trace_elo(coded.matches, settings)
-        elo = elo_rows(coded.matches, traces, coded.cells, dimension=dimension, settings=settings)
+        elo = elo_rows(
+            coded.matches, traces, shares=coded.shares, dimension=dimension, settings=settings
+        )
     if "bradley-terry" in methods:
-        bradley_terry = bradley_terry_rows(coded.cells, dimension=dimension, settings=settings)
+        bradley_terry = bradley_terry_rows(coded.shares, dimension=dimension, settings=settings)
         if bca:
             bradley_terry = _with_bca(bradley_terry, coded, settings)
-    preferences = coded.preferences
     style = (
         style_control_rows(
-            preferences, responses, dimension=dimension, penalty=0.0, settings=settings
+            coded.shares, responses, dimension=dimension, penalty=0.0, settings=settings
         )
         if responses is not None
         else []
@@ -176,8 +177,8 @@ def _rate(
         elo=tuple(elo),
         bradley_terry=tuple(bradley_terry),
         counts={
-            "battles": coded.n_battles,
-            "decisive": coded.matches.n_matches,
+            "battles": coded.matches.n_matches,
+            "decisive": coded.matches.n_matches - coded.n_ties,
             "ties": coded.n_ties,
             "inconsistent": coded.n_inconsistent,
             "prompts": len(coded.matches.prompts),
@@ -188,7 +189,7 @@ def _rate(
             for model, fit in (("davidson", fit_davidson), ("newman", fit_newman))
             if model in methods
             for row in _tie_model_rows(
-                model, fit(preferences, initial_rating=settings.initial_rating)
+                model, fit(coded.shares, initial_rating=settings.initial_rating)
             )
         ),
         style=tuple(style),
@@ -201,7 +202,7 @@ def _with_bca(
     rows: Sequence[Mapping[str, Any]], coded: CodedBattles, settings: RatingSettings
 ) -> list[dict[str, Any]]:
     bootstrap = bootstrap_bradley_terry(
-        coded.cells,
+        coded.shares,
         n_bootstraps=settings.n_bootstraps,
         seed=settings.bootstrap_seed,
         initial_rating=settings.initial_rating,
@@ -211,7 +212,7 @@ def _with_bca(
     interval = bca_interval(
         bootstrap.ratings,
         estimate=np.array([np.nan if each is None else each for each in found]),
-        influence=prompt_influence(coded.preferences),
+        influence=prompt_influence(coded.shares),
         confidence=settings.confidence,
     )
     ends = {
@@ -242,13 +243,10 @@ def _tie_model_rows(model: str, fit: TieModelFit) -> list[dict[str, Any]]:
     ]
 
 
-def _met(coded: CodedBattles) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _met(coded: CodedBattles) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Count battles between each two and those the row's model won, shape (n, n) each."""
-    n = len(coded.matches.entrants)
-    met = np.bincount(coded.preferences.first * n + coded.preferences.second, minlength=n * n)
-    won = np.bincount(coded.matches.winners * n + coded.matches.losers, minlength=n * n)
-    met = met.reshape(n, n)
-    return met + met.T, won.reshape(n, n)
+    met = coded.matches.table()
+    return met + met.T, coded.matches.decisive().table()
 
 
 def _win_rates(coded: CodedBattles) -> dict[str, float]:
@@ -266,7 +264,7 @@ def _pair_rows(coded: CodedBattles, settings: RatingSettings) -> Iterator[dict[s
     met, won = _met(coded)
     order = pairwise_order(
         bootstrap_bradley_terry(
-            coded.cells, n_bootstraps=settings.n_bootstraps, seed=settings.bootstrap_seed
+            coded.shares, n_bootstraps=settings.n_bootstraps, seed=settings.bootstrap_seed
         )
     )
     for a, b in zip(*np.nonzero(np.triu(met, 1)), strict=True):

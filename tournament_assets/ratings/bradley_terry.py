@@ -14,13 +14,12 @@ https://doi.org/10.1080/00029890.1957.11989117.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.ratings.intervals import BootstrapRatings
-from tournament_assets.ratings.matches import PairCells, require_count
+from tournament_assets.ratings.matches import Matches, require_count
 from tournament_assets.ratings.newton_bootstrap import (
     UNCONNECTED,
     UNSETTLED,
@@ -120,20 +119,6 @@ ELO_PER_NAT = 400.0 / math.log(10.0)
 _MAX_STEPS = 200
 
 
-class WinTable(Protocol):
-    """Wins between entrants, with or without the prompts they were won on."""
-
-    @property
-    def entrants(self) -> tuple[str, ...]:
-        """Every entrant, in the order of the table."""
-        ...
-
-    @property
-    def wins(self) -> NDArray[np.float64]:
-        """How often the row's entrant beat the column's; a tie is half a win for each."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class BradleyTerryResult:
     """One entrant's rating, or why there is none.
@@ -151,7 +136,7 @@ class BradleyTerryResult:
 
 
 def fit_bradley_terry(
-    cells: WinTable, *, initial_rating: float = 1400.0
+    matches: Matches, *, initial_rating: float = 1400.0
 ) -> tuple[BradleyTerryResult, ...]:
     """Rate the entrants that the matches connect, and say of the others why they have no rating.
 
@@ -159,18 +144,18 @@ def fit_bradley_terry(
     group connected so is rated by the matches among its members; everyone else gets a note.
 
     Args:
-        cells: Wins between entrants.
+        matches: Who beat whom; a tie is half a win for each.
         initial_rating: What the ratings average to, in Elo points.
 
     Returns:
-        One result per entrant, in the order of `cells.entrants`.
+        One result per entrant, in the order of the tables.
 
     Raises:
         RatingError: If the likelihood could not be maximised.
     """
-    wins = cells.wins
+    wins = matches.wins
     standing = find_standing(wins)
-    ratings = np.full(len(cells.entrants), np.nan)
+    ratings = np.full(len(matches.entrants), np.nan)
     ratings[standing.rated] = initial_rating + _group_ratings(wins, standing.rated)
     return tuple(
         BradleyTerryResult(
@@ -178,12 +163,12 @@ def fit_bradley_terry(
             rating=float(ratings[index]) if standing.rated[index] else None,
             note=_note(index, wins, standing),
         )
-        for index, entrant in enumerate(cells.entrants)
+        for index, entrant in enumerate(matches.entrants)
     )
 
 
 def bootstrap_bradley_terry(
-    cells: PairCells, *, n_bootstraps: int, seed: int, initial_rating: float = 1400.0
+    matches: Matches, *, n_bootstraps: int, seed: int, initial_rating: float = 1400.0
 ) -> BootstrapRatings:
     """Rate the entrants that have a rating on resamples of the judged prompts.
 
@@ -193,7 +178,7 @@ def bootstrap_bradley_terry(
     does not bound, or NaN. No resample is dropped.
 
     Args:
-        cells: Wins between entrants, by prompt.
+        matches: Who beat whom on which prompt; a tie is half a win for each.
         n_bootstraps: Number of resamples.
         seed: Seeds the resampling.
         initial_rating: What the ratings average to, in Elo points.
@@ -206,17 +191,19 @@ def bootstrap_bradley_terry(
         RatingError: If a likelihood could not be maximised.
     """
     return rate_resamples(
-        cells,
-        PromptResamples(cells, seed=seed).draw,
+        matches.entrants,
+        matches.wins,
+        PromptResamples(matches, seed=seed).draw,
         n_bootstraps=n_bootstraps,
-        n_prompts=len(cells.prompts),
+        n_prompts=len(matches.prompts),
         seed=seed,
         initial_rating=initial_rating,
     )
 
 
 def rate_resamples(
-    everything: WinTable,
+    entrants: tuple[str, ...],
+    all_wins: NDArray[np.float64],
     draw_wins: Callable[[], NDArray[np.float64]],
     *,
     n_bootstraps: int,
@@ -227,7 +214,8 @@ def rate_resamples(
     """Rate the entrants that have a rating on resamples of the wins between them.
 
     Args:
-        everything: What was resampled.
+        entrants: Rows and columns of the tables of wins.
+        all_wins: The table of what was resampled, shape (n_entrants, n_entrants).
         draw_wins: Returns the wins of another resample, shape (n_entrants, n_entrants).
         n_bootstraps: Number of resamples.
         n_prompts: How many prompts or battles each drew.
@@ -242,10 +230,9 @@ def rate_resamples(
         RatingError: If a likelihood could not be maximised.
     """
     require_count("n_bootstraps", n_bootstraps)
-    all_wins = everything.wins
     rated = find_standing(all_wins).rated
     strengths = log_strengths(_among(all_wins, rated))
-    ratings = np.full((n_bootstraps, len(everything.entrants)), np.nan)
+    ratings = np.full((n_bootstraps, len(entrants)), np.nan)
     n_degenerate = 0
     if strengths.size:
         chord = Chord.at(strengths, _among(all_wins, rated))
@@ -260,7 +247,7 @@ def rate_resamples(
                     fitted = log_strengths(wins)
                 row[rated] = fitted * ELO_PER_NAT
     return BootstrapRatings(
-        entrants=everything.entrants,
+        entrants=entrants,
         ratings=initial_rating + ratings,
         n_prompts=n_prompts,
         n_degenerate=n_degenerate,

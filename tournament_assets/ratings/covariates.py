@@ -10,14 +10,14 @@ The likelihood of Bradley-Terry with covariates: its maximum and the error of th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
 from tournament_assets.ratings.intervals import two_sided_quantile
-from tournament_assets.ratings.matches import Preferences, require_confidence
+from tournament_assets.ratings.matches import Matches, require_confidence
 from tournament_assets.ratings.sandwich import (
     SamplingUnit,
     SandwichInterval,
@@ -36,63 +36,44 @@ rounding makes a chance 1, the slope 0, and a climb without end look like a maxi
 _CELLS_AT_ONCE = 4_000_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BattleDesign:
-    """Battles between entrants who can all be rated, with the covariates of each.
-
-    Parameters are the natural logarithms of the strengths, then one effect per covariate.
-
-    Attributes:
-        first: Number of the first entrant, shape (n_battles,).
-        second: Number of the second entrant, shape (n_battles,).
-        preference: Share of a win that the first got, shape (n_battles,).
-        weight: How many battles each counts as, shape (n_battles,).
-        x: The first response's lead in every covariate, scaled, shape (n_battles, n_covariates).
-        n_entrants: How many entrants there are.
-    """
-
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-    preference: NDArray[np.float64]
-    weight: NDArray[np.float64]
-    x: NDArray[np.float64]
-    n_entrants: int
-
-    def log_odds(self, parameters: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the log odds that the first is preferred, shape (n_battles,)."""
-        strengths, effects = parameters[: self.n_entrants], parameters[self.n_entrants :]
-        odds: NDArray[np.float64] = strengths[self.first] - strengths[self.second]
-        return odds + self.x @ effects
-
-    def gather(self, pull: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum over the battles what each asks of every parameter, shape (n_parameters,)."""
-        gained = np.bincount(self.first, pull, minlength=self.n_entrants)
-        lost = np.bincount(self.second, pull, minlength=self.n_entrants)
-        return np.concatenate([gained - lost, pull @ self.x])
-
-    def information(self, curvature: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum `curvature` times the outer squares of the battles' rows of the design."""
-        n, total = self.n_entrants, self.n_entrants + self.x.shape[1]
-        table = np.zeros((total, total))
-        table[:n, :n] = laplacian(self.first, self.second, curvature, n)
-        for column in range(self.x.shape[1]):
-            table[:, n + column] = self.gather(curvature * self.x[:, column])
-            table[n + column, :] = table[:, n + column]
-        return table
+def _log_odds(data: Matches, parameters: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the log odds that the first is preferred, by log strengths and then effects."""
+    n = len(data.entrants)
+    strengths, effects = parameters[:n], parameters[n:]
+    odds: NDArray[np.float64] = strengths[data.first] - strengths[data.second]
+    return odds + data.covariates @ effects
 
 
-def refuse_confounded(data: BattleDesign, *, names: Sequence[str]) -> None:
+def _gather(data: Matches, pull: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum over the matches what each asks of every parameter, shape (n_parameters,)."""
+    gained = np.bincount(data.first, pull, minlength=len(data.entrants))
+    lost = np.bincount(data.second, pull, minlength=len(data.entrants))
+    return np.concatenate([gained - lost, pull @ data.covariates])
+
+
+def _information(data: Matches, curvature: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum `curvature` times the outer squares of the matches' rows of the design."""
+    n, n_covariates = len(data.entrants), data.covariates.shape[1]
+    table = np.zeros((n + n_covariates, n + n_covariates))
+    table[:n, :n] = laplacian(data.first, data.second, curvature, n)
+    for column in range(n_covariates):
+        table[:, n + column] = _gather(data, curvature * data.covariates[:, column])
+        table[n + column, :] = table[:, n + column]
+    return table
+
+
+def refuse_confounded(data: Matches, *, names: Sequence[str]) -> None:
     """Refuse covariates whose effects cannot be told from the strengths or from one another.
 
     Args:
-        data: The battles.
+        data: Matches between entrants who can all be rated, with their covariates.
         names: The covariates.
 
     Raises:
         InputError: With every one of them.
     """
-    n = data.n_entrants
-    table = data.information(data.weight)
+    n = len(data.entrants)
+    table = _information(data, data.weight)
     # What is left of the covariates once who answered has explained all it can.
     across = table[:n, n:]
     left = table[n:, n:] - across.T @ contrast_inverse(table[:n, :n]) @ across
@@ -115,11 +96,11 @@ def refuse_confounded(data: BattleDesign, *, names: Sequence[str]) -> None:
         )
 
 
-def maximise(data: BattleDesign, *, penalty: float) -> NDArray[np.float64]:
+def maximise(data: Matches, *, penalty: float) -> NDArray[np.float64]:
     """Maximise the log-likelihood less half the penalty times the squared effects.
 
     Args:
-        data: The battles.
+        data: Matches between entrants who can all be rated, with their covariates.
         penalty: Ridge penalty on the effects.
 
     Returns:
@@ -128,23 +109,23 @@ def maximise(data: BattleDesign, *, penalty: float) -> NDArray[np.float64]:
     Raises:
         RatingError: If the likelihood rises without end.
     """
-    n = data.n_entrants
-    parameters = np.zeros(n + data.x.shape[1])
-    ridge = np.concatenate([np.zeros(n), np.full(data.x.shape[1], penalty)])
+    n = len(data.entrants)
+    parameters = np.zeros(n + data.covariates.shape[1])
+    ridge = np.concatenate([np.zeros(n), np.full(data.covariates.shape[1], penalty)])
 
     def value(at: NDArray[np.float64]) -> float:
-        odds = data.log_odds(at)
+        odds = _log_odds(data, at)
         gain = data.preference * odds - np.logaddexp(0, odds)
         return float(data.weight @ gain - (ridge * at**2).sum() / 2)
 
     height = value(parameters)
     for _ in range(_MAX_STEPS):
-        odds = data.log_odds(parameters)
+        odds = _log_odds(data, parameters)
         if np.abs(odds).max() > _MAX_LOG_ODDS:
             break
         expected = 1 / (1 + np.exp(-odds))
-        gradient = data.gather(data.weight * (data.preference - expected)) - ridge * parameters
-        hessian = data.information(data.weight * expected * (1 - expected)) + np.diag(ridge)
+        gradient = _gather(data, data.weight * (data.preference - expected)) - ridge * parameters
+        hessian = _information(data, data.weight * expected * (1 - expected)) + np.diag(ridge)
         # Only differences of strengths matter. The added constant gives the matrix an inverse.
         hessian[:n, :n] += np.trace(hessian[:n, :n]) / n**2
         try:
@@ -171,12 +152,12 @@ def maximise(data: BattleDesign, *, penalty: float) -> NDArray[np.float64]:
 
 
 def sandwich_covariance(
-    data: BattleDesign, parameters: NDArray[np.float64], units: NDArray[np.int64], *, penalty: float
+    data: Matches, parameters: NDArray[np.float64], units: NDArray[np.int64], *, penalty: float
 ) -> tuple[NDArray[np.float64], int]:
     """Return the covariance of the parameters that comes from sampling units.
 
     Args:
-        data: The battles.
+        data: Matches between entrants who can all be rated, with their covariates.
         parameters: What maximises their likelihood.
         units: The sampling unit of every battle, shape (n_battles,).
         penalty: Ridge penalty on the effects.
@@ -184,9 +165,9 @@ def sandwich_covariance(
     Returns:
         Shape (n_parameters, n_parameters), NaN with a single unit; and how many units there are.
     """
-    n, total = data.n_entrants, parameters.size
-    expected = 1 / (1 + np.exp(-data.log_odds(parameters)))
-    information = data.information(data.weight * expected * (1 - expected))
+    n, total = len(data.entrants), parameters.size
+    expected = 1 / (1 + np.exp(-_log_odds(data, parameters)))
+    information = _information(data, data.weight * expected * (1 - expected))
     information[np.arange(n, total), np.arange(n, total)] += penalty
     # Strengths average to 0, so the inverse must map onto such strengths alone.
     information[:n, :n] += 1.0
@@ -208,9 +189,9 @@ def sandwich_covariance(
         lost = np.bincount(here * n + data.second[rows], pull[rows], minlength=size)
         summed = np.empty((stop - start, total))
         summed[:, :n] = (gained - lost).reshape(-1, n)
-        for column in range(data.x.shape[1]):
+        for column in range(data.covariates.shape[1]):
             summed[:, n + column] = np.bincount(
-                here, pull[rows] * data.x[rows, column], minlength=stop - start
+                here, pull[rows] * data.covariates[rows, column], minlength=stop - start
             )
         meat += summed.T @ summed
     factor = n_units / (n_units - 1) if n_units > 1 else np.nan
@@ -260,7 +241,7 @@ class ControlledFit:
 
 
 def fit_controlled(
-    preferences: Preferences,
+    matches: Matches,
     differences: NDArray[np.float64],
     *,
     names: Sequence[str],
@@ -272,7 +253,7 @@ def fit_controlled(
     """Rate the entrants that Bradley-Terry rates, as if their responses did not differ in style.
 
     Args:
-        preferences: Battles.
+        matches: Who met whom.
         differences: First response's minus second response's value of every covariate, shape
             (n_battles, n_covariates).
         names: The covariates.
@@ -289,10 +270,10 @@ def fit_controlled(
             who wins every battle and there is no penalty.
     """
     require_confidence(confidence)
-    _refuse_unusable(preferences, differences, names=names, penalty=penalty)
-    results = fit_bradley_terry(preferences, initial_rating=initial_rating)
+    _refuse_unusable(matches, differences, names=names, penalty=penalty)
+    results = fit_bradley_terry(matches, initial_rating=initial_rating)
     rated = np.array([each.rating is not None for each in results], dtype=np.bool_)
-    rows = np.flatnonzero(rated[preferences.first] & rated[preferences.second])
+    rows = np.flatnonzero(rated[matches.first] & rated[matches.second])
     if rows.size == 0:
         unrated = tuple(
             SandwichInterval(each.entrant, None, None, None, None, each.note) for each in results
@@ -301,17 +282,12 @@ def fit_controlled(
     n_entrants = int(rated.sum())
     place = np.cumsum(rated) - 1
     scale = np.sqrt((differences[rows] ** 2).mean(axis=0))
-    data = BattleDesign(
-        first=place[preferences.first[rows]],
-        second=place[preferences.second[rows]],
-        preference=preferences.preference[rows],
-        weight=preferences.weight[rows],
-        x=differences[rows] / np.where(scale > 0, scale, 1.0),
-        n_entrants=n_entrants,
+    data = replace(
+        matches.among(rated), covariates=differences[rows] / np.where(scale > 0, scale, 1.0)
     )
     refuse_confounded(data, names=names)
     parameters = maximise(data, penalty=penalty)
-    units = np.arange(rows.size) if unit is SamplingUnit.BATTLE else preferences.prompt_index[rows]
+    units = np.arange(rows.size) if unit is SamplingUnit.BATTLE else data.prompt_index
     covariance, n_units = sandwich_covariance(data, parameters, units, penalty=penalty)
     elo = parameters * ELO_PER_NAT
     variance = np.diagonal(covariance) * ELO_PER_NAT**2
@@ -349,13 +325,13 @@ def _ends(
 
 
 def _refuse_unusable(
-    preferences: Preferences,
+    matches: Matches,
     differences: NDArray[np.float64],
     *,
     names: Sequence[str],
     penalty: float,
 ) -> None:
-    expected = (preferences.n_battles, len(names))
+    expected = (matches.n_matches, len(names))
     if differences.shape != expected:
         raise InputError(
             f"the differences have shape {differences.shape!r}; expected {expected!r}, a row per "

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
-from tournament_assets.ratings.matches import Preferences
+from tournament_assets.ratings.matches import Matches
 from tournament_assets.tournament.errors import RatingError
 
 _MAX_STEPS = 200
@@ -65,7 +65,7 @@ class TieModelFit:
     log_likelihood: float | None
 
 
-def fit_davidson(preferences: Preferences, *, initial_rating: float = 1400.0) -> TieModelFit:
+def fit_davidson(matches: Matches, *, initial_rating: float = 1400.0) -> TieModelFit:
     """Rate the entrants that the battles connect, with a chance of ties between equals.
 
     As for Bradley-Terry, the largest group is rated in which chains of wins and ties lead from
@@ -74,14 +74,14 @@ def fit_davidson(preferences: Preferences, *, initial_rating: float = 1400.0) ->
     the strengths and the tie parameter grow together, and nobody is rated.
 
     Args:
-        preferences: Wins, losses and ties.
+        matches: Wins, losses and ties.
         initial_rating: What the ratings average to, in Elo points.
 
     Raises:
         InputError: If a preference is not 0, 1/2 or 1.
         RatingError: If the likelihood could not be maximised.
     """
-    group = rated_group(preferences, model="Davidson's model")
+    group = rated_group(matches, model="Davidson's model")
     if group.reason is not None:
         return describe(group, None, group.tie_parameter, initial_rating=initial_rating)
     strengths, tie_parameter = maximise(group.wins, group.ties)
@@ -111,21 +111,21 @@ class RatedGroup:
     tie_parameter: float | None
 
 
-def rated_group(preferences: Preferences, *, model: str) -> RatedGroup:
+def rated_group(matches: Matches, *, model: str) -> RatedGroup:
     """Find the entrants that Davidson's model can rate.
 
     Args:
-        preferences: Wins, losses and ties.
+        matches: Wins, losses and ties.
         model: What to call the model in an error.
 
     Raises:
         InputError: If a preference is not 0, 1/2 or 1.
     """
-    preferences.require_hard(model)
-    half_ties = fit_bradley_terry(preferences)
+    matches.require_hard(model)
+    half_ties = fit_bradley_terry(matches)
     members = np.flatnonzero([result.rating is not None for result in half_ties])
     inside = np.ix_(members, members)
-    wins, ties = preferences.outright_wins[inside], preferences.ties[inside]
+    wins, ties = matches.outright_wins[inside], matches.ties[inside]
     reason, tie_parameter = None, None
     if members.size == 0:
         reason = "nobody can be rated"
@@ -134,7 +134,7 @@ def rated_group(preferences: Preferences, *, model: str) -> RatedGroup:
     elif ties.any() and not _has_chain_of_more_wins_than_ties(wins, ties):
         reason, tie_parameter = TIES_WITHOUT_BOUND, math.inf
     return RatedGroup(
-        entrants=preferences.entrants,
+        entrants=matches.entrants,
         notes=tuple(result.note for result in half_ties),
         members=members,
         wins=wins,
@@ -283,14 +283,14 @@ _MAX_ROUNDS = 100_000
 _TOLERANCE = 1e-11
 
 
-def fit_newman(preferences: Preferences, *, initial_rating: float = 1400.0) -> TieModelFit:
+def fit_newman(matches: Matches, *, initial_rating: float = 1400.0) -> TieModelFit:
     """Rate the entrants that the battles connect by Newman's iteration.
 
     Newman also offers a prior that gives every entrant a rating. It is not used here: a rating that
     the battles do not determine is absent, as in the other models.
 
     Args:
-        preferences: Wins, losses and ties.
+        matches: Wins, losses and ties.
         initial_rating: What the ratings average to, in Elo points.
 
     Returns:
@@ -300,7 +300,7 @@ def fit_newman(preferences: Preferences, *, initial_rating: float = 1400.0) -> T
         InputError: If a preference is not 0, 1/2 or 1.
         RatingError: If the iteration does not settle.
     """
-    group = rated_group(preferences, model="Newman's model")
+    group = rated_group(matches, model="Newman's model")
     if group.reason is not None:
         return describe(group, None, group.tie_parameter, initial_rating=initial_rating)
     strengths, tie_parameter = iterate(group.wins, group.ties)

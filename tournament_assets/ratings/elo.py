@@ -31,8 +31,7 @@ from tournament_assets.ratings.elo_kernels import LANES, Orderings, pack, rate_e
 from tournament_assets.ratings.elo_traces import EloResult, EloTraces
 from tournament_assets.ratings.intervals import percentile_interval
 from tournament_assets.ratings.matches import (
-    DecisiveMatches,
-    Preferences,
+    Matches,
     require_count,
     require_k_factor,
 )
@@ -40,7 +39,7 @@ from tournament_assets.tournament.errors import InputError
 
 
 def compute_elo_permutation(
-    matches: DecisiveMatches,
+    matches: Matches,
     *,
     k_factor: float,
     n_permutations: int,
@@ -54,7 +53,8 @@ def compute_elo_permutation(
     that comes from having judged a sample of prompts, see `intervals`.
 
     Args:
-        matches: Who beat whom; ties and inconsistent judgments are already left out.
+        matches: Who beat whom. Ties are left out; of a share of a win the preferred entrant gets
+            K * (share - expected share). Elo has no weights: every match counts once.
         k_factor: The most one match can change a rating by, in Elo points.
         n_permutations: Number of orderings.
         seed: Seeds the orderings; the same seed gives the same orderings for any K.
@@ -77,7 +77,7 @@ def compute_elo_permutation(
 
 
 def k_factor_sweep(
-    matches: DecisiveMatches,
+    matches: Matches,
     *,
     k_factors: Sequence[float],
     n_permutations: int,
@@ -109,8 +109,10 @@ def k_factor_sweep(
         raise InputError("k_factors is empty; expected at least one K-factor")
     for k_factor in k_factors:
         require_k_factor(k_factor)
-    ratings = _rate_orderings(
-        matches,
+    won = matches.decisive()
+    rate = _rate_orderings if (won.preference == 1).all() else _rate_shares
+    ratings = rate(
+        won,
         np.array(k_factors, dtype=np.float64),
         n_permutations=n_permutations,
         seed=seed,
@@ -121,7 +123,7 @@ def k_factor_sweep(
         EloTraces(
             entrants=matches.entrants,
             ratings=ratings[index],
-            matches_per_entrant=matches.matches_per_entrant,
+            matches_per_entrant=won.matches_per_entrant,
             k_factor=float(k_factor),
             seed=seed,
             initial_rating=float(initial_rating),
@@ -131,7 +133,7 @@ def k_factor_sweep(
 
 
 def _rate_orderings(
-    matches: DecisiveMatches,
+    won: Matches,
     k_factors: NDArray[np.float64],
     *,
     n_permutations: int,
@@ -139,9 +141,9 @@ def _rate_orderings(
     initial_rating: float,
     exact: bool,
 ) -> NDArray[np.float64]:
-    n_entrants = len(matches.entrants)
-    orderings = Orderings(pack(matches.winners, matches.losers), seed=seed)
-    rows = np.zeros((LANES, matches.n_matches), dtype=np.int64)
+    n_entrants = len(won.entrants)
+    orderings = Orderings(pack(won.first, won.second), seed=seed)
+    rows = np.zeros((LANES, won.n_matches), dtype=np.int64)
     ratings = np.empty((k_factors.size, n_permutations, n_entrants))
     for start in range(0, n_permutations, LANES):
         n_rows = min(LANES, n_permutations - start)
@@ -185,65 +187,33 @@ def summarise_elo(traces: EloTraces, *, confidence: float) -> tuple[EloResult, .
     return tuple(results)
 
 
-def compute_soft_elo_permutation(
-    preferences: Preferences,
+def _rate_shares(
+    won: Matches,
+    k_factors: NDArray[np.float64],
     *,
-    k_factor: float,
     n_permutations: int,
     seed: int,
-    initial_rating: float = 1400.0,
-    count_ties: bool = False,
-) -> EloTraces:
-    """Rate every entrant once per random ordering of the battles.
-
-    Args:
-        preferences: Battles; weights other than 1 have no meaning for Elo and are refused.
-        k_factor: The most one battle can change a rating by, in Elo points.
-        n_permutations: Number of orderings.
-        seed: Seeds the orderings as in `compute_elo_permutation`.
-        initial_rating: Rating before the first battle, in Elo points.
-        count_ties: Play battles with a preference of exactly one half as half a win each;
-            otherwise they are left out, as ties are in `compute_elo_permutation`.
-
-    Returns:
-        One row of ratings per ordering; every row sums to n_entrants * initial_rating.
-
-    Raises:
-        InputError: If `n_permutations` is less than 1, `k_factor` is not positive, or a battle
-            has another weight than 1.
-    """
-    require_count("n_permutations", n_permutations)
-    require_k_factor(k_factor)
-    if (preferences.weight != 1).any():
-        row = int(np.argmax(preferences.weight != 1))
-        raise InputError(
-            f"battle {row} has weight {preferences.weight[row].item()!r}; expected 1, because Elo "
-            "has no weights: use Bradley-Terry"
-        )
-    kept = np.full(preferences.n_battles, True) if count_ties else preferences.preference != 0.5
-    # The preferred entrant stands first, as the winner does in `elo`, so that rounding agrees.
-    is_swapped = preferences.preference[kept] < 0.5
-    first, second = preferences.first[kept], preferences.second[kept]
-    ahead = np.where(is_swapped, second, first)
-    behind = np.where(is_swapped, first, second)
-    score = np.maximum(preferences.preference[kept], 1 - preferences.preference[kept])
-    n_entrants = len(preferences.entrants)
+    initial_rating: float,
+    exact: bool,
+) -> NDArray[np.float64]:
+    del exact  # there is one way only
+    n_entrants = len(won.entrants)
     generator = np.random.default_rng(seed)
-    ratings = np.empty((n_permutations, n_entrants))
+    ratings = np.empty((k_factors.size, n_permutations, n_entrants))
     for permutation in range(n_permutations):
-        order = generator.permutation(score.size)
-        ratings[permutation] = _rate_ordering(
-            order, ahead, behind, score, float(k_factor), n_entrants, float(initial_rating), 10.0
-        )
-    fought = np.bincount(np.concatenate([ahead, behind]), minlength=n_entrants)
-    return EloTraces(
-        entrants=preferences.entrants,
-        ratings=ratings,
-        matches_per_entrant=fought.astype(np.int64),
-        k_factor=float(k_factor),
-        seed=seed,
-        initial_rating=float(initial_rating),
-    )
+        order = generator.permutation(won.n_matches)
+        for index, k_factor in enumerate(k_factors):
+            ratings[index, permutation] = _rate_ordering(
+                order,
+                won.first,
+                won.second,
+                won.preference,
+                k_factor,
+                n_entrants,
+                initial_rating,
+                10.0,
+            )
+    return ratings
 
 
 @compiled
@@ -266,96 +236,6 @@ def _rate_ordering(
         ratings[ahead[battle]] += change
         ratings[behind[battle]] -= change
     return ratings
-
-
-MAX_GROUPS = 200
-"""More prompts than this are left out in groups of equal size, give or take one: skewness, all that
-BCa wants to know, is known well enough from that many."""
-
-_ROTATIONS = 32
-
-
-def jackknife_elo(
-    matches: DecisiveMatches, *, k_factor: float, seed: int, initial_rating: float = 1400.0
-) -> NDArray[np.float64]:
-    """Rate every entrant without each prompt, or each group of prompts, in turn.
-
-    All ratings are averaged over the same 64 balanced orderings, so that their differences show
-    the prompts and not the order.
-
-    Args:
-        matches: Who beat whom, and on which prompt.
-        k_factor: The most one match can change a rating by, in Elo points.
-        seed: Seeds the ordering and, where there are groups, who is in which.
-        initial_rating: Rating before the first match, in Elo points.
-
-    Returns:
-        Elo points, shape (n_groups, n_entrants); NaN for an entrant without any match.
-
-    Raises:
-        InputError: If `k_factor` is not positive or there is no prompt.
-    """
-    require_k_factor(k_factor)
-    n_prompts = len(matches.prompts)
-    require_count("the number of prompts", n_prompts)
-    n_groups = min(n_prompts, MAX_GROUPS)
-    generator = np.random.default_rng(seed)
-    order = generator.permutation(matches.n_matches)
-    group_of_prompt = np.arange(n_prompts) % n_groups
-    if n_groups < n_prompts:
-        group_of_prompt = generator.permutation(group_of_prompt)
-    ratings = _rate_without_each(
-        order,
-        matches.winners,
-        matches.losers,
-        group_of_prompt[matches.prompt_index],
-        n_groups,
-        float(k_factor),
-        _ROTATIONS,
-        len(matches.entrants),
-        float(initial_rating),
-    )
-    ratings[:, matches.matches_per_entrant == 0] = np.nan
-    return ratings
-
-
-@compiled
-def _rate_without_each(
-    order: NDArray[np.int64],
-    winners: NDArray[np.int64],
-    losers: NDArray[np.int64],
-    group: NDArray[np.int64],
-    n_groups: int,
-    k_factor: float,
-    n_rotations: int,
-    n_entrants: int,
-    initial_rating: float,
-) -> NDArray[np.float64]:
-    # The groups are lanes that advance together through one ordering, each skipping its own
-    # matches: independent chains keep the processor busy while it waits for exp().
-    n_matches = order.size
-    scale = np.log(10.0) / 400.0
-    total = np.zeros((n_entrants, n_groups))
-    for ordering in range(2 * n_rotations):
-        ratings = np.full((n_entrants, n_groups), initial_rating)
-        start = ordering // 2 * n_matches // n_rotations
-        for step in range(n_matches):
-            position = start + step if ordering % 2 == 0 else start - 1 - step
-            match = order[position % n_matches]
-            winner = winners[match]
-            loser = losers[match]
-            left_out = group[match]
-            before_winner = ratings[winner, left_out]
-            before_loser = ratings[loser, left_out]
-            for lane in range(n_groups):
-                gap = ratings[winner, lane] - ratings[loser, lane]
-                change = k_factor / (1.0 + np.exp(scale * gap))
-                ratings[winner, lane] += change
-                ratings[loser, lane] -= change
-            ratings[winner, left_out] = before_winner
-            ratings[loser, left_out] = before_loser
-        total += ratings
-    return total.T / (2 * n_rotations)
 
 
 NO_MATCH = "no decisive match"
@@ -386,22 +266,22 @@ class EloStanding:
     n_above: NDArray[np.int64]
 
 
-def elo_standing(
-    winners: NDArray[np.int64], losers: NDArray[np.int64], n_entrants: int
-) -> EloStanding:
-    """Tell which Elo ratings the matches determine.
+def elo_standing(matches: Matches) -> EloStanding:
+    """Tell which Elo ratings the matches determine; ties are left out.
 
     Args:
-        winners: Who won each decisive match, shape (n_matches,).
-        losers: Who lost it, shape (n_matches,).
-        n_entrants: How many entrants there are.
+        matches: Who beat whom; a share of a win is a win for each side that has one.
     """
+    won = matches.decisive()
+    n_entrants = len(won.entrants)
+    is_shared = won.preference < 1
     wins = np.zeros((n_entrants, n_entrants))
-    wins[winners, losers] = 1.0
+    wins[won.first, won.second] = 1.0
+    wins[won.second[is_shared], won.first[is_shared]] = 1.0
     standing = find_standing(wins)
     reaches = chains_of_wins(wins)
     is_mutual = (reaches & reaches.T).sum(axis=1) > 1
-    islands = island_notes(winners, losers, n_entrants)
+    islands = island_notes(wins)
     notes: list[str | None] = []
     for entrant, island in enumerate(islands):
         if island is not None:
@@ -425,46 +305,27 @@ def elo_standing(
     )
 
 
-def elo_notes(matches: DecisiveMatches) -> tuple[str | None, ...]:
-    """Say of every entrant why it has no Elo rating, or None, in the order of the tables."""
-    return elo_standing(matches.winners, matches.losers, len(matches.entrants)).notes
-
-
-def island_notes(
-    first: NDArray[np.int64], second: NDArray[np.int64], n_entrants: int
-) -> tuple[str | None, ...]:
+def island_notes(met: NDArray[np.float64]) -> tuple[str | None, ...]:
     """Say of every entrant whether matches connect it, through others, to the largest group.
 
     Args:
-        first: One side of each match, shape (n_matches,).
-        second: The other side, shape (n_matches,).
-        n_entrants: How many entrants there are.
+        met: Above 0 where two entrants met, shape (n_entrants, n_entrants).
 
     Returns:
         One note per entrant; None for the members of the largest group.
     """
-    met = np.zeros((n_entrants, n_entrants), dtype=np.bool_)
-    met[first, second] = met[second, first] = True
-    island = np.full(n_entrants, -1)
-    for entrant in range(n_entrants):
-        if island[entrant] >= 0 or not met[entrant].any():
-            continue
-        reached = np.zeros(n_entrants, dtype=np.bool_)
-        reached[entrant] = True
-        while True:
-            further = reached | met[reached].any(axis=0)
-            if np.array_equal(further, reached):
-                break
-            reached = further
-        island[reached] = entrant
-    sizes = np.bincount(island[island >= 0], minlength=max(n_entrants, 1))
-    largest = np.flatnonzero(sizes == sizes.max()) if sizes.any() else np.array([], dtype=np.int64)
+    # Imported here, so that loading the definitions does not pay for it.
+    from scipy.sparse.csgraph import connected_components
+
+    n_islands, island = connected_components(met, directed=False)
+    sizes = np.bincount(island, minlength=n_islands)
+    is_largest = sizes == sizes.max(initial=2)
     notes: list[str | None] = []
-    for entrant in range(n_entrants):
-        if island[entrant] < 0:
+    for place in island:
+        if sizes[place] < 2:
             notes.append(NO_MATCH)
-        elif largest.size > 1:
+        elif is_largest.sum() > 1:
             notes.append(DIVIDED)
         else:
-            notes.append(None if island[entrant] == largest[0] else APART)
+            notes.append(None if is_largest[place] else APART)
     return tuple(notes)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from tournament_assets.ratings.elo_kernels import pack, rate_rotations
 from tournament_assets.ratings.matches import (
-    DecisiveMatches,
+    Matches,
     require_confidence,
     require_count,
     require_k_factor,
@@ -121,38 +121,8 @@ def percentile_interval(samples: NDArray[np.float64], *, confidence: float) -> P
     return PercentileInterval(low=low, high=high)
 
 
-def bootstrap_intervals(
-    bootstrap: BootstrapRatings, *, confidence: float
-) -> tuple[SamplingInterval, ...]:
-    """Return every entrant's sampling interval, in the order of the columns.
-
-    A bound is None when more than (1 - confidence) / 2 of the resamples set none. Fewer than two
-    prompts say nothing about how prompts differ, so then there are no bounds at all.
-
-    Args:
-        bootstrap: The ratings of the resamples.
-        confidence: Coverage of the intervals.
-
-    Raises:
-        InputError: If `confidence` is not between 0 and 1.
-    """
-    interval = percentile_interval(bootstrap.ratings, confidence=confidence)
-    return tuple(
-        SamplingInterval(
-            entrant=entrant,
-            low=_bound(interval.low[column], bootstrap.n_prompts),
-            high=_bound(interval.high[column], bootstrap.n_prompts),
-        )
-        for column, entrant in enumerate(bootstrap.entrants)
-    )
-
-
-def _bound(value: np.float64, n_prompts: int) -> float | None:
-    return float(value) if np.isfinite(value) and n_prompts > 1 else None
-
-
 def bootstrap_elo(
-    matches: DecisiveMatches,
+    matches: Matches,
     *,
     k_factor: float,
     n_bootstraps: int,
@@ -167,7 +137,7 @@ def bootstrap_elo(
     random as any, so it estimates what `compute_elo_permutation` would average to.
 
     Args:
-        matches: Who beat whom, and on which prompt.
+        matches: Who beat whom, and on which prompt; ties are left out.
         k_factor: The most one match can change a rating by, in Elo points.
         n_bootstraps: Number of resamples.
         seed: Seeds the resampling and the orderings.
@@ -187,11 +157,12 @@ def bootstrap_elo(
         raise InputError(f"n_orderings is {n_orderings!r}; expected an even number of at least 2")
     generator = np.random.default_rng(seed)
     n_prompts = len(matches.prompts)
-    packed = pack(matches.winners, matches.losers)
+    won = matches.decisive()
+    packed = pack(won.first, won.second)
     ratings = np.empty((n_bootstraps, len(matches.entrants)))
     for bootstrap in range(n_bootstraps):
         counts = draw_prompts(generator, n_prompts=n_prompts)
-        ordering = generator.permutation(np.repeat(packed, counts[matches.prompt_index]))
+        ordering = generator.permutation(np.repeat(packed, counts[won.prompt_index]))
         ratings[bootstrap] = rate_rotations(
             ordering,
             float(k_factor),
@@ -199,7 +170,7 @@ def bootstrap_elo(
             len(matches.entrants),
             float(initial_rating),
         )
-    ratings[:, matches.matches_per_entrant == 0] = np.nan
+    ratings[:, won.matches_per_entrant == 0] = np.nan
     return BootstrapRatings(
         entrants=matches.entrants, ratings=ratings, n_prompts=n_prompts, n_degenerate=0, seed=seed
     )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tournament_assets.ratings.compilation import compiled, vectorised
 from tournament_assets.ratings.intervals import draw_prompts
-from tournament_assets.ratings.matches import PairCells
+from tournament_assets.ratings.matches import Matches
 
 FITTED = 0
 """The strengths maximise the likelihood."""
@@ -145,26 +145,24 @@ def _climb(
 class PromptResamples:
     """Draws as many prompts as there were, with replacement, as tables of wins."""
 
-    def __init__(self, cells: PairCells, *, seed: int) -> None:
-        """Prepare the cells to be counted prompt by prompt.
+    def __init__(self, matches: Matches, *, seed: int) -> None:
+        """Sort the wins by prompt.
 
         Args:
-            cells: Wins between entrants, by prompt.
+            matches: Who beat whom on which prompt; a tie is half a win for each.
             seed: Seeds the resampling.
         """
         self._generator = np.random.default_rng(seed)
-        self._n_entrants = len(cells.entrants)
-        self._n_prompts = len(cells.prompts)
-        order = np.argsort(cells.prompt_index, kind="stable")
-        self._starts = np.searchsorted(cells.prompt_index[order], np.arange(self._n_prompts + 1))
-        self._pairs = (cells.winners * self._n_entrants + cells.losers)[order].astype(np.int32)
-        self._weights = cells.weights[order]
+        self._n_entrants = len(matches.entrants)
+        self._n_prompts = len(matches.prompts)
+        wins = matches.as_wins()
+        order = np.argsort(wins.prompt_index, kind="stable")
+        self._starts = np.searchsorted(wins.prompt_index[order], np.arange(self._n_prompts + 1))
+        self._pairs = (wins.first * self._n_entrants + wins.second)[order].astype(np.int32)
+        self._weights = wins.weight[order]
 
     def draw(self) -> NDArray[np.float64]:
-        """Return the wins of another resample, shape (n_entrants, n_entrants).
-
-        They are `resampled_wins` of the cells for the next counts of `draw_prompts`.
-        """
+        """Return `Matches.wins` of another resample of the prompts."""
         counts = draw_prompts(self._generator, n_prompts=self._n_prompts)
         wins = np.zeros(self._n_entrants**2)
         _add_prompts(counts, self._starts, self._pairs, self._weights, wins)

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.davidson import TieModelFit, fit_davidson, fit_newman
-from tournament_assets.ratings.elo import compute_soft_elo_permutation, elo_standing
+from tournament_assets.ratings.elo import compute_elo_permutation, elo_standing
 from tournament_assets.ratings.intervals import two_sided_quantile
-from tournament_assets.ratings.matches import Preferences
+from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.sandwich import (
     SamplingUnit,
     SandwichInterval,
@@ -91,7 +91,7 @@ class ModelComparison:
 
 
 def compare_models(
-    preferences: Preferences,
+    matches: Matches,
     *,
     k_factor: float,
     n_permutations: int,
@@ -104,7 +104,7 @@ def compare_models(
     a win, a loss nor a tie; notes say so.
 
     Args:
-        preferences: Battles.
+        matches: Who met whom.
         k_factor: Elo's K, in Elo points.
         n_permutations: Orderings that Elo is averaged over.
         seed: Seeds the orderings.
@@ -116,33 +116,23 @@ def compare_models(
     """
     columns = []
     orders = []
-    if (preferences.weight == 1).all():
-        traces = compute_soft_elo_permutation(
-            preferences,
+    if (matches.weight == 1).all():
+        traces = compute_elo_permutation(
+            matches,
             k_factor=k_factor,
             n_permutations=n_permutations,
             seed=seed,
             initial_rating=initial_rating,
         )
-        decided = preferences.preference != 0.5
-        first, second = preferences.first[decided], preferences.second[decided]
-        # A soft preference is a share of a win for each side.
-        gains, loses = preferences.preference[decided] > 0, preferences.preference[decided] < 1
-        notes = elo_standing(
-            np.concatenate([first[gains], second[loses]]),
-            np.concatenate([second[gains], first[loses]]),
-            len(preferences.entrants),
-        ).notes
+        notes = elo_standing(matches).notes
         compares = np.array([note is None for note in notes], dtype=np.bool_)
         means = np.where(compares, traces.ratings.mean(axis=0), np.nan)
         columns.append(_column("elo", means, notes))
         orders.append(_order_beyond_noise(traces.ratings, compares))
     else:
-        columns.append(
-            _absent(preferences, "elo", "the battles are weighted, and Elo has no weights")
-        )
+        columns.append(_absent(matches, "elo", "the battles are weighted, and Elo has no weights"))
         orders.append(_order(columns[-1]))
-    fits = fit_bradley_terry(preferences, initial_rating=initial_rating)
+    fits = fit_bradley_terry(matches, initial_rating=initial_rating)
     columns.append(
         _column(
             "bradley_terry",
@@ -153,16 +143,16 @@ def compare_models(
     orders.append(_order(columns[-1]))
     for model, fit_model in (("davidson", fit_davidson), ("newman", fit_newman)):
         columns.append(
-            _tie_column(model, fit_model(preferences, initial_rating=initial_rating))
-            if preferences.is_hard
-            else _absent(preferences, model, "knows only wins, losses and ties")
+            _tie_column(model, fit_model(matches, initial_rating=initial_rating))
+            if matches.is_hard
+            else _absent(matches, model, "knows only wins, losses and ties")
         )
         orders.append(_order(columns[-1]))
     return ModelComparison(
-        entrants=preferences.entrants,
+        entrants=matches.entrants,
         columns=tuple(columns),
         disagreements=_disagreements(
-            preferences.entrants, [column.model for column in columns], orders
+            matches.entrants, [column.model for column in columns], orders
         ),
     )
 
@@ -191,8 +181,8 @@ def _tie_column(model: str, fit: TieModelFit) -> ModelColumn:
     return _column(model, ratings, [each.note for each in fit.ratings], fit.tie_parameter)
 
 
-def _absent(preferences: Preferences, model: str, reason: str) -> ModelColumn:
-    n = len(preferences.entrants)
+def _absent(matches: Matches, model: str, reason: str) -> ModelColumn:
+    n = len(matches.entrants)
     return _column(model, np.full(n, np.nan), [reason] * n)
 
 
@@ -241,12 +231,12 @@ _NO_ERROR = "no spread between prompts, so the error cannot be measured"
 
 
 def comparison_rows(
-    preferences: Preferences, *, dimension: str | None, settings: RatingSettings
+    matches: Matches, *, dimension: str | None, settings: RatingSettings
 ) -> list[dict[str, Any]]:
     """Return the rows of table "model_comparison" for one dimension.
 
     Args:
-        preferences: Battles, in the order of the verdicts.
+        matches: Who met whom, in the order of the verdicts.
         dimension: The quality that was judged.
         settings: How they are rated.
 
@@ -257,14 +247,14 @@ def comparison_rows(
         RatingError: If a likelihood could not be maximised.
     """
     found = compare_models(
-        preferences,
+        matches,
         k_factor=settings.k_factor,
         n_permutations=settings.n_permutations,
         seed=settings.shuffle_seed,
         initial_rating=settings.initial_rating,
     )
     sandwich = sandwich_bradley_terry(
-        preferences,
+        matches,
         unit=SamplingUnit.PROMPT,
         confidence=settings.confidence,
         initial_rating=settings.initial_rating,
@@ -315,7 +305,7 @@ def _disputed(found: ModelComparison) -> dict[tuple[str, str], list[str]]:
 
 
 def style_control_rows(
-    preferences: Preferences,
+    matches: Matches,
     responses: Mapping[tuple[str, str], str],
     *,
     dimension: str | None,
@@ -325,7 +315,7 @@ def style_control_rows(
     """Return the rows of table "style_control" for one dimension.
 
     Args:
-        preferences: Battles.
+        matches: Who met whom.
         responses: Every response, by entrant and prompt.
         dimension: The quality that was judged.
         penalty: Ridge penalty on the effects; 0 for none.
@@ -340,8 +330,8 @@ def style_control_rows(
             negative.
     """
     found = control_style(
-        preferences,
-        judged_differences(preferences, responses),
+        matches,
+        judged_differences(matches, responses),
         penalty=penalty,
         confidence=settings.confidence,
         initial_rating=settings.initial_rating,

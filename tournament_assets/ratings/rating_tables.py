@@ -12,11 +12,7 @@ from collections.abc import Mapping, Sequence
 from string import ascii_lowercase
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tournament_assets.ratings.bradley_terry import (
-    ELO_PER_NAT,
     bootstrap_bradley_terry,
     fit_bradley_terry,
 )
@@ -29,13 +25,13 @@ from tournament_assets.ratings.elo import (
 )
 from tournament_assets.ratings.elo_traces import EloResult, EloTraces
 from tournament_assets.ratings.intervals import BootstrapRatings, bootstrap_elo, sampling_intervals
-from tournament_assets.ratings.matches import DecisiveMatches, PairCells
+from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.significance import SeparatedEntrants, separate_judged
 from tournament_assets.tournament.battles import RatingSettings
-from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.errors import Problems
 
 
-def trace_elo(matches: DecisiveMatches, settings: RatingSettings) -> EloTraces:
+def trace_elo(matches: Matches, settings: RatingSettings) -> EloTraces:
     """Rate the matches in many orderings, as the settings say."""
     return compute_elo_permutation(
         matches,
@@ -47,19 +43,19 @@ def trace_elo(matches: DecisiveMatches, settings: RatingSettings) -> EloTraces:
 
 
 def elo_rows(
-    matches: DecisiveMatches,
+    matches: Matches,
     traces: EloTraces,
-    cells: PairCells,
     *,
+    shares: Matches | None = None,
     dimension: str | None,
     settings: RatingSettings,
 ) -> list[dict[str, Any]]:
     """Return the rows of table "elo_ratings" for one dimension.
 
     Args:
-        matches: The decisive matches.
+        matches: Who beat whom; Elo leaves ties out.
         traces: What `trace_elo` made of them.
-        cells: Wins of each over each by prompt, ties as half wins: what tells entrants apart.
+        shares: The same with shares of a win, if those tell entrants apart.
         dimension: The quality that was judged.
         settings: How they are rated.
 
@@ -87,7 +83,8 @@ def elo_rows(
         seed=settings.bootstrap_seed,
         initial_rating=settings.initial_rating,
     )
-    standing = elo_standing(matches.winners, matches.losers, len(matches.entrants))
+    won = matches.decisive()
+    standing = elo_standing(won)
     notes = dict(zip(matches.entrants, standing.notes, strict=True))
     rows: list[dict[str, Any]] = []
     for swept in sorted((traces, *sweep), key=lambda each: each.k_factor):
@@ -95,7 +92,7 @@ def elo_rows(
         resampled = (
             _what_resamples_say(
                 bootstrap,
-                _separate(cells, results, standing, settings=settings),
+                _separate(shares or matches, results, standing, settings=settings),
                 confidence=settings.confidence,
             )
             if swept is traces
@@ -112,7 +109,7 @@ def elo_rows(
                 **_order_noise(result),
                 **resampled.get(result.entrant, _NOTHING_SAID),
                 **({} if notes[result.entrant] is None else _NO_NUMBER),
-                "n_decisive_matches": matches.n_matches,
+                "n_decisive_matches": won.n_matches,
                 "n_entrant_matches": result.n_matches,
                 "note": notes[result.entrant],
             }
@@ -162,7 +159,7 @@ _NOTHING_SAID: Mapping[str, Any] = {
 
 
 def _separate(
-    cells: PairCells,
+    matches: Matches,
     results: Sequence[EloResult],
     standing: EloStanding,
     *,
@@ -170,7 +167,7 @@ def _separate(
 ) -> SeparatedEntrants:
     """Tell entrants apart, without those who have no place among the others."""
     return separate_judged(
-        cells,
+        matches,
         ratings=[
             result.mean if placed else None
             for result, placed in zip(results, standing.is_placed, strict=True)
@@ -211,23 +208,23 @@ def _group_name(index: int) -> str:
 
 
 def bradley_terry_rows(
-    cells: PairCells, *, dimension: str | None, settings: RatingSettings
+    matches: Matches, *, dimension: str | None, settings: RatingSettings
 ) -> list[dict[str, Any]]:
     """Return the rows of table "bradley_terry_ratings" for one dimension, best first.
 
     Args:
-        cells: Wins of each over each by prompt, ties as half wins.
+        matches: Who beat whom; a tie is half a win for each.
         dimension: The quality that was judged.
         settings: How they are rated.
     """
     bootstrap = bootstrap_bradley_terry(
-        cells,
+        matches,
         n_bootstraps=settings.n_bootstraps,
         seed=settings.bootstrap_seed,
         initial_rating=settings.initial_rating,
     )
     intervals = sampling_intervals(bootstrap, confidence=settings.confidence)
-    results = fit_bradley_terry(cells, initial_rating=settings.initial_rating)
+    results = fit_bradley_terry(matches, initial_rating=settings.initial_rating)
     best_first = sorted(
         zip(results, intervals, strict=True),
         key=lambda pair: (pair[0].rating is None, -(pair[0].rating or 0.0)),
@@ -245,16 +242,6 @@ def bradley_terry_rows(
         }
         for result, interval in best_first
     ]
-
-
-def elo_from_strength(log_strength: float) -> float:
-    """Return Elo points, 400 log10 of the strength, from the natural logarithm of the strength."""
-    return ELO_PER_NAT * log_strength
-
-
-def expected_share(difference: float) -> float:
-    """Return the share of wins, ties as halves, expected of a lead of so many Elo points."""
-    return 1.0 / (1.0 + math.exp(-difference / ELO_PER_NAT))
 
 
 def anchor_shift(
@@ -290,30 +277,3 @@ def anchor_shift(
         )
     problems.raise_if_any()
     return rating - float(found if found is not None else math.nan)
-
-
-def anchor_samples(
-    samples: NDArray[np.float64], *, column: int, rating: float
-) -> NDArray[np.float64]:
-    """Shift every resample so that one entrant has a given rating in all of them.
-
-    Intervals of the result say how well an entrant is known *relative to the anchor*, whose own
-    interval has no width. Use it to place a model into an arena whose ratings are taken as given.
-
-    Args:
-        samples: Ratings of resamples in Elo points, shape (n_samples, n_entrants).
-        column: The anchor's column.
-        rating: The anchor's rating in Elo points.
-
-    Returns:
-        Same shape; NaN throughout a resample that does not rate the anchor.
-
-    Raises:
-        InputError: If there is no such column.
-    """
-    if not 0 <= column < samples.shape[1]:
-        raise InputError(f"the anchor is column {column!r}; expected one of {samples.shape[1]}")
-    anchor = samples[:, column, None]
-    shift = np.where(np.isfinite(anchor), rating - anchor, np.nan)
-    moved: NDArray[np.float64] = samples + shift
-    return moved

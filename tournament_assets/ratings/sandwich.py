@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
 from tournament_assets.ratings.intervals import two_sided_quantile
-from tournament_assets.ratings.matches import Preferences, require_confidence
+from tournament_assets.ratings.matches import Matches, require_confidence
 
 _CELLS_AT_ONCE = 4_000_000
 
@@ -69,7 +69,7 @@ class SandwichFit:
 
 
 def sandwich_bradley_terry(
-    preferences: Preferences,
+    matches: Matches,
     *,
     unit: SamplingUnit,
     confidence: float,
@@ -82,7 +82,7 @@ def sandwich_bradley_terry(
     would leave a rating open: with few battles, trust the bootstrap.
 
     Args:
-        preferences: Battles; a soft preference is a share of a win.
+        matches: Who met whom; a soft preference is a share of a win.
         unit: What was drawn at random.
         confidence: Coverage of the intervals.
         initial_rating: What the ratings average to, in Elo points.
@@ -92,14 +92,14 @@ def sandwich_bradley_terry(
         RatingError: If the likelihood could not be maximised.
     """
     require_confidence(confidence)
-    results = fit_bradley_terry(preferences, initial_rating=initial_rating)
+    results = fit_bradley_terry(matches, initial_rating=initial_rating)
     members = np.flatnonzero([result.rating is not None for result in results])
-    n_entrants = len(preferences.entrants)
+    n_entrants = len(matches.entrants)
     covariance = np.full((n_entrants, n_entrants), np.nan)
     ratings = np.array([np.nan if each.rating is None else each.rating for each in results])
-    scores = _battle_scores(preferences, ratings)
+    scores = _battle_scores(matches, ratings)
     is_alone = unit is SamplingUnit.BATTLE
-    units = scores.rows if is_alone else preferences.prompt_index[scores.rows]
+    units = scores.rows if is_alone else matches.prompt_index[scores.rows]
     n_units = int(units.size if is_alone else np.count_nonzero(np.bincount(units)))
     if members.size and n_units > 1:
         inside = np.ix_(members, members)
@@ -137,14 +137,14 @@ def sandwich_bradley_terry(
     return SandwichFit(tuple(intervals), covariance, unit, n_units)
 
 
-def prompt_influence(preferences: Preferences) -> NDArray[np.float64]:
+def prompt_influence(matches: Matches) -> NDArray[np.float64]:
     """Return how far each prompt moves each Bradley-Terry rating, for `bca_interval`.
 
     The infinitesimal jackknife: what the ratings would change by, to first order, per copy of the
     prompt that is added.
 
     Args:
-        preferences: Battles.
+        matches: Who met whom.
 
     Returns:
         Elo points, shape (n_prompts, n_entrants); NaN for an entrant without a rating.
@@ -152,16 +152,16 @@ def prompt_influence(preferences: Preferences) -> NDArray[np.float64]:
     Raises:
         RatingError: If the likelihood could not be maximised.
     """
-    results = fit_bradley_terry(preferences)
+    results = fit_bradley_terry(matches)
     members = np.flatnonzero([result.rating is not None for result in results])
     ratings = np.array([np.nan if each.rating is None else each.rating for each in results])
-    n_prompts, n_entrants = len(preferences.prompts), len(preferences.entrants)
+    n_prompts, n_entrants = len(matches.prompts), len(matches.entrants)
     influence = np.full((n_prompts, n_entrants), np.nan)
     if members.size:
-        scores = _battle_scores(preferences, ratings)
+        scores = _battle_scores(matches, ratings)
         bread = contrast_inverse(scores.information[np.ix_(members, members)])
         per_prompt = _scores_by_unit(
-            scores, preferences.prompt_index[scores.rows], n_prompts, n_entrants
+            scores, matches.prompt_index[scores.rows], n_prompts, n_entrants
         )
         influence[:, members] = per_prompt[:, members] @ bread * ELO_PER_NAT
     return influence
@@ -183,18 +183,18 @@ class _BattleScores:
     information: NDArray[np.float64]
 
 
-def _battle_scores(preferences: Preferences, ratings: NDArray[np.float64]) -> _BattleScores:
+def _battle_scores(matches: Matches, ratings: NDArray[np.float64]) -> _BattleScores:
     rated = np.isfinite(ratings)
-    rows = np.flatnonzero(rated[preferences.first] & rated[preferences.second])
-    first, second = preferences.first[rows], preferences.second[rows]
-    weight = preferences.weight[rows]
+    rows = np.flatnonzero(rated[matches.first] & rated[matches.second])
+    first, second = matches.first[rows], matches.second[rows]
+    weight = matches.weight[rows]
     gap = (ratings[first] - ratings[second]) / ELO_PER_NAT
     expected = 1 / (1 + np.exp(-gap))
     return _BattleScores(
         rows=rows,
         first=first,
         second=second,
-        pull=weight * (preferences.preference[rows] - expected),
+        pull=weight * (matches.preference[rows] - expected),
         information=laplacian(first, second, weight * expected * (1 - expected), ratings.size),
     )
 

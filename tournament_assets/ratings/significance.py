@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from tournament_assets.ratings.bradley_terry import rate_resamples
 from tournament_assets.ratings.intervals import BootstrapRatings, can_tell
-from tournament_assets.ratings.matches import PairCells, require_confidence
+from tournament_assets.ratings.matches import Matches, require_confidence
 from tournament_assets.ratings.newton_bootstrap import PromptResamples
 from tournament_assets.tournament.errors import InputError
 
@@ -120,7 +120,7 @@ def pairwise_order(bootstrap: BootstrapRatings) -> PairwiseOrder:
 
 
 def separate_judged(
-    cells: PairCells,
+    matches: Matches,
     *,
     ratings: Sequence[float | None],
     n_bootstraps: int,
@@ -136,8 +136,8 @@ def separate_judged(
     shorter as ratings part, the spread comes out too small, and equals are told apart too often.
 
     Args:
-        cells: Wins between entrants, by prompt.
-        ratings: What orders the entrants, in the order of the cells; None for whom not to rank.
+        matches: Who beat whom on which prompt; a tie is half a win for each.
+        ratings: What orders the entrants, in the order of the tables; None for whom not to rank.
         n_bootstraps: Number of resamples.
         seed: Seeds the resampling; the resamples are those of `bootstrap_bradley_terry`.
         confidence: Probability with which all that is told is true together.
@@ -150,23 +150,18 @@ def separate_judged(
             is not one rating per entrant.
         RatingError: If a likelihood could not be maximised.
     """
-    wins = cells.wins
+    wins = matches.wins
     added = ((wins + wins.T) > 0) / 2
-    draw_wins = PromptResamples(cells, seed=seed).draw
+    draw_wins = PromptResamples(matches, seed=seed).draw
     bootstrap = rate_resamples(
-        _WinTable(cells.entrants, wins + added),
+        matches.entrants,
+        wins + added,
         lambda: draw_wins() + added,
         n_bootstraps=n_bootstraps,
-        n_prompts=len(cells.prompts),
+        n_prompts=len(matches.prompts),
         seed=seed,
     )
     return separate_entrants(bootstrap, ratings=ratings, confidence=confidence)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _WinTable:
-    entrants: tuple[str, ...]
-    wins: NDArray[np.float64]
 
 
 def separate_entrants(

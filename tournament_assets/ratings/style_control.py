@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.ratings.covariates import ControlledFit, CovariateEffect, fit_controlled
-from tournament_assets.ratings.matches import Preferences
+from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.sandwich import SandwichInterval
 from tournament_assets.tournament.errors import InputError, Problems, RatingError
 
@@ -173,7 +173,7 @@ class StyleControl:
 
 
 def judged_differences(
-    preferences: Preferences,
+    matches: Matches,
     responses: Mapping[tuple[str, str], str],
     *,
     names: Sequence[str] = STYLE_CONTROL,
@@ -181,7 +181,7 @@ def judged_differences(
     """Return how the two responses of every battle differ in style.
 
     Args:
-        preferences: Battles.
+        matches: Who met whom.
         responses: Every response, by entrant and prompt.
         names: The features.
 
@@ -193,10 +193,10 @@ def judged_differences(
     """
     first, second = (
         [
-            (preferences.entrants[entrant], preferences.prompts[prompt])
-            for entrant, prompt in zip(side, preferences.prompt_index, strict=True)
+            (matches.entrants[entrant], matches.prompts[prompt])
+            for entrant, prompt in zip(side, matches.prompt_index, strict=True)
         ]
-        for side in (preferences.first, preferences.second)
+        for side in (matches.first, matches.second)
     )
     problems = Problems()
     problems.extend(
@@ -212,7 +212,7 @@ def judged_differences(
 
 
 def control_style(
-    preferences: Preferences,
+    matches: Matches,
     differences: NDArray[np.float64],
     *,
     names: Sequence[str] = STYLE_CONTROL,
@@ -225,7 +225,7 @@ def control_style(
     Features are tried in their order, so of two that settle each other the first stays.
 
     Args:
-        preferences: Battles.
+        matches: Who met whom.
         differences: What `judged_differences` returns, shape (n_battles, n_features).
         names: The features.
         penalty: Ridge penalty on the effects; 0 for none.
@@ -236,7 +236,7 @@ def control_style(
         InputError: If a difference is missing, their shape does not fit, or an option is wrong.
         RatingError: If the likelihood could not be maximised without any feature.
     """
-    expected = (preferences.n_battles, len(names))
+    expected = (matches.n_matches, len(names))
     if differences.shape != expected or not np.isfinite(differences).all():
         raise InputError(
             f"the differences have shape {differences.shape!r}, or some are missing; expected "
@@ -245,7 +245,7 @@ def control_style(
 
     def fit_by(columns: Sequence[int]) -> ControlledFit:
         return fit_controlled(
-            preferences,
+            matches,
             differences[:, columns],
             names=[names[column] for column in columns],
             penalty=penalty,

@@ -28,7 +28,7 @@ from tournament_assets.audits.judge_tests import (
     measure_retest,
 )
 from tournament_assets.judging.requests.controls import ControlKind
-from tournament_assets.ratings.matches import code_decisive
+from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.trust.measures import (
@@ -307,7 +307,7 @@ def trust_lines(
     distinct = distinct_requests(evidence.pairs)
     bias = measure_position_bias(distinct, confidence=confidence)
     judgments = [pair.judgment for pair in evidence.pairs]
-    cycles = measure_transitivity(code_decisive(judgments, entrants=entrants), seed=seed)
+    cycles = measure_transitivity(code_judgments(judgments, entrants=entrants), seed=seed)
     estimates: list[tuple[str, str | None, Estimate]] = [
         (FIRST_SLOT, None, estimate_first_slot(bias)),
         (FLIPS, None, estimate_flips(bias)),

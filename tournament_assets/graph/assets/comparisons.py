@@ -28,7 +28,7 @@ from tournament_assets.graph.partitions import (
     same_mode_all_entrants,
 )
 from tournament_assets.ratings.elo_traces import EloTraces
-from tournament_assets.ratings.matches import code_preferences
+from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.storage.tables import AnyTable, StoredTable, table_rows
 from tournament_assets.tournament.battles import settings_of_run
@@ -78,7 +78,7 @@ def build_comparing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
 
         values = partition_values(context)
         rows = comparison_rows(
-            code_preferences(judgments_of(verdicts), entrants=tournament.entrant_ids),
+            code_judgments(judgments_of(verdicts), entrants=tournament.entrant_ids),
             dimension=values["dimension"],
             # As many orderings as the ratings of this run have.
             settings=settings_of_run(
@@ -124,7 +124,7 @@ def build_comparing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
 
         values = partition_values(context)
         rows = style_control_rows(
-            code_preferences(judgments_of(verdicts), entrants=tournament.entrant_ids),
+            code_judgments(judgments_of(verdicts), entrants=tournament.entrant_ids),
             {
                 (entrant, row["prompt_id"]): row["response"]
                 for entrant, frame in by_partition(responses, tournament.entrant_ids).items()

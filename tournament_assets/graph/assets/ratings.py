@@ -14,7 +14,7 @@ from tournament_assets.graph.outputs import (
 )
 from tournament_assets.graph.partitions import asset_key, by_mode_and_dimension, partition_values
 from tournament_assets.ratings.elo_traces import EloTraces
-from tournament_assets.ratings.matches import code_cells, code_decisive, pairwise_winrates
+from tournament_assets.ratings.matches import code_judgments, pairwise_winrates
 from tournament_assets.storage.tables import StoredTable
 from tournament_assets.tournament.battles import RatingSettings, settings_of_run
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes, short
@@ -66,7 +66,7 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         """
         from tournament_assets.ratings.rating_tables import trace_elo
 
-        matches = code_decisive(judgments_of(verdicts), entrants=tournament.entrant_ids)
+        matches = code_judgments(judgments_of(verdicts), entrants=tournament.entrant_ids)
         traces = trace_elo(matches, settings_for(context, config.n_permutations))
         version = fingerprint(
             {
@@ -110,11 +110,10 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         from tournament_assets.ratings.rating_tables import elo_rows
         from tournament_assets.reports.figures.figures import k_sensitivity_figure, png_markdown
 
-        matches = code_decisive(judgments_of(verdicts), entrants=tournament.entrant_ids)
+        matches = code_judgments(judgments_of(verdicts), entrants=tournament.entrant_ids)
         rows = elo_rows(
             matches,
             traces,
-            code_cells(judgments_of(verdicts), entrants=tournament.entrant_ids),
             dimension=partition_values(context)["dimension"],
             settings=settings_for(context, traces.ratings.shape[0]),
         )
@@ -125,7 +124,7 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             metadata={
                 "leaderboard": _elo_table(primary),
                 "leader": primary[0]["entrant_id"] if primary[0]["rank"] else "nobody",
-                "decisive_matches": int(matches.winners.size),
+                "decisive_matches": traces.n_matches,
                 "prompts": len(matches.prompts),
                 **{
                     f"mean_{row['entrant_id']}": round(row["mean"], 1)
@@ -155,7 +154,7 @@ def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         from tournament_assets.ratings.rating_tables import bradley_terry_rows
 
         rows = bradley_terry_rows(
-            code_cells(judgments_of(verdicts), entrants=tournament.entrant_ids),
+            code_judgments(judgments_of(verdicts), entrants=tournament.entrant_ids),
             dimension=partition_values(context)["dimension"],
             settings=settings_for(context),
         )

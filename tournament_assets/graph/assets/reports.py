@@ -23,7 +23,7 @@ from tournament_assets.graph.outputs import (
     written_result,
 )
 from tournament_assets.graph.partitions import asset_key, by_mode, partitions_of, same_mode
-from tournament_assets.ratings.matches import code_cells
+from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.storage.table_schemas import SCHEMAS
 from tournament_assets.storage.tables import StoredTable, iterate_rows, table_rows, write_table
@@ -98,7 +98,7 @@ def _prompts_behind_lead(
         return ()
     first, second, *_ = sorted(rated, key=lambda row: (row["rank"], -(row["mean"] or 0.0)))
     return prompts_behind_lead(
-        code_cells(judgments_of(verdicts), entrants=config.entrant_ids),
+        code_judgments(judgments_of(verdicts), entrants=config.entrant_ids),
         leader=first["entrant_id"],
         runner_up=second["entrant_id"],
     )
