@@ -12,7 +12,12 @@ from click.testing import CliRunner
 from tests.loopback.builders import Caller, batch_body
 from tests.loopback.faulty_judges import BATCHES, judge, results, service_of, submit
 from tournament_assets.cli import main
-from tournament_assets.loopback.faults import CATALOGUE, Fault, parse_fault
+from tournament_assets.loopback.faults import (
+    CATALOGUE,
+    Fault,
+    describe_catalogue,
+    parse_fault,
+)
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.tournament.errors import JudgeError
 
@@ -60,6 +65,13 @@ def test_the_command_lists_every_fault_and_refuses_others() -> None:
     refused = CliRunner().invoke(main, ["judge-server", "--fault", "poll_404", "--fault", "nope"])
     assert refused.exit_code == 2
     assert "no fault 'nope'" in refused.output
+
+
+def test_the_page_on_the_loopback_judge_lists_what_the_command_lists() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "loopback_judge.md").read_text(encoding="utf-8")
+    assert f"```\n{describe_catalogue()}\n```" in page, (
+        "put what `tournament judge-server --list-faults` prints on the page"
+    )
 
 
 def test_an_error_on_creation_comes_before_or_after_the_batch_was_accepted() -> None:

@@ -45,8 +45,9 @@ class SpendingRecords(LedgerDatabase):
         """Return what was sent and not billed yet, and what may have been billed unseen.
 
         That is what open and lost batches hold without their requests that came back, what was
-        under way when a process died that asked one by one, and replies that got lost on their
-        way, that nobody could read, or that did not say what they cost.
+        under way when a process died that asked one by one, replies that got lost on their way,
+        that nobody could read, or that did not say what they cost, and what is still to be read
+        of batches that a ledger had forgotten.
 
         Args:
             on_responses: What was sent for entrants' own responses, instead of judging.
@@ -159,7 +160,38 @@ def _read_unbilled(
                 is_at_work=scope in at_work,
             )
         )
+    found += _read_recovering(connection, is_wanted)
     return found + _read_without_bill(connection, is_wanted, moment)
+
+
+def _read_recovering(
+    connection: sa.Connection, is_wanted: sa.ColumnElement[bool]
+) -> list[UnbilledBatch]:
+    """Read the rest of batches that are taken back in part; which requests it holds is unknown."""
+    batches = schema.batches
+    counts = [
+        sa.select(sa.func.count())
+        .select_from(table)
+        .where(table.c.nonce == batches.c.nonce)
+        .scalar_subquery()
+        for table in (schema.replies, schema.paid_twice)
+    ]
+    n_left = batches.c.n_requests - counts[0] - counts[1]
+    query = (
+        sa.select(batches, n_left.label("n_left"))
+        .where(is_wanted, batches.c.state == "recovering", n_left > 0)
+        .order_by(batches.c.begun_at, batches.c.nonce)
+    )
+    return [
+        UnbilledBatch(
+            judge_model=row.judge_model,
+            channel=row.channel,
+            begun_at=_read_time(row.begun_at),
+            n_requests=row.n_left,
+            is_lost=True,
+        )
+        for row in connection.execute(query)
+    ]
 
 
 def _read_without_bill(
@@ -188,7 +220,8 @@ def _read_without_bill(
                 sa.func.sum(requests.c.most_usd).label("most_usd"),
             )
             .join(batches, batches.c.nonce == table.c.nonce)
-            .join(
+            # Of what was sent by a ledger that was lost, nobody wrote down the most it may cost.
+            .outerjoin(
                 requests,
                 sa.and_(
                     requests.c.nonce == table.c.nonce,

@@ -154,10 +154,26 @@ def test_a_recovery_that_breaks_off_keeps_what_it_read_and_goes_on_from_there(
     # The third reading is the one that keeps rows: two before it look whose batch it is.
     cut = recover(run, service=BreaksOff(run.service, 2, whole=2), n=1)
     assert (len(cut.incomplete), cut.replies, run.states) == (1, 2, ["recovering"])
+    (unread,) = run.ledger.unbilled_batches()
+    assert (unread.n_requests, unread.is_lost, unread.most_usd) == (2, True, None)
     rest = recover(run)
     assert (len(rest.taken), rest.replies, run.states) == (1, 2, ["harvested"])
+    assert run.ledger.unbilled_batches() == []
     assert run.is_settled()
     assert run.paid == (1, 4, 0)
+
+
+def test_a_reply_that_is_taken_back_without_its_cost_counts_as_billed_unseen(
+    start: Runner, tmp_path: Path
+) -> None:
+    run = start("usage_huge")
+    run.settle()
+    before = sum(each.n_requests for each in run.ledger.unbilled_batches())
+    assert before == 1
+    lose_ledger(run, tmp_path / "new.sqlite")
+    assert recover(run).replies == 4
+    (unpriced,) = run.ledger.unbilled_batches()
+    assert (unpriced.n_requests, unpriced.is_lost, unpriced.most_usd) == (1, True, None)
 
 
 def test_only_what_is_planned_is_taken_and_the_rest_is_counted(
