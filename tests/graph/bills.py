@@ -74,7 +74,13 @@ def bill(ledger: Ledger, nonce: str, usages: Sequence[TokenUsage], *, model: str
     keys = [f"{nonce}-{number}" for number in range(len(usages))]
     begin(ledger, nonce, keys, model=model)
     rows = [
-        ReplyRow("id", "succeeded", "VERDICT: A", "end_turn", None, None, model, usage, "{}")
+        ReplyRow(
+            result_type="succeeded",
+            text="VERDICT: A",
+            stop_reason="end_turn",
+            model=model,
+            usage=usage,
+        )
         for usage in usages
     ]
     ledger.record_rows(nonce, list(zip(keys, rows, strict=True)))

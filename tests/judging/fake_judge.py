@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from tournament_assets.judging.batch_service import (
-    BatchListing,
     BatchStatus,
     ReplyRow,
     SubmittedRequest,
@@ -124,14 +123,14 @@ class FakeJudge:
             raise creation.error
         return self._status(self.batches[-1])
 
-    def list_batches(self) -> Iterator[BatchListing]:
+    def list_batches(self) -> Iterator[BatchStatus]:
         self.events.append("judge: list")
         if self.listings:
             raise self.listings.pop(0)
         listed = [batch for batch in self.batches if batch.listed_at <= self.clock.seconds]
         for batch in sorted(listed, key=lambda batch: -batch.created_at):
             created_at = START + timedelta(seconds=batch.created_at)
-            yield BatchListing(
+            yield BatchStatus(
                 batch_id=batch.batch_id,
                 created_at=created_at if self.tells_times else None,
                 has_ended=self._status(batch).has_ended,
@@ -222,9 +221,9 @@ class FakeJudge:
     def _status(self, batch: AcceptedBatch) -> BatchStatus:
         size = len(batch.rows)
         if self.clock.seconds < batch.ends_at:
-            return BatchStatus(batch.batch_id, False, size, 0, 0, 0, 0)
+            return BatchStatus(batch.batch_id, False, size)
         counted = size if self.counted is None else self.counted
-        return BatchStatus(batch.batch_id, True, 0, counted, 0, 0, 0)
+        return BatchStatus(batch.batch_id, True, counted)
 
 
 def cut_after(n_rows: int) -> Reading:

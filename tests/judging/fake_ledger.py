@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from tournament_assets.judging.batch_service import ReplyRow
+from tournament_assets.judging.batch_service import Reply, ReplyRow
 from tournament_assets.judging.costs.budgets import Budget, BudgetTerms
 from tournament_assets.judging.settlement.records import (
     BatchIntent,
@@ -51,7 +51,7 @@ class FakeLedger:
     events: list[str] = field(default_factory=list)
     batches: dict[str, KeptBatch] = field(default_factory=dict)
     replies: dict[tuple[str, int], tuple[str, ReplyRow]] = field(default_factory=dict)
-    failures: list[tuple[str, ReplyRow]] = field(default_factory=list)
+    failures: list[tuple[str, Reply]] = field(default_factory=list)
     paid_twice: list[str] = field(default_factory=list)
     leases: dict[JudgingScope, str] = field(default_factory=dict)
     renewed: int = 0
@@ -151,7 +151,7 @@ class FakeLedger:
                 self.paid_twice.append(key)
         return len(self.paid_twice) - before
 
-    def record_failures(self, nonce: str, failed: Sequence[tuple[str, ReplyRow]]) -> None:
+    def record_failures(self, nonce: str, failed: Sequence[tuple[str, Reply]]) -> None:
         assert nonce in self.batches
         self.events.append("ledger: failures")
         self.failures.extend(failed)

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tournament_assets.judging.batch_service import BatchListing
+from tournament_assets.judging.batch_service import BatchStatus
 from tournament_assets.judging.settlement.records import SubmittedBatch
 from tournament_assets.judging.settlement.submission import adopt_batch
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
@@ -124,7 +124,7 @@ def test_the_clocks_of_the_two_sides_may_differ_by_minutes(created_at: float) ->
 
 def test_a_list_is_read_only_as_far_back_as_the_batch_can_be() -> None:
     class Long(FakeJudge):
-        def list_batches(self) -> Iterator[BatchListing]:
+        def list_batches(self) -> Iterator[BatchStatus]:
             yield from super().list_batches()
             raise AssertionError("it was read to its end")
 
@@ -138,7 +138,7 @@ def test_a_list_is_read_only_as_far_back_as_the_batch_can_be() -> None:
 
 def test_a_batch_that_is_listed_while_the_list_is_read_is_looked_for_once_more() -> None:
     class Slow(FakeJudge):
-        def list_batches(self) -> Iterator[BatchListing]:
+        def list_batches(self) -> Iterator[BatchStatus]:
             listed = list(super().list_batches())
             self.clock.seconds += 10.0
             yield from listed

@@ -33,7 +33,9 @@ def numbered_keys(count: int) -> list[str]:
 
 
 def success(text: str, **changed: Any) -> ReplyRow:
-    row = ReplyRow("id", "succeeded", text, "end_turn", None, None, "judge-1", USAGE, "{}")
+    row = ReplyRow(
+        result_type="succeeded", text=text, stop_reason="end_turn", model="judge-1", usage=USAGE
+    )
     return replace(row, **changed)
 
 
@@ -42,7 +44,7 @@ def billed(uncached: int, output: int, written: int, read: int) -> ReplyRow:
 
 
 def failure(error_type: str | None, *, result_type: str = "errored") -> ReplyRow:
-    return ReplyRow("id", result_type, None, None, error_type, "no", None, None, "{}")
+    return ReplyRow(result_type=result_type, error_type=error_type, error_message="no")
 
 
 def acquire(ledger: Ledger, scope: JudgingScope = SCOPE) -> Lease:

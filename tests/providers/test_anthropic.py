@@ -61,9 +61,9 @@ def test_thirty_requests_go_and_thirty_replies_come_back(connect: Opener) -> Non
     with LoopbackServer() as server:
         service: BatchService = connect(server.url)
         created = service.create_batch([request(number) for number in range(30)])
-        assert created == BatchStatus(created.batch_id, False, 30, 0, 0, 0, 0)
+        assert created == BatchStatus(created.batch_id, False, 30)
         ended = wait_until_ended(service, created.batch_id)
-        assert ended == BatchStatus(created.batch_id, True, 0, 30, 0, 0, 0)
+        assert ended == BatchStatus(created.batch_id, True, 30)
         rows = {row.custom_id: row for row in service.iterate_results(created.batch_id)}
         assert sorted(rows) == [f"nonce-{number:02d}" for number in range(30)]
         assert {row.result_type for row in rows.values()} == {"succeeded"}

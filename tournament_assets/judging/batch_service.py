@@ -5,7 +5,7 @@ classified, elsewhere.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
@@ -30,47 +30,19 @@ class SubmittedRequest:
 
 @dataclass(frozen=True, slots=True)
 class BatchStatus:
-    """How far a batch is.
+    """How far a batch is, as the service says; nothing in it says whose it is.
 
     Attributes:
         batch_id: The service's name for the batch.
-        has_ended: Whether every request has a result.
-        processing: Requests without a result; all of them until the batch ends.
-        succeeded: Requests with a reply; like the next three, zero until the batch ends.
-        errored: Requests that failed.
-        canceled: Requests that were canceled before they were sent to the model.
-        expired: Requests that the service did not get to in time.
-    """
-
-    batch_id: str
-    has_ended: bool
-    processing: int
-    succeeded: int
-    errored: int
-    canceled: int
-    expired: int
-
-    @property
-    def n_requests(self) -> int:
-        """How many requests the batch holds."""
-        return self.processing + self.succeeded + self.errored + self.canceled + self.expired
-
-
-@dataclass(frozen=True, slots=True)
-class BatchListing:
-    """A batch as the service's list shows it: nothing in it says whose it is.
-
-    Attributes:
-        batch_id: The service's name for the batch.
-        created_at: When the service accepted it; None if it does not say.
         has_ended: Whether every request has a result.
         n_requests: How many requests it holds.
+        created_at: When the service accepted it; None if it does not say.
     """
 
     batch_id: str
-    created_at: datetime | None
     has_ended: bool
     n_requests: int
+    created_at: datetime | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,40 +68,48 @@ class TokenUsage:
 
     def __add__(self, other: "TokenUsage") -> "TokenUsage":
         return TokenUsage(
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cache_creation_input_tokens=(
-                self.cache_creation_input_tokens + other.cache_creation_input_tokens
-            ),
-            cache_read_input_tokens=self.cache_read_input_tokens + other.cache_read_input_tokens,
+            **{name: getattr(self, name) + getattr(other, name) for name in TOKEN_NAMES}
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyRow:
-    """One row of a batch's results.
+TOKEN_NAMES = tuple(each.name for each in fields(TokenUsage))
+"""The counts of tokens, as the provider and every table call them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What came back for a request, from wherever it is read.
 
     Attributes:
-        custom_id: The request it belongs to.
         result_type: `succeeded`, `errored`, `canceled`, `expired`, or any other word, verbatim.
         text: All text blocks of the reply, joined; thinking is left out; None without a reply.
         stop_reason: Why the model stopped; None without a reply.
-        error_type: The kind of error; None unless the row has one.
+        error_type: The provider's name of the error; None unless there is one.
         error_message: What the service said about the error.
         model: The model that replied.
-        usage: The tokens the reply took; None where the service did not say.
+        usage: The tokens billed; None where the service did not say.
+    """
+
+    result_type: str
+    text: str | None = None
+    stop_reason: str | None = None
+    error_type: str | None = None
+    error_message: str | None = None
+    model: str | None = None
+    usage: TokenUsage | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyRow(Reply):
+    """One row of a batch's results.
+
+    Attributes:
+        custom_id: The request it belongs to; empty where the row names none.
         raw: Canonical JSON of the row as it was received.
     """
 
-    custom_id: str
-    result_type: str
-    text: str | None
-    stop_reason: str | None
-    error_type: str | None
-    error_message: str | None
-    model: str | None
-    usage: TokenUsage | None
-    raw: str
+    custom_id: str = ""
+    raw: str = "{}"
 
 
 class TokenCounter(Protocol):
@@ -159,7 +139,7 @@ class BatchService(Protocol):
         """
         ...
 
-    def list_batches(self) -> Iterator[BatchListing]:
+    def list_batches(self) -> Iterator[BatchStatus]:
         """Yield the batches this key can see, the newest first.
 
         Raises:

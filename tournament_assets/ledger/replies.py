@@ -4,7 +4,7 @@ Kept responses: one for every entrant's fingerprint and prompt's fingerprint.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from itertools import islice
@@ -12,14 +12,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tournament_assets.judging.batch_service import ReplyRow, TokenUsage
+from tournament_assets.judging.batch_service import TOKEN_NAMES, Reply, ReplyRow, TokenUsage
 from tournament_assets.judging.settlement.records import StoredReply
 from tournament_assets.ledger import schema
 from tournament_assets.ledger.database import LedgerDatabase, chunks, storable, time_text
 from tournament_assets.tournament.prompts import GeneratedResponse
 
 _TABLE = schema.replies
-_TOKEN_NAMES = tuple(field.name for field in fields(TokenUsage))
 _IMPORT_CHUNK = 1_000
 _NEVER_BILLED = frozenset({"errored", "canceled", "expired"})
 """How requests end that the service says it did not answer."""
@@ -108,13 +107,7 @@ class ReplyRecords(LedgerDatabase):
                 "asking": attempt,
                 "nonce": nonce,
                 "channel": channel,
-                "result_type": row.result_type,
-                "stop_reason": row.stop_reason,
-                "text": row.text,
-                "error_type": row.error_type,
-                "error_message": row.error_message,
-                "model": row.model,
-                **_tokens(row.usage),
+                **_reply_values(row),
                 "raw": row.raw,
                 "received_at": now,
             }
@@ -142,7 +135,7 @@ class ReplyRecords(LedgerDatabase):
                 )
         return wasted
 
-    def record_failures(self, nonce: str, failed: Sequence[tuple[str, ReplyRow]]) -> None:
+    def record_failures(self, nonce: str, failed: Sequence[tuple[str, Reply]]) -> None:
         """Note requests that got no reply this time and may be asked again."""
         if not failed:
             return
@@ -188,8 +181,14 @@ class ReplyRecords(LedgerDatabase):
         return row.asking, row.channel
 
 
-def _tokens(usage: TokenUsage | None) -> Mapping[str, int | None]:
-    return {name: getattr(usage, name, None) for name in _TOKEN_NAMES}
+_REPLY_NAMES = tuple(each.name for each in fields(Reply) if each.name != "usage")
+
+
+def _reply_values(reply: Reply) -> dict[str, Any]:
+    return {
+        **{name: getattr(reply, name) for name in _REPLY_NAMES},
+        **{name: getattr(reply.usage, name, None) for name in TOKEN_NAMES},
+    }
 
 
 def _imported_row(reply: StoredReply) -> dict[str, Any]:
@@ -198,12 +197,7 @@ def _imported_row(reply: StoredReply) -> dict[str, Any]:
         "asking": reply.attempt,
         "nonce": "imported",
         "channel": reply.channel,
-        "result_type": reply.result_type,
-        "stop_reason": reply.stop_reason,
-        "text": reply.text,
-        "error_type": reply.error_type,
-        "model": reply.model,
-        **_tokens(reply.usage),
+        **_reply_values(reply),
         "raw": "{}",
         "received_at": time_text(reply.received_at),
     }
@@ -213,16 +207,12 @@ def _stored_reply(row: sa.Row[Any]) -> StoredReply:
     values = row._mapping
     usage = None
     if row.input_tokens is not None:
-        usage = TokenUsage(**{name: values[name] for name in _TOKEN_NAMES})
+        usage = TokenUsage(**{name: values[name] for name in TOKEN_NAMES})
     return StoredReply(
         request_key=row.request_key,
         attempt=row.asking,
         channel=row.channel,
-        result_type=row.result_type,
-        stop_reason=row.stop_reason,
-        text=row.text,
-        error_type=row.error_type,
-        model=row.model,
+        **{name: values[name] for name in _REPLY_NAMES},
         usage=usage,
         received_at=datetime.fromisoformat(row.received_at).astimezone(UTC),
     )

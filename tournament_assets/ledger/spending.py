@@ -3,12 +3,12 @@
 What was paid for, or may have been, without anybody having the use of it.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
-from tournament_assets.judging.batch_service import UNPARSABLE, TokenUsage
+from tournament_assets.judging.batch_service import TOKEN_NAMES, UNPARSABLE, TokenUsage
 from tournament_assets.judging.costs.budgets import Budget, BudgetTerms, UnbilledBatch
 from tournament_assets.judging.costs.prices import Spending
 from tournament_assets.judging.settlement.records import DIRECT_AT_ONCE, RESPONSES, JudgingScope
@@ -16,7 +16,6 @@ from tournament_assets.ledger import schema
 from tournament_assets.ledger.database import LedgerDatabase, time_text
 from tournament_assets.ledger.leases import active_scopes
 
-_TOKEN_NAMES = tuple(field.name for field in fields(TokenUsage))
 _OPEN = ("intent", "created")
 _UNBILLED = (*_OPEN, "lost")
 
@@ -87,7 +86,7 @@ def _read_spending(
                 sa.func.count(table.c.output_tokens).label("n_replies"),
                 sa.func.sum(_is_positive(table.c.cache_read_input_tokens)).label("hits"),
                 sa.func.sum(_is_positive(table.c.cache_creation_input_tokens)).label("writes"),
-                *(sa.func.sum(table.c[name]).label(name) for name in _TOKEN_NAMES),
+                *(sa.func.sum(table.c[name]).label(name) for name in TOKEN_NAMES),
             )
             .join(schema.batches, schema.batches.c.nonce == table.c.nonce)
             .where(_is_wanted(on_responses=on_responses))
@@ -105,7 +104,7 @@ def _read_spending(
                     n_replies=row.n_replies,
                     n_cache_hits=int(row.hits or 0),
                     n_cache_writes=int(row.writes or 0),
-                    usage=TokenUsage(**{name: int(values[name] or 0) for name in _TOKEN_NAMES}),
+                    usage=TokenUsage(**{name: int(values[name] or 0) for name in TOKEN_NAMES}),
                     is_waste=is_waste,
                 )
             )
@@ -291,7 +290,7 @@ class WasteRecords(LedgerDatabase):
         tokens = (
             sa.select(
                 sa.func.count().label("n_replies"),
-                *(sa.func.sum(twice.c[name]).label(name) for name in _TOKEN_NAMES),
+                *(sa.func.sum(twice.c[name]).label(name) for name in TOKEN_NAMES),
             )
             .join(schema.batches, schema.batches.c.nonce == twice.c.nonce)
             .where(*is_of_mode)
@@ -324,7 +323,7 @@ class WasteRecords(LedgerDatabase):
         values = row._mapping
         return Waste(
             replies_paid_twice=row.n_replies,
-            usage=TokenUsage(**{name: int(values[name] or 0) for name in _TOKEN_NAMES}),
+            usage=TokenUsage(**{name: int(values[name] or 0) for name in TOKEN_NAMES}),
             requests_never_confirmed=by_state.get("abandoned", 0),
             requests_lost=by_state.get("lost", 0),
             requests_unparsable=n_unparsable,

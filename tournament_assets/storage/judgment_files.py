@@ -18,7 +18,7 @@ from typing import Any, get_args
 
 from upath import UPath
 
-from tournament_assets.judging.batch_service import Channel, TokenUsage
+from tournament_assets.judging.batch_service import TOKEN_NAMES, Channel, TokenUsage
 from tournament_assets.judging.requests.pairs import Presentation
 from tournament_assets.judging.requests.verdict_parsing import FailureClass, classify_reply
 from tournament_assets.storage.atomic_files import write_bytes_atomically
@@ -26,8 +26,6 @@ from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint, short
 from tournament_assets.tournament.json_lines import numbered_lines, parse_object, parse_rows
 
-TOKEN_NAMES = tuple(counted.name for counted in fields(TokenUsage))
-"""The counts of tokens in a row."""
 _LARGEST_COUNT = 2**31 - 1  # the largest whole number every ledger can store
 _REQUEST_KEY = re.compile("[0-9a-f]{64}")
 _CHANNELS: tuple[Channel, ...] = get_args(Channel)

@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tournament_assets.judging.batch_service import Channel, ReplyRow, TokenUsage
+from tournament_assets.judging.batch_service import Channel, Reply, TokenUsage
 from tournament_assets.judging.costs.budgets import BudgetTerms, month_start
 from tournament_assets.judging.costs.prices import PriceList, is_free_model, load_newest_prices
 from tournament_assets.judging.settlement.model_responses import (
@@ -16,7 +16,6 @@ from tournament_assets.judging.settlement.model_responses import (
     read_response,
     response_scope,
 )
-from tournament_assets.judging.settlement.records import StoredReply
 from tournament_assets.judging.settlement.recovery import PlannedRequest, refuse_to_repay
 from tournament_assets.judging.settlement.sessions import (
     Approval,
@@ -253,7 +252,7 @@ class _Purchase:
         answered = self.ledger.answered_keys(missing)
         return [request for key, request in missing.items() if key not in answered]
 
-    def keep(self, rows: Iterable[tuple[str, ReplyRow | StoredReply]]) -> None:
+    def keep(self, rows: Iterable[tuple[str, Reply]]) -> None:
         """Keep the responses that final replies hold; those of other prompts are passed over."""
         responses: list[tuple[str, GeneratedResponse]] = []
         for key, reply in rows:

@@ -10,11 +10,11 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tournament_assets.judging.batch_service import ReplyRow, TokenUsage
+from tournament_assets.judging.batch_service import ReplyRow
 from tournament_assets.judging.costs.budgets import BudgetTerms, most_usd
 from tournament_assets.judging.requests.requests import NONCE_LENGTH
 from tournament_assets.judging.settlement.model_responses import (
@@ -349,7 +349,8 @@ class _PaidServer:
         try:
             answer = self._server.send(prompt)
         except ServerError as error:
-            row = _row("lost" if error.may_be_billed else "errored", error=str(error))
+            result_type = "lost" if error.may_be_billed else "errored"
+            row = ReplyRow(result_type=result_type, error_message=str(error))
             ledger.record_failures(nonce, [(key, row)])
             ledger.record_closed(nonce, state="harvested" if error.may_be_billed else "refused")
             raise
@@ -364,11 +365,9 @@ class _PaidServer:
             ledger.record_closed(nonce, state="harvested")
 
     def _reply(self, answer: ServerAnswer) -> ReplyRow:
-        row = _row("succeeded", usage=answer.usage)
-        return replace(row, model=self._entrant.model, raw=json.dumps(answer.text))
-
-
-def _row(
-    result_type: str, *, usage: TokenUsage | None = None, error: str | None = None
-) -> ReplyRow:
-    return ReplyRow("", result_type, None, None, None, error, None, usage, "{}")
+        return ReplyRow(
+            result_type="succeeded",
+            usage=answer.usage,
+            model=self._entrant.model,
+            raw=json.dumps(answer.text),
+        )

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tournament_assets.judging.batch_service import ReplyRow, TokenUsage
+from tournament_assets.judging.batch_service import TokenUsage
 from tournament_assets.judging.requests.pairs import PRESENTATIONS, PairToJudge, Presentation
 from tournament_assets.judging.requests.requests import JudgeRequests
 from tournament_assets.judging.requests.verdict_parsing import FailureClass, classify_reply
@@ -245,6 +245,7 @@ def _reply(row: Mapping[str, Any], request: _Asked, text: str) -> StoredReply:
         stop_reason=stop_reason,
         text=text,
         error_type=None if is_judges else "infrastructure",
+        error_message=None if is_judges else text,
         model=request.judge_model,
         usage=TokenUsage(**tokens) if tokens else None,
         received_at=_time(row),
@@ -399,23 +400,12 @@ def import_files(
         kept = [reply for reply in matched.replies if reply.result_type == "succeeded"]
         failed = [reply for reply in matched.replies if reply.result_type != "succeeded"]
         added += ledger.import_replies(kept)
-        ledger.record_failures(_IMPORTED, [(each.request_key, _failed(each)) for each in failed])
+        ledger.record_failures(
+            _IMPORTED,
+            [(each.request_key, each) for each in failed],
+        )
         reports.append(ImportReport(path, matched.rows, added, len(failed), matched.unmatched))
     return reports
-
-
-def _failed(reply: StoredReply) -> ReplyRow:
-    return ReplyRow(
-        custom_id="",
-        result_type=reply.result_type,
-        text=reply.text,
-        stop_reason=reply.stop_reason,
-        error_type=reply.error_type,
-        error_message=reply.text,
-        model=reply.model,
-        usage=reply.usage,
-        raw="{}",
-    )
 
 
 def import_judgments(paths: Sequence[Path], *, ledger: "Ledger") -> list[ImportReport]:
@@ -434,11 +424,9 @@ def import_judgments(paths: Sequence[Path], *, ledger: "Ledger") -> list[ImportR
         # One transaction for many rows: the disk is waited for once in each.
         records = (record for record in file if record.result_type not in _NOT_ASKED)
         while chunk := list(islice(records, _CHUNK)):
-            rows = [(record, _row(record)) for record in chunk]
-            added += ledger.import_replies(
-                stored_reply(each) for each, row in rows if is_final(row)
-            )
-            failed = [(each.request_key, row) for each, row in rows if not is_final(row)]
+            replies = [stored_reply(record) for record in chunk]
+            added += ledger.import_replies(filter(is_final, replies))
+            failed = [(each.request_key, each) for each in replies if not is_final(each)]
             ledger.record_failures(_IMPORTED, failed)
             failures += len(failed)
         reports.append(ImportReport(path, file.n_records, added, failures))
@@ -530,20 +518,6 @@ def missing_responses(plan: TournamentPlan, *, ledger: "Ledger") -> dict[str, in
     return {entrant_id: count for entrant_id, count in missing.items() if count}
 
 
-def _row(record: JudgmentRecord) -> ReplyRow:
-    return ReplyRow(
-        custom_id="",
-        result_type=record.result_type,
-        text=record.reply,
-        stop_reason=record.stop_reason,
-        error_type=record.error_type,
-        error_message=record.reply if record.error_type else None,
-        model=record.judge_model,
-        usage=record.usage,
-        raw="{}",
-    )
-
-
 def stored_reply(record: JudgmentRecord) -> StoredReply:
     """Return what the ledger keeps of a judgment."""
     return StoredReply(
@@ -554,6 +528,7 @@ def stored_reply(record: JudgmentRecord) -> StoredReply:
         stop_reason=record.stop_reason,
         text=record.reply,
         error_type=record.error_type,
+        error_message=record.reply if record.error_type else None,
         model=record.judge_model,
         usage=record.usage,
         received_at=record.received_at,

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import cycle
 
-from tournament_assets.judging.batch_service import UNPARSABLE, BatchStatus, ReplyRow
+from tournament_assets.judging.batch_service import UNPARSABLE, BatchStatus, Reply, ReplyRow
 from tournament_assets.judging.requests.requests import request_key_of
 from tournament_assets.judging.settlement.records import VERDICTS, SubmittedBatch
 from tournament_assets.judging.settlement.sessions import JudgingSession, UnreadResults
@@ -25,7 +25,7 @@ _FATAL_ERRORS = frozenset(
 )
 
 
-def is_final(row: ReplyRow) -> bool:
+def is_final(row: Reply) -> bool:
     """Whether a row settles its request: a reply, or an error that would come again."""
     return row.result_type == "succeeded" or (
         row.result_type == "errored" and row.error_type in _INVALID_ERRORS
@@ -217,7 +217,7 @@ def _record_missing(session: JudgingSession, batch: SubmittedBatch, missing: lis
         f"batch {batch.batch_id} has ended without a result for {len(missing)} of its requests; "
         "they are asked again"
     )
-    row = ReplyRow("", "missing", None, None, None, None, None, None, "{}")
+    row = ReplyRow(result_type="missing")
     session.ledger.record_failures(batch.nonce, [(key, row) for key in missing])
     session.tally.failed += len(missing)
 
@@ -234,7 +234,7 @@ def _record_unparsable(
         f"begins {lines[0][:80]!r}), and {len(missing)} of its requests have no other line"
     )
     rows = [
-        ReplyRow("", UNPARSABLE, None, None, None, line, None, None, "{}")
+        ReplyRow(result_type=UNPARSABLE, error_message=line)
         for _, line in zip(missing, cycle(lines), strict=False)
     ]
     session.ledger.record_failures(batch.nonce, list(zip(missing, rows, strict=True)))

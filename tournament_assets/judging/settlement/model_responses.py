@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tournament_assets.judging.batch_service import ReplyRow
+from tournament_assets.judging.batch_service import Reply
 from tournament_assets.judging.requests.requests import ModelRequest, printable
-from tournament_assets.judging.settlement.records import RESPONSES, JudgingScope, StoredReply
+from tournament_assets.judging.settlement.records import RESPONSES, JudgingScope
 from tournament_assets.tournament.entrants import AnthropicApiEntrant, OpenAiApiEntrant
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
@@ -110,7 +110,7 @@ def _compose(entrant: AnthropicApiEntrant | OpenAiApiEntrant, text: str) -> dict
     return params
 
 
-def read_response(prompt_id: str, reply: ReplyRow | StoredReply) -> GeneratedResponse | NoResponse:
+def read_response(prompt_id: str, reply: Reply) -> GeneratedResponse | NoResponse:
     """Say what a final reply to a prompt means.
 
     A response that the token cap has cut off is one if it says anything. One that the model ended

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from tournament_assets.judging.batch_service import Channel, ReplyRow, TokenUsage
+from tournament_assets.judging.batch_service import Channel, Reply, ReplyRow
 from tournament_assets.judging.costs.budgets import Budget, BudgetTerms
 
 VERDICTS = "verdicts"
@@ -125,32 +125,20 @@ class SubmittedBatch:
     begun_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class StoredReply:
-    """A judge's final reply, as the ledger holds it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredReply(Reply):
+    """A final reply, as the ledger holds it.
 
     Attributes:
         request_key: SHA-256 of the request it answers.
         attempt: Which attempt it answers; 1 is the first.
         channel: How the request was sent.
-        result_type: `succeeded`, or `errored` for a request that can never succeed.
-        stop_reason: Why the model stopped.
-        text: What it wrote.
-        error_type: The provider's name of the error.
-        model: The model that replied.
-        usage: Tokens billed; None where the provider reported none.
         received_at: When it was written down.
     """
 
     request_key: str
     attempt: int
     channel: Channel
-    result_type: str
-    stop_reason: str | None
-    text: str | None
-    error_type: str | None
-    model: str | None
-    usage: TokenUsage | None
     received_at: datetime
 
 
@@ -225,7 +213,7 @@ class JudgingLedger(Protocol):
             How many of them had been paid for before, in another batch.
         """
 
-    def record_failures(self, nonce: str, failed: Sequence[tuple[str, ReplyRow]]) -> None:
+    def record_failures(self, nonce: str, failed: Sequence[tuple[str, Reply]]) -> None:
         """Note requests that got no reply this time and may be asked again."""
 
     def record_closed(self, nonce: str, *, state: str) -> None:

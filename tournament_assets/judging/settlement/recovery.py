@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 from typing import Protocol
 
-from tournament_assets.judging.batch_service import UNPARSABLE, BatchListing, BatchService, ReplyRow
+from tournament_assets.judging.batch_service import UNPARSABLE, BatchService, BatchStatus, ReplyRow
 from tournament_assets.judging.requests.requests import read_custom_id
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
 from tournament_assets.judging.settlement.harvest import is_final
@@ -258,7 +258,7 @@ def recover_batches(
 
 def _unknown_batches(
     ledger: RecoveryLedger, service: BatchService, now: datetime, *, one_page: bool = False
-) -> Iterator[BatchListing]:
+) -> Iterator[BatchStatus]:
     """Yield the batches that the ledger does not know or holds in part, the newest first."""
     kept = takewhile(
         lambda each: each.created_at is None or each.created_at >= now - KEPT_FOR,
@@ -274,7 +274,7 @@ def _unknown_batches(
 @dataclass(slots=True)
 class _Recovery:
     planned: Mapping[str, PlannedRequest]
-    listing: BatchListing
+    listing: BatchStatus
     ledger: RecoveryLedger
     service: BatchService
     policy: WaitingPolicy

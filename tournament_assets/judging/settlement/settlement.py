@@ -250,7 +250,9 @@ def _ask_patiently(session: JudgingSession, nonce: str, request: ModelRequest) -
 def _failed_row(
     name: str, error_type: str, error: JudgeError, *, result_type: str = "errored"
 ) -> ReplyRow:
-    return ReplyRow(name, result_type, None, None, error_type, str(error), None, None, "{}")
+    return ReplyRow(
+        custom_id=name, result_type=result_type, error_type=error_type, error_message=str(error)
+    )
 
 
 _FIRST, _SECOND = 1, 2

@@ -17,7 +17,7 @@ from itertools import islice
 
 from tournament_assets.judging.batch_service import (
     UNPARSABLE,
-    BatchListing,
+    BatchStatus,
     Channel,
     ReplyRow,
     SubmittedRequest,
@@ -101,11 +101,11 @@ def adopt_batch(session: JudgingSession, intent: OpenBatch) -> SubmittedBatch | 
 
 def _candidates(
     session: JudgingSession, intent: OpenBatch, disproved: set[str]
-) -> list[BatchListing]:
+) -> list[BatchStatus]:
     """Return the batches that may be the one: of its size and time, and not known as another."""
     earliest = intent.begun_at - _CLOCK_SKEW
     latest = intent.begun_at + timedelta(seconds=session.policy.creation_seconds) + _CLOCK_SKEW
-    found: list[BatchListing] = []
+    found: list[BatchStatus] = []
     for listing in session.service.list_batches():
         if listing.created_at is not None and listing.created_at < earliest:
             break
@@ -119,7 +119,7 @@ def _candidates(
     return [listing for listing in found if listing.batch_id not in known]
 
 
-def _is_ours(session: JudgingSession, intent: OpenBatch, listing: BatchListing) -> bool | None:
+def _is_ours(session: JudgingSession, intent: OpenBatch, listing: BatchStatus) -> bool | None:
     """Whether one of the first rows carries a name that we gave; None if it cannot be told yet."""
     if not listing.has_ended:
         return None
@@ -350,13 +350,8 @@ def _submit_halves(
         row = ReplyRow(
             custom_id=custom_id(intent.nonce, requests[0].request_key),
             result_type="errored",
-            text=None,
-            stop_reason=None,
             error_type="request_too_large",
             error_message=str(error),
-            model=None,
-            usage=None,
-            raw="{}",
         )
         record_part(session, intent.nonce, final=[(requests[0].request_key, row)], failed=[])
         return Created([], 1)

@@ -15,7 +15,6 @@ from urllib.parse import quote, urlsplit
 
 from tournament_assets.judging.batch_service import (
     UNPARSABLE,
-    BatchListing,
     BatchStatus,
     ReplyRow,
     SubmittedRequest,
@@ -24,7 +23,6 @@ from tournament_assets.providers.anthropic.wire_format import (
     classify_failure,
     describe_failure,
     mapping,
-    read_listing,
     read_message,
     read_retry_after,
     read_row,
@@ -152,7 +150,7 @@ class AnthropicBatches:
         created = self._read_object(response.text, task, may_cost=True)
         return self._read_status(created, task, may_cost=True)
 
-    def list_batches(self) -> Iterator[BatchListing]:
+    def list_batches(self) -> Iterator[BatchStatus]:
         """Yield the batches this key can see, the newest first, page by page.
 
         Raises:
@@ -178,7 +176,7 @@ class AnthropicBatches:
                     failure=JudgeFailure.TRANSIENT,
                 )
             for row in rows:
-                listing = read_listing(mapping(row))
+                listing = read_status(mapping(row))
                 if listing is not None:
                     yield listing
             if not has_more:
@@ -211,7 +209,7 @@ class AnthropicBatches:
                     yield row
                 elif line.endswith(b"\n"):
                     said = self._tidy(line[:_LINE_BEGINNING].decode(errors="backslashreplace"))
-                    yield ReplyRow("", UNPARSABLE, None, None, None, said, None, None, "{}")
+                    yield ReplyRow(result_type=UNPARSABLE, error_message=said)
 
     def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
         """Send one request outside any batch, once, and wait for its reply.

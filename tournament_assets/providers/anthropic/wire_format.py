@@ -15,7 +15,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
-from tournament_assets.judging.batch_service import BatchListing, BatchStatus, ReplyRow, TokenUsage
+from tournament_assets.judging.batch_service import BatchStatus, ReplyRow, TokenUsage
 from tournament_assets.tournament.errors import JudgeFailure
 from tournament_assets.tournament.fingerprints import canonical_json
 from tournament_assets.tournament.places import origin_of
@@ -33,20 +33,8 @@ def read_status(batch: Mapping[str, Any]) -> BatchStatus | None:
     return BatchStatus(
         batch_id=batch_id,
         has_ended=batch.get("processing_status") == "ended",
-        **{name: _count(counts, name) for name in _COUNTS},
-    )
-
-
-def read_listing(batch: Mapping[str, Any]) -> BatchListing | None:
-    """Read a row of the list of batches; None if it names no batch."""
-    status = read_status(batch)
-    if status is None:
-        return None
-    return BatchListing(
-        batch_id=status.batch_id,
+        n_requests=sum(_count(counts, name) for name in _COUNTS),
         created_at=_time(batch.get("created_at")),
-        has_ended=status.has_ended,
-        n_requests=status.n_requests,
     )
 
 
