@@ -109,17 +109,6 @@ def test_a_battle_is_json_without_what_it_does_not_have() -> None:
     assert Battle.from_dict(json.loads(json.dumps(rich.to_dict()))) == rich
 
 
-def test_reports_of_other_versions_are_read() -> None:
-    entry = {"model": "ada", "rating": 1408.0, "n_battles": 3, "source": "human", "rank": 1}
-    report = EloReport.from_dict(
-        {"arena": "x", "n_bootstraps": 100, "seed": 0, "ratings": [entry], "version": 2}
-    )
-    assert report.ratings == (RatingEntry("ada", 1408.0, None, None, 3, "human"),)
-    assert EloReport.from_dict(report.to_dict()) == report
-    with pytest.raises(InputError, match="has no arena, seed"):
-        EloReport.from_dict({"n_bootstraps": 100, "ratings": []})
-
-
 def test_a_report_is_json_with_the_best_first() -> None:
     report = EloReport(
         arena="demo/pilot/factuality",

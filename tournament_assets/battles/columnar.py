@@ -28,8 +28,8 @@ from tournament_assets.battles.files import (
     FileSample,
     battle_lines,
     new_file,
+    parquet_rows,
     parquet_schema,
-    readable_parquet,
 )
 from tournament_assets.battles.rows import LeftOut, read_battle_rows
 from tournament_assets.tournament.battles import (
@@ -92,8 +92,10 @@ def read_columns(
     try:
         return _encode_parts(parts(path, sample, columns), columns)
     except (_DoubtfulError, pa.ArrowException, OSError):
-        rows = _parquet_rows if sample.kind == "parquet" else _json_rows
-        return read_battle_rows(rows(path, columns), lambda row: _parse(row, columns))
+        rows = (
+            parquet_rows(path, columns.wanted) if sample.kind == "parquet" else battle_lines(path)
+        )
+        return read_battle_rows(rows, lambda row: _parse(row, columns))
 
 
 def _parse(row: Mapping[str, Any], columns: Columns) -> Iterable[Battle | LeftOut]:
@@ -108,20 +110,6 @@ def _parse(row: Mapping[str, Any], columns: Columns) -> Iterable[Battle | LeftOu
     if winner is None and values["model_a"] is not None and values["model_b"] is not None:
         return [LeftOut(NO_VERDICT)]
     return [Battle.from_dict(values)]
-
-
-def _json_rows(path: Path, _: Columns) -> Iterator[tuple[str, bytes]]:
-    return battle_lines(path)
-
-
-def _parquet_rows(path: Path, columns: Columns) -> Iterator[tuple[str, object]]:
-    number = 0
-    with readable_parquet(path), pq.ParquetFile(path) as file:
-        present = [name for name in columns.wanted if name in file.schema_arrow.names]
-        for batch in file.iter_batches(columns=present):
-            for row in batch.to_pylist():
-                number += 1
-                yield f"{path.name}:row {number}", row
 
 
 def _json_parts(path: Path, sample: FileSample, columns: Columns) -> Iterator[pa.Table]:

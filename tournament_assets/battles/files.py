@@ -1,11 +1,7 @@
-"""Opening battle files: their first row, their lines, and new files written whole or not at all.
+"""Files of battles: their first row, their rows, and new files written whole or not at all.
 
-What every battle format can do: tell its files, read one, write one.
-
-`elo_ratings.json`: a leaderboard, with the keys that JudgeArena's has and no other.
-
-A run of several dimensions has one such file for each. Earlier versions wrote one file with an
-object of leaderboards by dimension, which is still read.
+Beside them `elo_ratings.json`, a leaderboard with the keys that JudgeArena's has and no other; a
+run of several dimensions has one for each.
 """
 
 import csv
@@ -13,11 +9,11 @@ import io
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Protocol
+from typing import Any, BinaryIO, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -181,6 +177,25 @@ def readable_parquet(path: Path) -> Iterator[None]:
         ) from None
 
 
+def parquet_rows(path: Path, wanted: Iterable[str]) -> Iterator[tuple[str, object]]:
+    """Go through the rows of a Parquet file, each with where it stands (`file:row N`, from 1).
+
+    Args:
+        path: The file.
+        wanted: Columns; those that are not there are passed over.
+
+    Raises:
+        InputError: If it is no whole Parquet file.
+    """
+    number = 0
+    with readable_parquet(path), pq.ParquetFile(path) as file:
+        present = [name for name in wanted if name in file.schema_arrow.names]
+        for batch in file.iter_batches(columns=present):
+            for row in batch.to_pylist():
+                number += 1
+                yield f"{path.name}:row {number}", row
+
+
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
     """Write a file that appears whole or not at all, a part at a time.
@@ -210,17 +225,37 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
 
 
+def write_json_list(file: BinaryIO, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a JSON list, one object a line."""
+    number = 0
+    for number, row in enumerate(rows, start=1):
+        text = json.dumps(row, ensure_ascii=False, allow_nan=False)
+        file.write(f"{',' if number > 1 else '['}\n  {text}".encode())
+    file.write(b"\n]\n" if number else b"[]\n")
+
+
+def write_csv(file: BinaryIO, rows: Iterable[Mapping[str, Any]], *, columns: Sequence[str]) -> None:
+    """Write CSV in UTF-8 with a header."""
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    text.detach()
+
+
 @dataclass(frozen=True, slots=True)
 class FormatOptions:
     """What a file may not say itself.
 
     Attributes:
         source: Who decided; None takes the format's word for it.
+        judge: The model that judged.
         baseline: The model that every other one was compared with.
         prompt_column: The column, or key, that names the prompt; None for those of the format.
     """
 
     source: BattleSource | None = None
+    judge: str | None = None
     baseline: str | None = None
     prompt_column: str | None = None
 
@@ -265,42 +300,6 @@ class WriteReport:
     lost: Mapping[str, int] = field(default_factory=dict)
 
 
-class BattleFormat(Protocol):
-    """A way to write battles down."""
-
-    @property
-    def name(self) -> str:
-        """What the format is called on the command line."""
-        ...
-
-    @property
-    def title(self) -> str:
-        """Whose files they are, for messages."""
-        ...
-
-    def recognises(self, sample: FileSample) -> bool:
-        """Say whether a file that begins like this is of the format."""
-        ...
-
-    def read(self, path: Path, options: FormatOptions) -> BattleFile:
-        """Read a file.
-
-        Raises:
-            InputError: With everything that is wrong with it, the first 50 spelled out.
-        """
-        ...
-
-    def write(
-        self, path: Path, table: pa.Table, options: FormatOptions, settings: RatingSettings | None
-    ) -> WriteReport:
-        """Write a new file.
-
-        Raises:
-            InputError: If the file is there already, or the format cannot hold such battles.
-        """
-        ...
-
-
 def encode_elo_reports(reports: Mapping[str, EloReport]) -> dict[str, bytes]:
     """Write leaderboards as JSON files, by name.
 
@@ -315,28 +314,3 @@ def encode_elo_reports(reports: Mapping[str, EloReport]) -> dict[str, bytes]:
         text = json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
         files[name] = f"{text}\n".encode()
     return files
-
-
-def read_elo_reports(path: Path) -> dict[str, EloReport]:
-    """Read leaderboards, by dimension; a file with a single report has it under its arena.
-
-    Keys that this version does not know are ignored.
-
-    Raises:
-        InputError: With everything that is missing.
-    """
-    with opened(path) as file:
-        values = parse_object(file.read(), str(path))
-    by_name = {str(values.get("arena")): values} if "ratings" in values else values
-    problems: list[str] = []
-    reports: dict[str, EloReport] = {}
-    for name, report in by_name.items():
-        try:
-            if not isinstance(report, dict):
-                raise InputError(f"the report is {report!r:.60}; expected a JSON object")
-            reports[name] = EloReport.from_dict(report)
-        except InputError as error:
-            problems.extend(f"{path}: {name}: {problem}" for problem in error.problems)
-    if problems:
-        raise InputError(problems)
-    return reports

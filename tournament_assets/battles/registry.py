@@ -7,31 +7,32 @@ import pyarrow as pa
 
 from tournament_assets.battles.files import (
     BattleFile,
-    BattleFormat,
     FormatOptions,
     WriteReport,
     sample_file,
 )
-from tournament_assets.battles.formats.alpaca_eval import AlpacaEvalFormat
-from tournament_assets.battles.formats.arena import JUDGEARENA, LMARENA, TOURNAMENT
-from tournament_assets.battles.formats.arena_hard import ArenaHardFormat
-from tournament_assets.battles.formats.evalica import EvalicaFormat
-from tournament_assets.battles.formats.mt_bench import MtBenchFormat
-from tournament_assets.battles.formats.one_hot import OneHotFormat
-from tournament_assets.battles.formats.orq_arena import OrqArenaFormat
+from tournament_assets.battles.formats.alpaca_eval import ALPACA_EVAL
+from tournament_assets.battles.formats.arena import JUDGEARENA, LMARENA, TOURNAMENT, ArenaFormat
+from tournament_assets.battles.formats.arena_hard import ARENA_HARD
+from tournament_assets.battles.formats.evalica import EVALICA
+from tournament_assets.battles.formats.mt_bench import MT_BENCH
+from tournament_assets.battles.formats.one_hot import ONE_HOT
+from tournament_assets.battles.formats.orq_arena import ORQ_ARENA
+from tournament_assets.battles.rows import RowFormat
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
 
+BattleFormat = ArenaFormat | RowFormat
 _ALL: tuple[BattleFormat, ...] = (
     TOURNAMENT,
     JUDGEARENA,
     LMARENA,
-    AlpacaEvalFormat(),
-    ArenaHardFormat(),
-    MtBenchFormat(),
-    OrqArenaFormat(),
-    EvalicaFormat(),
-    OneHotFormat(),
+    ALPACA_EVAL,
+    ARENA_HARD,
+    MT_BENCH,
+    ORQ_ARENA,
+    EVALICA,
+    ONE_HOT,
 )
 FORMATS: Mapping[str, BattleFormat] = {each.name: each for each in _ALL}
 """Every format by its name."""

@@ -1,14 +1,16 @@
-"""Reading battles row by row: what is a battle, what is left out and why, and all that is wrong.
+"""Formats of one row, or a few, a battle: a declaration each, and one reader and writer for all.
 
-The slow way, for formats whose rows are nested, and for finding out where a large file is wrong.
-
-What a format has no place for: counted before battles are written in it.
+A format says which columns tell its files, how a row becomes battles and how battles become rows.
+Here are what all do alike: the kinds of files, who decided, what names the prompt, everything that
+is wrong at once, and what the format has no place for.
 """
 
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,9 +22,26 @@ from tournament_assets.battles.columns import (
     different_names,
     make_battle_table,
 )
-from tournament_assets.tournament.battles import Battle, BattleSource
+from tournament_assets.battles.files import (
+    BattleFile,
+    FileKind,
+    FileSample,
+    FormatOptions,
+    WriteReport,
+    battle_lines,
+    csv_rows,
+    new_file,
+    parquet_rows,
+    read_json_list,
+    sample_file,
+    write_csv,
+    write_json_list,
+)
+from tournament_assets.tournament.battles import Battle, BattleSource, RatingSettings
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.json_lines import parse_rows
+from tournament_assets.tournament.json_lines import parse_rows, write_json_lines
+
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +55,133 @@ class LeftOut:
     reason: str
 
 
-ParseRow = Callable[[Mapping[str, Any]], Iterable[Battle | LeftOut]]
-"""Reads the battles of one row; raises `InputError` with what is wrong, not saying where."""
+@dataclass(slots=True)
+class Unwritten:
+    """What does not get into a file.
+
+    Attributes:
+        left_out: Battles that the format cannot hold, counted by the reason.
+        lost: Battles of which one value could not be written, counted by the value's name.
+    """
+
+    left_out: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class RowFormat:
+    """A format of rows.
+
+    Attributes:
+        name: What it is called on the command line.
+        title: Whose files they are.
+        kinds: How the rows of its files may be written.
+        columns: What the first row has in all of its files.
+        prompts: What may name the prompt; the first with a value counts.
+        holds: The fields of a battle that it keeps, in whatever way.
+        source: Who decided; None where that has to be said beside the file.
+        parse: Reads the battles of one row: their fields without source and question_id. Raises
+            `InputError` with what is wrong, not saying where.
+        make_rows: Makes the rows of a new file, and notes what it cannot write.
+        written: The columns of a new CSV file; JSON lines are written if there are none.
+        as_list: Write a JSON list rather than lines.
+        one_of: Columns of which the first row has at least one.
+        more: Columns that are read, too, where they are there.
+    """
+
+    name: str
+    title: str
+    kinds: tuple[FileKind, ...]
+    columns: tuple[str, ...]
+    prompts: tuple[str, ...]
+    holds: frozenset[str]
+    source: BattleSource | None
+    parse: Callable[[Row, FormatOptions], Iterable[Row | LeftOut]]
+    make_rows: Callable[[pa.Table, FormatOptions, Unwritten], Iterable[Row]]
+    written: tuple[str, ...] = ()
+    as_list: bool = False
+    one_of: frozenset[str] = frozenset()
+    more: tuple[str, ...] = ()
+
+    def recognises(self, sample: FileSample) -> bool:
+        """Say whether a file that begins like this is of the format."""
+        return (
+            sample.kind in self.kinds
+            and sample.columns >= {*self.columns}
+            and (not self.one_of or bool(sample.columns & self.one_of))
+        )
+
+    def read(self, path: Path, options: FormatOptions) -> BattleFile:
+        """Read a file, or every .jsonl file of a judge's folder.
+
+        Raises:
+            InputError: If nobody says who decided; with everything that is wrong with the file,
+                the first 50 spelled out.
+        """
+        source = options.source or self.source
+        if source is None:
+            raise InputError(
+                f"{path}: files of {self.title} do not say who decided; expected --source "
+                "llm-judge or --source human beside them"
+            )
+        prompts = options.prompt_names(self.prompts)
+        files = [path]
+        if path.is_dir():
+            files, options = sorted(path.glob("*.jsonl")), replace(options, judge=path.name)
+        if not files:
+            raise InputError(f"{path}: the folder holds no .jsonl file; expected judgments")
+
+        def parse(row: Row) -> Iterable[Battle | LeftOut]:
+            for found in self.parse(row, options):
+                if isinstance(found, LeftOut):
+                    yield found
+                else:
+                    more = {"source": source, "question_id": find_prompt(row, prompts)}
+                    yield Battle.from_dict({**found, **more})
+
+        table, left_out = read_battle_rows(
+            chain.from_iterable(self._rows(file, prompts) for file in files), parse
+        )
+        return BattleFile(self.name, table, left_out)
+
+    def _rows(self, path: Path, prompts: Iterable[str]) -> Iterable[tuple[str, object]]:
+        match self.kinds[0] if len(self.kinds) == 1 else sample_file(path).kind:
+            case "csv":
+                return csv_rows(path, needed=self.columns)
+            case "parquet":
+                return parquet_rows(path, [*self.columns, *self.more, *prompts])
+            case "json list":
+                return read_json_list(path)
+            case _:
+                return battle_lines(path)
+
+    def write(
+        self, path: Path, table: pa.Table, options: FormatOptions, settings: RatingSettings | None
+    ) -> WriteReport:
+        """Write a new file.
+
+        Raises:
+            InputError: If the file is there already, or the format cannot hold such battles.
+        """
+        del settings
+        lost = count_losses(table, holds=self.holds, title=self.title, source=self.source)
+        if self.source is None and table.num_rows:
+            lost["source"] = table.num_rows
+        unwritten = Unwritten(lost=Counter(lost))
+        rows = self.make_rows(table, options, unwritten)
+        with new_file(path) as file:
+            if self.written:
+                write_csv(file, rows, columns=self.written)
+            elif self.as_list:
+                write_json_list(file, rows)
+            else:
+                write_json_lines(file, rows)
+        left_out = dict(sorted(unwritten.left_out.items()))
+        return WriteReport(table.num_rows - sum(left_out.values()), left_out, dict(unwritten.lost))
 
 
 def read_battle_rows(
-    rows: Iterable[tuple[str, object]], parse: ParseRow
+    rows: Iterable[tuple[str, object]], parse: Callable[[Row], Iterable[Battle | LeftOut]]
 ) -> tuple[pa.Table, dict[str, int]]:
     """Read every row, and refuse them all if one is wrong.
 

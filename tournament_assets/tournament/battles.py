@@ -205,20 +205,6 @@ class RatingEntry:
     n_battles: int
     source: Literal["evaluated", "human"] = "evaluated"
 
-    @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> "RatingEntry":
-        """Read an entry, ignoring keys that this version does not know.
-
-        Raises:
-            InputError: If the model or its number of battles is missing.
-        """
-        missing = [name for name in ("model", "n_battles") if row.get(name) is None]
-        if missing:
-            raise InputError(f"the rating {dict(row)!r:.200} has no {', '.join(missing)}")
-        known = {field.name for field in fields(cls)}
-        bounds = dict.fromkeys(("rating", "ci_low", "ci_high"))
-        return cls(**{**bounds, **{key: value for key, value in row.items() if key in known}})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EloReport:
@@ -239,26 +225,6 @@ class EloReport:
     n_bootstraps: int
     seed: int
     ratings: tuple[RatingEntry, ...]
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "EloReport":
-        """Read a report, ignoring keys that this version does not know.
-
-        Raises:
-            InputError: If a key that every report needs is missing.
-        """
-        needed = ("arena", "n_bootstraps", "seed", "ratings")
-        missing = [name for name in needed if values.get(name) is None]
-        if missing:
-            raise InputError(f"the report has no {', '.join(missing)}; expected {needed!r}")
-        return cls(
-            arena=values["arena"],
-            model=values.get("model"),
-            judge_model=values.get("judge_model"),
-            n_bootstraps=values["n_bootstraps"],
-            seed=values["seed"],
-            ratings=tuple(RatingEntry.from_dict(row) for row in values["ratings"]),
-        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values, in the order of its fields."""

@@ -6,35 +6,16 @@ with a game that has no score is left out whole, as arena-hard does.
 Source: https://github.com/lmarena/arena-hard-auto
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
 
 from tournament_assets.battles.columns import battles_of
-from tournament_assets.battles.files import (
-    BattleFile,
-    FileSample,
-    FormatOptions,
-    WriteReport,
-    battle_lines,
-    new_file,
-)
-from tournament_assets.battles.rows import (
-    LIST,
-    TEXT,
-    LeftOut,
-    count_losses,
-    find_prompt,
-    need,
-    read_battle_rows,
-)
-from tournament_assets.tournament.battles import Battle, BattleWinner, RatingSettings
+from tournament_assets.battles.files import FormatOptions
+from tournament_assets.battles.rows import LIST, TEXT, LeftOut, Row, RowFormat, Unwritten, need
+from tournament_assets.tournament.battles import Battle, BattleWinner
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.json_lines import write_json_lines
 
 NO_SCORE = "no score in a game: both games of the line are left out"
 NOT_WITH_BASELINE = "the baseline is not one of the two models"
@@ -54,63 +35,12 @@ _SCORES: Mapping[str, tuple[_Shown, float]] = {
     "B<A": ("A", 1.0),
     "B<<A": ("A", _STRONG),
 }
-_HOLDS = frozenset(
-    {"model_a", "model_b", "winner", "question_id", "judge_model", "weight", "presentation"}
-)
 _Showing = Literal["ab", "ba"]
 _SHOWINGS: tuple[_Showing, _Showing] = ("ab", "ba")
 _Winner = tuple[BattleWinner, float]
 
 
-@dataclass(frozen=True, slots=True)
-class ArenaHardFormat:
-    """Reads one file of judgments, or a judge's folder of them; writes one file."""
-
-    name: str = "arena-hard"
-    title: str = "arena-hard"
-
-    def recognises(self, sample: FileSample) -> bool:
-        """Say whether a file that begins like this is of the format."""
-        return sample.kind == "json lines" and sample.columns >= {"model", "games"}
-
-    def read(self, path: Path, options: FormatOptions) -> BattleFile:
-        """Read a file, or every .jsonl file of a folder; the baseline is model_a of each battle.
-
-        Raises:
-            InputError: With everything that is wrong with it, the first 50 spelled out.
-        """
-        files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
-        if not files:
-            raise InputError(f"{path}: the folder holds no .jsonl file; expected judgments")
-        rows = ((where, line) for file in files for where, line in battle_lines(file))
-        judge = path.name if path.is_dir() else None
-        table, left_out = read_battle_rows(rows, lambda row: _parse(row, options, judge))
-        return BattleFile(self.name, table, left_out)
-
-    def write(
-        self, path: Path, table: pa.Table, options: FormatOptions, settings: RatingSettings | None
-    ) -> WriteReport:
-        """Write a new file: two games a line, which a settled pair fills with the same verdict.
-
-        So a settled pair is read again as two battles. A game whose counterpart is not among the
-        battles has no score.
-
-        Raises:
-            InputError: If the file is there already, the battles are of several dimensions, or
-                nobody is in all of them and no baseline is named.
-        """
-        del settings
-        lost = count_losses(table, holds=_HOLDS, title=self.title, source="llm-judge")
-        baseline = options.baseline or _common_model(table)
-        left_out: Counter[str] = Counter()
-        with new_file(path) as file:
-            write_json_lines(file, _lines(battles_of(table), baseline, left_out))
-        return WriteReport(table.num_rows - left_out.total(), dict(sorted(left_out.items())), lost)
-
-
-def _parse(
-    row: Mapping[str, Any], options: FormatOptions, judge: str | None
-) -> Iterable[Battle | LeftOut]:
+def _parse(row: Row, options: FormatOptions) -> Iterable[Row | LeftOut]:
     need(row, model=TEXT, games=LIST)
     # Lines of the second version name their baseline; those of the first were all against one.
     baseline = row.get("baseline") or options.baseline
@@ -132,18 +62,14 @@ def _parse(
     if None in scores:
         return [LeftOut(NO_SCORE)] * 2
     return [
-        Battle.from_dict(
-            {
-                "model_a": baseline,
-                "model_b": row["model"],
-                "winner": winner,
-                "source": options.source or "llm-judge",
-                "question_id": find_prompt(row, options.prompt_names(("uid", "question_id"))),
-                "judge_model": row.get("judge") or judge,
-                "weight": weight,
-                "presentation": showing,
-            }
-        )
+        {
+            "model_a": baseline,
+            "model_b": row["model"],
+            "winner": winner,
+            "judge_model": row.get("judge") or options.judge,
+            "weight": weight,
+            "presentation": showing,
+        }
         for score, showing in zip(scores, _SHOWINGS, strict=True)
         for winner, weight in [_read_score(score, showing)]
     ]
@@ -172,16 +98,20 @@ def _common_model(table: pa.Table) -> str:
     return common.pop()
 
 
-def _lines(
-    battles: Iterable[Battle], baseline: str, left_out: Counter[str]
-) -> Iterator[dict[str, Any]]:
+def _make_rows(table: pa.Table, options: FormatOptions, unwritten: Unwritten) -> Iterator[Row]:
+    """Make two games a line, which a settled pair fills with the same verdict.
+
+    So a settled pair is read again as two battles. A game whose counterpart is not among the
+    battles has no score.
+    """
+    baseline = options.baseline or _common_model(table)
     waiting: dict[tuple[str | None, str, str | None], dict[str, str]] = {}
-    for battle in battles:
+    for battle in battles_of(table):
         if baseline not in (battle.model_a, battle.model_b):
-            left_out[NOT_WITH_BASELINE] += 1
+            unwritten.left_out[NOT_WITH_BASELINE] += 1
             continue
         if battle.weight not in (1.0, _STRONG):
-            left_out[OTHER_WEIGHT] += 1
+            unwritten.left_out[OTHER_WEIGHT] += 1
             continue
         is_flipped = battle.model_b == baseline
         model = battle.model_a if is_flipped else battle.model_b
@@ -191,10 +121,9 @@ def _lines(
             continue
         # Which showing of the baseline this is: `ab` shows it first.
         showing = _SHOWINGS[(battle.presentation == "ba") != is_flipped]
-        games = waiting.setdefault(key, {})
-        if showing in games:
+        if showing in waiting.get(key, {}):
             yield _line(key, baseline, waiting.pop(key))
-            games = waiting.setdefault(key, {})
+        games = waiting.setdefault(key, {})
         games[showing] = _score(battle, showing, is_flipped)
         if len(games) == len(_SHOWINGS):
             yield _line(key, baseline, waiting.pop(key))
@@ -221,3 +150,21 @@ def _line(
         "baseline": baseline,
         "games": [{"score": games.get(showing)} for showing in _SHOWINGS],
     }
+
+
+ARENA_HARD = RowFormat(
+    name="arena-hard",
+    title="arena-hard",
+    kinds=("json lines",),
+    columns=("model", "games"),
+    prompts=("uid", "question_id"),
+    holds=frozenset(
+        {
+            *("model_a", "model_b", "winner", "question_id", "judge_model"),
+            *("weight", "presentation"),
+        }
+    ),
+    source="llm-judge",
+    parse=_parse,
+    make_rows=_make_rows,
+)

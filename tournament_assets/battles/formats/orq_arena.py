@@ -5,32 +5,13 @@ counted. Responses, single votes and token counts are passed over.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from tournament_assets.battles.columns import battles_of
-from tournament_assets.battles.files import (
-    BattleFile,
-    FileSample,
-    FormatOptions,
-    WriteReport,
-    battle_lines,
-    new_file,
-)
-from tournament_assets.battles.rows import (
-    TEXT,
-    LeftOut,
-    count_losses,
-    find_prompt,
-    need,
-    read_battle_rows,
-)
-from tournament_assets.tournament.battles import Battle, BattleSource, RatingSettings
+from tournament_assets.battles.files import FormatOptions
+from tournament_assets.battles.rows import TEXT, LeftOut, Row, RowFormat, Unwritten, need
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.json_lines import write_json_lines
 
 INCONCLUSIVE = "inconclusive: the judges came to no verdict"
 
@@ -48,56 +29,9 @@ _WORDS: Mapping[str, str | None] = {
     "tie": "tie",
     "inconclusive": None,
 }
-_HOLDS = frozenset({"model_a", "model_b", "winner", "question_id", "judge_model"})
-_PROMPTS = ("question_id", "prompt_id", "prompt_hash", "prompt", "prompt_text")
 
 
-@dataclass(frozen=True, slots=True)
-class OrqArenaFormat:
-    """Reads and writes battles of orq-arena."""
-
-    name: str = "orq-arena"
-    title: str = "orq-arena"
-
-    def recognises(self, sample: FileSample) -> bool:
-        """Say whether a file that begins like this is of the format."""
-        return (
-            sample.kind == "json lines"
-            and sample.columns >= {"model_a", "model_b"}
-            and bool(sample.columns & {"judge_votes", "majority_verdict"})
-        )
-
-    def read(self, path: Path, options: FormatOptions) -> BattleFile:
-        """Read a file; judges that completed their vote are named in judge_model.
-
-        Raises:
-            InputError: With everything that is wrong with it, the first 50 spelled out.
-        """
-        source = options.source or "llm-judge"
-        prompts = options.prompt_names(_PROMPTS)
-        table, left_out = read_battle_rows(
-            battle_lines(path), lambda row: _parse(row, source, prompts)
-        )
-        return BattleFile(self.name, table, left_out)
-
-    def write(
-        self, path: Path, table: pa.Table, options: FormatOptions, settings: RatingSettings | None
-    ) -> WriteReport:
-        """Write a new file; the judge is written as one vote, and there are no responses.
-
-        Raises:
-            InputError: If the file is there already, or the battles are of several dimensions.
-        """
-        del options, settings
-        lost = count_losses(table, holds=_HOLDS, title=self.title, source="llm-judge")
-        with new_file(path) as file:
-            write_json_lines(file, _lines(battles_of(table)))
-        return WriteReport(table.num_rows, lost=lost)
-
-
-def _parse(
-    row: Mapping[str, Any], source: BattleSource, prompts: Iterable[str]
-) -> Iterable[Battle | LeftOut]:
+def _parse(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
     need(row, model_a=TEXT, model_b=TEXT)
     problems = []
     if row.get("schema_version") not in (_VERSION, str(_VERSION)):
@@ -122,16 +56,12 @@ def _parse(
     if winner is None:
         return [LeftOut(INCONCLUSIVE)]
     return [
-        Battle.from_dict(
-            {
-                "model_a": row["model_a"],
-                "model_b": row["model_b"],
-                "winner": winner,
-                "source": source,
-                "question_id": find_prompt(row, prompts),
-                "judge_model": _judges(row.get("judge_votes")),
-            }
-        )
+        {
+            "model_a": row["model_a"],
+            "model_b": row["model_b"],
+            "winner": winner,
+            "judge_model": _judges(row.get("judge_votes")),
+        }
     ]
 
 
@@ -168,8 +98,8 @@ def _judges(votes: object) -> str | None:
     return ", ".join(sorted(models)) or None
 
 
-def _lines(battles: Iterable[Battle]) -> Iterator[dict[str, Any]]:
-    for battle in battles:
+def _make_rows(table: pa.Table, _: FormatOptions, __: Unwritten) -> Iterator[Row]:
+    for battle in battles_of(table):
         verdict = "tie" if battle.is_tie else battle.winner
         vote = {"model": battle.judge_model, "vote": verdict, "flipped": False, "completed": True}
         yield {
@@ -181,3 +111,17 @@ def _lines(battles: Iterable[Battle]) -> Iterator[dict[str, Any]]:
             "majority_verdict": verdict,
             "winner": verdict,
         }
+
+
+ORQ_ARENA = RowFormat(
+    name="orq-arena",
+    title="orq-arena",
+    kinds=("json lines",),
+    columns=("model_a", "model_b"),
+    one_of=frozenset({"judge_votes", "majority_verdict"}),
+    prompts=("question_id", "prompt_id", "prompt_hash", "prompt", "prompt_text"),
+    holds=frozenset({"model_a", "model_b", "winner", "question_id", "judge_model"}),
+    source="llm-judge",
+    parse=_parse,
+    make_rows=_make_rows,
+)
