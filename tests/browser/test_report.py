@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from tests.reports.builders import audit_row, battle_tables, contents
-from tournament_assets.reports.rendering import ReportSection, ReportTable
+from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.run.page import render_pages
 
 CHROMIUM = shutil.which("chromium")

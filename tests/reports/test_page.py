@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from tournament_assets.reports.rendering import ReportSection, ReportTable
+from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.run.page import render_html, render_markdown
 from tournament_assets.reports.run.report_contents import SLOTS, ReportContents, warning_lines
 from tournament_assets.storage.tables import make_table, table_rows

@@ -2,7 +2,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from tournament_assets.reports.rendering import ReportTable, escape_markdown, render_template
+from tournament_assets.reports.rendering import escape_markdown, render_template
+from tournament_assets.reports.report_tables import ReportTable
 
 _SIGNS = st.text(alphabet="ab1 _*`[]()<>&|!#-+=~.:/\\{}$@\"'\n", max_size=30)
 
@@ -44,14 +45,14 @@ def test_code_is_not_altered_and_stays_code() -> None:
         total_price="",
         audits=[],
         confidence="95 %",
+        costs=ReportTable(("what", "amount"), ()),
+        provenance=ReportTable(("what", "value"), ()),
         contents={
             "tournament_id": "demo",
             "mode": "pilot",
             "description": "",
             "judge_label": "x",
             "judge_model": "y",
-            "costs": [],
-            "provenance": [],
             "versions": "",
             "sections": {},
             "battles": None,

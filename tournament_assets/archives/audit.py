@@ -22,7 +22,7 @@ from tournament_assets.archives.tasks import (
     sort_findings,
 )
 from tournament_assets.reports.formatting import join_names
-from tournament_assets.reports.rendering import ReportSection
+from tournament_assets.reports.report_tables import ReportSection
 
 
 @dataclass(frozen=True, slots=True)

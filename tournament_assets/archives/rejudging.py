@@ -42,7 +42,7 @@ from tournament_assets.judging.batch_service import BatchService
 from tournament_assets.judging.requests.requests import ModelRequest
 from tournament_assets.judging.settlement.records import JudgingLedger
 from tournament_assets.judging.settlement.sessions import WaitingPolicy
-from tournament_assets.reports.rendering import ReportSection, ReportTable
+from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import TournamentError
 

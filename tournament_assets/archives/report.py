@@ -34,8 +34,8 @@ from tournament_assets.archives.tables import (
     tier_tables,
 )
 from tournament_assets.reports.formatting import ABSENT, format_confidence, join_names
-from tournament_assets.reports.rendering import ReportSection, render_template
-from tournament_assets.reports.table_printing import csv_bytes
+from tournament_assets.reports.rendering import render_template
+from tournament_assets.reports.report_tables import ReportSection, table_csv
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError
 
@@ -225,7 +225,7 @@ def write_archive_report(path: Path, comparison: ArchiveComparison) -> Path:
     folder = path.with_name(f"{re.sub(r'[.](md|markdown)$', '', path.name)}_tables")
     try:
         for name, table in archive_data_tables(comparison).items():
-            write_bytes_atomically(folder / f"{name}.csv", csv_bytes(table.rows, table.columns))
+            write_bytes_atomically(folder / f"{name}.csv", table_csv(table.columns, table.cells))
         markdown = archive_report_markdown(comparison, tables_folder=folder.name)
         write_bytes_atomically(path, markdown.encode("utf-8", errors="backslashreplace"))
     except OSError as error:

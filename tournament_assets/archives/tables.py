@@ -17,7 +17,7 @@ from tournament_assets.archives.runs import (
 )
 from tournament_assets.archives.tasks import TaskAudit, TaskFinding, TierFailure, sort_findings
 from tournament_assets.reports.formatting import ABSENT, format_share, join_names
-from tournament_assets.reports.rendering import ReportTable
+from tournament_assets.reports.report_tables import ReportTable
 
 LISTED = 50
 """The most lines of one list; `--json` and the CSV files hold all."""
@@ -323,6 +323,11 @@ class DataTable:
 
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
+
+    @property
+    def cells(self) -> list[list[Any]]:
+        """The values of every row, in the order of the columns."""
+        return [[row[name] for name in self.columns] for row in self.rows]
 
 
 _MODEL_FIELDS = (

@@ -20,7 +20,7 @@ from tournament_assets.cli.ledger import ledger_group
 from tournament_assets.cli.reporting import compare_command, fair_comparison_command
 from tournament_assets.cli.running import estimate_command, rejudge_command, run_command
 from tournament_assets.loopback.running import judge_server_command
-from tournament_assets.reports.table_printing import shown
+from tournament_assets.reports.rendering import escape_terminal
 from tournament_assets.tournament.errors import InputError, TournamentError
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -40,11 +40,11 @@ class _Commands(click.Group):
             noun = "problem" if count == 1 else "problems"
             _errors.print(f"[bold red]{count} {noun} in the input; nothing was spent[/]")
             for problem in error.problems:
-                _errors.print(f"  - {shown(problem)}", markup=False)
+                _errors.print(f"  - {escape_terminal(problem)}", markup=False)
             ctx.exit(_EXIT_BAD_INPUT)
         except TournamentError as error:
             _errors.print("[bold red]the work failed[/]")
-            _errors.print(f"  {shown(str(error))}", markup=False)
+            _errors.print(f"  {escape_terminal(str(error))}", markup=False)
             ctx.exit(_EXIT_FAILED)
 
 

@@ -71,7 +71,7 @@ def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool)
     )
     from tournament_assets.archives.config import check_excluded, load_archive_config
     from tournament_assets.archives.reading import read_archive
-    from tournament_assets.reports.table_printing import print_sections
+    from tournament_assets.reports.report_tables import print_sections
 
     described = load_archive_config(archive)
     check_excluded(described.config, exclude)
@@ -109,7 +109,7 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
     )
     from tournament_assets.definitions import default_ledger_url
     from tournament_assets.ledger import Ledger
-    from tournament_assets.reports.table_printing import print_sections
+    from tournament_assets.reports.report_tables import print_sections
     from tournament_assets.tournament.errors import JudgeError
 
     described = load_archive_config(archive)
@@ -172,17 +172,17 @@ def _judge_of(
 
 def _print_rejudged(result: "RejudgeResult", console: Console) -> None:
     """Print what was written into files, and what has no score yet."""
-    from tournament_assets.reports.table_printing import shown
+    from tournament_assets.reports.rendering import escape_terminal
 
     for each in result.written:
         console.print(
-            f"{shown(each.run.path)}: judge {each.judge_score:g}, run score "
+            f"{escape_terminal(each.run.path)}: judge {each.judge_score:g}, run score "
             f"{each.run.run_score:g} → {each.run_score:g}",
             markup=False,
             soft_wrap=True,
         )
     for problem in result.left:
-        console.print(shown(problem), style="yellow", markup=False, soft_wrap=True)
+        console.print(escape_terminal(problem), style="yellow", markup=False, soft_wrap=True)
     console.print(
         f"{result.n_replies} replies received; {len(result.written)} files rewritten; "
         f"{len(result.left)} left."
@@ -215,7 +215,7 @@ def archive_report_command(
         compare_archive,
         write_archive_report,
     )
-    from tournament_assets.reports.table_printing import print_sections
+    from tournament_assets.reports.report_tables import print_sections
 
     described = load_archive_config(archive)
     check_excluded(described.config, exclude)

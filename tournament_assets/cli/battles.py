@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from tournament_assets.battles.rating import BattleRatings
 from tournament_assets.reports.formatting import (
@@ -24,8 +21,8 @@ from tournament_assets.reports.formatting import (
     format_rating,
     format_share,
 )
-from tournament_assets.reports.rendering import ReportTable
-from tournament_assets.reports.table_printing import print_table, shown
+from tournament_assets.reports.rendering import escape_terminal
+from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
 from tournament_assets.tournament.battles import RatingSettings
 
 if TYPE_CHECKING:
@@ -228,7 +225,7 @@ def battles_rate_command(
     """
     from tournament_assets.battles.pooling import pool_battles, read_responses
     from tournament_assets.battles.rating import EVERY_METHOD, METHODS, anchor_ratings, rate_battles
-    from tournament_assets.reports.formatting import show_directions
+    from tournament_assets.reports.rendering import show_controls
     from tournament_assets.tournament.battles import RatingSettings
 
     battles = pool_battles(
@@ -265,7 +262,7 @@ def battles_rate_command(
         }
         # Inside JSON the escape of a sign is the sign, so the text reads back as it was.
         text = json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False)
-        click.echo(show_directions(text))
+        click.echo(show_controls(text))
         return
     listed, formats = ", ".join(map(str, files)), ", ".join(battles.formats)
     click.echo(f"{listed}: {battles.table.num_rows} battles, {formats}")
@@ -324,10 +321,9 @@ def _require_dimension(battles: "BattleFile", dimension: str) -> None:
 
 
 def _print_left_out(left_out: Mapping[str, int]) -> None:
-    from tournament_assets.reports.table_printing import shown
 
     for reason, count in left_out.items():
-        click.echo(f"  left out, {shown(reason)}: {count}")
+        click.echo(f"  left out, {escape_terminal(reason)}: {count}")
 
 
 _ELO_COLUMNS = ("mean\n± SEM", "order\ninterval", "sampling\ninterval", "decisive\nmatches")
@@ -345,9 +341,8 @@ def print_battle_ratings(
         settings: How the battles were rated.
     """
     for each in ratings:
-        console.print()
         if each.elo or each.bradley_terry:
-            console.print(_table(each))
+            print_table(each.dimension or "no dimension named", _table(each), console)
         for more in _more_tables(each):
             print_table(*more, console)
         counts = each.counts
@@ -356,10 +351,10 @@ def print_battle_ratings(
             f"decisive, {counts['ties']} ties, of which {counts['inconsistent']} inconsistent"
         )
         for text in (line, *_unrated(each), *each.notes):
-            console.print(Text(shown(text)))
+            print_text(text, console)
     console.print()
     for text in _explanations(ratings, settings):
-        console.print(Text(shown(text), style="dim"))
+        print_text(text, console, style="dim")
 
 
 def _more_tables(ratings: BattleRatings) -> Iterator[tuple[str, ReportTable]]:
@@ -422,34 +417,28 @@ def _unrated(ratings: BattleRatings) -> list[str]:
     ]
 
 
-def _table(ratings: BattleRatings) -> Table:
-    table = Table(
-        title=Text(shown(ratings.dimension or "no dimension named"), style="bold"),
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 1, 0, 0),
-    )
+def _table(ratings: BattleRatings) -> ReportTable:
     elo = {row["entrant_id"]: row for row in ratings.elo if row["is_primary"]}
     bradley_terry = {row["entrant_id"]: row for row in ratings.bradley_terry}
-    table.add_column("#", justify="right")
-    table.add_column("model", overflow="fold", style="bold")
-    for header in (
-        *(_ELO_COLUMNS if elo else ()),
-        *(_BRADLEY_TERRY_COLUMNS if bradley_terry else ()),
-    ):
-        table.add_column(header, justify="right", no_wrap=True)
-    if ratings.win_rates:
-        table.add_column("win\nrate", justify="right", no_wrap=True)
+    lines = []
     for place, name in enumerate(elo or bradley_terry, start=1):
         place_of = elo[name]["rank"] if elo else place if bradley_terry[name]["rating"] else None
         cells = [ABSENT if place_of is None else str(place_of), name]
         cells += _elo_cells(elo[name]) if elo else []
         cells += _bradley_terry_cells(bradley_terry[name]) if bradley_terry else []
-        if ratings.win_rates:
-            cells.append(format_share(ratings.win_rates.get(name)))
-        table.add_row(*(Text(shown(cell)) for cell in cells))
-    return table
+        cells += [format_share(ratings.win_rates.get(name))] if ratings.win_rates else []
+        lines.append(tuple(cells))
+    return ReportTable(
+        headers=(
+            *("#", "model"),
+            *(_ELO_COLUMNS if elo else ()),
+            *(_BRADLEY_TERRY_COLUMNS if bradley_terry else ()),
+            *(("win\nrate",) if ratings.win_rates else ()),
+        ),
+        rows=tuple(lines),
+        n_labels=2,
+        spare=(3,) if elo else (),
+    )
 
 
 def _elo_cells(row: Mapping[str, Any]) -> list[str]:

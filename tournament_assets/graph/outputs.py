@@ -12,7 +12,7 @@ import dagster as dg
 import pandas as pd
 
 from tournament_assets.graph.partitions import asset_key
-from tournament_assets.reports.rendering import ReportTable
+from tournament_assets.reports.report_tables import ReportTable, table_markdown
 from tournament_assets.storage.table_schemas import SCHEMAS
 from tournament_assets.storage.tables import WrittenTable, content_version, make_table
 from tournament_assets.tournament.fingerprints import short
@@ -184,18 +184,10 @@ def markdown_table(
         limit: How many are shown.
         total: How many rows there are; as many as were given by default.
     """
-    lines = [
-        "| " + " | ".join(columns) + " |",
-        "|" + " --- |" * len(columns),
-        *(
-            "| " + " | ".join(_cell(row.get(name)) for name in columns) + " |"
-            for row in rows[:limit]
-        ),
-    ]
+    shown = tuple(tuple(_cell(row.get(name)) for name in columns) for row in rows[:limit])
+    text = table_markdown(ReportTable(tuple(columns), shown, n_labels=len(columns)))
     more = (len(rows) if total is None else total) - limit
-    if more > 0:
-        lines.append(f"\n… and {more} more rows")
-    return dg.MetadataValue.md("\n".join(lines))
+    return dg.MetadataValue.md(f"{text}\n… and {more} more rows" if more > 0 else text)
 
 
 def report_table(
@@ -212,8 +204,4 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3f}" if abs(value) <= 1 else f"{value:.1f}"
     text = " ".join(str(value).split())
-    if len(text) > _SHOWN_CHARACTERS:
-        text = text[: _SHOWN_CHARACTERS - 1] + "…"
-    for character, escaped in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "\\|")):
-        text = text.replace(character, escaped)
-    return text
+    return f"{text[: _SHOWN_CHARACTERS - 1]}…" if len(text) > _SHOWN_CHARACTERS else text

@@ -15,8 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from tournament_assets.audits.outages import MissingnessCheck, Outage, asked, copy_sentences
 from tournament_assets.reports.formatting import ABSENT, format_count_of, format_share
-from tournament_assets.reports.rendering import ReportSection, ReportTable, render_template
-from tournament_assets.reports.table_printing import print_table, shown
+from tournament_assets.reports.rendering import render_template
+from tournament_assets.reports.report_tables import (
+    ReportSection,
+    ReportTable,
+    print_section,
+    print_text,
+)
 from tournament_assets.reports.trust_tables import red_sentences
 
 if TYPE_CHECKING:
@@ -410,17 +415,11 @@ def print_audit(report: AuditReport, console: "Console", *, limit: int) -> None:
         console: Where to print.
         limit: The most rows of each table about prompts.
     """
-    from rich.text import Text  # loading the definitions does not pay for it
-
     for sentence in report.first_sentences:
-        console.print(Text(shown(sentence), style="bold red"))
+        print_text(sentence, console, style="bold red")
         console.print()
     for section in _sections(report, limit):
-        console.print(Text(shown(section.title), style="bold underline"))
-        for sentence in section.sentences:
-            console.print(Text(shown(sentence)))
-        for title, cells in section.tables:
-            print_table(title, cells, console)
+        print_section(section, console, style="bold underline")
         console.print()
 
 

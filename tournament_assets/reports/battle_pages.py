@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from tournament_assets.reports.formatting import show_directions
+from tournament_assets.reports.rendering import show_controls
 from tournament_assets.storage.atomic_files import WaitingContent
 from tournament_assets.storage.tables import AnyTable, iterate_rows, join_pairs
 
@@ -195,17 +195,17 @@ def battle_data(
         "words": words.values,
         "battles": columns,
     }
-    shown: dict[str, Any] = _show_directions(data)
+    shown: dict[str, Any] = _show_controls(data)
     return shown
 
 
-def _show_directions(value: Any) -> Any:
+def _show_controls(value: Any) -> Any:
     if isinstance(value, str):
-        return show_directions(value)
+        return show_controls(value)
     if isinstance(value, list):
-        return [_show_directions(each) for each in value]
+        return [_show_controls(each) for each in value]
     if isinstance(value, dict):
-        return {key: _show_directions(each) for key, each in value.items()}
+        return {key: _show_controls(each) for key, each in value.items()}
     return value
 
 

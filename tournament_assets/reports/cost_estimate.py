@@ -9,6 +9,7 @@ from tournament_assets.judging.costs.estimates import (
 )
 from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.reports.formatting import ABSENT, join_names
+from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -114,26 +115,25 @@ def _dollars(amount: float | None) -> str:
 def print_estimate(estimate: JudgingEstimate, console: "Console") -> None:
     """Print what is to be asked by dimension, what it costs, and what to know about both."""
     title = f"Judging by {estimate.judge_model} ({estimate.mode})"
-    console.print(_workload_table(estimate, title))
+    print_table(title, _workload_table(estimate), console)
     console.print()
     if estimate.is_free:
         console.print("Nothing to pay: this judge costs nothing.")
     elif estimate.price is not None:
-        console.print(_price_table(estimate))
+        prices = ReportTable(("prompt cache", "US dollars"), tuple(price_rows(estimate)))
+        print_table(f"Prices of {estimate.prices_of}, in batches", prices, console)
         console.print()
     if not estimate.is_free:
-        console.print(budget_sentence(estimate), markup=False)
+        print_text(budget_sentence(estimate), console)
     for line in response_sentences(estimate):
-        console.print(line, markup=False)
+        print_text(line, console)
     for line in estimate_notes(estimate):
-        console.print(line, markup=False, style="dim")
+        print_text(line, console, style="dim")
     for warning in estimate_warnings(estimate):
-        console.print(f"warning: {warning}", markup=False, style="yellow")
+        print_text(f"warning: {warning}", console, style="yellow")
 
 
-def _workload_table(estimate: JudgingEstimate, title: str) -> Any:
-    from rich.table import Table
-
+def _workload_table(estimate: JudgingEstimate) -> ReportTable:
     columns = {
         "presentations": "presentations",
         "identical": "identical",
@@ -150,27 +150,10 @@ def _workload_table(estimate: JudgingEstimate, title: str) -> Any:
             del columns[name]
     if all(row["distinct_requests"] == row["presentations"] - row["identical"] for row in rows):
         del columns["distinct_requests"]
-    table = Table(box=None, title=title, title_justify="left")
-    table.add_column("dimension")
-    for header in columns.values():
-        table.add_column(header, justify="right")
-    for row in rows:
-        table.add_row(row["dimension"], *(f"{row[name]:,}" for name in columns))
+    lines = [(row["dimension"], *(f"{row[name]:,}" for name in columns)) for row in rows]
     if len(rows) > 1:
-        table.add_row("all", *(f"{sum(row[name] for row in rows):,}" for name in columns))
-    return table
-
-
-def _price_table(estimate: JudgingEstimate) -> Any:
-    from rich.table import Table
-
-    title = f"Prices of {estimate.prices_of}, in batches"
-    table = Table(box=None, title=title, title_justify="left")
-    table.add_column("prompt cache")
-    table.add_column("US dollars", justify="right")
-    for words, dollars in price_rows(estimate):
-        table.add_row(words, dollars)
-    return table
+        lines.append(("all", *(f"{sum(row[name] for row in rows):,}" for name in columns)))
+    return ReportTable(("dimension", *columns.values()), tuple(lines))
 
 
 def budget_sentence(estimate: JudgingEstimate) -> str:

@@ -16,8 +16,13 @@ from tournament_assets.reports.formatting import (
     format_share,
     join_names,
 )
-from tournament_assets.reports.rendering import ReportSection, ReportTable, render_template
-from tournament_assets.reports.table_printing import print_table, shown
+from tournament_assets.reports.rendering import render_template
+from tournament_assets.reports.report_tables import (
+    ReportSection,
+    ReportTable,
+    print_table,
+    print_text,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -384,16 +389,14 @@ def print_fair_report(report: FairReport, console: "Console") -> None:
         report: The comparison.
         console: Where to print.
     """
-    from rich.text import Text  # loading the definitions does not pay for it
-
     section = fair_section(report.rows, confidence=report.confidence)
     for line in _facts(report):
-        console.print(Text(shown(line), style="dim"))
+        print_text(line, console, style="dim")
     for title, cells in section.tables:
         print_table(title, cells, console)
     console.print()
     for sentence in section.sentences:
-        console.print(Text(shown(sentence)))
+        print_text(sentence, console)
 
 
 def _facts(report: FairReport) -> list[str]:

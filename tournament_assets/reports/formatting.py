@@ -6,21 +6,6 @@ ABSENT = "\N{EN DASH}"
 """Stands where there is no number."""
 
 
-_DIRECTIONS = {
-    code: f"\\u{code:04x}"
-    for code in (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-}
-
-
-def show_directions(text: str) -> str:
-    """Return a text in which signs that would turn its direction are seen and do nothing.
-
-    A name with such a sign may look like another one, and may turn the numbers beside it round.
-    The signs: https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters
-    """
-    return text.translate(_DIRECTIONS)
-
-
 def format_rating(value: float | None) -> str:
     """Return Elo points as a whole number."""
     return ABSENT if value is None else f"{value:.0f}"

@@ -4,6 +4,7 @@ The leaderboard as a LaTeX table in the style of booktabs.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -14,16 +15,20 @@ from tournament_assets.reports.formatting import (
     format_interval,
     format_rating,
     format_share,
-    show_directions,
 )
-from tournament_assets.reports.rendering import ReportTable, render_template
+from tournament_assets.reports.rendering import render_template
+from tournament_assets.reports.report_tables import (
+    ReportTable,
+    print_table,
+    print_text,
+    table_latex,
+)
 from tournament_assets.reports.separation import (
     PairRecord,
     is_rated,
     pair_records,
     verdict_sentence,
 )
-from tournament_assets.reports.table_printing import shown
 from tournament_assets.storage.tables import table_rows
 
 if TYPE_CHECKING:
@@ -174,7 +179,8 @@ def leaderboard_cells(rows: Sequence[Row]) -> ReportTable:
     if _has_order_only(rows):
         headers = (*headers[:2], *headers[5:])
         lines = [(*line[:2], *line[5:]) for line in lines]
-    return ReportTable(headers=headers, rows=tuple(lines), n_labels=2)
+    spare = (headers.index("order interval"),) if "order interval" in headers else ()
+    return ReportTable(headers, tuple(lines), n_labels=2, spare=spare)
 
 
 def with_strengths(cells: ReportTable, rows: Sequence[Row]) -> ReportTable:
@@ -182,10 +188,10 @@ def with_strengths(cells: ReportTable, rows: Sequence[Row]) -> ReportTable:
     strengths = [
         format_rating(row["bradley_terry"]) if row["n_entrant_matches"] else ABSENT for row in rows
     ]
-    return ReportTable(
+    return replace(
+        cells,
         headers=(*cells.headers, "Bradley-Terry"),
         rows=tuple((*line, each) for line, each in zip(cells.rows, strengths, strict=True)),
-        n_labels=cells.n_labels,
     )
 
 
@@ -288,53 +294,22 @@ def print_leaderboard(
         confidence: Coverage of the intervals.
         first_lines: What a reader must know before the first table, such as a judge outage.
     """
-    # Imported here, so that loading the definitions does not pay for it.
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
     rows = table_rows("leaderboard", frame)
     for line in first_lines:
-        console.print(Text(shown(line), style="bold red"))
+        print_text(line, console, style="bold red")
         console.print()
     for dimension, members in by_dimension(rows).items():
         cells = _known_cells(members)
-        table = Table(
-            title=Text(shown(dimension), style="bold"),
-            title_justify="left",
-            box=SIMPLE_HEAD,
-            show_edge=False,
-            padding=(0, 1, 0, 0),
-        )
-        columns = [
-            index
-            for index, header in enumerate(cells.headers)
-            if console.width >= _WIDE or header != "order interval"
-        ]
-        for index in columns:
-            header = cells.headers[index]
-            is_name = header == "entrant"
-            table.add_column(
-                _TERMINAL_HEADERS.get(header, header),
-                justify="left" if is_name else "right",
-                overflow="fold",
-                no_wrap=not is_name,
-                style="bold" if index == 1 else "",
-            )
-        for texts in cells.rows:
-            table.add_row(*(Text(shown(texts[index])) for index in columns))
-        console.print(table)
+        headers = tuple(_TERMINAL_HEADERS.get(header, header) for header in cells.headers)
+        print_table(dimension, replace(cells, headers=headers), console)
         console.print()
         sentence = verdict_sentence(members, dimension=dimension, confidence=confidence)
-        console.print(Text(shown(sentence)))
-        console.print()
+        print_text(sentence, console)
+    console.print()
     notes = (*interval_notes(confidence=confidence), *_strength_notes(rows))
     for line in (*_judge_lines(rows), *notes):
-        console.print(Text(shown(line), style="dim"))
+        print_text(line, console, style="dim")
 
-
-_WIDE = 100
-"""Columns of a terminal that the whole table fits; a narrower one does without order intervals."""
 
 _TERMINAL_HEADERS = {
     "rank": "#",
@@ -368,45 +343,33 @@ def leaderboard_latex(leaderboard: Mapping[str, Sequence[Row]]) -> str:
         leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
     """
     lines = [_cells_latex(row) for rows in leaderboard.values() for row in rows]
-    frame = pd.DataFrame(lines)
-    # pandas escapes LaTeX's own signs; line breaks would end a comment or begin a paragraph.
-    styler = frame.map(lambda text: show_directions(" ".join(text.split()))).style.hide(
-        axis="index"
-    )
-    styler = styler.format(escape="latex").format_index(escape="latex", axis="columns")
-    text = styler.to_latex(hrules=True, column_format="lrlrrrlrr")
-    return _NOTE + _divide(text, [len(rows) for rows in leaderboard.values()])
+    table = ReportTable(_LATEX_HEADERS, tuple(lines))
+    sizes = [len(rows) for rows in leaderboard.values()]
+    return _NOTE + table_latex(table, alignment="lrlrrrlrr", block_sizes=sizes)
 
 
-def _cells_latex(row: Row) -> dict[str, str]:
+_LATEX_HEADERS = (
+    *("dimension", "rank", "entrant", "mean ± SEM", "order", "sampling", "group", "matches"),
+    "win rate",
+)
+
+
+def _cells_latex(row: Row) -> tuple[str, ...]:
     has_rating = is_rated(row)
     has_place = row["n_entrant_matches"] and row["rank"] is not None
     sem = ABSENT if row["sem"] is None else f"{row['sem']:.1f}"
-    return {
-        "dimension": row["dimension"],
-        "rank": str(row["rank"]) if has_place else ABSENT,
-        "entrant": row["entrant_id"],
-        "mean ± SEM": f"{row['mean']:.1f} ± {sem}" if has_rating else ABSENT,
-        "order": _interval(row, "order") if has_rating else ABSENT,
-        "sampling": _interval(row, "sampling") if has_rating else ABSENT,
-        "group": row["group"] or ABSENT,
-        "matches": str(row["n_entrant_matches"]),
-        "win rate": format_share(row["win_rate"]),
-    }
+    return (
+        row["dimension"],
+        str(row["rank"]) if has_place else ABSENT,
+        row["entrant_id"],
+        f"{row['mean']:.1f} ± {sem}" if has_rating else ABSENT,
+        _interval(row, "order") if has_rating else ABSENT,
+        _interval(row, "sampling") if has_rating else ABSENT,
+        row["group"] or ABSENT,
+        str(row["n_entrant_matches"]),
+        format_share(row["win_rate"]),
+    )
 
 
 def _interval(row: Row, name: str) -> str:
     return format_interval(row[f"{name}_low"], row[f"{name}_high"], absent="unbounded")
-
-
-def _divide(text: str, block_sizes: Sequence[int]) -> str:
-    """Put a rule between the blocks of lines of the body."""
-    head, _, rest = text.partition("\\midrule\n")
-    body, bottom, tail = rest.partition("\\bottomrule\n")
-    lines = body.splitlines(keepends=True)
-    blocks, done = [], 0
-    for size in block_sizes:
-        blocks.append("".join(lines[done : done + size]))
-        done += size
-    rule = "\\midrule\n"
-    return head + rule + rule.join(blocks) + bottom + tail

@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any
 
 from tournament_assets.reports.formatting import ABSENT, format_interval, format_rating, join_names
-from tournament_assets.reports.rendering import ReportTable
+from tournament_assets.reports.report_tables import ReportTable
 from tournament_assets.reports.separation import is_rated
 
 Row = Mapping[str, Any]

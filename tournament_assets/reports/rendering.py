@@ -1,15 +1,15 @@
 """Fills the templates; everything that comes from outside is escaped on the way in.
 
-Source of the Markdown rules: CommonMark 0.31, https://spec.commonmark.org/0.31.2/#backslash-escapes
+What each target would not take literally is told here and nowhere else. Sources:
+Markdown: CommonMark 0.31, https://spec.commonmark.org/0.31.2/#backslash-escapes
+CSV: https://owasp.org/www-community/attacks/CSV_Injection
+Direction: https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters
 """
 
 import functools
 import html
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from tournament_assets.reports.formatting import show_directions
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -20,53 +20,57 @@ _MARKDOWN_SIGNS = re.compile(
     r"[\\`*\[\]|~$@#]|(?<![^\W_])_|_(?![^\W_])|^[-+=]|^\d+[.)](?!\S)|:(?=//)"
 )
 
-_LIGHTS = {
-    "green": "light good",
-    "amber": "light fair",
-    "yellow": "light fair",
-    "red": "light bad",
-    "grey": "light unknown",
-    "gray": "light unknown",
-    "not measured": "light unknown",
-    "no threshold": "light unknown",
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+_LATEX_SIGNS = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+    "\\": "\\textbackslash{}",
 }
-_LONGEST_NUMBER = 36
-"""Signs of the longest cell that is a number with what belongs to it."""
+_LATEX = str.maketrans(_LATEX_SIGNS)
+
+_FORMULA_SIGNS = ("=", "+", "-", "@", "\t")
 
 
-@dataclass(frozen=True, slots=True)
-class ReportTable:
-    """A table as text, for Markdown and HTML alike.
+def show_controls(text: str) -> str:
+    """Return a text in which signs that steer a program or its direction are seen and do nothing.
 
-    Attributes:
-        headers: Names of the columns.
-        rows: One text per column.
-        n_labels: Columns at the left that name the row; the others hold numbers.
+    A name with such a sign may look like another one, may turn the numbers beside it round, and
+    may begin a command to a terminal. Line breaks and tabs stay.
     """
-
-    headers: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    n_labels: int = 1
+    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-@dataclass(frozen=True, slots=True)
-class ReportSection:
-    """A part of a report under a heading of its own.
+def escape_terminal(text: str) -> str:
+    """Return a text in which whatever a terminal would not print as it is can be seen."""
+    return "".join(
+        char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text
+    )
 
-    Attributes:
-        title: The heading.
-        sentences: What it says, most important first.
-        tables: What it shows, each under a title of its own; a title may be empty.
+
+def escape_csv(value: Any) -> Any:
+    """Return a text that no spreadsheet takes for a formula; anything else as it is.
+
+    What begins like a formula is prefixed with an apostrophe, as OWASP advises. Every line break
+    is a line feed, because Python's writer does not quote a cell for a carriage return.
     """
+    if not isinstance(value, str):
+        return value
+    text = show_controls(value.replace("\r\n", "\n").replace("\r", "\n"))
+    return f"'{text}" if text.lstrip(" \n").startswith(_FORMULA_SIGNS) else text
 
-    title: str
-    sentences: tuple[str, ...] = ()
-    tables: tuple[tuple[str, ReportTable], ...] = ()
+
+def escape_latex(text: str) -> str:
+    """Return text that LaTeX sets as it is; a line break would begin a paragraph or a cell."""
+    return show_controls(" ".join(text.split())).translate(_LATEX)
 
 
 def escape_markdown(text: str) -> str:
     """Return text that Markdown shows as it is, on one line and inside a table too."""
-    line = show_directions(" ".join(text.split()))
+    line = show_controls(" ".join(text.split()))
     escaped = _MARKDOWN_SIGNS.sub(lambda match: _escape_last(match[0]), line)
     return html.escape(escaped, quote=False)
 
@@ -85,6 +89,11 @@ def render_template(name: str, **values: Any) -> str:
     return _environment().get_template(name).render(**values)
 
 
+def render_macro(name: str, macro: str, *values: Any) -> str:
+    """Return what one macro of a template makes of some values."""
+    return str(getattr(_environment().get_template(name).module, macro)(*values))
+
+
 @functools.cache
 def _environment() -> "Environment":
     # Imported here, so that loading the definitions does not pay for it.
@@ -96,12 +105,12 @@ def _environment() -> "Environment":
 
     def markdown_code(value: object) -> Markup:
         # Inside an indented block Markdown knows neither markup nor HTML.
-        lines = show_directions(str(value)).splitlines()
+        lines = show_controls(str(value)).splitlines()
         return Markup("\n".join(f"    {line}" for line in lines))  # noqa: S704
 
     def visible(value: object) -> object:
         is_text = isinstance(value, str) and not isinstance(value, Markup)
-        return show_directions(str(value)) if is_text else value
+        return show_controls(str(value)) if is_text else value
 
     environment = Environment(
         finalize=visible,
@@ -115,30 +124,4 @@ def _environment() -> "Environment":
     environment.filters["md"] = markdown_text
     environment.filters["code"] = markdown_code
     environment.filters["zip"] = zip
-    environment.filters["shade"] = _shade
-    environment.filters["light"] = _light
-    environment.filters["column_classes"] = _column_classes
     return environment
-
-
-def _shade(rate: float) -> str:
-    """Return the class of a win rate's colour: blue for winning, orange for losing."""
-    return f"r{round(20 * rate)}"
-
-
-def _light(text: str) -> str:
-    """Return the class of a cell that says how a test turned out, or nothing."""
-    return _LIGHTS.get(text.strip().lower(), "")
-
-
-def _column_classes(grid: ReportTable) -> list[str]:
-    """Return how each column is set: as a label, as prose, or as numbers."""
-    classes = []
-    for index in range(len(grid.headers)):
-        cells = [row[index] for row in grid.rows]
-        if index < grid.n_labels or any(map(_light, cells)):
-            classes.append("label")
-        else:
-            is_prose = any(len(cell) > _LONGEST_NUMBER for cell in cells)
-            classes.append("label prose" if is_prose else "")
-    return classes

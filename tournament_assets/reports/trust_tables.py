@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tournament_assets.reports.formatting import ABSENT, format_confidence, join_names
-from tournament_assets.reports.rendering import ReportSection, ReportTable
+from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.trust.measures import (
     FIRST_SLOT,
     FLIPS,

@@ -11,8 +11,8 @@ from difflib import unified_diff
 from typing import TYPE_CHECKING, Any
 
 from tournament_assets.reports.formatting import format_confidence, join_names
-from tournament_assets.reports.rendering import ReportTable, render_template
-from tournament_assets.reports.table_printing import print_table, shown
+from tournament_assets.reports.rendering import render_template
+from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
 from tournament_assets.run_comparison.comparison_text import (
     INPUT_WORDS,
     changed_table,
@@ -307,23 +307,21 @@ def print_comparison(comparison: RunComparison, console: "Console", *, limit: in
         console: Where to print.
         limit: The most changed judgments to list.
     """
-    from rich.text import Text  # loading the definitions does not pay for it
-
-    console.print(Text(shown(f"then: {comparison.then.folder}\nnow:  {comparison.now.folder}")))
+    print_text(f"then: {comparison.then.folder}\nnow:  {comparison.now.folder}", console)
     for paragraph in (verdict_line(comparison), *summary(comparison)):
         console.print()
-        console.print(Text(shown(paragraph)))
+        print_text(paragraph, console)
     for title, diff in _edit_lines(comparison):
         console.print()
-        console.print(Text(shown(title), style="bold"))
-        console.print(Text(shown(diff)))
+        print_text(title, console, style="bold")
+        print_text(diff, console)
     for title, cells, remark in _sections(comparison, limit):
         print_table(title, cells, console)
         if remark:
-            console.print(Text(shown(remark)))
+            print_text(remark, console)
     console.print()
     for note in _notes():
-        console.print(Text(shown(note), style="dim"))
+        print_text(note, console, style="dim")
 
 
 def _pair_values(pair: ComparedPair) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from tournament_assets.reports.formatting import (
     format_share,
     join_names,
 )
-from tournament_assets.reports.rendering import ReportTable
+from tournament_assets.reports.report_tables import ReportTable
 from tournament_assets.run_comparison.differences import (
     Change,
     ComparedPair,

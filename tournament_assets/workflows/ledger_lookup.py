@@ -29,6 +29,7 @@ from tournament_assets.project.project_files import (
     load_recorded_responses,
     load_rubric,
 )
+from tournament_assets.reports.report_tables import ReportTable, print_table
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
@@ -216,15 +217,16 @@ def print_failures(
         console: Where to.
         n_presentations: How many presentations they are.
     """
-    from rich.table import Table
-
     counts = Counter(failures)
     if not counts:
         console.print("Nothing to judge again: whatever was asked has a verdict or is under way.")
         return
-    table = Table(box=None, title=f"{n_presentations} presentations failed", title_justify="left")
-    for header in ("dimension", "entrant", "class", "presentations", "because"):
-        table.add_column(header, justify="right" if header == "presentations" else "left")
-    for (dimension, entrant, failure), count in sorted(counts.items()):
-        table.add_row(dimension, entrant, failure.value, f"{count:,}", _SENTENCES[failure])
-    console.print(table)
+    table = ReportTable(
+        headers=("dimension", "entrant", "class", "presentations", "because"),
+        rows=tuple(
+            (dimension, entrant, failure.value, f"{count:,}", _SENTENCES[failure])
+            for (dimension, entrant, failure), count in sorted(counts.items())
+        ),
+        n_labels=3,
+    )
+    print_table(f"{n_presentations} presentations failed", table, console)

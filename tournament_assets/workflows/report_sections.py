@@ -7,7 +7,7 @@ from tournament_assets.audits.outages import MissingnessCheck, check_missingness
 from tournament_assets.workflows.plan import TournamentPlan
 
 if TYPE_CHECKING:
-    from tournament_assets.reports.rendering import ReportSection
+    from tournament_assets.reports.report_tables import ReportSection
 
 Row = Mapping[str, Any]
 

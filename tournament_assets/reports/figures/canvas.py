@@ -8,7 +8,7 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tournament_assets.reports.formatting import show_directions
+from tournament_assets.reports.rendering import show_controls
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,7 +105,7 @@ def label_axis(axes: "Axes", text: str, judge_label: str, *, palette: Palette = 
 
 def short_label(name: str) -> str:
     """Return a name that fits beside an axis."""
-    name = show_directions(name)
+    name = show_controls(name)
     half = _MAX_LABEL // 2
     return name if len(name) <= _MAX_LABEL else f"{name[: half - 1]}…{name[-half:]}"
 

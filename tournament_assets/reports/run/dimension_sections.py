@@ -1,6 +1,6 @@
 """What the report says about one dimension, ready to be filled into the templates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from tournament_assets.reports.rating_method_tables import (
     sweep_sentence,
     sweep_table,
 )
-from tournament_assets.reports.rendering import ReportTable
+from tournament_assets.reports.report_tables import HtmlCell, ReportTable
 from tournament_assets.reports.run.report_contents import ReportContents
 from tournament_assets.reports.separation import (
     MOST_PAIRS,
@@ -35,15 +35,8 @@ from tournament_assets.storage.tables import table_rows
 Rows = Sequence[Mapping[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class WinCell:
-    """One cell of a win grid: whose it is, what it says, and how it is shaded."""
-
-    entrant: str
-    other: str
-    text: str
-    count: str
-    rate: float | None
+BattleLink = Callable[..., str]
+"""Makes the address of the battles of a dimension and further filters, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +52,69 @@ class DimensionSection:
     order: tuple[str, ...]
     unseparated: tuple[UnseparatedPair, ...]
     unseparated_sentence: str
-    win_cells: tuple[tuple[WinCell, ...], ...]
+    win_rates: tuple[tuple[WinRate | None, ...], ...]
     k_sweep: ReportTable
     k_sentence: str
     models: ReportTable
     model_sentences: tuple[str, ...]
     model_notes: tuple[str, ...]
+
+    def unseparated_table(self, link: BattleLink | None = None) -> ReportTable:
+        """Return the pairs that are not separated, with their battles where these can be linked."""
+        html = {}
+        if link is not None:
+            for row, pair in enumerate(self.unseparated):
+                settled = pair.record.settled
+                href = link(self.name, entrant=pair.upper, versus=pair.lower)
+                html[row, 8] = HtmlCell(
+                    f"read all {settled}" if href else str(settled),
+                    href=href,
+                    label=f"Read the battles of {pair.upper} and {pair.lower} on {self.name}",
+                    css="label",
+                )
+        return ReportTable(
+            headers=(
+                *("upper", "lower", "gap, Elo points", "won", "lost", "tied", "inconsistent"),
+                "same text",
+                *(() if link is None else ("battles",)),
+            ),
+            rows=tuple(
+                (
+                    *(pair.upper, pair.lower),
+                    ABSENT if pair.gap is None else f"{pair.gap:.1f}",
+                    *(str(getattr(pair.record, name)) for name in _UNSEPARATED_COUNTS),
+                    *(() if link is None else (str(pair.record.settled),)),
+                )
+                for pair in self.unseparated
+            ),
+            n_labels=2,
+            html=html,
+        )
+
+    def win_grid(self, link: BattleLink | None = None) -> ReportTable:
+        """Return how often the entrant of a row beats that of a column."""
+        rows, html = [], {}
+        for row, (name, line) in enumerate(zip(self.order, self.win_rates, strict=True)):
+            texts = [name]
+            for column, (other, cell) in enumerate(zip(self.order, line, strict=True), start=1):
+                if cell is None:
+                    texts.append("" if name == other else ABSENT)
+                    continue
+                text = f"{100 * cell.rate:.0f} %"
+                texts.append(f"{text} ({cell.count})" if cell.count else text)
+                html[row, column] = HtmlCell(
+                    text,
+                    small=cell.count,
+                    href=link(self.name, entrant=name, versus=other) if link and cell.count else "",
+                    label=f"{name} against {other} on {self.name}: {text}, {cell.count}. "
+                    "Read the battles.",
+                    css=f"r{round(20 * cell.rate)}",  # blue for winning, orange for losing
+                )
+            rows.append(tuple(texts))
+        return ReportTable(("row beats column", *self.order), tuple(rows), look="grid", html=html)
+
+
+_UNSEPARATED_COUNTS = ("wins", "losses", "ties", "inconsistent", "same_text")
 
 
 def dimension_sections(contents: ReportContents) -> list[DimensionSection]:
@@ -153,23 +203,10 @@ def _section(contents: ReportContents, dimension: str, rows: Rows) -> DimensionS
         order=order,
         unseparated=tuple(unseparated[:MOST_PAIRS]),
         unseparated_sentence=unseparated_sentence(len(unseparated), n_rated),
-        win_cells=_win_cells(pair_rows, order),
+        win_rates=tuple(map(tuple, win_rate_matrix(pair_rows, order))),
         k_sweep=sweep_table(elo_rows, order),
         k_sentence=sweep_sentence(elo_rows),
         models=side_by_side_cells(model_rows, order),
         model_sentences=tuple(disagreement_sentences(model_rows)),
         model_notes=tuple(comparison_notes(model_rows)),
     )
-
-
-def _win_cells(rows: Rows, order: Sequence[str]) -> tuple[tuple[WinCell, ...], ...]:
-    return tuple(
-        tuple(_win_cell(name, other, cell) for other, cell in zip(order, line, strict=True))
-        for name, line in zip(order, win_rate_matrix(rows, order), strict=True)
-    )
-
-
-def _win_cell(name: str, other: str, cell: WinRate | None) -> WinCell:
-    if cell is None:
-        return WinCell(name, other, "" if name == other else ABSENT, "", None)
-    return WinCell(name, other, f"{100 * cell.rate:.0f} %", cell.count, cell.rate)

@@ -17,6 +17,7 @@ from tournament_assets.reports.figures.figures import (
 from tournament_assets.reports.formatting import format_confidence
 from tournament_assets.reports.leaderboard import by_dimension
 from tournament_assets.reports.rendering import render_template
+from tournament_assets.reports.report_tables import ReportTable
 from tournament_assets.reports.run.dimension_sections import dimension_sections, overview_table
 from tournament_assets.reports.run.report_contents import (
     ReportContents,
@@ -135,6 +136,10 @@ def _values(contents: ReportContents) -> dict[str, Any]:
         "overview": overview_table(contents),
         "sections": dimension_sections(contents),
         "audits": [(dimension, coverage_table(rows)) for dimension, rows in audit.items()],
+        "costs": ReportTable(("what", "amount"), tuple(contents.costs), look="pairs"),
+        "provenance": ReportTable(
+            ("what", "value"), tuple(contents.provenance), look="pairs hashes"
+        ),
         "total_price": format_usd(sum(known)) if prices and len(known) == len(prices) else "",
         "confidence": format_confidence(contents.confidence),
     }

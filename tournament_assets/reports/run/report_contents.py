@@ -15,7 +15,7 @@ import pandas as pd
 from tournament_assets.audits.outages import asked
 from tournament_assets.reports.battle_pages import BattleTables
 from tournament_assets.reports.formatting import format_count_of, format_share
-from tournament_assets.reports.rendering import ReportSection, ReportTable
+from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.storage.tables import table_rows
 
 SLOTS = ("trust", "audit", "fair_comparison", "strata")

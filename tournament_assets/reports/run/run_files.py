@@ -17,10 +17,9 @@ figures/                       the pictures, for a paper, as PNG and SVG
 tables/leaderboard.tex         the leaderboard as a LaTeX table
 """
 
-import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import IO, Any
@@ -35,6 +34,7 @@ from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.reports.battle_pages import verdicts_with_replies
 from tournament_assets.reports.figures.figures import figure_files
 from tournament_assets.reports.leaderboard import by_dimension, leaderboard_latex
+from tournament_assets.reports.report_tables import table_csv
 from tournament_assets.storage.run_directory import FileContent
 from tournament_assets.storage.tables import AnyTable, StoredTable, iterate_rows, table_rows
 from tournament_assets.tournament.battles import (
@@ -94,10 +94,7 @@ def build_run_files(
     yield "elo_per_perm.npz", _elo_per_perm(tables)
     yield (
         "pairwise_winrates.csv",
-        _csv(
-            [row for frame in tables.win_rates.values() for row in table_rows("win_rates", frame)],
-            columns=list(next(iter(tables.win_rates.values())).columns),
-        ),
+        _win_rates_csv(tables.win_rates),
     )
     battles = complete_battle_table(tables.battles.arrow())
     for kind, write in (("parquet", write_parquet), ("jsonl", write_lines)):
@@ -194,6 +191,12 @@ def _elo_per_perm(tables: RunTables) -> bytes:
     return buffer.getvalue()
 
 
+def _win_rates_csv(win_rates: Mapping[str, pd.DataFrame]) -> bytes:
+    columns = list(next(iter(win_rates.values())).columns)
+    rows = [row for frame in win_rates.values() for row in table_rows("win_rates", frame)]
+    return table_csv(columns, ([row[name] for name in columns] for row in rows))
+
+
 def _json(value: Any) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
@@ -202,11 +205,3 @@ def _write_json_lines(file: IO[bytes], rows: Iterable[Mapping[str, Any]]) -> Non
     for row in rows:
         line = json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
         file.write(line.encode("utf-8", errors="backslashreplace"))
-
-
-def _csv(rows: Sequence[Mapping[str, Any]], *, columns: Sequence[str]) -> bytes:
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, fieldnames=columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return buffer.getvalue().encode()

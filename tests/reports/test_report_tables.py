@@ -1,0 +1,216 @@
+"""A table says the same on every target, read by each target's own parser."""
+
+import csv
+import io
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from rich.console import Console
+
+from tournament_assets.reports.rendering import show_controls
+from tournament_assets.reports.report_tables import (
+    HtmlCell,
+    ReportTable,
+    print_table,
+    table_csv,
+    table_html,
+    table_latex,
+    table_markdown,
+)
+
+TEXTS = st.one_of(
+    st.text(max_size=30),
+    st.text(alphabet="ab1 _*`[]()<>&|!#-+=~.:/\\{}$@\"'^%,;\n\r\t\x1b\u202e", max_size=30),
+)
+ROWS = st.tuples(TEXTS, TEXTS, TEXTS)
+STEERS = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+
+
+def _table(*rows: tuple[str, ...]) -> ReportTable:
+    return ReportTable(("name", "value", "note"), rows)
+
+
+class _Cells(HTMLParser):
+    """The texts of an HTML table's body, as a browser shows them but for white space."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells: list[str] = []
+        self._is_inside = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in ("div", "table", "caption", "thead", "tbody", "tr", "th", "td", "span")
+        if tag == "td" or (tag == "th" and ("scope", "row") in attrs):
+            self.cells.append("")
+            self._is_inside = True
+
+    def handle_endtag(self, tag: str) -> None:
+        self._is_inside = self._is_inside and tag not in ("td", "th")
+
+    def handle_data(self, data: str) -> None:
+        if self._is_inside:
+            self.cells[-1] += data
+
+
+def _from_html(table: ReportTable) -> list[str]:
+    parser = _Cells()
+    parser.feed(table_html(table, "a table"))
+    return [" ".join(cell.split()) for cell in parser.cells]
+
+
+def _from_markdown(table: ReportTable) -> list[str]:
+    tokens = (
+        MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(table_markdown(table))
+    )
+    assert tokens[0].type == "table_open"
+    assert tokens[-1].type == "table_close"
+    cells = [token.children or [] for token in tokens if token.type == "inline"]
+    assert {child.type for cell in cells for child in cell} <= {"text", "text_special"}
+    return ["".join(child.content for child in cell) for cell in cells][len(table.headers) :]
+
+
+def _from_latex(table: ReportTable) -> list[str]:
+    text = table_latex(table, alignment="lrr", block_sizes=[len(table.rows)])
+    body = text.split("\\midrule\n")[1].removesuffix("\\bottomrule\n\\end{tabular}\n")
+    named = {"textasciitilde{}": "~", "textasciicircum{}": "^", "textbackslash{}": "\\"}
+    cells = [""]
+    for token in re.findall(r"\\\\\n| & |\\text\w+\{\}|\\.|.", body, flags=re.DOTALL):
+        if token == " & " or token == "\\\\\n":
+            cells.append("")
+        elif token.startswith("\\"):
+            cells[-1] += named.get(token[1:], token[1:])
+        else:
+            assert token not in "&%$#_{}~^\n", token
+            cells[-1] += token
+    return [" ".join(cell.split()) for cell in cells[:-1]]
+
+
+def _from_csv(table: ReportTable) -> list[str]:
+    text = table_csv(table.headers, table.rows).decode()
+    rows = list(csv.reader(io.StringIO(text, newline="")))
+    return [" ".join(_without_apostrophe(cell).split()) for row in rows[1:] for cell in row]
+
+
+def _without_apostrophe(cell: str) -> str:
+    is_marked = re.match(r"'[ \n]*[=+\-@\t\r]", cell)
+    return cell[1:] if is_marked else cell
+
+
+@pytest.mark.parametrize("read", [_from_html, _from_markdown, _from_latex, _from_csv])
+@given(row=ROWS)
+@example(row=("=1+1", "~ a", "\x1b[31mred"))
+@example(row=("a|b", "| --- |", "<b>&amp;"))
+def test_a_text_comes_back_from_each_targets_own_parser(
+    read: Callable[[ReportTable], list[str]], row: tuple[str, ...]
+) -> None:
+    if read is _from_csv:
+        expected = [" ".join(show_controls(_without_apostrophe(cell)).split()) for cell in row]
+    elif read is _from_html:
+        expected = [" ".join(show_controls(cell).split()) for cell in row]
+    else:
+        expected = [show_controls(" ".join(cell.split())) for cell in row]
+    assert read(_table(row, ("a", "1", "b"))) == [*expected, "a", "1", "b"]
+
+
+@given(row=ROWS)
+def test_nothing_that_steers_a_program_or_turns_a_text_reaches_a_file(
+    row: tuple[str, ...],
+) -> None:
+    table = _table(row)
+    for written in (
+        table_html(table, row[0]),
+        table_markdown(table),
+        table_latex(table, alignment="lrr", block_sizes=[1]),
+        table_csv(table.headers, table.rows).decode(),
+    ):
+        assert not STEERS.search(written)
+
+
+@given(row=ROWS)
+def test_no_cell_of_a_spreadsheet_is_a_formula(row: tuple[str, ...]) -> None:
+    text = table_csv(("name", "value", "note"), [row]).decode()
+    cells = list(csv.reader(io.StringIO(text, newline="")))[1]
+    assert not any(cell.lstrip().startswith(("=", "+", "-", "@")) for cell in cells)
+
+
+def test_numbers_and_nothing_stay_what_they_are_in_a_spreadsheet() -> None:
+    assert table_csv(("a", "b", "c"), [(-1.5, None, "-1.5")]) == b"a,b,c\n-1.5,,'-1.5\n"
+
+
+def _printed(table: ReportTable, width: int) -> str:
+    out = io.StringIO()
+    print_table("", table, Console(file=out, width=width))
+    return out.getvalue()
+
+
+@given(row=ROWS)
+def test_a_terminal_shows_the_text_and_is_not_steered(row: tuple[str, ...]) -> None:
+    printed = _printed(ReportTable(("value",), tuple((cell,) for cell in row)), 1000)
+    assert not STEERS.search(printed)
+    shown = [line.strip() for line in printed.splitlines()[3:]]
+    # What is not printable is shown as Python writes it.
+    words = [" ".join(cell.split()) for cell in row]
+    assert shown == [
+        "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+        for text in words
+    ]
+
+
+WORDS = st.text(alphabet="abcdefghij", min_size=1, max_size=16)
+PROSE = st.lists(WORDS, min_size=1, max_size=8).map(" ".join)
+
+
+@pytest.mark.parametrize("width", [50, 80])
+@given(
+    headers=st.lists(PROSE, min_size=7, max_size=7),
+    rows=st.lists(st.lists(PROSE, min_size=7, max_size=7), min_size=1, max_size=3),
+)
+def test_a_narrow_terminal_never_breaks_a_word(
+    width: int, headers: list[str], rows: list[list[str]]
+) -> None:
+    table = ReportTable(tuple(headers), tuple(map(tuple, rows)), n_labels=2)
+    printed = _printed(table, width)
+    found = set(printed.replace(":", " ").split())
+    assert found >= {word for row in (headers, *rows) for cell in row for word in cell.split()}
+    assert max(map(len, printed.splitlines())) <= width
+
+
+def test_what_does_not_fit_side_by_side_is_stacked() -> None:
+    table = ReportTable(("entrant", "win share"), (("olmo_" * 8, "55.3 %"), ("b", "44.7 %")))
+    assert _printed(table, 49).split("\n") == [
+        "",
+        f"entrant: {'olmo_' * 8}",
+        "win share: 55.3 %",
+        "",
+        "entrant: b",
+        "win share: 44.7 %",
+        "",
+    ]
+
+
+def test_a_word_longer_than_the_terminal_stays_whole() -> None:
+    assert f"\n{'olmo_' * 12}\n" in _printed(ReportTable(("who",), (("olmo_" * 12,),)), 50)
+
+
+def test_spare_columns_go_before_numbers_are_wrapped() -> None:
+    table = ReportTable(("who", "low", "high"), (("ada", "12 of 40", "39 of 40"),), spare=(1,))
+    assert "low" in _printed(table, 80)
+    narrow = _printed(table, 16)
+    assert "low" not in narrow
+    assert "39 of 40" in narrow
+
+
+def test_a_cell_may_look_otherwise_in_html_alone() -> None:
+    cell = HtmlCell("55 %", small="n = 9", href="#x?a=<b>", label='of "ada"', css="r11")
+    table = ReportTable(("", "bob"), (("ada", "55 % (n = 9)"),), look="grid", html={(0, 1): cell})
+    assert "| ada | 55 % (n = 9) |" in table_markdown(table)
+    page = table_html(table, "grid")
+    assert '<td class="r11"><a href="#x?a=&lt;b&gt;" aria-label="of &#34;ada&#34;">' in page
+    assert "55 %<small>n = 9</small></a>" in page

@@ -1,0 +1,299 @@
+"""A table as people read it, on every target: terminal, Markdown, HTML, CSV and LaTeX.
+
+What each target would not take literally is escaped in `rendering`, in one place.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Literal
+
+from tournament_assets.reports.rendering import (
+    escape_csv,
+    escape_latex,
+    escape_terminal,
+    render_macro,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_LIGHTS = {
+    "green": "light good",
+    "amber": "light fair",
+    "yellow": "light fair",
+    "red": "light bad",
+    "grey": "light unknown",
+    "gray": "light unknown",
+    "not measured": "light unknown",
+    "no threshold": "light unknown",
+}
+_LONGEST_NUMBER = 36
+"""Signs of the longest cell that is a number with what belongs to it."""
+_GAP = 2
+"""Columns of a terminal between two columns of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class HtmlCell:
+    """How a cell looks in HTML, where that is more than its text.
+
+    Attributes:
+        text: What it says there.
+        small: What it says below that, smaller.
+        href: The address it links to; empty for none.
+        label: What the link is called for those who only hear it.
+        css: Class of the cell.
+        light: Class of the light on which the text stands.
+    """
+
+    text: str
+    small: str = ""
+    href: str = ""
+    label: str = ""
+    css: str = ""
+    light: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportTable:
+    """A table as text, for every target alike.
+
+    Attributes:
+        headers: Names of the columns.
+        rows: One text per column.
+        n_labels: Columns at the left that name the row; the others hold numbers.
+        spare: Indexes of columns that a narrow terminal does without.
+        look: How HTML shows it: with a head, as a grid of win rates, or as pairs without a head.
+        html: Cells that look otherwise in HTML, by row and column.
+    """
+
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    n_labels: int = 1
+    spare: tuple[int, ...] = ()
+    look: Literal["", "grid", "pairs", "pairs hashes"] = ""
+    html: Mapping[tuple[int, int], HtmlCell] = field(default_factory=dict)
+
+    def is_text(self, column: int) -> bool:
+        """Whether a column is read from the left, as a label or as prose."""
+        return column < self.n_labels or any(len(r[column]) > _LONGEST_NUMBER for r in self.rows)
+
+    @property
+    def column_classes(self) -> list[str]:
+        """How HTML sets each column: as a label, as prose, or as numbers."""
+        return [self._column_class(column) for column in range(len(self.headers))]
+
+    def _column_class(self, column: int) -> str:
+        cells = [row[column] for row in self.rows]
+        has_link = any(place[1] == column and cell.href for place, cell in self.html.items())
+        if column < self.n_labels or any(map(_light, cells)):
+            return "label"
+        if self.look:
+            return "hash" if self.look == "pairs hashes" else ""
+        if has_link:
+            return "label"
+        return "label prose" if self.is_text(column) else ""
+
+    @property
+    def html_rows(self) -> list[list[HtmlCell]]:
+        """How HTML shows the cells."""
+        classes = self.column_classes
+        return [
+            [
+                self.html.get((index, column))
+                or HtmlCell(text, css=classes[column], light=_light(text))
+                for column, text in enumerate(row)
+            ]
+            for index, row in enumerate(self.rows)
+        ]
+
+
+def _light(text: str) -> str:
+    """Return the class of a cell that says how a test turned out, or nothing."""
+    return _LIGHTS.get(text.strip().lower(), "")
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSection:
+    """A part of a report under a heading of its own.
+
+    Attributes:
+        title: The heading.
+        sentences: What it says, most important first.
+        tables: What it shows, each under a title of its own; a title may be empty.
+    """
+
+    title: str
+    sentences: tuple[str, ...] = ()
+    tables: tuple[tuple[str, ReportTable], ...] = ()
+
+
+def table_markdown(table: ReportTable) -> str:
+    """Return a table in the Markdown of GitHub."""
+    return render_macro("macros.md.jinja", "table", table)
+
+
+def table_html(table: ReportTable, caption: str) -> str:
+    """Return a table in HTML that scrolls where the page is narrower."""
+    return render_macro("macros.html.jinja", "table", table, caption)
+
+
+def table_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
+    """Return rows as CSV in UTF-8 with a header; what is None is an empty cell."""
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(map(escape_csv, columns))
+    writer.writerows([escape_csv(value) for value in row] for row in rows)
+    return buffer.getvalue().encode()
+
+
+def table_latex(table: ReportTable, *, alignment: str, block_sizes: Sequence[int]) -> str:
+    """Return a `tabular` in the style of booktabs.
+
+    Args:
+        table: The table.
+        alignment: A letter a column: l, c or r.
+        block_sizes: How many rows stand between two rules.
+    """
+    lines = [_latex_line(row) for row in table.rows]
+    blocks = []
+    for size in block_sizes:
+        blocks.append("".join(lines[:size]))
+        del lines[:size]
+    return "".join(
+        (
+            f"\\begin{{tabular}}{{{alignment}}}\n\\toprule\n",
+            "\\midrule\n".join([_latex_line(table.headers), *blocks]),
+            "\\bottomrule\n\\end{tabular}\n",
+        )
+    )
+
+
+def _latex_line(texts: Iterable[str]) -> str:
+    return f"{' & '.join(map(escape_latex, texts))} \\\\\n"
+
+
+def print_sections(title: str, sections: Sequence[ReportSection], console: "Console") -> None:
+    """Print a title, then each section: its heading, its sentences, its tables."""
+    print_text(title, console, style="bold underline")
+    for section in sections:
+        console.print()
+        print_section(section, console, style="bold")
+
+
+def print_section(section: ReportSection, console: "Console", *, style: str) -> None:
+    """Print a section's heading, sentences and tables."""
+    print_text(section.title, console, style=style)
+    for sentence in section.sentences:
+        print_text(sentence, console)
+    for heading, table in section.tables:
+        print_table(heading, table, console)
+
+
+def print_text(text: str, console: "Console", *, style: str = "") -> None:
+    """Print a text; what would steer the terminal is shown instead, and no word is broken."""
+    # Imported here, so that loading the definitions does not pay for it.
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    for line in escape_terminal(text).split("\n"):
+        if max(map(cell_len, line.split()), default=0) <= console.width:
+            console.print(Text(line, style=style))
+            continue
+        # rich would break the word.
+        lines = wrap(line, console.width, break_long_words=False, break_on_hyphens=False)
+        console.print(Text("\n".join(lines), style=style), overflow="ignore", crop=False)
+
+
+def print_table(title: str, table: ReportTable, console: "Console") -> None:
+    """Print a table below an empty line, so that no word is broken.
+
+    What does not fit side by side goes without the columns that can be spared; if that is not
+    enough, every row becomes a block of lines `header: value`.
+
+    Args:
+        title: What stands above it; nothing if empty.
+        table: The table; what would steer the terminal is shown instead.
+        console: Where to print.
+    """
+    console.print()
+    table = replace(
+        table,
+        headers=tuple(map(escape_terminal, table.headers)),
+        rows=tuple(tuple(_one_line(text) for text in row) for row in table.rows),
+    )
+    columns = list(range(len(table.headers)))
+    kept = [column for column in columns if column not in table.spare]
+    for shown in (columns, kept):
+        widths = _fitting_widths(table, shown, console.width)
+        if widths:
+            _print_side_by_side(title, table, widths, console)
+            return
+    _print_stacked(title, table, console)
+
+
+def _one_line(text: str) -> str:
+    return escape_terminal(" ".join(text.split()))
+
+
+def _fitting_widths(table: ReportTable, columns: Sequence[int], width: int) -> dict[int, int]:
+    """Return the width of each column, by its index; nothing if they cannot stand side by side.
+
+    What is too wide gives way in this order: headers, then texts. Numbers stay on their line.
+    """
+    from rich.cells import cell_len
+
+    widths: dict[int, int] = {}
+    whole: dict[int, int] = {}
+    least: dict[int, int] = {}
+    for column in columns:
+        header, cells = table.headers[column], [row[column] for row in table.rows]
+        words = max(map(cell_len, " ".join((header, *cells)).split()), default=1)
+        whole[column] = max(words, *map(cell_len, cells), 1)
+        least[column] = words if table.is_text(column) else whole[column]
+        widths[column] = max(whole[column], *map(cell_len, header.split("\n")))
+    excess = sum(widths.values()) + _GAP * len(columns) - width
+    for floor in (whole, least):
+        while excess > 0:
+            shrinkable = [column for column in columns if widths[column] > floor[column]]
+            if not shrinkable:
+                break
+            widths[max(shrinkable, key=widths.__getitem__)] -= 1
+            excess -= 1
+    return {} if excess > 0 else widths
+
+
+def _print_side_by_side(
+    title: str, cells: ReportTable, widths: Mapping[int, int], console: "Console"
+) -> None:
+    # Imported here, so that loading the definitions does not pay for it.
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=Text(escape_terminal(title), style="bold") if title else None,
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for column, width in widths.items():
+        justify: Literal["left", "right"] = "left" if cells.is_text(column) else "right"
+        table.add_column(Text(cells.headers[column]), justify=justify, width=width)
+    for texts in cells.rows:
+        table.add_row(*(Text(texts[column]) for column in widths))
+    console.print(table)
+
+
+def _print_stacked(title: str, cells: ReportTable, console: "Console") -> None:
+    if title:
+        print_text(title, console, style="bold")
+    for index, texts in enumerate(cells.rows):
+        if index:
+            console.print()
+        for header, text in zip(cells.headers, texts, strict=True):
+            print_text(f"{' '.join(header.split())}: {text}", console)
