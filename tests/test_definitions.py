@@ -104,8 +104,8 @@ def test_secrets_are_named_and_not_copied_into_resources() -> None:
     loaded = load_project(ROOT, {"ANTHROPIC_API_KEY": "sk-secret-1", "ANTHROPIC_BASE_URL": address})
     judge = (loaded.resources or {})["judge"]
     assert "sk-secret" not in repr(judge)
-    assert judge.api_key == dg.EnvVar("ANTHROPIC_API_KEY")
-    assert judge.base_url == dg.EnvVar("ANTHROPIC_BASE_URL")
+    assert judge.variables["ANTHROPIC_API_KEY"] == dg.EnvVar("ANTHROPIC_API_KEY")
+    assert judge.variables["ANTHROPIC_BASE_URL"] == dg.EnvVar("ANTHROPIC_BASE_URL")
 
 
 def test_every_broken_config_is_named_at_once(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 Environment variables:
     ANTHROPIC_API_KEY       the key of the judge, where judge.service is anthropic, and of entrants
-                            whose loader is anthropic_api
+                            whose loader is anthropic_api; other services have their own variables
+                            (tournament/judge_services.py)
     ANTHROPIC_BASE_URL      another address of the provider's API; comes before judge.base_url
     TOURNAMENT_PROJECT      the folder with configs/; the working directory unless given
     TOURNAMENT_STORAGE      where assets are kept: a folder or s3://…; storage/ in the project
@@ -71,6 +72,7 @@ from tournament_assets.graph.resources.services import (
 from tournament_assets.project.config_files import ConfigFile, load_config
 from tournament_assets.project.project_files import Project
 from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.places import url_problem
 from tournament_assets.workflows.plan import TournamentPlan
 
@@ -104,8 +106,8 @@ def default_ledger_url(project: Path) -> str:
 
 def build_resources(project: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     """Configure the resources. Secrets are named, not copied: Dagster shows configured values."""
+    keys = [service.key_variable for service in SERVICES.values()]
     storage = environment.get("TOURNAMENT_STORAGE") or str(project / "storage")
-    address = environment.get("ANTHROPIC_BASE_URL", "")
     return {
         "parquet_io_manager": ParquetIOManager(base_path=storage),
         "npz_io_manager": NpzIOManager(base_path=storage),
@@ -117,13 +119,12 @@ def build_resources(project: Path, environment: Mapping[str, str]) -> dict[str, 
             )
         ),
         "judge": JudgeResource(
-            api_key=(
-                dg.EnvVar("ANTHROPIC_API_KEY") if environment.get("ANTHROPIC_API_KEY") else ""
-            ),
-            # A password may stand in it.
-            base_url=(
-                dg.EnvVar("ANTHROPIC_BASE_URL") if address and url_problem(address) else address
-            ),
+            variables={
+                # A password may stand in an address.
+                name: value if name not in keys and not url_problem(value) else dg.EnvVar(name)
+                for name in (*keys, *(service.url_variable for service in SERVICES.values()))
+                if (value := environment.get(name))
+            },
             loopback_folder=str(project / "ledger" / "loopback_judge"),
         ),
         "generator": GeneratorResource(device=environment.get("TOURNAMENT_DEVICE") or "auto"),

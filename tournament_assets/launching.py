@@ -22,6 +22,7 @@ from tournament_assets.graph.assets.reports import outages_of
 from tournament_assets.graph.automation.failure_notices import failed_checks, raise_failure
 from tournament_assets.graph.automation.jobs import Stage, build_stages
 from tournament_assets.graph.partitions import asset_key
+from tournament_assets.judging.batch_service import TokenCounter
 from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import load_rubrics, prepare_dagster_home
@@ -29,7 +30,7 @@ from tournament_assets.storage.processes import has_died, own_identity
 from tournament_assets.storage.table_schemas import SCHEMAS
 from tournament_assets.storage.tables import StoredTable, table_rows
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.errors import Problems
+from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.workflows.local_responses import release_models
 from tournament_assets.workflows.plan import TournamentPlan
@@ -126,7 +127,6 @@ def run_tournament(
     refuse_bad_input(
         plan,
         options.mode,
-        has_api_key=bool(environment.get("ANTHROPIC_API_KEY")),
         skip_judging=options.skip_judging,
         judge_model=options.judge_model,
         ledger_url=_ledger_url(plan, environment),
@@ -216,10 +216,16 @@ def estimate_tournament(
     from tournament_assets.workflows.judge_requests import JudgeConnection
 
     with opened_ledger(config_path, environment) as (plan, ledger), ExitStack() as stack:
-        counter = None
+        counter: TokenCounter | None = None
         if counts_tokens:
             judge = JudgeConnection.from_environment(environment, plan.project.folder)
-            counter = stack.enter_context(judge.service(plan.config.judge))
+            service = stack.enter_context(judge.service(plan.config.judge))
+            if not isinstance(service, TokenCounter):
+                raise InputError(
+                    f"the service {plan.config.judge.service!r} counts no tokens; expected one "
+                    "that does; estimate without --count-tokens"
+                )
+            counter = service
         return estimate_judging(plan, mode, ledger=ledger, judge_model=judge_model, counter=counter)
 
 

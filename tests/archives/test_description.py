@@ -62,7 +62,7 @@ def test_every_problem_is_said_at_once_each_with_its_line(tmp_path: Path) -> Non
         ),
         (
             {"rejudging": {**description()["rejudging"], "judge_model": "claude-sonnet-4-6"}},
-            "expected a model named loopback",
+            "expected a name that begins with 'loopback'",
         ),
     ],
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tournament_assets.loopback.lexical.lexical_judge import read_parts
+from tournament_assets.loopback.lexical_judge import read_parts
 from tournament_assets.loopback.running import LoopbackServer
 
 _TURNED = {"VERDICT: A": "VERDICT: B", "VERDICT: B": "VERDICT: A"}

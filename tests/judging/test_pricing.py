@@ -1,7 +1,8 @@
 import pytest
 
 from tournament_assets.judging.batch_service import TokenUsage
-from tournament_assets.judging.costs.prices import format_usd, is_free_model
+from tournament_assets.judging.costs.prices import format_usd
+from tournament_assets.tournament.judge_services import is_free_model
 
 from .prices import PRICES, spending
 

@@ -5,7 +5,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.loopback.builders import user_text
-from tournament_assets.loopback.lexical.lexical_judge import judge_lexically, prefers_first_slot
+from tournament_assets.loopback.lexical_judge import judge_lexically, prefers_first_slot
 
 DIMENSIONS = ("factuality", "calibration", "clinical_utility", "bedside_manner", None)
 SWAPPED = {"A": "B", "B": "A", "TIE": "TIE"}

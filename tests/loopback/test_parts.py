@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.loopback.builders import user_text
-from tournament_assets.loopback.lexical.lexical_judge import ShownParts, read_dimension, read_parts
+from tournament_assets.loopback.lexical_judge import ShownParts, read_dimension, read_parts
 
 
 def test_all_five_parts_are_read() -> None:

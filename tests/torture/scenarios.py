@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from tests.judging.builders import PAIR, RUBRIC, SETTINGS
 from tournament_assets.judging.requests.requests import JudgeRequest, JudgeRequests, build_requests
 from tournament_assets.judging.requests.verdict_parsing import parse_verdict
-from tournament_assets.loopback.lexical.lexical_judge import judge_lexically
+from tournament_assets.loopback.lexical_judge import judge_lexically
 from tournament_assets.tournament.verdicts import Verdict
 
 BATCH_REQUESTS = 8

@@ -44,6 +44,12 @@ def echo(prompt: Prompt) -> str:
     )
 
 
+def judge_at(url: str, folder: Path = Path(), *, key: str = KEY) -> JudgeResource:
+    """Lead to a service, as the environment would."""
+    variables = {"ANTHROPIC_API_KEY": key, "ANTHROPIC_BASE_URL": url}
+    return JudgeResource(loopback_folder=str(folder), variables=variables)
+
+
 @dataclass
 class BatchBench:
     """A server, a ledger, and what was said about them."""
@@ -68,7 +74,7 @@ class BatchBench:
             claude(**changes),
             prompts=prompts,
             ledger=self.ledger if ledger is None else ledger,
-            judge=judge or JudgeResource(api_key=key, base_url=self.server.url, loopback_folder=""),
+            judge=judge or judge_at(self.server.url, key=key),
             config=JudgeConfig(
                 **{
                     "service": "anthropic",

@@ -14,7 +14,6 @@ import pytest
 
 from tests.judging.builders import Progress
 from tests.judging.mortal import Killed, Life, Mortal
-from tournament_assets.graph.resources.services import JudgeResource
 from tournament_assets.judging.costs.budgets import BudgetTerms, most_usd
 from tournament_assets.judging.costs.prices import load_newest_prices
 from tournament_assets.judging.settlement.model_responses import (
@@ -32,7 +31,17 @@ from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.workflows.api_responses import batch_problems, planned_responses
 from tournament_assets.workflows.local_responses import CompletedResponses
 
-from .batch_bench import KEY, NAMES, PROMPTS, BatchBench, batch_bench, claude, echo, file_url
+from .batch_bench import (
+    KEY,
+    NAMES,
+    PROMPTS,
+    BatchBench,
+    batch_bench,
+    claude,
+    echo,
+    file_url,
+    judge_at,
+)
 
 ALL = {prompt.prompt_id: echo(prompt) for prompt in PROMPTS}
 
@@ -89,7 +98,7 @@ def test_a_second_run_needs_neither_the_service_nor_its_key(tmp_path: Path) -> N
         bench.complete()
     with closing(Ledger(file_url(tmp_path))) as ledger:
         again = BatchBench(bench.server, ledger).complete(key="", entrant_id="renamed")
-        assert not batch_problems(claude(), PROMPTS, ledger=ledger, has_api_key=False)
+        assert not batch_problems(claude(), PROMPTS, ledger=ledger, environment={})
     assert (texts(again), again.generated) == (ALL, 0)
     assert again.device == "nothing was asked: the ledger held every reply"
     assert again.costs["requests_submitted_now"] == 0
@@ -184,7 +193,7 @@ def test_a_batch_that_is_slow_is_left_and_taken_up_by_the_next_run() -> None:
         ):
             bench.complete(waits={"deadline_seconds": 0.2})
         assert not bench.kept()
-        assert batch_problems(claude(), PROMPTS, ledger=bench.ledger, has_api_key=False)
+        assert batch_problems(claude(), PROMPTS, ledger=bench.ledger, environment={})
         assert texts(bench.complete()) == ALL
         assert bench.heard("taking up batch msgbatch_")
         assert bench.sent == sent(1, 6)
@@ -254,14 +263,12 @@ def test_without_a_key_a_model_is_not_asked_and_the_loopback_model_is(tmp_path: 
             InputError, match=r"entrant 'claude' has the model 'claude-opus-5-5' an"
         ):
             bench.complete(key="")
-        (problem,) = batch_problems(claude(), PROMPTS, ledger=None, has_api_key=False)
+        (problem,) = batch_problems(claude(), PROMPTS, ledger=None, environment={})
         assert "ANTHROPIC_API_KEY is not set; expected an API key in it" in problem
         entrant = claude(model="loopback-echo")
-        assert not batch_problems(entrant, PROMPTS, ledger=None, has_api_key=False)
+        assert not batch_problems(entrant, PROMPTS, ledger=None, environment={})
         # Whatever the environment says of the service, that name is answered on this machine.
-        judge = JudgeResource(
-            api_key=KEY, base_url=bench.server.url, loopback_folder=str(tmp_path / "loopback")
-        )
+        judge = judge_at(bench.server.url, tmp_path / "loopback")
         completed = bench.complete(judge=judge, model="loopback-echo")
         assert texts(completed) == ALL
         assert completed.device == (
@@ -276,7 +283,7 @@ def test_a_lost_ledger_gets_responses_back_that_were_paid_for() -> None:
         bench.complete()
         with pytest.raises(GenerationError, match="tournament ledger recover"):
             bench.complete(ledger=ledger)
-        judge = JudgeResource(api_key=KEY, base_url=bench.server.url, loopback_folder="")
+        judge = judge_at(bench.server.url)
         with judge.service(JudgeConfig(service="anthropic")) as service:
             report = recover_batches(
                 planned_responses(claude(), PROMPTS),
@@ -292,7 +299,7 @@ def test_a_lost_ledger_gets_responses_back_that_were_paid_for() -> None:
 
 def test_a_model_is_asked_where_the_judge_is_configured_to_be_asked() -> None:
     with batch_bench() as bench:
-        judge = JudgeResource(api_key=KEY, base_url="", loopback_folder="")
+        judge = judge_at("")
         completed = bench.complete(judge=judge, waits={"base_url": bench.server.url})
         assert texts(completed) == ALL
         assert bench.sent == sent(1, len(PROMPTS))

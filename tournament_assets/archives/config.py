@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     Field,
@@ -38,6 +39,7 @@ from tournament_assets.project.config_files import (
 )
 from tournament_assets.tournament.config import ConfiguredPrice
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.judge_services import ServiceName, expected_model
 from tournament_assets.tournament.places import Frozen
 
 
@@ -249,7 +251,7 @@ class Rejudging(Frozen):
     """How the judge is asked again.
 
     Attributes:
-        service: `loopback`, the lexical judge on 127.0.0.1, or `anthropic`.
+        service: `loopback`, the lexical judge on 127.0.0.1, or another one, such as `anthropic`.
         judge_model: The model that is asked.
         prompt: The file with what the judge is told to do, relative to the project folder.
         parts: What it is shown, by name.
@@ -260,7 +262,7 @@ class Rejudging(Frozen):
         prices: Prices by model id, for models that the price list does not name.
     """
 
-    service: str = Field(pattern="^(loopback|anthropic)$")
+    service: Annotated[str, AfterValidator(ServiceName.check), ServiceName()]
     judge_model: str = Field(min_length=1)
     prompt: str = Field(min_length=1)
     parts: Mapping[str, Annotated[JudgeInput, _FromKey]] = Field(min_length=1)
@@ -281,10 +283,11 @@ class Rejudging(Frozen):
 
     @model_validator(mode="after")
     def _model_goes_with_service(self) -> "Rejudging":
-        if self.judge_model.startswith("loopback") != (self.service == "loopback"):
+        expected = expected_model(self.service, self.judge_model)
+        if expected is not None:
             raise ValueError(
-                f"judge_model is {self.judge_model!r} and service is {self.service!r}; expected a "
-                "model named loopback… for the loopback judge, and only for it"
+                f"judge_model is {self.judge_model!r} and service is {self.service!r}; expected "
+                f"{expected}"
             )
         return self
 

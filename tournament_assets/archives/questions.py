@@ -26,6 +26,7 @@ from tournament_assets.judging.settlement.records import JudgingLedger, JudgingS
 from tournament_assets.judging.settlement.sessions import Approval, JudgingOptions, WaitingPolicy
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.errors import BudgetError, InputError
+from tournament_assets.tournament.judge_services import SERVICES
 
 _REMEDY = "correct rejudging.max_tokens or rejudging.judge_model, and run again"
 
@@ -203,7 +204,7 @@ def ask_judge(
         approve=_build_approval(rejudging),
         terms=BudgetTerms(
             prices=load_newest_prices(rejudging.prices),
-            limit_usd=None if rejudging.service == "loopback" else rejudging.budget_usd,
+            limit_usd=_limit_usd(rejudging),
             period="run",
             began_at=datetime.now(UTC),
             setting="rejudging.budget_usd",
@@ -239,7 +240,7 @@ def dearest_usd(requests: Sequence[ModelRequest], rejudging: Rejudging) -> float
 
     The loopback judge costs nothing.
     """
-    if rejudging.service == "loopback" or not requests:
+    if SERVICES[rejudging.service].is_free or not requests:
         return 0.0
     workload = measure_workload(
         requests, find_answered=lambda _: frozenset(), tokens_per_reply=ASSUMED_OUTPUT_TOKENS
@@ -251,8 +252,12 @@ def dearest_usd(requests: Sequence[ModelRequest], rejudging: Rejudging) -> float
     return workload.dearest_usd(price, discount=prices.discount("direct"))
 
 
+def _limit_usd(rejudging: Rejudging) -> float | None:
+    return None if SERVICES[rejudging.service].is_free else rejudging.budget_usd
+
+
 def _build_approval(rejudging: Rejudging) -> Approval:
-    limit = None if rejudging.service == "loopback" else rejudging.budget_usd
+    limit = _limit_usd(rejudging)
 
     def approve(requests: Sequence[ModelRequest], _channel: Channel) -> None:
         if limit is None:

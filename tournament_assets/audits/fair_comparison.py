@@ -28,13 +28,14 @@ from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit
 from tournament_assets.ratings.intervals import sampling_intervals
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.significance import SeparatedEntrants, separate_judged
+from tournament_assets.tournament import judge_services
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.entrants import AnyEntrant, LocalEntrant, RecordedEntrant
 from tournament_assets.tournament.errors import Problems
 from tournament_assets.tournament.places import Location
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
-LOOPBACK = "loopback"
+LOOPBACK = judge_services.LOOPBACK.model_prefix
 """The family of what the loopback server says, which is no language model."""
 
 _FAMILIES = {

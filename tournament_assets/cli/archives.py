@@ -162,7 +162,7 @@ def _judge_of(
 
     service = JudgeConfig.model_validate({"service": rejudging.service})
     judge = JudgeConnection.from_environment(environment, folder)
-    problems = judge_problems(service, has_api_key=bool(judge.api_key))
+    problems = judge_problems(service, environment)
     if problems:
         raise InputError(
             problem.replace("judge.service", "rejudging.service") for problem in problems

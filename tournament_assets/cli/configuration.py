@@ -16,6 +16,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from tournament_assets.tournament.judge_services import ServiceName
+
 _INTRODUCTION = """\
 # Configuration
 
@@ -136,7 +138,8 @@ def _shown_default(field: FieldInfo) -> str:
 
 
 def _shown_type(annotation: Any, metadata: Sequence[Any]) -> str:
-    shown = _type_name(annotation)
+    service_name = next((str(each) for each in metadata if isinstance(each, ServiceName)), None)
+    shown = service_name or _type_name(annotation)
     limits = [
         f"{sign} {getattr(limit, name)}"
         for limit in metadata

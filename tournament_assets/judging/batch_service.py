@@ -7,7 +7,7 @@ classified, elsewhere.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 Channel = Literal["batch", "direct"]
 """How a request is sent: a batch costs half, a direct message is answered at once."""
@@ -112,6 +112,7 @@ class ReplyRow(Reply):
     raw: str = "{}"
 
 
+@runtime_checkable
 class TokenCounter(Protocol):
     """A service that says how many tokens a request has, without answering it."""
 

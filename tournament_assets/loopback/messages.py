@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from tournament_assets.loopback.faults import FaultPlan
-from tournament_assets.loopback.lexical.lexical_judge import (
+from tournament_assets.loopback.lexical_judge import (
     judge_lexically,
     read_dimension,
     read_parts,
 )
-from tournament_assets.loopback.lexical.written_replies import (
+from tournament_assets.loopback.written_replies import (
     find_format_problem,
     find_wanted_names,
     read_reply,

@@ -17,10 +17,11 @@ import zoneinfo
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from tournament_assets.tournament.entrants import AnyEntrant
 from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.judge_services import SERVICES, ServiceName, expected_model
 from tournament_assets.tournament.places import Frozen, Location, url_problem
 
 
@@ -295,9 +296,9 @@ class JudgeConfig(Frozen):
     """How the judge is asked.
 
     Attributes:
-        service: `loopback`, the lexical judge on 127.0.0.1, or `anthropic`.
-        base_url: Where `anthropic` is asked, such as a gateway; its own address by default.
-            ANTHROPIC_BASE_URL in the environment comes first.
+        service: `loopback`, the lexical judge on 127.0.0.1, or another one, such as `anthropic`.
+        base_url: Where the service is asked, such as a gateway; its own address by default. The
+            environment comes first (ANTHROPIC_BASE_URL for `anthropic`).
         max_tokens: The most tokens of one reply, thinking included.
         reply_format: `line`, a verdict on the reply's last line, or `json_schema`, a JSON object
             that the service holds the model to.
@@ -314,7 +315,7 @@ class JudgeConfig(Frozen):
         deadline_seconds: How long `tournament run` waits for batches; they are kept.
         prewarm_wait_seconds: How long to wait for the pre-warm batch before the bulk goes out.
         adopt_grace_seconds: How long a batch whose creation was not confirmed is looked for before
-            its requests are sent again; 600 for `anthropic` and 2 for `loopback` by default.
+            its requests are sent again; the service's own by default, such as 600.
         max_rounds: How often requests that failed in passing are sent as a batch.
         max_direct: How many of those that failed every time are then asked one by one.
         retest_pairs: Pairs that are judged a second time when the judge is tested.
@@ -323,7 +324,7 @@ class JudgeConfig(Frozen):
         test_seed: Draws all three.
     """
 
-    service: Literal["loopback", "anthropic"]
+    service: Annotated[str, AfterValidator(ServiceName.check), ServiceName()]
     base_url: str | None = None
     max_tokens: int = Field(default=8192, ge=64)
     reply_format: Literal["line", "json_schema"] = "line"
@@ -346,18 +347,22 @@ class JudgeConfig(Frozen):
 
     @field_validator("base_url")
     @classmethod
-    def _can_be_an_address(cls, value: str | None) -> str | None:
-        problem = None if value is None else url_problem(value, key_place="ANTHROPIC_API_KEY")
+    def _can_be_an_address(cls, value: str | None, info: ValidationInfo) -> str | None:
+        service = SERVICES.get(info.data.get("service", ""))
+        key_place = "the environment" if service is None else service.key_variable
+        problem = None if value is None else url_problem(value, key_place=key_place)
         if problem is not None:
             raise ValueError(problem)
         return value
 
     @model_validator(mode="after")
-    def _loopback_has_its_own_address(self) -> "JudgeConfig":
-        if self.base_url is not None and self.service == "loopback":
+    def _can_be_elsewhere(self) -> "JudgeConfig":
+        if self.base_url is not None and not SERVICES[self.service].url_variable:
+            others = [each.name for each in SERVICES.values() if each.url_variable]
             raise ValueError(
-                "base_url is given and service is 'loopback', which is started on this machine; "
-                "expected service: anthropic with it; change the one or remove the other"
+                f"base_url is given and service is {self.service!r}, which is started on this "
+                f"machine; expected service: {' or '.join(others)} with it; change the one or "
+                "remove the other"
             )
         return self
 
@@ -366,18 +371,13 @@ class JudgeConfig(Frozen):
         """How long a batch whose creation was not confirmed is looked for."""
         if self.adopt_grace_seconds is not None:
             return self.adopt_grace_seconds
-        return 2.0 if self.service == "loopback" else 600.0
+        return SERVICES[self.service].grace_seconds
 
     def model_problem(self, judge_model: str) -> str | None:
-        """Say why a model does not go with the service, or None.
-
-        The loopback judge answers for any model. Its replies are kept by what was asked, so under
-        the name of a real model they would be taken for that model's.
-        """
-        is_loopback = judge_model.startswith("loopback")
-        if is_loopback == (self.service == "loopback"):
+        """Say why a model does not go with the service, or None."""
+        expected = expected_model(self.service, judge_model)
+        if expected is None:
             return None
-        expected = "a name that begins with 'loopback'" if not is_loopback else "a served model"
         return (
             f"the judge model is {judge_model!r} and judge.service is {self.service!r}; "
             f"expected {expected}, so that nobody takes one judge's replies for another's"
@@ -519,9 +519,7 @@ class TournamentConfig(Frozen):
     @property
     def judge_label(self) -> str:
         """What every artifact says about who judged."""
-        if self.judge.service == "loopback":
-            return "loopback (lexical, not a language model)"
-        return "Claude through the Message Batches API"
+        return SERVICES[self.judge.service].label
 
 
 def config_problems(values: Mapping[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:

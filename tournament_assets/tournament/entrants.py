@@ -15,6 +15,7 @@ from pydantic import Field, field_validator
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, EntrantSpec
+from tournament_assets.tournament.judge_services import ANTHROPIC, owner_of
 from tournament_assets.tournament.places import Location, ServerAddress
 
 _VARIABLE_PATTERN = re.compile(r"[A-Z_][A-Z0-9_]*")
@@ -54,10 +55,11 @@ class OpenAiApiEntrant(EntrantSpec):
     @field_validator("model")
     @classmethod
     def _is_served(cls, model: str) -> str:
-        if model.startswith("loopback"):
+        owner = owner_of(model)
+        if owner is not None:
             raise ValueError(
-                f"{model!r} begins with 'loopback', which names the judge on this machine, that "
-                "costs nothing; expected the name of a served model"
+                f"{model!r} begins with {owner.model_prefix!r}, as models of the service "
+                f"{owner.name!r} do; expected the name of a model that this server has"
             )
         return model
 
@@ -119,14 +121,14 @@ class AnthropicApiEntrant(EntrantSpec):
     system_prompt: str | None = Field(default=None, min_length=1)
 
     @property
-    def service(self) -> Literal["loopback", "anthropic"]:
+    def service(self) -> str:
         """Who answers."""
-        return "loopback" if self.model.startswith("loopback") else "anthropic"
+        return (owner_of(self.model) or ANTHROPIC).name
 
     @property
     def content_hash(self) -> str:
         """SHA-256 of what there is to know of the model."""
-        return fingerprint({"api": "anthropic", "model": self.model, "revision": self.revision})
+        return fingerprint({"api": ANTHROPIC.name, "model": self.model, "revision": self.revision})
 
     def fingerprint(self, content_hash: str) -> str:
         """SHA-256 of everything the responses depend on."""

@@ -1,13 +1,13 @@
 """Responses of a Claude model, bought in batches through the ledger as the judge's replies are."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tournament_assets.judging.batch_service import Channel, Reply, TokenUsage
 from tournament_assets.judging.costs.budgets import BudgetTerms, month_start
-from tournament_assets.judging.costs.prices import PriceList, is_free_model, load_newest_prices
+from tournament_assets.judging.costs.prices import PriceList, load_newest_prices
 from tournament_assets.judging.settlement.model_responses import (
     REMEDY,
     NoResponse,
@@ -29,6 +29,7 @@ from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.config import JudgeConfig
 from tournament_assets.tournament.entrants import AnthropicApiEntrant
 from tournament_assets.tournament.errors import GenerationError, InputError, JudgeError
+from tournament_assets.tournament.judge_services import LOOPBACK, SERVICES, is_free_model
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 from tournament_assets.workflows.judge_requests import JudgeAccess
 from tournament_assets.workflows.local_responses import CompletedResponses
@@ -36,29 +37,25 @@ from tournament_assets.workflows.local_responses import CompletedResponses
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
 
-_SOURCES = {
-    "anthropic": "through the Message Batches API",
-    "loopback": "of the loopback service, which is no language model",
-}
-
 
 def batch_problems(
     entrant: AnthropicApiEntrant,
     prompts: Sequence[Prompt],
     *,
     ledger: "Ledger | None",
-    has_api_key: bool,
+    environment: Mapping[str, str],
 ) -> Sequence[str]:
     """Say what keeps a model from being asked, if there is anything to ask it."""
-    if has_api_key or entrant.service == "loopback":
+    problem = SERVICES[entrant.service].key_problem(
+        environment,
+        what=f"entrant {entrant.entrant_id!r} has the model {entrant.model!r}",
+        instead=f"name a model that begins with {LOOPBACK.model_prefix!r}",
+    )
+    if problem is None:
         return ()
     if ledger is not None and _Purchase(entrant, prompts, ledger).is_complete:
         return ()
-    return (
-        f"entrant {entrant.entrant_id!r} has the model {entrant.model!r} and the environment "
-        "variable ANTHROPIC_API_KEY is not set; expected an API key in it; export one, or name a "
-        "model that begins with 'loopback' to try the pipeline without a key",
-    )
+    return (problem,)
 
 
 def complete_by_batches(
@@ -103,10 +100,10 @@ def complete_by_batches(
     tally = Tally()
     source = "nothing was asked: the ledger held every reply"
     if not purchase.is_complete:
-        problems = batch_problems(entrant, prompts, ledger=ledger, has_api_key=bool(judge.api_key))
+        problems = batch_problems(entrant, prompts, ledger=ledger, environment=judge.variables)
         if problems:
             raise InputError(problems)
-        source = f"{entrant.model} {_SOURCES[entrant.service]}"
+        source = f"{entrant.model} {SERVICES[entrant.service].source}"
         try:
             tally = _buy(
                 purchase,
@@ -213,9 +210,10 @@ def _waits(entrant: AnthropicApiEntrant, config: JudgeConfig) -> JudgeConfig:
     """Return how often the service is looked at: as the judge's, if it is the judge's."""
     if entrant.service == config.service:
         return config
-    if entrant.service == "loopback":
-        return JudgeConfig(service="loopback", poll_initial_seconds=0.1, poll_max_seconds=1.0)
-    return JudgeConfig(service="anthropic")
+    first, longest = SERVICES[entrant.service].poll_seconds
+    return JudgeConfig(
+        service=entrant.service, poll_initial_seconds=first, poll_max_seconds=longest
+    )
 
 
 class _Purchase:

@@ -33,6 +33,7 @@ from tournament_assets.tournament.entrants import (
     OpenAiApiEntrant,
     RecordedEntrant,
 )
+from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.workflows.judge_requests import (
     find_budget,
@@ -106,7 +107,7 @@ def estimate_pairs(
         batch_discount=prices.batch_discount,
         workloads=workloads,
         assumed_responses=assumed_responses,
-        is_free=judge.service == "loopback",
+        is_free=SERVICES[judge.service].is_free,
         observation=observation,
         month=prices.add_up(ledger.spending_since(month_start(now))),
         budget=find_budget(judging_terms(plan, since=now), workloads.values(), ledger=ledger),
@@ -199,7 +200,7 @@ def _estimate_responses(
     _, expected = observe_ledger(ledger, entrant.model, on_responses=True)
     channel: Channel
     if isinstance(entrant, AnthropicApiEntrant):
-        channel, is_free = "batch", entrant.service == "loopback"
+        channel, is_free = "batch", SERVICES[entrant.service].is_free
         requests = build_response_requests(entrant, missing)
     else:
         channel = "direct"

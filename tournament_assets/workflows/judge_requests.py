@@ -5,14 +5,15 @@ Leading to the services of a tournament: the judge, and the ledger of what was p
 What the ledger says about money: what was spent, what may be, and whether a plan fits in.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from tournament_assets.judging.batch_service import Channel
+from tournament_assets.judging.batch_service import BatchService, Channel
 from tournament_assets.judging.costs.budgets import Budget, BudgetTerms, draw_up_budget
 from tournament_assets.judging.costs.estimates import (
     ASSUMED_OUTPUT_TOKENS,
@@ -23,7 +24,7 @@ from tournament_assets.judging.costs.estimates import (
     measure_workload,
     observe_replies,
 )
-from tournament_assets.judging.costs.prices import is_free_model, load_newest_prices
+from tournament_assets.judging.costs.prices import load_newest_prices
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import (
     JudgeRequest,
@@ -45,35 +46,37 @@ from tournament_assets.judging.settlement.settlement import find_work_left, sett
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.config import JudgeConfig, Mode
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.judge_services import (
+    LOOPBACK,
+    SERVICES,
+    ServiceConnection,
+    is_free_model,
+)
 from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.workflows.plan import TournamentPlan
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
-    from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
-
-_LOOPBACK_KEY = "loopback"  # the loopback judge wants some key and accepts any
 
 
-def judge_problems(config: JudgeConfig, *, has_api_key: bool) -> list[str]:
+def judge_problems(config: JudgeConfig, environment: Mapping[str, str]) -> list[str]:
     """Say what keeps the judge from being asked, before anything is spent."""
-    if config.service == "anthropic" and not has_api_key:
-        return [
-            "judge.service is 'anthropic' and the environment variable ANTHROPIC_API_KEY is not "
-            "set; expected an API key in it; export one, or use judge.service: loopback to try "
-            "the pipeline without a key"
-        ]
-    return []
+    problem = SERVICES[config.service].key_problem(
+        environment,
+        what=f"judge.service is {config.service!r}",
+        instead=f"use judge.service: {LOOPBACK.name}",
+    )
+    return [] if problem is None else [problem]
 
 
 class JudgeAccess(Protocol):
     """What leads to the judging service: a `JudgeConnection`, or Dagster's resource around one."""
 
     @property
-    def api_key(self) -> str:
-        """The provider's key; empty where there is none."""
+    def variables(self) -> Mapping[str, str]:
+        """What the environment says of services."""
 
-    def service(self, config: JudgeConfig) -> "AbstractContextManager[AnthropicBatches]":
+    def service(self, config: JudgeConfig) -> AbstractContextManager[BatchService]:
         """Connect to the service that a config names."""
 
 
@@ -90,13 +93,12 @@ class JudgeConnection:
 
     Attributes:
         loopback_folder: Where the loopback judge keeps the batches it was given.
-        api_key: The provider's key; empty where there is none.
-        base_url: Another address of the provider's API, whatever a config says; empty for none.
+        variables: What the environment says of services: their keys, and addresses that come
+            before those of a config.
     """
 
     loopback_folder: Path
-    api_key: str = field(default="", repr=False)
-    base_url: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str], folder: Path) -> "JudgeConnection":
@@ -106,34 +108,27 @@ class JudgeConnection:
             environment: The environment variables.
             folder: The project's folder, in which the ledger is.
         """
-        return cls(
-            loopback_folder=folder / "ledger" / "loopback_judge",
-            api_key=environment.get("ANTHROPIC_API_KEY", ""),
-            base_url=environment.get("ANTHROPIC_BASE_URL", ""),
-        )
+        return cls(folder / "ledger" / "loopback_judge", environment)
 
-    @contextmanager
-    def service(self, config: JudgeConfig) -> "Iterator[AnthropicBatches]":
+    def service(self, config: JudgeConfig) -> AbstractContextManager[BatchService]:
         """Connect to the service; the loopback judge is started, and stopped again.
 
         Raises:
             InputError: If a key is needed and there is none.
         """
-        from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
-
-        problems = judge_problems(config, has_api_key=bool(self.api_key))
+        problems = judge_problems(config, self.variables)
         if problems:
             raise InputError(problems)
-        with ExitStack() as stack:
-            base_url, api_key = self.base_url or config.base_url, self.api_key
-            if config.service == "loopback":
-                from tournament_assets.loopback.running import LoopbackServer
-
-                server = stack.enter_context(LoopbackServer(self.loopback_folder))
-                base_url, api_key = server.url, _LOOPBACK_KEY
-            batches = AnthropicBatches(base_url=base_url, api_key=api_key)
-            stack.callback(batches.close)
-            yield batches
+        service = SERVICES[config.service]
+        module, _, function = service.opener.partition(":")
+        connection = ServiceConnection(
+            api_key=self.variables.get(service.key_variable, ""),
+            base_url=self.variables.get(service.url_variable) or config.base_url or "",
+            folder=self.loopback_folder,
+        )
+        opened: AbstractContextManager[BatchService]
+        opened = getattr(import_module(module), function)(connection)
+        return opened
 
 
 def observe_ledger(
@@ -172,7 +167,7 @@ def judging_terms(plan: TournamentPlan, *, since: datetime) -> BudgetTerms:
     judge = plan.config.judge
     return BudgetTerms(
         prices=load_newest_prices(judge.prices),
-        limit_usd=None if judge.service == "loopback" else judge.budget_usd,
+        limit_usd=None if SERVICES[judge.service].is_free else judge.budget_usd,
         period=judge.budget_period,
         began_at=since,
         max_tokens=judge.max_tokens,
@@ -304,6 +299,7 @@ def requests_for_pairs(
             shows_gold_answer=rules.shows_gold_answer,
             shows_expected_behavior=rules.shows_expected_behavior,
             reply_format=judge.reply_format,
+            service=judge.service if SERVICES[judge.service].is_in_keys else "",
         ),
     )
 

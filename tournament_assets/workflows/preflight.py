@@ -31,7 +31,6 @@ def refuse_bad_input(
     plan: TournamentPlan,
     mode: Mode,
     *,
-    has_api_key: bool,
     skip_judging: bool = False,
     judge_model: str | None = None,
     ledger_url: str | None = None,
@@ -43,7 +42,6 @@ def refuse_bad_input(
     Args:
         plan: The tournament.
         mode: The mode that is about to run.
-        has_api_key: Whether the judge's key is there, which entrants of the same service share.
         skip_judging: Whether the judge will not be asked, so that no key is needed.
         judge_model: Another model than the configured one.
         ledger_url: Where responses are kept; None if there are none.
@@ -74,13 +72,13 @@ def refuse_bad_input(
         problems.add(problem)
     for problem in _server_problems(plan, mode, ledger_url):
         problems.add(problem)
-    for problem in _batch_problems(plan, mode, ledger_url, has_api_key=has_api_key):
+    for problem in _batch_problems(plan, mode, ledger_url):
         problems.add(problem)
     model_problem = plan.config.judge.model_problem(judge_model or plan.config.judge_model(mode))
     if model_problem is not None:
         problems.add(model_problem)
     if not skip_judging:
-        problems.extend(judge_problems(plan.config.judge, has_api_key=has_api_key))
+        problems.extend(judge_problems(plan.config.judge, plan.project.environment))
     problems.raise_if_any()
 
 
@@ -118,13 +116,18 @@ def _server_problems(plan: TournamentPlan, mode: Mode, ledger_url: str | None) -
     ]
 
 
-def _batch_problems(
-    plan: TournamentPlan, mode: Mode, ledger_url: str | None, *, has_api_key: bool
-) -> list[str]:
+def _batch_problems(plan: TournamentPlan, mode: Mode, ledger_url: str | None) -> list[str]:
     from tournament_assets.ledger import Ledger
 
-    bought = [each for each in plan.config.entrants if isinstance(each, AnthropicApiEntrant)]
-    if not bought or has_api_key:
+    environment = plan.project.environment
+    bought = [
+        each
+        for each in plan.config.entrants
+        # What the ledger holds is looked at only where it decides something.
+        if isinstance(each, AnthropicApiEntrant)
+        and batch_problems(each, [], ledger=None, environment=environment)
+    ]
+    if not bought:
         return []
     try:
         _, prompts = load_bank_and_selection(plan, mode)
@@ -136,7 +139,7 @@ def _batch_problems(
             problem
             for entrant in bought
             for problem in batch_problems(
-                entrant, prompts, ledger=ledger or None, has_api_key=has_api_key
+                entrant, prompts, ledger=ledger or None, environment=environment
             )
         ]
 

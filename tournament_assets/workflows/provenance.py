@@ -33,6 +33,7 @@ from tournament_assets.storage.tables import (
 )
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import combine
+from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.workflows.plan import TournamentPlan, by_partition
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Bill:
 
     def cost_usd(self, config: TournamentConfig) -> float | None:
         """Return the dollars; None where a price is not known, 0 for the loopback judge."""
-        if config.judge.service == "loopback":
+        if SERVICES[config.judge.service].is_free:
             return 0.0
         prices = load_newest_prices(config.judge.prices)
         total = 0.0

@@ -14,7 +14,7 @@ from tournament_assets.judging.settlement.sessions import JudgingOptions, Tally,
 from tournament_assets.judging.settlement.settlement import find_work_left, settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.faults import CATALOGUE
-from tournament_assets.loopback.lexical.lexical_judge import judge_lexically
+from tournament_assets.loopback.lexical_judge import judge_lexically
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.verdicts import Verdict

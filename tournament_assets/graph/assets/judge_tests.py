@@ -83,7 +83,7 @@ def judge_test_asset(
         ins=ins,
         deps=[dg.AssetDep(asset_key(plan, "rubrics"), partition_mapping=same_dimension())],
         partitions_def=by_mode_and_dimension(plan),
-        kinds={"parquet", "anthropic"},
+        kinds={"parquet", plan.config.judge.service},
         pool="judge",
         checks=checks,
     )

@@ -130,7 +130,7 @@ def build_judging_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         ins={"pairs_to_judge": dg.AssetIn(key=asset_key(plan, "match_list"))},
         deps=[dg.AssetDep(asset_key(plan, "rubrics"), partition_mapping=same_dimension())],
         partitions_def=by_mode_and_dimension(plan),
-        kinds={"parquet", "anthropic"},
+        kinds={"parquet", tournament.judge.service},
         pool="judge",
         checks={RUBRIC_CHECK.name: RUBRIC_CHECK.description},
     )

@@ -37,6 +37,7 @@ from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import combine, fingerprint_text, short
+from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.workflows.plan import TournamentPlan, by_partition, mode_of
 from tournament_assets.workflows.provenance import (
     Frames,
@@ -147,7 +148,7 @@ def build_publishing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             mode=mode,
             judge_model=judge_models(summaries),
             judge_label=tournament.judge_label,
-            judge_is_language_model=tournament.judge.service != "loopback",
+            judge_is_language_model=SERVICES[tournament.judge.service].is_language_model,
             leaderboard=leaderboard,
             elo_ratings=by_partition(elo, names),
             model_comparison=by_partition(models, names),

@@ -12,39 +12,33 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from tournament_assets.judging.batch_service import BatchService
 from tournament_assets.tournament.config import JudgeConfig
 from tournament_assets.workflows.judge_requests import JudgeConnection
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
-    from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 
 
 class JudgeResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its parameter is Any
     """Gives access to the judging service a tournament names.
 
     Attributes:
-        api_key: The provider's key; empty where there is none.
-        base_url: Another address of the provider's API, whatever a config says; empty for none.
         loopback_folder: Where the loopback judge keeps the batches it was given.
+        variables: What the environment says of services: their keys, and addresses that come before
+            those of a config.
     """
 
-    api_key: str = ""
-    base_url: str = ""
     loopback_folder: str
+    variables: dict[str, str]
 
-    def service(self, config: JudgeConfig) -> "AbstractContextManager[AnthropicBatches]":
+    def service(self, config: JudgeConfig) -> "AbstractContextManager[BatchService]":
         """Connect to the service; the loopback judge is started, and stopped again.
 
         Raises:
             InputError: If a key is needed and there is none.
         """
-        connection = JudgeConnection(
-            loopback_folder=Path(self.loopback_folder),
-            api_key=self.api_key,
-            base_url=self.base_url,
-        )
-        return connection.service(config)
+        return JudgeConnection(Path(self.loopback_folder), self.variables).service(config)
 
 
 class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its parameter is Any

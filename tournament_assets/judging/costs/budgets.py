@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from tournament_assets.judging.batch_service import Channel
-from tournament_assets.judging.costs.prices import PriceList, Spending, format_usd, is_free_model
+from tournament_assets.judging.costs.prices import PriceList, Spending, format_usd
 from tournament_assets.judging.requests.requests import ModelRequest, serialised_size
 from tournament_assets.tournament.errors import BudgetError
 from tournament_assets.tournament.fingerprints import canonical_json
+from tournament_assets.tournament.judge_services import is_free_model
 
 BudgetPeriod = Literal["run", "month"]
 _UNWRITTEN_INPUT_TOKENS = 20_000

@@ -13,10 +13,9 @@ import yaml
 from tournament_assets.judging.batch_service import Channel, TokenUsage
 from tournament_assets.tournament.config import ConfiguredPrice
 from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.judge_services import is_free_model
 
 _TOKENS_PER_PRICE = 1_000_000
-_FREE_MODELS = "loopback"
-"""How the names of models begin that cost nothing; the config lets no served model bear one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +128,6 @@ class PriceList:
             else:
                 total += dollars
         return Bill(total, tuple(sorted(unpriced)))
-
-
-def is_free_model(judge_model: str) -> bool:
-    """Say whether a model costs nothing, as the loopback judge's do."""
-    return judge_model.startswith(_FREE_MODELS)
 
 
 def format_usd(dollars: float) -> str:

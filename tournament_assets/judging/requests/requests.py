@@ -39,6 +39,8 @@ class RequestSettings:
         shows_gold_answer: Show the gold answer, where there is one.
         shows_expected_behavior: Show a curated prompt's expected behaviour.
         reply_format: How the judge writes its verdict.
+        service: The service whose name is part of the keys, so that no reply to the same request
+            by another one is taken for its own; empty for those that were there first.
     """
 
     judge_model: str
@@ -46,6 +48,7 @@ class RequestSettings:
     shows_gold_answer: bool
     shows_expected_behavior: bool
     reply_format: ReplyFormat = "line"
+    service: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,8 @@ class ModelRequest:
 
     Attributes:
         request_key: Names the reply in the ledger: SHA-256 of whatever the reply depends on.
-        params: The request's parameters, as JSON values.
+        params: The request's parameters, as JSON values and in the words of the Messages API; a
+            provider that uses others translates them in its own folder.
     """
 
     request_key: str
@@ -63,7 +67,7 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class JudgeRequest(ModelRequest):
-    """One presentation of one pair, as it is sent; its key is the SHA-256 of `params`.
+    """One presentation of one pair, as it is sent; its key is a SHA-256 over `params`.
 
     Attributes:
         prompt_id: The prompt both entrants answered.
@@ -187,7 +191,9 @@ class JudgeRequests(Sequence[JudgeRequest]):
             params["output_config"] = output_config()
         key = self._keys.get(position)
         if key is None:
-            key = self._keys[position] = fingerprint(params)
+            identity = {"service": settings.service, "params": params}
+            key = fingerprint(identity if settings.service else params)
+            self._keys[position] = key
         return JudgeRequest(
             request_key=key,
             prompt_id=pair.prompt_id,

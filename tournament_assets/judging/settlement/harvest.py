@@ -264,7 +264,7 @@ def _stop_if_hopeless(session: JudgingSession, batch: SubmittedBatch, harvest: _
     for error_type in sorted(_FATAL_ERRORS & by_error.keys()):
         raise JudgeError(
             f"{by_error[error_type]} requests of batch {batch.batch_id} failed with {error_type}: "
-            f"{harvest.messages[error_type]}; check ANTHROPIC_API_KEY, the account's credit and "
+            f"{harvest.messages[error_type]}; check the API key, the account's credit and "
             "the name of the model, and run again: what was answered is kept",
             failure=JudgeFailure.FATAL,
         )
@@ -354,7 +354,7 @@ def give_up(session: JudgingSession, nonce: str, error: JudgeError) -> None:
     if not session.options.may_pay_again:
         raise JudgeError(
             f"{error}; the batch was paid and its replies are out of reach: check that "
-            "ANTHROPIC_API_KEY belongs to the workspace that submitted it; to ask and pay for its "
+            "the API key belongs to the workspace that submitted it; to ask and pay for its "
             "requests again, run with --pay-again",
             failure=error.failure,
         )

@@ -32,6 +32,7 @@ from tournament_assets.providers.anthropic.wire_format import (
 from tournament_assets.providers.service_words import clean_key, hide_key, quote_service
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.fingerprints import canonical_json
+from tournament_assets.tournament.judge_services import LOOPBACK, ServiceConnection
 
 if TYPE_CHECKING:
     import httpx2
@@ -77,6 +78,27 @@ _COUNTED = ("model", "system", "messages", "output_config")
 _LINE_BEGINNING = 2000  # bytes of a line that is no row; fewer are kept
 _QUOTED_LENGTH = 500
 _NO_ROUTE = frozenset({404, 405, 501})
+
+
+@contextmanager
+def open_anthropic(connection: ServiceConnection) -> "Iterator[AnthropicBatches]":
+    """Connect to the API, or to a gateway in front of it."""
+    service = AnthropicBatches(base_url=connection.base_url or None, api_key=connection.api_key)
+    with closing(service):
+        yield service
+
+
+@contextmanager
+def open_loopback(connection: ServiceConnection) -> "Iterator[AnthropicBatches]":
+    """Start the loopback judge, which speaks the same protocol, and stop it again."""
+    from tournament_assets.loopback.running import LoopbackServer
+
+    with (
+        LoopbackServer(connection.folder) as server,
+        # It wants some key and accepts any.
+        closing(AnthropicBatches(base_url=server.url, api_key=LOOPBACK.name)) as service,
+    ):
+        yield service
 
 
 class AnthropicBatches:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tournament_assets.loopback.lexical.traits import examine, list_content_words, list_words
+from tournament_assets.loopback.traits import examine, list_content_words, list_words
 
 _VERDICTS = {"A", "B", "TIE"}
 _LINE = "VERDICT: "

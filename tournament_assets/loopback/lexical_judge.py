@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tournament_assets.loopback.lexical import traits as lexicons
-from tournament_assets.loopback.lexical.traits import (
+from tournament_assets.loopback import traits as lexicons
+from tournament_assets.loopback.traits import (
     Traits,
     examine,
     list_content_words,

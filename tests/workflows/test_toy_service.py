@@ -1,0 +1,135 @@
+"""A judging service that the project does not know: one class, and one row of the table."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.judging.builders import SETTINGS, requests_for
+from tests.projects import make_project
+from tournament_assets.judging.batch_service import (
+    BatchStatus,
+    ReplyRow,
+    SubmittedRequest,
+    TokenUsage,
+)
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.judge_services import (
+    SERVICES,
+    JudgeService,
+    ServiceConnection,
+    is_free_model,
+)
+
+KEY = "toy-key-0123456789"
+TOY = JudgeService(
+    name="toy",
+    opener=f"{__name__}:open_toy",
+    label="a toy that prefers the longer response",
+    source="of the toy",
+    key_variable="TOY_KEY",
+    url_variable="TOY_URL",
+    is_language_model=False,
+    grace_seconds=1.0,
+)
+
+
+@dataclass
+class ToyBatches:
+    """Prefers the longer response, at once."""
+
+    batches: dict[str, list[SubmittedRequest]] = field(default_factory=dict)
+    opened_with: list[ServiceConnection] = field(default_factory=list)
+
+    def create_batch(self, requests: Iterable[SubmittedRequest]) -> BatchStatus:
+        batch_id = f"toy-{len(self.batches)}"
+        self.batches[batch_id] = list(requests)
+        return self.get_batch(batch_id)
+
+    def list_batches(self) -> Iterator[BatchStatus]:
+        yield from map(self.get_batch, reversed(self.batches))
+
+    def get_batch(self, batch_id: str) -> BatchStatus:
+        return BatchStatus(batch_id, True, len(self.batches[batch_id]))
+
+    def iterate_results(self, batch_id: str) -> Iterator[ReplyRow]:
+        yield from map(self.ask_directly, self.batches[batch_id])
+
+    def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
+        return ReplyRow(
+            custom_id=request.custom_id,
+            result_type="succeeded",
+            text=f"VERDICT: {_longer(request.params)}",
+            stop_reason="end_turn",
+            model=request.params["model"],
+            usage=TokenUsage(100, 10),
+        )
+
+    def check_model(self, model: str) -> str | None:
+        return None if model.startswith("toy") else f"{model} is another's"
+
+
+def _longer(params: Mapping[str, Any]) -> str:
+    shown = params["messages"][0]["content"]
+    first, second = re.findall(r"<response_[ab] fence=.*?>\n(.*?)\n</response_", shown, re.DOTALL)
+    return "A" if len(first) > len(second) else "B" if len(second) > len(first) else "TIE"
+
+
+_TOY = ToyBatches()
+
+
+@contextmanager
+def open_toy(connection: ServiceConnection) -> Iterator[ToyBatches]:
+    _TOY.opened_with.append(connection)
+    yield _TOY
+
+
+def test_a_row_of_the_table_makes_a_service_judge_a_tournament(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make_project(tmp_path / "project", dimensions=("calibration",))
+    judge = {"service": "toy", "max_tokens": 512, "base_url": "https://toy.example"}
+    models = {
+        "pilot": {"judge_model": "toy-1", "strata": {"recall": 4}, "pilot_seed": 3},
+        "headline": {"judge_model": "toy-1"},
+        "checks": {"max_length_effect": None, "max_longer_wins": None},
+    }
+    project.edit_config(judge=judge, **models)
+    with pytest.raises(InputError, match="'toy'; expected it to be 'loopback' or 'anthropic'"):
+        project.run("headline")
+    monkeypatch.setitem(SERVICES, "toy", TOY)
+    with pytest.raises(InputError, match="environment variable TOY_KEY is not set"):
+        project.run("headline")
+    monkeypatch.setenv("TOY_KEY", KEY)  # Dagster is told the name of the variable
+    summary = project.run("headline", environment={"TOY_KEY": KEY})
+    assert set(summary.leaderboard["judge"]) == {TOY.label}
+    assert summary.requests_submitted == sum(map(len, _TOY.batches.values())) > 0
+    (connection, *_) = _TOY.opened_with
+    assert (connection.api_key, connection.base_url) == (KEY, "https://toy.example")
+    assert KEY not in repr(connection)
+    report = (summary.directory / "report.md").read_text()
+    assert "These results say nothing about quality" in report
+    files = [path for path in project.folder.rglob("*") if path.is_file()]
+    assert not [path for path in files if KEY.encode() in path.read_bytes()]
+    n_batches = len(_TOY.batches)
+    assert project.run("headline", environment={"TOY_KEY": KEY}).requests_submitted == 0
+    assert len(_TOY.batches) == n_batches
+
+
+def test_another_services_reply_to_the_same_request_is_kept_apart() -> None:
+    ours = {each.request_key: each.params for each in requests_for(2)}
+    theirs = requests_for(2, settings=replace(SETTINGS, service="toy"))
+    assert [each.params for each in theirs] == list(ours.values())
+    assert ours.keys().isdisjoint(each.request_key for each in theirs)
+
+
+def test_a_free_service_needs_names_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="'toy' is free and its models have no prefix"):
+        replace(TOY, is_free=True)
+    assert not is_free_model("toy-1")
+    monkeypatch.setitem(SERVICES, "toy", replace(TOY, is_free=True, model_prefix="toy-"))
+    assert is_free_model("toy-1")

@@ -1,1 +1,0 @@
-"""The judge that compares words: a stand-in for a language model."""

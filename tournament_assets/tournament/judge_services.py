@@ -1,0 +1,158 @@
+"""The services that judge, and that models play through: a row each.
+
+To add one, write a folder in `providers/` with a function that opens it, and its row here; nothing
+else of the project knows a service by its name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic_core import PydanticKnownError
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceConnection:
+    """What a service is opened with.
+
+    Attributes:
+        api_key: The key to it; empty if it needs none.
+        base_url: Another address than its own; empty for its own.
+        folder: Where a service that runs on this machine keeps what it was given.
+    """
+
+    api_key: str = field(repr=False)
+    base_url: str
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeService:
+    """A service that answers requests in batches, and what is known of it without asking it.
+
+    Attributes:
+        name: What a config calls it.
+        opener: `module:function`, imported when the service is opened, so that definitions load
+            without its SDK. The function takes a `ServiceConnection` and returns a context manager
+            of a `judging.batch_service.BatchService`.
+        label: What every artifact says about who judged.
+        source: Where a model's own responses come from, after the model's name.
+        key_variable: The environment variable with the key; empty if it needs none.
+        url_variable: The one with another address; empty if it has only its own.
+        model_prefix: How the names of its models begin, which then belong to no other service;
+            empty if it serves models of any name.
+        is_free: Whether it costs nothing; its models need a prefix then, by which bills know them.
+        is_language_model: Whether its verdicts say anything about quality.
+        is_in_keys: Whether its name is part of the keys of requests: another service's reply to
+            the same request is another reply.
+        grace_seconds: How long a batch whose creation was not confirmed may be missing from its
+            list.
+        poll_seconds: The first and the longest wait between two looks at a batch, for models that
+            play through it while another service judges.
+    """
+
+    name: str
+    opener: str
+    label: str
+    source: str
+    key_variable: str = ""
+    url_variable: str = ""
+    model_prefix: str = ""
+    is_free: bool = False
+    is_language_model: bool = True
+    is_in_keys: bool = True
+    grace_seconds: float = 600.0
+    poll_seconds: tuple[float, float] = (30.0, 300.0)
+
+    def __post_init__(self) -> None:
+        if self.is_free and not self.model_prefix:
+            raise ValueError(
+                f"the service {self.name!r} is free and its models have no prefix; expected one, "
+                "so that their bills are told from others"
+            )
+
+    def key_problem(self, environment: Mapping[str, str], *, what: str, instead: str) -> str | None:
+        """Say that the key is missing, or None.
+
+        Args:
+            environment: The environment variables.
+            what: What needs it, as the beginning of a sentence.
+            instead: What can be done without it.
+        """
+        if not self.key_variable or environment.get(self.key_variable):
+            return None
+        return (
+            f"{what} and the environment variable {self.key_variable} is not set; expected an API "
+            f"key in it; export one, or {instead} to try the pipeline without a key"
+        )
+
+
+LOOPBACK = JudgeService(
+    name="loopback",
+    opener="tournament_assets.providers.anthropic.message_batches:open_loopback",
+    label="loopback (lexical, not a language model)",
+    source="of the loopback service, which is no language model",
+    model_prefix="loopback",
+    is_free=True,
+    is_language_model=False,
+    is_in_keys=False,
+    grace_seconds=2.0,
+    poll_seconds=(0.1, 1.0),
+)
+ANTHROPIC = JudgeService(
+    name="anthropic",
+    opener="tournament_assets.providers.anthropic.message_batches:open_anthropic",
+    label="Claude through the Message Batches API",
+    source="through the Message Batches API",
+    key_variable="ANTHROPIC_API_KEY",
+    url_variable="ANTHROPIC_BASE_URL",
+    is_in_keys=False,
+)
+SERVICES: dict[str, JudgeService] = {each.name: each for each in (LOOPBACK, ANTHROPIC)}
+
+
+class ServiceName:
+    """Holds a key of a config to the names of services, for pydantic and for the documentation."""
+
+    @staticmethod
+    def check(name: str) -> str:
+        """Return the name of a service as it is.
+
+        Raises:
+            PydanticKnownError: If there is none of that name.
+        """
+        if name not in SERVICES:
+            known = " or ".join(map(repr, SERVICES))
+            raise PydanticKnownError("literal_error", {"expected": known})
+        return name
+
+    def __str__(self) -> str:
+        return " or ".join(f"`{name}`" for name in SERVICES)
+
+
+def owner_of(model: str) -> JudgeService | None:
+    """Return the service that alone serves models of such a name; None if any may."""
+    for service in SERVICES.values():
+        if service.model_prefix and model.startswith(service.model_prefix):
+            return service
+    return None
+
+
+def is_free_model(model: str) -> bool:
+    """Say whether a model costs nothing, as the loopback judge's do."""
+    owner = owner_of(model)
+    return owner is not None and owner.is_free
+
+
+def expected_model(service_name: str, model: str) -> str | None:
+    """Return what was expected instead of a model that does not go with a service, or None.
+
+    The loopback judge answers for any model. Replies are kept by what was asked, so under the name
+    of a real model its own would be taken for that model's.
+    """
+    service, owner = SERVICES[service_name], owner_of(model)
+    if owner is service or (owner is None and not service.model_prefix):
+        return None
+    if service.model_prefix:
+        return f"a name that begins with {service.model_prefix!r}"
+    return "a served model"
