@@ -8,8 +8,8 @@ from tournament_assets.judging.batch_service import Channel
 from tournament_assets.judging.costs.budgets import (
     Budget,
     BudgetPeriod,
+    BudgetTerms,
     UnbilledBatch,
-    draw_up_budget,
     month_start,
 )
 from tournament_assets.tournament.errors import BudgetError
@@ -56,15 +56,9 @@ def a_cent_in_a_batch(model: str, channel: Channel) -> float | None:
 
 
 def committed_to(batch: UnbilledBatch, *, period: BudgetPeriod = "month") -> float:
-    drawn = draw_up_budget(
-        10.0,
-        period=period,
-        period_began=BEGAN,
-        spendings=[],
-        unbilled=[batch],
-        prices=PRICES,
-        request_usd=a_cent_in_a_batch,
-    )
+    terms = BudgetTerms(PRICES, 10.0, period, BEGAN)
+    drawn = terms.draw_up(BEGAN, [], [batch], request_usd=a_cent_in_a_batch)
+    assert drawn is not None
     assert drawn.unpriced == ()
     return drawn.committed_usd
 
@@ -136,15 +130,13 @@ def test_a_run_pays_only_for_what_it_began() -> None:
 
 
 def test_what_was_spent_counts_and_models_without_a_price_are_named_once() -> None:
-    drawn = draw_up_budget(
-        10.0,
-        period="month",
-        period_began=BEGAN,
-        spendings=[spending(), spending("gone")],
-        unbilled=[unbilled(model="gone"), unbilled(model="also gone"), unbilled(5)],
-        prices=PRICES,
+    drawn = BudgetTerms(PRICES, 10.0, "month", BEGAN).draw_up(
+        BEGAN,
+        [spending(), spending("gone")],
+        [unbilled(model="gone"), unbilled(model="also gone"), unbilled(5)],
         request_usd=a_cent_in_a_batch,
     )
+    assert drawn is not None
     assert drawn.spent_usd == pytest.approx(10.0)
     assert drawn.committed_usd == pytest.approx(0.05)
     assert drawn.unpriced == ("also gone", "gone")

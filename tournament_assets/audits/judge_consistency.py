@@ -24,6 +24,7 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 from tournament_assets.audits.agreement import Proportion, measure_by_prompt
 from tournament_assets.ratings.bradley_terry import log_strengths
@@ -311,24 +312,13 @@ def _chances(won: Matches) -> NDArray[np.float64]:
     # Half a win for each side keeps the odds finite where one won every time.
     smoothed = np.where(met, wins + 0.5, 0.0)
     strengths = np.zeros(n)
-    for group in _connected(met):
+    n_groups, group_of = connected_components(met, directed=False)
+    for number in range(n_groups):
+        group = np.flatnonzero(group_of == number)
         if len(group) > 1:
             strengths[group] = log_strengths(smoothed[np.ix_(group, group)])
     chances: NDArray[np.float64] = (1 + np.tanh((strengths[:, None] - strengths) / 2)) / 2
     return chances
-
-
-def _connected(met: NDArray[np.bool_]) -> list[list[int]]:
-    left = set(range(len(met)))
-    groups = []
-    while left:
-        group, new = set[int](), {min(left)}
-        while new:
-            group |= new
-            new = {int(each) for one in new for each in np.flatnonzero(met[one])} - group
-        left -= group
-        groups.append(sorted(group))
-    return groups
 
 
 def _name_cycles(

@@ -17,7 +17,7 @@ from tournament_assets.judging.settlement.records import (
 )
 from tournament_assets.ledger import schema
 from tournament_assets.ledger.database import chunks, time_text
-from tournament_assets.ledger.leases import LeaseRecords
+from tournament_assets.ledger.leases import LeaseRecords, is_of, scope_names, scope_of
 from tournament_assets.ledger.spending import SpendingRecords
 from tournament_assets.tournament.errors import JudgeError
 
@@ -35,13 +35,7 @@ class BatchRecords(LeaseRecords, SpendingRecords):
         """Return the scope's batches that were begun and not closed, oldest first."""
         query = (
             sa.select(_BATCHES)
-            .where(
-                _BATCHES.c.tournament_id == scope.tournament_id,
-                _BATCHES.c.mode == scope.mode,
-                _BATCHES.c.dimension == scope.dimension,
-                _BATCHES.c.purpose == scope.purpose,
-                _BATCHES.c.state.in_(_OPEN),
-            )
+            .where(*is_of(_BATCHES, scope), _BATCHES.c.state.in_(_OPEN))
             .order_by(_BATCHES.c.begun_at, _BATCHES.c.nonce)
         )
         with self._transaction() as connection:
@@ -57,8 +51,7 @@ class BatchRecords(LeaseRecords, SpendingRecords):
         scopes: dict[JudgingScope, list[OpenBatch]] = {}
         with self._transaction() as connection:
             for row in connection.execute(query):
-                scope = JudgingScope(row.tournament_id, row.mode, row.dimension, row.purpose)
-                scopes.setdefault(scope, []).append(_open_batch(row))
+                scopes.setdefault(scope_of(row), []).append(_open_batch(row))
         return scopes
 
     def purposes_begun(self, tournament_id: str, mode: str, dimension: str) -> list[str]:
@@ -117,10 +110,7 @@ class BatchRecords(LeaseRecords, SpendingRecords):
         row = {
             **values,
             "nonce": batch.nonce,
-            "tournament_id": scope.tournament_id,
-            "mode": scope.mode,
-            "dimension": scope.dimension,
-            "purpose": scope.purpose,
+            **scope_names(scope),
             "judge_model": model,
             "asking": attempt,
             "channel": "batch",
@@ -136,24 +126,7 @@ class BatchRecords(LeaseRecords, SpendingRecords):
     def record_intent(
         self, lease: Lease, intent: BatchIntent, terms: BudgetTerms | None = None
     ) -> int:
-        """Write down that as many of a batch's requests are about to be sent as may be paid for.
-
-        What is spent, what is under way and what these may cost are looked at in the transaction
-        that writes them down, so that no two runs ever count on the same dollars.
-
-        Args:
-            lease: The right to submit.
-            intent: What is wanted.
-            terms: What may be spent; None sets no limit.
-
-        Returns:
-            How many of the requests, from the first one on, are written down; if none is, nothing
-            is.
-
-        Raises:
-            JudgeError: If the lease went to somebody else; nothing is written then.
-            BudgetError: If a price is not known without which the limit cannot be kept.
-        """
+        """See `JudgingLedger.record_intent`: looked at and written in one transaction."""
         scope = lease.scope
         with self._transaction() as connection:
             if connection.dialect.name == "postgresql":
@@ -171,10 +144,7 @@ class BatchRecords(LeaseRecords, SpendingRecords):
             connection.execute(
                 sa.insert(_BATCHES).values(
                     nonce=intent.nonce,
-                    tournament_id=scope.tournament_id,
-                    mode=scope.mode,
-                    dimension=scope.dimension,
-                    purpose=scope.purpose,
+                    **scope_names(scope),
                     judge_model=intent.judge_model,
                     asking=intent.attempt,
                     channel=intent.channel,

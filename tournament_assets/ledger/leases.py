@@ -2,6 +2,7 @@
 
 import secrets
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -30,9 +31,11 @@ class LeaseRecords(LedgerDatabase):
             "expires_at": _expiry(),
         }
         with self._transaction() as connection:
-            self._insert_new(connection, _LEASES, [{**_names(scope), **new}])
+            self._insert_new(connection, _LEASES, [{**scope_names(scope), **new}])
         with self._transaction() as connection:
-            current = connection.execute(sa.select(_LEASES).where(*_is_of(scope))).one_or_none()
+            current = connection.execute(
+                sa.select(_LEASES).where(*is_of(_LEASES, scope))
+            ).one_or_none()
         if current is None:
             # It was somebody's when the row was to be inserted, and was given back since.
             return self.acquire_lease(scope)
@@ -42,7 +45,7 @@ class LeaseRecords(LedgerDatabase):
             return str(current.holder)
         # Only if nobody else was faster, not even the holder: all is still as it was read.
         take = sa.update(_LEASES).where(
-            *_is_of(scope),
+            *is_of(_LEASES, scope),
             _LEASES.c.token == current.token,
             _LEASES.c.expires_at == current.expires_at,
         )
@@ -59,7 +62,9 @@ class LeaseRecords(LedgerDatabase):
         """Give a lease back."""
         with self._transaction() as connection:
             connection.execute(
-                sa.delete(_LEASES).where(*_is_of(lease.scope), _LEASES.c.token == lease.token)
+                sa.delete(_LEASES).where(
+                    *is_of(_LEASES, lease.scope), _LEASES.c.token == lease.token
+                )
             )
 
     def leased_scopes(self) -> set[JudgingScope]:
@@ -68,7 +73,9 @@ class LeaseRecords(LedgerDatabase):
             return active_scopes(connection)
 
     def _renew(self, connection: sa.Connection, lease: Lease) -> bool:
-        renew = sa.update(_LEASES).where(*_is_of(lease.scope), _LEASES.c.token == lease.token)
+        renew = sa.update(_LEASES).where(
+            *is_of(_LEASES, lease.scope), _LEASES.c.token == lease.token
+        )
         return connection.execute(renew.values(expires_at=_expiry())).rowcount == 1
 
 
@@ -76,9 +83,7 @@ def active_scopes(connection: sa.Connection) -> set[JudgingScope]:
     """Return the scopes that somebody is at work on, within a transaction."""
     rows = connection.execute(sa.select(_LEASES)).all()
     return {
-        JudgingScope(row.tournament_id, row.mode, row.dimension, row.purpose)
-        for row in rows
-        if row.expires_at > time_text() and not has_died(row.holder)
+        scope_of(row) for row in rows if row.expires_at > time_text() and not has_died(row.holder)
     }
 
 
@@ -86,14 +91,19 @@ def _expiry() -> str:
     return time_text(datetime.now(UTC) + timedelta(seconds=_LEASE_SECONDS))
 
 
-def _names(scope: JudgingScope) -> dict[str, str]:
-    return {
-        "tournament_id": scope.tournament_id,
-        "mode": scope.mode,
-        "dimension": scope.dimension,
-        "purpose": scope.purpose,
-    }
+_SCOPE_COLUMNS = ("tournament_id", "mode", "dimension", "purpose")
 
 
-def _is_of(scope: JudgingScope) -> list[sa.ColumnElement[bool]]:
-    return [_LEASES.c[name] == value for name, value in _names(scope).items()]
+def scope_names(scope: JudgingScope) -> dict[str, str]:
+    """Return the columns that say whose work a row is."""
+    return {name: getattr(scope, name) for name in _SCOPE_COLUMNS}
+
+
+def scope_of(row: sa.Row[Any]) -> JudgingScope:
+    """Return whose work a row is."""
+    return JudgingScope(*(row._mapping[name] for name in _SCOPE_COLUMNS))
+
+
+def is_of(table: sa.Table, scope: JudgingScope) -> list[sa.ColumnElement[bool]]:
+    """Return what holds for the rows of a scope's work."""
+    return [table.c[name] == value for name, value in scope_names(scope).items()]

@@ -11,13 +11,21 @@ import sqlalchemy as sa
 from tournament_assets.judging.batch_service import TOKEN_NAMES, UNPARSABLE, TokenUsage
 from tournament_assets.judging.costs.budgets import Budget, BudgetTerms, UnbilledBatch
 from tournament_assets.judging.costs.prices import Spending
-from tournament_assets.judging.settlement.records import DIRECT_AT_ONCE, RESPONSES, JudgingScope
+from tournament_assets.judging.settlement.records import DIRECT_AT_ONCE, RESPONSES
 from tournament_assets.ledger import schema
 from tournament_assets.ledger.database import LedgerDatabase, time_text
-from tournament_assets.ledger.leases import active_scopes
+from tournament_assets.ledger.leases import active_scopes, scope_of
 
 _OPEN = ("intent", "created")
 _UNBILLED = (*_OPEN, "lost")
+_IS_MISSING = [
+    ~sa.exists().where(
+        table.c.nonce == schema.batch_requests.c.nonce,
+        table.c.request_key == schema.batch_requests.c.request_key,
+    )
+    for table in (schema.replies, schema.paid_twice, schema.failures)
+]
+"""What holds for a request of which nothing came back."""
 
 
 class SpendingRecords(LedgerDatabase):
@@ -66,7 +74,7 @@ class SpendingRecords(LedgerDatabase):
         since = terms.counts_from
         unbilled = _read_unbilled(connection, since, on_responses=terms.on_responses)
         spent = _read_spending(connection, since, on_responses=terms.on_responses)
-        return terms.draw_up(spent, unbilled)
+        return terms.draw_up(since, spent, unbilled)
 
 
 def _is_wanted(*, on_responses: bool) -> sa.ColumnElement[bool]:
@@ -118,12 +126,6 @@ def _read_unbilled(
     is_wanted = _is_wanted(on_responses=on_responses)
     # Of those that a dead process asked one by one, only a few were under way.
     was_interrupted = sa.and_(batches.c.state == "abandoned", batches.c.channel == "direct")
-    came_back = [
-        sa.exists().where(
-            table.c.nonce == requests.c.nonce, table.c.request_key == requests.c.request_key
-        )
-        for table in (schema.replies, schema.paid_twice, schema.failures)
-    ]
     sums = [
         sa.func.count(requests.c.request_key).label("n_unbilled"),
         sa.func.count(requests.c.most_usd).label("n_priced"),
@@ -133,9 +135,7 @@ def _read_unbilled(
     query = (
         sa.select(batches, *sums)
         .join(requests, requests.c.nonce == batches.c.nonce)
-        .where(
-            is_wanted, batches.c.state.in_(_UNBILLED) | was_interrupted, *map(sa.not_, came_back)
-        )
+        .where(is_wanted, batches.c.state.in_(_UNBILLED) | was_interrupted, *_IS_MISSING)
         .group_by(*batches.c)
         .order_by(batches.c.begun_at, batches.c.nonce)
     )
@@ -146,7 +146,7 @@ def _read_unbilled(
         if row.state == "abandoned":
             n_requests = min(n_requests, DIRECT_AT_ONCE)
             most_usd = None if row.dearest_usd is None else n_requests * row.dearest_usd
-        scope = JudgingScope(row.tournament_id, row.mode, row.dimension, row.purpose)
+        scope = scope_of(row)
         found.append(
             UnbilledBatch(
                 judge_model=row.judge_model,
@@ -296,17 +296,11 @@ class WasteRecords(LedgerDatabase):
             .where(*is_of_mode)
         )
         sent = schema.batch_requests
-        came_back = [
-            sa.exists().where(
-                kept.c.request_key == sent.c.request_key, kept.c.nonce == sent.c.nonce
-            )
-            for kept in (schema.replies, schema.paid_twice, schema.failures)
-        ]
         requests = (
             sa.select(schema.batches.c.state, sa.func.count())
             .join(sent, sent.c.nonce == schema.batches.c.nonce)
             .where(*is_of_mode, schema.batches.c.state.in_(("abandoned", "lost")))
-            .where(*(~each for each in came_back))
+            .where(*_IS_MISSING)
             .group_by(schema.batches.c.state)
         )
         failures = schema.failures

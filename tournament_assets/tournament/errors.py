@@ -15,7 +15,8 @@
 The command line turns `InputError` into exit code 2 and `WorkError` into exit code 1.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 
 
@@ -167,6 +168,14 @@ class Problems:
         """Note several problems."""
         for problem in problems:
             self.add(problem)
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Note the problems of an `InputError` that is raised within."""
+        try:
+            yield
+        except InputError as error:
+            self.extend(error.problems)
 
     def __bool__(self) -> bool:
         return bool(self._found)

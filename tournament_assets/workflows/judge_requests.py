@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tournament_assets.judging.batch_service import BatchService, Channel
-from tournament_assets.judging.costs.budgets import Budget, BudgetTerms, draw_up_budget
+from tournament_assets.judging.costs.budgets import Budget, BudgetTerms
 from tournament_assets.judging.costs.estimates import (
     ASSUMED_OUTPUT_TOKENS,
     MIN_OBSERVED_REPLIES,
@@ -212,16 +212,12 @@ def find_budget(
             return None
         return mean_request_usd(measured, price, discount=prices.discount(channel))
 
-    began = terms.counts_from
-    return draw_up_budget(
-        terms.limit_usd,
-        period=terms.period,
-        period_began=began,
-        spendings=ledger.spending_since(began, on_responses=terms.on_responses),
-        unbilled=ledger.unbilled_batches(on_responses=terms.on_responses),
-        prices=prices,
+    since = terms.counts_from
+    return terms.draw_up(
+        since,
+        ledger.spending_since(since, on_responses=terms.on_responses),
+        ledger.unbilled_batches(on_responses=terms.on_responses),
         request_usd=request_usd,
-        setting=terms.setting,
     )
 
 

@@ -51,29 +51,20 @@ def refuse_bad_input(
     """
     problems = Problems()
     bank: list[Prompt] = []
-    try:
+    with problems.collected():
         bank = load_prompt_bank(
             plan.project.resolve(plan.config.prompt_bank, what="the prompt bank")
         )
         if mode == "pilot":
             draw_stratified(bank, strata=plan.config.pilot.strata, seed=0)
-    except InputError as error:
-        problems.extend(error.problems)
-    try:
+    with problems.collected():
         load_rubrics(plan.config, plan.project)
-    except InputError as error:
-        problems.extend(error.problems)
     if plan.config.human_battles is not None:
-        try:
+        with problems.collected():
             load_human_battles(plan, plan.config.human_battles)
-        except InputError as error:
-            problems.extend(error.problems)
-    for problem in _entrant_problems(plan, bank):
-        problems.add(problem)
-    for problem in _server_problems(plan, mode, ledger_url):
-        problems.add(problem)
-    for problem in _batch_problems(plan, mode, ledger_url):
-        problems.add(problem)
+    problems.extend(_entrant_problems(plan, bank))
+    problems.extend(_server_problems(plan, mode, ledger_url))
+    problems.extend(_batch_problems(plan, mode, ledger_url))
     model_problem = plan.config.judge.model_problem(judge_model or plan.config.judge_model(mode))
     if model_problem is not None:
         problems.add(model_problem)

@@ -74,7 +74,7 @@ def server_problems(
 def _price_problems(
     entrant: OpenAiApiEntrant, environment: Mapping[str, str], terms: BudgetTerms
 ) -> list[str]:
-    budget = terms.draw_up([], [])
+    budget = terms.draw_up(terms.counts_from, [], [])
     if (
         budget is None
         or entrant.model in terms.prices.models

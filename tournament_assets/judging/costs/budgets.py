@@ -76,26 +76,59 @@ class BudgetTerms:
         return month_start(datetime.now(UTC)) if self.period == "month" else self.began_at
 
     def draw_up(
-        self, spendings: Iterable[Spending], unbilled: Iterable[UnbilledBatch]
+        self,
+        since: datetime,
+        spendings: Iterable[Spending],
+        unbilled: Iterable[UnbilledBatch],
+        *,
+        request_usd: Callable[[str, Channel], float | None] | None = None,
     ) -> "Budget | None":
-        """Return what is left if all that is under way costs its most; None without a limit.
+        """Return what is left of the limit; None without one.
+
+        A month pays for whatever is billed in it, so every open batch counts, whenever it was
+        begun; a run pays for what it began itself. Results that are lost were paid for all the
+        same.
 
         Args:
-            spendings: What was billed since `counts_from`.
+            since: When the period began, which is `counts_from`.
+            spendings: What was billed since.
             unbilled: What was sent and is not billed, whenever it was begun.
+            request_usd: What one request of a model, sent one way, is expected to cost, None
+                without a price; by default what is under way counts at the most it may cost.
         """
         if self.limit_usd is None:
             return None
-        return draw_up_budget(
-            self.limit_usd,
+        at_most = request_usd is None
+        bill = self.prices.add_up(spendings)
+        unpriced = set(bill.unpriced)
+        committed = 0.0
+        waiting_for: dict[str, bool] = {}
+        for batch in unbilled:
+            may_be_older = self.period == "month" and not batch.is_lost
+            if is_free_model(batch.judge_model) or not batch.n_requests:
+                continue
+            if batch.begun_at < since and not may_be_older:
+                continue
+            dollars = batch.most_usd
+            if dollars is None or not (at_most or batch.is_lost):
+                each = (request_usd or self._unwritten_usd)(batch.judge_model, batch.channel)
+                dollars = None if each is None else batch.n_requests * each
+            if dollars is None:
+                unpriced.add(batch.judge_model)
+            else:
+                committed += dollars
+            if not batch.is_lost:
+                is_at_work = waiting_for.get(batch.holder, False)
+                waiting_for[batch.holder] = is_at_work or batch.is_at_work
+        return Budget(
+            limit_usd=self.limit_usd,
             period=self.period,
-            period_began=self.counts_from,
-            spendings=spendings,
-            unbilled=unbilled,
-            prices=self.prices,
-            request_usd=self._unwritten_usd,
-            at_most=True,
+            spent_usd=bill.usd,
+            committed_usd=committed,
+            unpriced=tuple(sorted(unpriced)),
             setting=self.setting,
+            waiting_for=tuple(waiting_for),
+            is_at_work=any(waiting_for.values()),
         )
 
     def _unwritten_usd(self, model: str, channel: Channel) -> float | None:
@@ -200,68 +233,6 @@ class Budget:
 def month_start(moment: datetime) -> datetime:
     """Return when the calendar month of a moment began, in UTC."""
     return moment.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-
-
-def draw_up_budget(
-    limit_usd: float,
-    *,
-    period: BudgetPeriod,
-    period_began: datetime,
-    spendings: Iterable[Spending],
-    unbilled: Iterable[UnbilledBatch],
-    prices: PriceList,
-    request_usd: Callable[[str, Channel], float | None],
-    at_most: bool = False,
-    setting: str = "judge.budget_usd",
-) -> Budget:
-    """Add up what counts towards a budget.
-
-    A month pays for whatever is billed in it, so every open batch counts, whenever it was begun; a
-    run pays for what it began itself. Results that are lost were paid for all the same.
-
-    Args:
-        limit_usd: The most that may be spent.
-        period: What it is for.
-        period_began: When the period began.
-        spendings: What was billed since.
-        unbilled: What was sent and is not billed, whenever it was begun.
-        prices: What prices it.
-        request_usd: What one request of a model, sent one way, is expected to cost; None if the
-            model has no price.
-        at_most: Count what is under way at the most it may cost, where that is written down.
-        setting: Which line of the config sets the limit.
-    """
-    bill = prices.add_up(spendings)
-    unpriced = set(bill.unpriced)
-    committed = 0.0
-    waiting_for: dict[str, bool] = {}
-    for batch in unbilled:
-        may_be_older = period == "month" and not batch.is_lost
-        if is_free_model(batch.judge_model) or not batch.n_requests:
-            continue
-        if batch.begun_at < period_began and not may_be_older:
-            continue
-        dollars = batch.most_usd
-        if dollars is None or not (at_most or batch.is_lost):
-            each = request_usd(batch.judge_model, batch.channel)
-            dollars = None if each is None else batch.n_requests * each
-        if dollars is None:
-            unpriced.add(batch.judge_model)
-        else:
-            committed += dollars
-        if not batch.is_lost:
-            is_at_work = waiting_for.get(batch.holder, False)
-            waiting_for[batch.holder] = is_at_work or batch.is_at_work
-    return Budget(
-        limit_usd=limit_usd,
-        period=period,
-        spent_usd=bill.usd,
-        committed_usd=committed,
-        unpriced=tuple(sorted(unpriced)),
-        setting=setting,
-        waiting_for=tuple(waiting_for),
-        is_at_work=any(waiting_for.values()),
-    )
 
 
 def most_usd(request: ModelRequest, prices: PriceList, channel: Channel) -> float | None:

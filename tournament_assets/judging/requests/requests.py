@@ -265,6 +265,14 @@ def serialised_size(request: ModelRequest) -> int:
     return len(canonical_json(request.params).encode()) + 100
 
 
+def first_positions(requests: Sequence[ModelRequest]) -> dict[str, int]:
+    """Return where each different request stands first, by its key."""
+    positions: dict[str, int] = {}
+    for position, request in enumerate(requests):
+        positions.setdefault(request.request_key, position)
+    return positions
+
+
 class Selection(Sequence[ModelRequest]):
     """Some of the requests, each built when it is looked at.
 

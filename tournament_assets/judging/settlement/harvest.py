@@ -184,23 +184,14 @@ def _record(
             harvest.failed.add(key)
         if row.error_type is not None:
             harvest.messages.setdefault(row.error_type, row.error_message or "nothing")
-    record_part(
-        session,
-        nonce,
-        final=[(key, row) for key, row in part if is_final(row)],
-        failed=[(key, row) for key, row in part if not is_final(row)],
-    )
+    record_part(session, nonce, part)
 
 
-def record_part(
-    session: JudgingSession,
-    nonce: str,
-    *,
-    final: Sequence[tuple[str, ReplyRow]],
-    failed: Sequence[tuple[str, ReplyRow]],
-) -> None:
-    """Write down some rows and count them."""
+def record_part(session: JudgingSession, nonce: str, part: Sequence[tuple[str, ReplyRow]]) -> None:
+    """Write down some rows, each with its request's key, and count them."""
     tally = session.tally
+    final = [(key, row) for key, row in part if is_final(row)]
+    failed = [(key, row) for key, row in part if not is_final(row)]
     if final:
         tally.paid_twice += session.ledger.record_rows(nonce, final)
         session.options.on_final(final)

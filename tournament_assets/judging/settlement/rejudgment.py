@@ -1,11 +1,11 @@
 """Asking again what failed for reasons that lie with the judge: one by one, answered at once."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from tournament_assets.judging.batch_service import BatchService
-from tournament_assets.judging.requests.requests import JudgeRequest, Selection
+from tournament_assets.judging.requests.requests import JudgeRequest, Selection, first_positions
 from tournament_assets.judging.requests.verdict_parsing import (
     FailureClass,
     ReplyFormat,
@@ -56,23 +56,20 @@ def find_failed_requests(
     }
     replies = ledger.iterate_replies(keys)
     for key, attempts in groupby(replies, key=lambda reply: reply.request_key):
-        classes = [
-            (
-                classify_reply(
-                    result_type=reply.result_type,
-                    stop_reason=reply.stop_reason,
-                    text=reply.text,
-                    reply_format=reply_format,
-                ),
-                reply.attempt,
+        of_key = list(attempts)
+        found = [
+            classify_reply(
+                result_type=reply.result_type,
+                stop_reason=reply.stop_reason,
+                text=reply.text,
+                reply_format=reply_format,
             )
-            for reply in attempts
+            for reply in of_key
         ]
-        last_failure, last_asking = classes[-1]
-        if last_failure is None or any(failure is None for failure, _ in classes):
+        if None in found:
             failed.pop(key, None)
-        else:
-            failed[key] = FailedRequest(key, last_failure, last_asking + 1)
+        elif found[-1] is not None:
+            failed[key] = FailedRequest(key, found[-1], of_key[-1].attempt + 1)
     under_way: set[str] = set()
     for batch in ledger.open_batches(scope):
         under_way |= ledger.batch_keys(batch.nonce)
@@ -101,7 +98,7 @@ def rejudge_requests(
     """
     if options.reply_format is None:
         raise ValueError("these replies are no verdicts; expected a format to read them in")
-    positions = _positions(requests)
+    positions = first_positions(requests)
     with open_session(
         scope, ledger=ledger, service=service, progress=progress, options=options
     ) as session:
@@ -127,13 +124,6 @@ def rejudge_requests(
             )
             ask_directly(session, selected, attempt=attempt)
         return session.tally
-
-
-def _positions(requests: Sequence[JudgeRequest]) -> Mapping[str, int]:
-    positions: dict[str, int] = {}
-    for position, request in enumerate(requests):
-        positions.setdefault(request.request_key, position)
-    return positions
 
 
 def _failure_of(words: str) -> FailureClass:

@@ -21,7 +21,12 @@ from tournament_assets.judging.batch_service import (
     ReplyRow,
     SubmittedRequest,
 )
-from tournament_assets.judging.requests.requests import ModelRequest, Selection, custom_id
+from tournament_assets.judging.requests.requests import (
+    ModelRequest,
+    Selection,
+    custom_id,
+    first_positions,
+)
 from tournament_assets.judging.requests.verdict_parsing import (
     ReplyFormat,
     needs_second_question,
@@ -31,7 +36,6 @@ from tournament_assets.judging.settlement.harvest import (
     collect_batches,
     give_up,
     harvest_ended,
-    is_final,
     record_part,
     withhold_unparsable,
 )
@@ -219,8 +223,7 @@ def _ask_all(
                 continue
             if row.result_type == _LOST:
                 lost.add(key)
-            final, failed = ([(key, row)], []) if is_final(row) else ([], [(key, row)])
-            record_part(session, intent.nonce, final=final, failed=failed)
+            record_part(session, intent.nonce, [(key, row)])
     if refused is not None:
         session.ledger.record_closed(intent.nonce, state="refused")
         raise refused
@@ -300,9 +303,7 @@ class _Settlement:
     def __init__(self, session: JudgingSession, requests: Sequence[ModelRequest]) -> None:
         self._session = session
         self._requests = requests
-        self._positions: dict[str, int] = {}
-        for position, request in enumerate(requests):
-            self._positions.setdefault(request.request_key, position)
+        self._positions = first_positions(requests)
 
     def run(self) -> None:
         session = self._session

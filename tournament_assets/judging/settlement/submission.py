@@ -353,7 +353,7 @@ def _submit_halves(
             error_type="request_too_large",
             error_message=str(error),
         )
-        record_part(session, intent.nonce, final=[(requests[0].request_key, row)], failed=[])
+        record_part(session, intent.nonce, [(requests[0].request_key, row)])
         return Created([], 1)
     session.progress.note(
         f"a batch of {len(requests)} requests is too large for the service; sending two halves"
