@@ -82,10 +82,6 @@ class PositionBias:
 def measure_position_bias(pairs: Iterable[JudgedPair], *, confidence: float = 0.95) -> PositionBias:
     """Count which slot the replies prefer.
 
-    Args:
-        pairs: Pairs that were asked, each pair of requests once; see `distinct_requests`.
-        confidence: Coverage of the intervals.
-
     Raises:
         InputError: If `confidence` is not between 0 and 1.
     """
@@ -128,10 +124,6 @@ def measure_position_bias(pairs: Iterable[JudgedPair], *, confidence: float = 0.
 
 def measure_longer_wins(pairs: Iterable[JudgedPair], *, confidence: float = 0.95) -> Proportion:
     """Count how often the response with more words won, of decided pairs of unequal length.
-
-    Args:
-        pairs: Pairs that were asked, each pair of requests once.
-        confidence: Coverage of the interval.
 
     Raises:
         InputError: If `confidence` is not between 0 and 1.

@@ -1,13 +1,7 @@
-"""What planted controls tell about the judge.
+"""What tests tell about the judge: planted controls, pairs judged twice, and anchors for drift.
 
-A control that is not judged is in no rate: it is counted beside it.
-
-What pairs judged twice tell about the judge: how far it repeats itself.
-
-Whether the judge still settles the anchor pairs as it did: a drift of the judge, measured.
-
-A pair flips when it was settled both times, and differently; two readable replies that disagree
-(inconsistent) settle a pair too. A pair that one of the times was not judged is in no rate.
+What is not judged is in no rate: it is counted beside it. A pair flips when it was settled both
+times, and differently; two readable replies that disagree (inconsistent) settle a pair too.
 """
 
 from collections import Counter
@@ -106,10 +100,6 @@ def measure_controls(
 ) -> list[ControlResult]:
     """Count how many controls came out as they should; one row per kind, asked or not.
 
-    Args:
-        controls: All controls on one dimension.
-        confidence: Coverage of the Wilson intervals.
-
     Raises:
         InputError: If `confidence` is not between 0 and 1.
     """
@@ -178,10 +168,6 @@ def measure_injection(
     controls: Iterable[SettledControl], *, confidence: float = 0.95
 ) -> InjectionEffect:
     """Tell in which direction injected texts moved the outcomes; other controls are passed over.
-
-    Args:
-        controls: All controls on one dimension.
-        confidence: Coverage of the Wilson intervals.
 
     Raises:
         InputError: If `confidence` is not between 0 and 1.
@@ -447,11 +433,6 @@ def measure_drift(
 ) -> DriftResult:
     """Measure how many anchor pairs the judge settles otherwise than it did.
 
-    Args:
-        anchors: Every anchor pair that was to be judged.
-        max_rate: The share of flips that is taken for the judge's own noise.
-        confidence: Coverage of the Wilson intervals, which take pairs as independent.
-
     Raises:
         InputError: If `confidence` is not between 0 and 1.
     """
@@ -474,13 +455,7 @@ def _share(flipped: Iterable[bool | None], confidence: float) -> Proportion:
 def explain_drift(
     result: DriftResult, *, confidence: float, earlier_occasion: str | None = None
 ) -> str:
-    """Say what was found, what was expected and what to do.
-
-    Args:
-        result: What was measured.
-        confidence: Coverage of its intervals.
-        earlier_occasion: The occasion before, where there is one.
-    """
+    """Say what was found, what was expected and what to do."""
     if not result.flips.n:
         return nothing_judged(result.asked, "anchor pair")
     expected = f"the threshold of {result.max_rate:.1%} (checks.max_drift_rate)"

@@ -1,7 +1,4 @@
-"""Judge replies and failures, as they were read.
-
-Kept responses: one for every entrant's fingerprint and prompt's fingerprint.
-"""
+"""Judge replies and failures as they were read, and kept responses by fingerprints."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -51,10 +48,7 @@ class ReplyRecords(LedgerDatabase):
             yield from (_stored_reply(row) for row in rows)
 
     def failed_keys(self, request_keys: Iterable[str]) -> dict[str, str]:
-        """Return how requests failed last, by key: the result's type or the error's.
-
-        A request may have been answered since.
-        """
+        """Return how requests failed last, by key: the result's type or the error's."""
         found: dict[str, str] = {}
         table = schema.failures
         with self._transaction() as connection:
@@ -93,9 +87,6 @@ class ReplyRecords(LedgerDatabase):
             nonce: The batch they came in.
             final: The replies, each with its request's key.
             received_at: When they were billed, for budgets; now by default.
-
-        Returns:
-            How many of them had been paid for before, in another batch.
         """
         if not final:
             return 0

@@ -1,7 +1,4 @@
-"""What was billed, as the replies reported it, and what was sent and is not billed yet.
-
-What was paid for, or may have been, without anybody having the use of it.
-"""
+"""What was billed, as the replies reported it, and what was sent and is not billed yet."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -39,12 +36,7 @@ class SpendingRecords(LedgerDatabase):
     def spending_since(
         self, moment: datetime | None = None, *, on_responses: bool = False
     ) -> list[Spending]:
-        """Return what was billed from a moment on, or ever, by model and channel.
-
-        Args:
-            moment: When it begins to count.
-            on_responses: What entrants' own responses were billed, instead of judging.
-        """
+        """Return what was billed from a moment on, or ever, by model and channel."""
         with self._transaction() as connection:
             return _read_spending(connection, moment, on_responses=on_responses)
 
@@ -55,9 +47,6 @@ class SpendingRecords(LedgerDatabase):
         under way when a process died that asked one by one, replies that got lost on their way,
         that nobody could read, or that did not say what they cost, and what is still to be read
         of batches that a ledger had forgotten.
-
-        Args:
-            on_responses: What was sent for entrants' own responses, instead of judging.
         """
         with self._transaction() as connection:
             return _read_unbilled(connection, None, on_responses=on_responses)

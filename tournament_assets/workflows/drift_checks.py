@@ -39,13 +39,6 @@ def choose_drift_check(
 ) -> str:
     """Return the occasion: the given one, or that which waits for a batch, or else today's date.
 
-    Args:
-        given: What the run's config says.
-        tournament_id: The tournament.
-        values: The mode and the dimension.
-        ledger: Knows what was begun.
-        now: The time.
-
     Raises:
         InputError: If the given one is blank.
     """
@@ -79,15 +72,6 @@ def settle_earlier(
     """Return the last occasion before on which a pair was asked the same, and what came of it.
 
     Only pairs whose both presentations were answered then are among the rows.
-
-    Args:
-        plan: The tournament.
-        values: The mode and the dimension.
-        asked: Both presentations of every pair, under the tournament's own keys.
-        pairs: The pairs.
-        rubric: What they are judged by.
-        occasion: The one that is to be compared.
-        ledger: Holds the replies.
     """
     purposes = ledger.purposes_begun(plan.tournament_id, mode_of(values), values["dimension"])
     begun = [name for purpose in purposes if (name := drift_check_of(purpose)) is not None]

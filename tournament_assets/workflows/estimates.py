@@ -1,7 +1,4 @@
-"""What a mode's judging would cost, before anything is generated or asked.
-
-The price of judging some pairs, before they are judged.
-"""
+"""What a mode's judging would cost, before anything is generated or asked."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -1,9 +1,4 @@
-"""Getting requests answered from within a step: what all steps that ask the judge share.
-
-Leading to the services of a tournament: the judge, and the ledger of what was paid for.
-
-What the ledger says about money: what was spent, what may be, and whether a plan fits in.
-"""
+"""What all steps that ask the judge share: the way to it, what may be spent, and asking."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -158,12 +153,7 @@ def observe_run(
 
 
 def judging_terms(plan: TournamentPlan, *, since: datetime) -> BudgetTerms:
-    """Return what judging is paid from.
-
-    Args:
-        plan: The tournament.
-        since: When the run began, for a budget that is for one run.
-    """
+    """Return what judging is paid from."""
     judge = plan.config.judge
     return BudgetTerms(
         prices=load_newest_prices(judge.prices),
@@ -175,12 +165,7 @@ def judging_terms(plan: TournamentPlan, *, since: datetime) -> BudgetTerms:
 
 
 def response_terms(plan: TournamentPlan, *, since: datetime) -> BudgetTerms:
-    """Return what the responses of entrants behind an API are paid from.
-
-    Args:
-        plan: The tournament.
-        since: When the run began, for a budget that is for one run.
-    """
+    """Return what the responses of entrants behind an API are paid from."""
     generation = plan.config.generation
     return BudgetTerms(
         prices=load_newest_prices(plan.config.judge.prices),

@@ -2,10 +2,7 @@
 
 Nothing is generated, sent or written, and Dagster's storage is not looked at: the config, the
 recorded files and the ledger say it all.
-
-Which presentations the judge was asked about in vain.
-
-What the judge was asked about in vain, as people read it before they ask again.
+Which judge requests failed is read from the ledger, too.
 """
 
 from collections import Counter
@@ -210,13 +207,7 @@ _SENTENCES = {
 def print_failures(
     failures: Iterable[tuple[str, str, FailureClass]], console: "Console", *, n_presentations: int
 ) -> None:
-    """Print how many presentations failed, by dimension, entrant and class.
-
-    Args:
-        failures: Dimension, entrant and class; a presentation counts for both its entrants.
-        console: Where to.
-        n_presentations: How many presentations they are.
-    """
+    """Print how many presentations failed, by dimension, entrant and class."""
     counts = Counter(failures)
     if not counts:
         console.print("Nothing to judge again: whatever was asked has a verdict or is under way.")

@@ -217,11 +217,6 @@ class Budget:
     def check(self, planned_usd: float | None, *, what: str, model: str = "MODEL") -> None:
         """Return if a plan can be paid.
 
-        Args:
-            planned_usd: The most it may cost; None where a price is not known.
-            what: What would be paid.
-            model: Which model would be paid for.
-
         Raises:
             BudgetError: If it would exceed the limit, or nobody knows.
         """

@@ -1,7 +1,4 @@
-"""What judging costs, from the tokens that were billed and a dated list of prices.
-
-Reads the dated price lists that ship with the package.
-"""
+"""What judging costs, from the tokens that were billed and a dated list of prices."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

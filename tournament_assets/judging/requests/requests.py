@@ -3,8 +3,6 @@
 The key is SHA-256 over the whole serialised request, so whatever changes what the judge sees
 changes the key, and nothing else does. Names of entrants are not shown to the judge: two pairs
 with the same prompt and the same two responses are one request, asked and paid for once.
-
-Some of a tournament's requests, without holding them all in memory.
 """
 
 import base64
@@ -130,11 +128,6 @@ class JudgeRequests(Sequence[JudgeRequest]):
 
     A tournament of forty entrants asks 600,000 questions of several kilobytes: what is kept is the
     pairs, whose texts are shared, and the keys.
-
-    Args:
-        pairs: The pairs.
-        rubric: What they are judged by.
-        settings: What a request holds besides.
     """
 
     def __init__(

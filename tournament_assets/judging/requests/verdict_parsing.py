@@ -1,16 +1,9 @@
-"""Reading a verdict out of a judge's reply; a pure function, so fixing it costs nothing.
+"""Reading verdicts out of a judge's replies, and settling pairs; pure, so fixing it costs nothing.
 
-A verdict as a JSON object: the format that a judge can be held to, and how it is read.
-
-A service that knows the schema lets the model write nothing else, so a response that quotes a
-verdict line cannot be mistaken for the judge. It does not protect against persuasion.
-
-Telling what a judge said from what a machine on the way to it said.
-
-Files of judgments that come from elsewhere hold replies such as "Gateway is restarting", which
-some gateway put in the judge's place. They are no judgments, and no judge's fault either.
-
-Settling a pair from the replies to its two presentations.
+A verdict stands on the last line or in a JSON object. A service that knows the schema lets the
+model write nothing else, so a response that quotes a verdict line cannot be mistaken for the judge;
+it does not protect against persuasion. Files of judgments that come from elsewhere hold replies
+such as "Gateway is restarting", which some gateway put in the judge's place: those are told apart.
 """
 
 import json

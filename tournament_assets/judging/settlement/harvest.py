@@ -1,7 +1,4 @@
-"""Reading the results of an ended batch into the ledger, without losing a row that was read.
-
-Waiting for batches to end, and harvesting each as soon as it has.
-"""
+"""Waiting for batches to end, and reading each into the ledger without losing a row."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -34,16 +31,7 @@ def is_final(row: Reply) -> bool:
 
 @dataclass(slots=True)
 class _Harvest:
-    """What the readings of a batch's results have brought so far.
-
-    Attributes:
-        seen: Requests of the batch that had a row.
-        failed: Those whose row holds no reply.
-        foreign: Rows that are not of this batch.
-        lines: Beginnings of the lines that are not JSON, in the reading that had most of them.
-        results: Rows by type and error.
-        messages: What the service said about each kind of error.
-    """
+    """What the readings of a batch's results have brought so far."""
 
     seen: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
@@ -63,11 +51,6 @@ def harvest_batch(session: JudgingSession, batch: SubmittedBatch, status: BatchS
     if it does, the batch is left as `leave_unread` says. A line that is not JSON in any
     reading is a result that was read: a request without a row stands behind it, and is asked again
     once.
-
-    Args:
-        session: The settlement.
-        batch: The batch.
-        status: What the service says about it now that it has ended.
 
     Raises:
         JudgeError: If the results cannot be read, or every request failed in a way that asking
@@ -216,10 +199,7 @@ def _record_missing(session: JudgingSession, batch: SubmittedBatch, missing: lis
 def _record_unparsable(
     session: JudgingSession, batch: SubmittedBatch, missing: list[str], lines: Sequence[str]
 ) -> None:
-    """Note the requests behind lines that are not JSON; those that had another try are withheld.
-
-    Which line is whose cannot be told; with one of each, it is plain.
-    """
+    """Note the requests behind lines that are not JSON; those that had another try are withheld."""
     session.progress.note(
         f"{len(lines)} lines of the results of batch {batch.batch_id} are not JSON (the first "
         f"begins {lines[0][:80]!r}), and {len(missing)} of its requests have no other line"

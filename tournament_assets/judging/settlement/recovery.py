@@ -131,12 +131,6 @@ def find_forgotten(
     Of the newest hundred batches those are looked into that are unknown, 20 at most and a few rows
     each; nothing is written.
 
-    Args:
-        unanswered: The keys of what is about to be sent.
-        ledger: What is known.
-        service: Who is asked.
-        now: The time of day, aware.
-
     Raises:
         JudgeError: If the service cannot be asked.
     """
@@ -180,14 +174,6 @@ def refuse_to_repay(
 
     Batches that merely look like ours are said.
 
-    Args:
-        unanswered: The keys of what is about to be sent.
-        ledger: What is known.
-        service: Who is asked.
-        progress: Who is told.
-        command: What takes replies back.
-        may_pay_again: Whether to go on nevertheless.
-
     Raises:
         JudgeError: If the requests were paid for and may not be paid for again, or the service
             refuses.
@@ -229,13 +215,6 @@ def recover_batches(
     A batch is ours if one of its requests is planned. Then every reply in it is kept, also one to a
     request that an edit has taken out of the plan since. The oldest batch comes first, so that the
     first reply to a request is the one that counts again, and a second question is known as one.
-
-    Args:
-        planned: What would be asked today, by request key.
-        ledger: Where replies are put.
-        service: Who has them.
-        policy: How long is waited between two readings, and how many there are.
-        progress: Who is told.
 
     Raises:
         JudgeError: If the service cannot be asked.
@@ -308,11 +287,7 @@ class _Recovery:
         report.incomplete.append(batch_id)
 
     def _find_planned(self) -> tuple[str, PlannedRequest] | list[str]:
-        """Return the batch's nonce and a planned request in it, or the list it belongs on.
-
-        Raises:
-            JudgeError: If no row could be read.
-        """
+        """Return the batch's nonce and a planned request in it, or the list it belongs on."""
         nonce = ""
         for row in self.service.iterate_results(self.listing.batch_id):
             named = read_custom_id(row.custom_id)

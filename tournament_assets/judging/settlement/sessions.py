@@ -1,7 +1,4 @@
-"""What all steps of one settlement share: whose work it is, the two sides, patience, the tally.
-
-Holding the right to submit a scope's work, so that two runs never send the same requests.
-"""
+"""What all steps of one settlement share: whose work it is, the two sides, patience, the tally."""
 
 import threading
 import time
@@ -215,11 +212,7 @@ class JudgingSession:
 
 
 class Waits:
-    """Waits between two looks: each is twice the one before, up to a longest one.
-
-    Args:
-        policy: The first wait, the longest one, and the clock.
-    """
+    """Waits between two looks: each is twice the one before, up to a longest one."""
 
     def __init__(self, policy: WaitingPolicy) -> None:
         self._policy = policy

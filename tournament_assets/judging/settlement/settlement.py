@@ -3,10 +3,7 @@
 Written against two protocols, a ledger and a batch service, so that it is tested without either.
 The order of writes is what makes paid work safe: the intent is in the ledger before a batch is
 created, the batch's id right after, every row as it is read, and the close comes last.
-
-What is still to be done before every request of a scope has its reply.
-
-Asking requests one by one: dearer than a batch, answered at once, for what batches left over.
+What batches leave over is asked one by one: dearer, and answered at once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -105,15 +102,7 @@ def find_work_left(
     ledger: JudgingLedger,
     reply_format: ReplyFormat | None,
 ) -> WorkLeft:
-    """Look in the ledger for what a settlement would do; nothing is sent.
-
-    Args:
-        request_keys: What is wanted.
-        scope: Whose work it is.
-        ledger: Where everything is written down.
-        reply_format: How a verdict is written; None where a reply is no verdict, so that none is
-            asked for twice.
-    """
+    """Look in the ledger for what a settlement would do; nothing is sent."""
     unanswered = dict.fromkeys(request_keys)
     total = len(unanswered)
     unreadable: dict[str, StoredReply] = {}
@@ -276,14 +265,6 @@ def settle_requests(
     few more batches, then by itself; one whose reply holds no verdict is asked once more. What
     still has no reply then is asked again by the next run. One whose result the service counts and
     does not hand out is not asked again without leave to pay again.
-
-    Args:
-        requests: What is wanted; each is built when it is looked at, several times.
-        scope: Whose work it is.
-        ledger: Where everything is written down.
-        service: Who is asked.
-        progress: Who is told.
-        options: How.
 
     Raises:
         JudgeWaitingError: If a batch has not ended by the deadline, or somebody else is at work;

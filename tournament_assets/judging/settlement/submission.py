@@ -1,8 +1,7 @@
 """Sending requests as batches: cut to size, written down first, each accepted at most once.
 
-Finding a batch whose creation was never confirmed, so that it is not paid for twice.
-
-The service lists batches without saying whose they are; only the results of an ended one carry
+A batch whose creation was never confirmed is looked for, so that it is not paid for twice. The
+service lists batches without saying whose they are; only the results of an ended one carry
 the names that we gave its requests. So a batch of the right size and time is waited for, and
 taken for ours if its rows carry our nonce. A batch that stays out of the list longer than the
 grace period is taken for never accepted: that is where the protocol's certainty ends.
@@ -260,12 +259,6 @@ def wait_for_room(
     session: JudgingSession, request: ModelRequest, channel: Channel, waits: Waits
 ) -> None:
     """Wait once for what other runs have under way, which holds the rest of the budget.
-
-    Args:
-        session: Who waits, with nothing of its own under way.
-        request: What the budget has no room for.
-        channel: How it is to be sent.
-        waits: How long was waited already.
 
     Raises:
         BudgetError: If nothing is under way that could leave some of the budget.
