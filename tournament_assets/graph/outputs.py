@@ -6,7 +6,7 @@ rerun that changes nothing leaves everything downstream fresh.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import dagster as dg
 import pandas as pd
@@ -14,7 +14,7 @@ import pandas as pd
 from tournament_assets.graph.partitions import asset_key
 from tournament_assets.reports.report_tables import ReportTable, table_markdown
 from tournament_assets.storage.table_schemas import SCHEMAS
-from tournament_assets.storage.tables import WrittenTable, content_version, make_table
+from tournament_assets.storage.tables import AnyRow, WrittenTable, content_version, make_table
 from tournament_assets.tournament.fingerprints import short
 from tournament_assets.workflows.plan import TournamentPlan, settings_version
 
@@ -101,7 +101,7 @@ def _column_schema(name: str) -> dict[str, Any]:
 
 def table_result(
     name: str,
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[AnyRow],
     *,
     metadata: Mapping[str, Any],
     checks: Iterable[dg.AssetCheckResult] = (),
@@ -140,7 +140,10 @@ def written_result(
     )
 
 
-class Shown:
+ShownT = TypeVar("ShownT", bound="AnyRow")
+
+
+class Shown(Generic[ShownT]):
     """The first rows of a table that passes by, for the UI.
 
     Args:
@@ -148,13 +151,13 @@ class Shown:
         columns: What is shown of them.
     """
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    def __init__(self, rows: Iterable[ShownT], columns: Sequence[str]) -> None:
         self._rows = rows
         self._columns = columns
-        self._first: list[Mapping[str, Any]] = []
+        self._first: list[ShownT] = []
         self._count = 0
 
-    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+    def __iter__(self) -> Iterator[ShownT]:
         for row in self._rows:
             self._count += 1
             if self._count <= _SHOWN_ROWS:
@@ -168,7 +171,7 @@ class Shown:
 
 
 def markdown_table(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[AnyRow],
     columns: Sequence[str],
     *,
     limit: int = _SHOWN_ROWS,
@@ -184,7 +187,7 @@ def markdown_table(
         limit: How many are shown.
         total: How many rows there are; as many as were given by default.
     """
-    shown = tuple(tuple(_cell(row.get(name)) for name in columns) for row in rows[:limit])
+    shown = tuple(tuple(_cell(_value(row, name)) for name in columns) for row in rows[:limit])
     text = table_markdown(ReportTable(tuple(columns), shown, n_labels=len(columns)))
     more = (len(rows) if total is None else total) - limit
     return dg.MetadataValue.md(f"{text}\n… and {more} more rows" if more > 0 else text)
@@ -196,6 +199,10 @@ def report_table(
     """Show a report's table, whole, or only some of its columns."""
     rows = [dict(zip(table.headers, row, strict=True)) for row in table.rows]
     return markdown_table(rows, columns or table.headers, limit=len(rows))
+
+
+def _value(row: AnyRow, name: str) -> Any:
+    return row.get(name) if isinstance(row, Mapping) else getattr(row, name)
 
 
 def _cell(value: Any) -> str:

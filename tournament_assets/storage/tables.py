@@ -183,12 +183,13 @@ def write_table(name: str, rows: Iterable[AnyRow]) -> WrittenTable:
     return WrittenTable(name, n_rows, hashed.hexdigest(), content)
 
 
-def rows_of(row_type: type[RowT], table: AnyTable) -> Iterator[RowT]:
+def rows_of(row_type: type[RowT], table: AnyTable, *, shares_texts: bool = False) -> Iterator[RowT]:
     """Yield a table's rows, one at a time.
 
     Args:
         row_type: The table's row, or a dataclass with some of its fields: no other column is read.
         table: The table, in memory or in its file.
+        shares_texts: Whether equal texts are one object in all rows, for rows that are kept.
 
     Raises:
         ValueError: If the table has no such column, or a value is absent where none may be.
@@ -205,13 +206,17 @@ def rows_of(row_type: type[RowT], table: AnyTable) -> Iterator[RowT]:
             )
         arrow = pa.Table.from_pandas(table[schema.names], schema=schema, preserve_index=False)
         batches = iter(_validated(row_type.__name__, arrow).to_batches(_READ_ROWS))
+    texts: dict[str, str] = {}
     for batch in batches:
-        for values in zip(*map(_values, batch.columns), strict=True):
+        columns = [_values(column, texts if shares_texts else None) for column in batch.columns]
+        for values in zip(*columns, strict=True):
             yield row_type(**dict(zip(schema.names, values, strict=True)))
 
 
-def _values(column: pa.Array) -> list[Any]:
+def _values(column: pa.Array, texts: dict[str, str] | None) -> list[Any]:
     values = column.to_pylist()
+    if texts is not None and pa.types.is_string(column.type):
+        return [each if each is None else texts.setdefault(each, each) for each in values]
     return [*map(tuple, values)] if pa.types.is_list(column.type) else values
 
 

@@ -5,28 +5,25 @@ The ledger knows them: the purpose of a batch names the occasion.
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tournament_assets.judging.requests.controls import drift_check_of, repeat_for_drift_check
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequest
+from tournament_assets.storage.tables import PairKey, pair_key
+from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.workflows.plan import TournamentPlan, mode_of
-from tournament_assets.workflows.table_rows import PairName, reply_rows, settled_rows
+from tournament_assets.workflows.table_rows import reply_rows, settled_rows
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
 
 # A batch ends within a day; what was begun longer ago than this is another time of asking.
 _STILL_THE_SAME = timedelta(days=7)
-Rows = Mapping[PairName, Mapping[str, Any]]
+Rows = Mapping[PairKey, VerdictRow]
 """Settled pairs by name."""
-
-
-def name_of(row: Mapping[str, Any]) -> PairName:
-    """Return what names the pair of a row."""
-    return row["prompt_id"], row["entrant_a"], row["entrant_b"]
 
 
 def choose_drift_check(
@@ -79,9 +76,9 @@ def settle_earlier(
     for earlier in reversed(before):
         requests = [repeat_for_drift_check(request, earlier) for request in asked]
         rows = list(reply_rows(requests, pairs, ledger.iterate_replies, rubric))
-        if all(row["result_type"] == "pending" for row in rows):
+        if all(row.result_type == "pending" for row in rows):
             continue
-        not_answered = {name_of(row) for row in rows if row["result_type"] == "pending"}
+        not_answered = {pair_key(row) for row in rows if row.result_type == "pending"}
         settled = settled_rows(rows, reply_format=plan.config.judge.reply_format)
-        return earlier, {name_of(row): row for row in settled if name_of(row) not in not_answered}
+        return earlier, {pair_key(row): row for row in settled if pair_key(row) not in not_answered}
     return None, {}

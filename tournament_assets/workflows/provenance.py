@@ -16,7 +16,7 @@ from functools import cache
 from importlib import metadata
 from math import comb
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 
@@ -27,10 +27,10 @@ from tournament_assets.storage.tables import (
     PairKey,
     StoredTable,
     content_version,
-    iterate_rows,
     pair_key,
-    table_rows,
+    rows_of,
 )
+from tournament_assets.tournament.asset_rows import JudgeReplyRow, PromptRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import combine
 from tournament_assets.tournament.judge_services import SERVICES
@@ -39,17 +39,30 @@ from tournament_assets.workflows.plan import TournamentPlan, by_partition
 if TYPE_CHECKING:
     from tournament_assets.ledger.spending import Waste
 
-BILLED_COLUMNS = (
-    "request_key",
-    "asking",
-    "judge_model",
-    "channel",
-    "input_tokens",
-    "output_tokens",
-    "cache_creation_input_tokens",
-    "cache_read_input_tokens",
-)
-"""What a bill reads of the table `judge_replies`."""
+
+@dataclass(frozen=True, slots=True)
+class BilledReply:
+    """What of the table `judge_replies` tells its bill, and what a run says of it."""
+
+    prompt_id: str
+    entrant_a: str
+    entrant_b: str
+    request_key: str
+    asking: int
+    judge_model: str
+    rubric_version: str
+    rubric_hash: str
+    result_type: str
+    channel: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cache_creation_input_tokens: int | None
+    cache_read_input_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    prompt_id: str
 
 
 class Bill:
@@ -66,22 +79,22 @@ class Bill:
         self._cache_hits = 0
         self._cache_writes = 0
 
-    def add(self, reply: Mapping[str, Any]) -> None:
+    def add(self, reply: JudgeReplyRow | BilledReply) -> None:
         """Add a row of the table `judge_replies`, if it was billed and is not a repetition."""
-        if reply.get("input_tokens") is None:
+        if reply.channel is None or reply.input_tokens is None:
             return
-        name = (reply["request_key"], reply["asking"])
+        name = (reply.request_key, reply.asking)
         if name in self._seen:
             return
         self._seen.add(name)
         usage = TokenUsage(
-            input_tokens=reply["input_tokens"],
-            output_tokens=reply["output_tokens"],
-            cache_creation_input_tokens=reply["cache_creation_input_tokens"],
-            cache_read_input_tokens=reply["cache_read_input_tokens"],
+            input_tokens=reply.input_tokens,
+            output_tokens=reply.output_tokens or 0,
+            cache_creation_input_tokens=reply.cache_creation_input_tokens or 0,
+            cache_read_input_tokens=reply.cache_read_input_tokens or 0,
         )
         self.usage += usage
-        price = (reply["judge_model"], reply["channel"])
+        price = (reply.judge_model, cast("Channel", reply.channel))
         self._by_price[price] = self._by_price.get(price, TokenUsage()) + usage
         self._cache_hits += usage.cache_read_input_tokens > 0
         self._cache_writes += usage.cache_creation_input_tokens > 0
@@ -121,7 +134,7 @@ class Bill:
         }
 
 
-def bill_of(replies: Iterable[Mapping[str, Any]]) -> Bill:
+def bill_of(replies: Iterable[JudgeReplyRow]) -> Bill:
     """Return the bill of rows of the table `judge_replies`."""
     bill = Bill()
     for reply in replies:
@@ -242,17 +255,6 @@ Frames = dict[str, pd.DataFrame]
 LargeTables = dict[str, StoredTable]
 
 
-_SUMMARISED_COLUMNS = (
-    *BILLED_COLUMNS,
-    "prompt_id",
-    "entrant_a",
-    "entrant_b",
-    "result_type",
-    "rubric_version",
-    "rubric_hash",
-)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ReplySummary:
     """What is said of the table `judge_replies` of one dimension, from one reading of it.
@@ -288,15 +290,15 @@ def summarise_replies(replies: AnyTable) -> ReplySummary:
     is_answered: dict[str, bool] = {}
     judge_models: set[str] = set()
     rubric = None
-    for row in iterate_rows("judge_replies", replies, _SUMMARISED_COLUMNS):
-        rubric = rubric or {"version": row["rubric_version"], "hash": row["rubric_hash"]}
+    for row in rows_of(BilledReply, replies):
+        rubric = rubric or {"version": row.rubric_version, "hash": row.rubric_hash}
         bill.add(row)
-        results[row["result_type"]] += 1
+        results[row.result_type] += 1
         prompt_id, a, b = (names.setdefault(name, name) for name in pair_key(row))
         pairs.add((prompt_id, a, b))
-        key = row["request_key"]
-        is_answered[key] = is_answered.get(key, False) or row["channel"] is not None
-        judge_models.add(row["judge_model"])
+        key = row.request_key
+        is_answered[key] = is_answered.get(key, False) or row.channel is not None
+        judge_models.add(row.judge_model)
     return ReplySummary(
         pairs=len(pairs),
         pending=results["pending"],
@@ -335,19 +337,17 @@ def pairs_left_out(
     """Count the pairs that a run with `limit_pairs` did not judge, by dimension."""
     answered = set.intersection(
         *(
-            {row["prompt_id"] for row in table_rows("entrant_responses", frame)}
+            {row.prompt_id for row in rows_of(_Answered, frame)}
             for frame in by_partition(responses, plan.config.entrant_ids).values()
         )
     )
-    prompts = [
-        row for row in table_rows("selected_prompts", selected) if row["prompt_id"] in answered
-    ]
+    prompts = [row for row in rows_of(PromptRow, selected) if row.prompt_id in answered]
     pairs_per_prompt = comb(len(plan.config.entrant_ids), 2)
     left_out: dict[str, int] = {}
     for dimension, summary in replies.items():
         needs_gold_answer = plan.config.dimensions[dimension].needs_gold_answer
         eligible = sum(
-            not needs_gold_answer or prompt["gold_answer"] is not None for prompt in prompts
+            not needs_gold_answer or prompt.gold_answer is not None for prompt in prompts
         )
         left_out[dimension] = eligible * pairs_per_prompt - summary.pairs
     return left_out

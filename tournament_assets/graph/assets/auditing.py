@@ -1,6 +1,7 @@
 """Can the tournament be trusted: what is missing for whom, and which prompts to look at."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import dagster as dg
@@ -17,14 +18,12 @@ from tournament_assets.graph.partitions import (
     partitions_of,
     same_mode,
 )
-from tournament_assets.storage.tables import iterate_rows, table_rows
+from tournament_assets.storage.tables import table_rows
 from tournament_assets.tournament.prompts import GeneratedResponse
 from tournament_assets.workflows.plan import TournamentPlan, by_partition, partition_label
 from tournament_assets.workflows.provenance import Frames, LargeTables
 from tournament_assets.workflows.report_sections import missingness_of
 from tournament_assets.workflows.table_rows import (
-    REPLY_COLUMNS,
-    VERDICT_COLUMNS,
     coverage_row,
     pair_readings,
 )
@@ -47,8 +46,8 @@ def build_audit_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             yield (
                 dimension,
                 pair_readings(
-                    iterate_rows("judge_verdicts", settled, VERDICT_COLUMNS),
-                    iterate_rows("judge_replies", asked[dimension], REPLY_COLUMNS),
+                    settled,
+                    asked[dimension],
                     reply_format=config.judge.reply_format,
                 ),
             )
@@ -98,7 +97,7 @@ def build_audit_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             if row["prompt_id"] not in answered
         ]
         rows = [
-            coverage_row(dimension, entrant)
+            asdict(coverage_row(dimension, entrant))
             for dimension, pairs in readings(verdicts, replies)
             for entrant in measure_coverage(
                 entrants=config.entrant_ids,

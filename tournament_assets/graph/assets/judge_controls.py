@@ -1,7 +1,7 @@
 """Planted controls: pairs whose right outcome is known before the judge is asked."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -12,11 +12,12 @@ from tournament_assets.graph.resources.services import JudgeResource, LedgerReso
 from tournament_assets.judging.requests.controls import ControlPair, plant_controls
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.project.project_files import load_rubric
-from tournament_assets.storage.tables import StoredTable
+from tournament_assets.storage.tables import PairKey, StoredTable
+from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.workflows.judge_requests import requests_for_pairs
 from tournament_assets.workflows.plan import TournamentPlan, mode_of
-from tournament_assets.workflows.table_rows import PairName, pairs_of, verdicts_of
+from tournament_assets.workflows.table_rows import pairs_of, verdicts_of
 
 if TYPE_CHECKING:
     from tournament_assets.audits.judge_tests import SettledControl
@@ -125,9 +126,9 @@ def _distinct(pairs: Iterable[PairToJudge]) -> list[PairToJudge]:
 
 
 def _settled_control(
-    control: ControlPair, settled: Mapping[PairName, Mapping[str, Any]]
+    control: ControlPair, settled: Mapping[PairKey, VerdictRow]
 ) -> "SettledControl":
-    def row_of(pair: PairToJudge) -> Mapping[str, Any]:
+    def row_of(pair: PairToJudge) -> VerdictRow:
         return settled[pair.prompt_id, pair.entrant_a, pair.entrant_b]
 
     from tournament_assets.audits.judge_tests import SettledControl
@@ -137,7 +138,7 @@ def _settled_control(
         kind=control.kind,
         control_id=control.control_id,
         expected=control.expected,
-        outcome=Outcome(row["outcome"]),
+        outcome=Outcome(row.outcome),
         verdicts=verdicts_of(row),
-        baseline=Outcome(row_of(control.baseline)["outcome"]) if control.baseline else None,
+        baseline=Outcome(row_of(control.baseline).outcome) if control.baseline else None,
     )

@@ -22,14 +22,14 @@ from tournament_assets.judging.requests.controls import (
 )
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.project.project_files import load_rubric
-from tournament_assets.storage.tables import StoredTable, table_rows
+from tournament_assets.storage.tables import StoredTable, pair_key, rows_of
+from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.workflows.drift_checks import (
     Rows,
     choose_drift_check,
-    name_of,
     settle_earlier,
 )
 from tournament_assets.workflows.judge_requests import requests_for_pairs
@@ -96,9 +96,9 @@ def build_drift_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         dimension = values["dimension"]
         rubric = load_rubric(tournament, plan.project, dimension)
         settled = {
-            name_of(row): row
-            for row in table_rows("judge_verdicts", verdicts)
-            if row["outcome"] != Outcome.UNJUDGED
+            pair_key(row): row
+            for row in rows_of(VerdictRow, verdicts)
+            if row.outcome != Outcome.UNJUDGED
         }
         judge_model = _judge_model(plan, settled) or tournament.judge_model(mode_of(values))
         anchors = draw_anchors(
@@ -134,9 +134,9 @@ def build_drift_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         names = [(pair.prompt_id, pair.entrant_a, pair.entrant_b) for pair in anchors]
         judged = [
             JudgedAnchor(
-                tournament=Outcome(settled[name]["outcome"]),
-                now=Outcome(now[name]["outcome"]),
-                earlier=Outcome(earlier[name]["outcome"]) if name in earlier else None,
+                tournament=Outcome(settled[name].outcome),
+                now=Outcome(now[name].outcome),
+                earlier=Outcome(earlier[name].outcome) if name in earlier else None,
             )
             for name in names
         ]
@@ -153,8 +153,8 @@ def build_drift_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 "earlier_occasion": earlier_occasion,
                 "earlier_outcome": anchor.earlier.value if anchor.earlier else None,
                 "flipped_since": anchor.flipped_since,
-                "verdict_ab": now[name]["verdict_ab"],
-                "verdict_ba": now[name]["verdict_ba"],
+                "verdict_ab": now[name].verdict_ab,
+                "verdict_ba": now[name].verdict_ba,
                 "judge_model": judge_model,
             }
             for name, anchor in zip(names, judged, strict=True)
@@ -204,7 +204,7 @@ def _judge_model(plan: TournamentPlan, settled: Rows) -> str | None:
         InputError: If it is a model of another service than the config names.
     """
     # One run of judge_replies asks one model, so whichever row is looked at says it.
-    judge_model: str | None = next((row["judge_model"] for row in settled.values()), None)
+    judge_model: str | None = next((row.judge_model for row in settled.values()), None)
     problem = judge_model and plan.config.judge.model_problem(judge_model)
     if problem:
         raise InputError(problem)
@@ -224,10 +224,10 @@ def _is_settled_as_it_is(
         if row is None:
             return False
         requests = requests_for_pairs(plan, [pair], rubric, judge_model=judge_model)
-        return all(
-            request.request_key == row[f"request_key_{request.presentation.value}"]
-            for request in requests
-        )
+        return [request.request_key for request in requests] == [
+            row.request_key_ab,
+            row.request_key_ba,
+        ]
 
     return is_settled_as_it_is
 

@@ -28,7 +28,14 @@ from tournament_assets.judging.requests.requests import JudgeRequest, ask_again
 from tournament_assets.judging.requests.verdict_parsing import stored_outcome
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.project.project_files import load_rubric
-from tournament_assets.storage.tables import StoredTable, iterate_rows, table_rows
+from tournament_assets.storage.tables import (
+    PairKey,
+    StoredTable,
+    iterate_rows,
+    pair_key,
+    rows_of,
+)
+from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.config import MODES
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.rubrics import Rubric
@@ -41,7 +48,6 @@ from tournament_assets.workflows.judge_requests import (
 from tournament_assets.workflows.plan import TournamentPlan, mode_of
 from tournament_assets.workflows.provenance import bill_of
 from tournament_assets.workflows.table_rows import (
-    PairName,
     pairs_of,
     reply_rows,
     settled_rows,
@@ -100,7 +106,7 @@ def settle_test(
     wait_seconds: float | None,
     ledger: LedgerResource,
     judge: JudgeResource,
-) -> tuple[dict[PairName, dict[str, Any]], dict[str, Any]]:
+) -> tuple[dict[PairKey, VerdictRow], dict[str, Any]]:
     """Ask what has not been asked; return the settled pairs by name, and metadata on the bill."""
     values = partition_values(context)
     config = plan.config.judge
@@ -116,8 +122,7 @@ def settle_test(
         )
         replies = list(reply_rows(requests, pairs, opened.iterate_replies, rubric))
     settled = {
-        (row["prompt_id"], row["entrant_a"], row["entrant_b"]): row
-        for row in settled_rows(replies, reply_format=config.reply_format)
+        pair_key(row): row for row in settled_rows(replies, reply_format=config.reply_format)
     }
     bill = {"requests_submitted_now": tally.submitted, **bill_of(replies).metadata(plan.config)}
     return settled, bill
@@ -180,16 +185,13 @@ def build_retest_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
             ledger=ledger,
             judge=judge,
         )
-        first = {
-            (row["prompt_id"], row["entrant_a"], row["entrant_b"]): row
-            for row in table_rows("judge_verdicts", verdicts)
-        }
+        first = {pair_key(row): row for row in rows_of(VerdictRow, verdicts)}
         names = [(pair.prompt_id, pair.entrant_a, pair.entrant_b) for pair in pairs]
         judged = [
             JudgedTwice(
                 prompt_id=name[0],
-                first=Outcome(first[name]["outcome"]),
-                second=Outcome(settled[name]["outcome"]),
+                first=Outcome(first[name].outcome),
+                second=Outcome(settled[name].outcome),
                 first_verdicts=verdicts_of(first[name]),
                 second_verdicts=verdicts_of(settled[name]),
             )
@@ -210,8 +212,8 @@ def build_retest_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
                 "first_ba": twice.first_verdicts[1].value,
                 "second_ab": twice.second_verdicts[0].value,
                 "second_ba": twice.second_verdicts[1].value,
-                "request_key_ab": first[name]["request_key_ab"],
-                "request_key_ba": first[name]["request_key_ba"],
+                "request_key_ab": first[name].request_key_ab,
+                "request_key_ba": first[name].request_key_ba,
             }
             for name, twice in zip(names, judged, strict=True)
         ]
@@ -352,8 +354,8 @@ class _Judged:
     ) -> None:
         self.models: set[str] = set()
         self.rubrics: set[str] = set()
-        self.shown: dict[PairName, str] = {}
-        self.outcomes: dict[PairName, str | None] = {}
+        self.shown: dict[PairKey, str] = {}
+        self.outcomes: dict[PairKey, str | None] = {}
         if pairs is None or replies is None or verdicts is None:
             return
         for row in iterate_rows("judge_replies", replies, ("rubric_hash",)):

@@ -1,7 +1,7 @@
 """From pairs to what the judge wrote about them: the step that costs money."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Any
@@ -24,6 +24,7 @@ from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import Tally
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.storage.tables import StoredTable, write_table
+from tournament_assets.tournament.asset_rows import JudgeReplyRow
 from tournament_assets.tournament.errors import InputError, JudgeError
 from tournament_assets.tournament.fingerprints import short
 from tournament_assets.tournament.rubrics import parse_rubric
@@ -71,14 +72,14 @@ class _Counted:
         results: How many there are of each result's type.
     """
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, rows: Iterable[JudgeReplyRow]) -> None:
         self._rows = rows
         self.bill = Bill()
         self.results: Counter[str] = Counter()
 
-    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+    def __iter__(self) -> Iterator[JudgeReplyRow]:
         for row in self._rows:
-            self.results[row["result_type"]] += 1
+            self.results[row.result_type] += 1
             self.bill.add(row)
             yield row
 

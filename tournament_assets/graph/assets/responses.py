@@ -178,11 +178,11 @@ def build_response_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         values = partition_values(context)
         where = partition_label(values)
         entrant = get_entrant(tournament.entrants, values["entrant"])
-        prompts = prompts_of("selected_prompts", selected)
+        prompts = prompts_of(selected)
         answers = answer_prompts(
             entrant,
             prompts=prompts,
-            bank=prompts_of("prompt_bank", bank),
+            bank=prompts_of(bank),
             plan=plan,
             resources=Resources(ledger=ledger, generator=generator, judge=judge),
             may_pay_again=config.pay_again,

@@ -107,7 +107,7 @@ def build_prompt_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         Pilot: a seeded draw of a fixed number from each source. Headline: the whole bank.
         """
         mode = mode_of(partition_values(context))
-        prompts = prompts_of("prompt_bank", bank)
+        prompts = prompts_of(bank)
         if mode == "pilot":
             prompts = draw_stratified(
                 prompts, strata=config.pilot.strata, seed=config.pilot.pilot_seed
@@ -162,7 +162,7 @@ def build_pairing_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         Prompts without a gold answer are left out of dimensions that compare with one.
         """
         dimension = partition_values(context)["dimension"]
-        prompts = prompts_of("selected_prompts", selected)
+        prompts = prompts_of(selected)
         texts = {
             (entrant, row["prompt_id"]): row["response"]
             for entrant, frame in by_partition(responses, tournament.entrant_ids).items()

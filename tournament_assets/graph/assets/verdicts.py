@@ -1,8 +1,8 @@
 """From what the judge wrote to settled pairs, at no cost."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import dagster as dg
 
@@ -12,31 +12,20 @@ from tournament_assets.graph.partitions import asset_key, by_mode_and_dimension,
 from tournament_assets.storage.tables import (
     AnyTable,
     StoredTable,
-    iterate_rows,
     pair_key,
+    rows_of,
     write_table,
 )
+from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 from tournament_assets.workflows.plan import TournamentPlan, partition_label
-from tournament_assets.workflows.table_rows import _JUDGMENT_NAMES, UNREAD, settled_rows
+from tournament_assets.workflows.table_rows import UNREAD, SettledReply, settled_rows, verdicts_of
 
-_JUDGMENT_COLUMNS = (*_JUDGMENT_NAMES, "outcome", "reason_ab")
-_SETTLED_COLUMNS = (
-    "prompt_id",
-    "source",
-    "dimension",
-    "entrant_a",
-    "entrant_b",
-    "presentation",
-    "request_key",
-    "asking",
-    "judge_model",
-    "result_type",
-    "stop_reason",
-    "error_type",
-    "reply",
-)
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    judge_model: str
 
 
 class JudgeVerdictsConfig(dg.Config):
@@ -48,9 +37,7 @@ class JudgeVerdictsConfig(dg.Config):
 
 def judge_models_of(verdicts: AnyTable) -> set[str]:
     """Return the models that gave the verdicts of the table `judge_verdicts`."""
-    return {
-        row["judge_model"] for row in iterate_rows("judge_verdicts", verdicts, ("judge_model",))
-    }
+    return {row.judge_model for row in rows_of(_Judge, verdicts)}
 
 
 class _Counted:
@@ -61,17 +48,17 @@ class _Counted:
         unread: How many wait for a reply that was paid for and could not be read.
     """
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, rows: Iterable[SettledReply]) -> None:
         self._rows = rows
         self.presentations = 0
         self.unread = 0
 
-    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+    def __iter__(self) -> Iterator[SettledReply]:
         last = None
         for row in self._rows:
-            presentation = (pair_key(row), row["presentation"])
+            presentation = (pair_key(row), row.presentation)
             self.presentations += presentation != last
-            self.unread += row["result_type"] == "pending" and row["error_type"] == UNREAD
+            self.unread += row.result_type == "pending" and row.error_type == UNREAD
             last = presentation
             yield row
 
@@ -84,16 +71,16 @@ class _Settled:
         readings: How many replies say what; pairs of the same text have none.
     """
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, rows: Iterable[VerdictRow]) -> None:
         self._rows = rows
         self.outcomes: Counter[str] = Counter()
         self.readings: Counter[Verdict] = Counter()
 
-    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+    def __iter__(self) -> Iterator[VerdictRow]:
         for row in self._rows:
-            self.outcomes[row["outcome"]] += 1
-            if row["outcome"] != Outcome.SAME_TEXT:
-                self.readings.update((Verdict(row["verdict_ab"]), Verdict(row["verdict_ba"])))
+            self.outcomes[row.outcome] += 1
+            if row.outcome != Outcome.SAME_TEXT:
+                self.readings.update(verdicts_of(row))
             yield row
 
 
@@ -244,7 +231,7 @@ def build_verdict_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
         responses are the same text: the judge was not asked, and nobody won.
         """
         where = partition_label(partition_values(context))
-        counted = _Counted(iterate_rows("judge_replies", replies, _SETTLED_COLUMNS))
+        counted = _Counted(rows_of(SettledReply, replies))
         settled = _Settled(settled_rows(counted, reply_format=tournament.judge.reply_format))
         shown = Shown(
             settled, ("prompt_id", "entrant_a", "entrant_b", "verdict_ab", "verdict_ba", "winner")
