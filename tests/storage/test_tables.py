@@ -1,4 +1,5 @@
 import io
+import tracemalloc
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, make_dataclass
@@ -299,7 +300,32 @@ def test_a_row_of_another_shape_is_refused_wherever_it_comes() -> None:
 def test_pages_of_a_report_are_read_one_after_another(tmp_path: Path) -> None:
     pages = [{"format": f"{number}.html", "content": "x" * 20_000_000} for number in range(4)]
     stored = _stored(tmp_path, write_table("report", pages))
-    assert [batch.num_rows for batch in stored.batches()] == [2, 2]
+    assert [batch.num_rows for batch in stored.batches()] == [1, 1, 1, 1]
+
+
+def test_of_many_pages_a_few_are_in_memory_when_they_are_written_and_when_they_are_read(
+    tmp_path: Path,
+) -> None:
+    size, n_pages = 2_000_000, 12
+    usual = pa.default_memory_pool()
+    watched = pa.proxy_memory_pool(pa.system_memory_pool())
+    pa.set_memory_pool(watched)
+    tracemalloc.start()
+    try:
+        stored = _stored(
+            tmp_path,
+            write_table(
+                "report",
+                ({"format": str(n), "content": chr(97 + n) * size} for n in range(n_pages)),
+            ),
+        )
+        assert sum(len(row["content"]) for row in iterate_rows("report", stored)) == size * n_pages
+        _, most_traced = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        pa.set_memory_pool(usual)
+    assert watched.max_memory() < 6 * size
+    assert most_traced < 6 * size
 
 
 def test_rows_about_one_pair_are_joined_in_any_order_of_pairs() -> None:

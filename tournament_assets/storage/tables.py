@@ -37,6 +37,7 @@ STREAMED = frozenset({"match_list", "judge_replies", "judge_verdicts", "battles"
 
 _PART_ROWS = 8_192
 _PART_CHARACTERS = 32_000_000
+_LONG_ROW_CHARACTERS = 1_000_000
 _READ_ROWS = 1_024
 
 
@@ -180,6 +181,8 @@ def write_table(name: str, rows: Iterable[AnyRow]) -> WrittenTable:
             parquet.write_table(table)
             stream.write_table(table.cast(plain))
             n_rows += table.num_rows
+            # Nor is this part held while the next one is made.
+            del table
     return WrittenTable(name, n_rows, hashed.hexdigest(), content)
 
 
@@ -305,14 +308,19 @@ def join_pairs(
 
 
 def _parts(rows: Iterable[AnyRow]) -> Iterator[list[AnyRow]]:
-    """Cut rows into parts that are limited in rows and in characters; at least one part."""
+    """Cut rows into parts that are limited in rows and in characters; at least one part.
+
+    A row as long as a page of battles ends its part, for a writer holds a part several times over.
+    """
     part: list[AnyRow] = []
     size = 0
     is_first = True
     for row in rows:
         part.append(row)
-        size += sum(len(value) for value in _row_values(row) if isinstance(value, str))
-        if len(part) == _PART_ROWS or size >= _PART_CHARACTERS:
+        length = sum(len(value) for value in _row_values(row) if isinstance(value, str))
+        size += length
+        is_full = len(part) == _PART_ROWS or size >= _PART_CHARACTERS
+        if is_full or length >= _LONG_ROW_CHARACTERS:
             yield part
             part, size, is_first = [], 0, False
     if part or is_first:
