@@ -19,7 +19,7 @@ from benchmarks.rating_peers import (
     fit_with_choix,
     is_installed,
 )
-from tournament_assets.ratings.bradley_terry import BradleyTerryResult, fit_bradley_terry
+from tournament_assets.ratings.bradley_terry import Rating, fit_bradley_terry
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.outcome_bootstrap import bootstrap_battles
 
@@ -42,7 +42,7 @@ def code(battles: NamedBattles) -> Matches:
     )
 
 
-def fit(battles: NamedBattles) -> tuple[BradleyTerryResult, ...]:
+def fit(battles: NamedBattles) -> tuple[Rating, ...]:
     """Rate from columns of strings; Elo points around 0."""
     return fit_bradley_terry(code(battles), initial_rating=0.0)
 

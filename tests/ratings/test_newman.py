@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from tournament_assets.ratings.davidson import fit_newman, iterate
+from tournament_assets.ratings.davidson import _iterate, fit_newman
 from tournament_assets.ratings.matches import code_judgments
 
 from .builders import ENTRANTS, simulate_judgments, tie, wins
@@ -40,7 +40,7 @@ def test_the_iteration_is_the_papers() -> None:
         simulate_judgments([0.0, 0.5, 1.0, 1.5], n_prompts=12, seed=3), entrants=ENTRANTS
     )
     slow = iterate_slowly(preferences.outright_wins.tolist(), preferences.ties.tolist())
-    fast = iterate(preferences.outright_wins, preferences.ties)
+    fast = _iterate(preferences.outright_wins, preferences.ties)
     np.testing.assert_allclose(fast[0], slow[0], atol=1e-9)
     assert fast[1] == pytest.approx(slow[1], abs=1e-9)
 
@@ -60,4 +60,4 @@ def test_the_tie_parameter_is_written_as_davidsons() -> None:
     judgments = [*wins({("ada", "bob"): 4, ("bob", "ada"): 4}), *[tie("ada", "bob")] * 4]
     preferences = code_judgments(judgments, entrants=("ada", "bob"))
     assert fit_newman(preferences).tie_parameter == pytest.approx(1.0)
-    assert iterate(preferences.outright_wins, preferences.ties)[1] == pytest.approx(0.5)
+    assert _iterate(preferences.outright_wins, preferences.ties)[1] == pytest.approx(0.5)

@@ -2,13 +2,9 @@
 
 Source: Bradley and Terry, "Rank analysis of incomplete block designs",
 https://doi.org/10.1093/biomet/39.3-4.324. The likelihood is maximised by damped Newton steps: Sun
-and Tran-Dinh, "Generalized self-concordant functions", https://arxiv.org/abs/1703.04599.
-
-Whether wins connect the entrants well enough to rate them against each other.
-
-A maximum-likelihood rating exists exactly when a chain of wins leads from every entrant to every
-other one: Ford, "Solution of a ranking problem from binary comparisons",
-https://doi.org/10.1080/00029890.1957.11989117.
+and Tran-Dinh, "Generalized self-concordant functions", https://arxiv.org/abs/1703.04599. A maximum
+exists exactly when a chain of wins leads from every entrant to every other one: Ford, "Solution of
+a ranking problem from binary comparisons", https://doi.org/10.1080/00029890.1957.11989117.
 """
 
 import math
@@ -49,28 +45,14 @@ class Standing:
 
 
 def are_strongly_connected(wins: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Say of each table of wins whether chains of wins connect everyone in both directions.
+    """Say of tables of wins, shape (n_tables, n, n), whether chains of wins connect everyone."""
+    # Imported here, so that loading the definitions does not pay for it.
+    from scipy.sparse.csgraph import connected_components
 
-    Args:
-        wins: How often the row's entrant beat the column's, shape (n_tables, n, n).
-
-    Returns:
-        Shape (n_tables,).
-    """
-    beats = (wins > 0).astype(np.float32)
-    return _all_reached(beats) & _all_reached(beats.transpose(0, 2, 1))
-
-
-def _all_reached(beats: NDArray[np.float32]) -> NDArray[np.bool_]:
-    n_tables, n_entrants, _ = beats.shape
-    reached = np.zeros((n_tables, 1, n_entrants), dtype=np.float32)
-    reached[:, :, :1] = 1
-    for _ in range(n_entrants - 1):
-        further = ((reached + reached @ beats) > 0).astype(np.float32)
-        if np.array_equal(further, reached):
-            break
-        reached = further
-    return np.asarray((reached > 0).all(axis=(1, 2)))
+    return np.array(
+        [connected_components(table > 0, connection="strong")[0] <= 1 for table in wins],
+        dtype=np.bool_,
+    )
 
 
 def find_standing(wins: NDArray[np.float64]) -> Standing:
@@ -120,7 +102,7 @@ _MAX_STEPS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class BradleyTerryResult:
+class Rating:
     """One entrant's rating, or why there is none.
 
     Attributes:
@@ -135,9 +117,7 @@ class BradleyTerryResult:
     note: str | None
 
 
-def fit_bradley_terry(
-    matches: Matches, *, initial_rating: float = 1400.0
-) -> tuple[BradleyTerryResult, ...]:
+def fit_bradley_terry(matches: Matches, *, initial_rating: float = 1400.0) -> tuple[Rating, ...]:
     """Rate the entrants that the matches connect, and say of the others why they have no rating.
 
     Ratings compare two entrants only where chains of wins lead from each to the other. The largest
@@ -158,7 +138,7 @@ def fit_bradley_terry(
     ratings = np.full(len(matches.entrants), np.nan)
     ratings[standing.rated] = initial_rating + _group_ratings(wins, standing.rated)
     return tuple(
-        BradleyTerryResult(
+        Rating(
             entrant=entrant,
             rating=float(ratings[index]) if standing.rated[index] else None,
             note=_note(index, wins, standing),
@@ -216,18 +196,14 @@ def rate_resamples(
     Args:
         entrants: Rows and columns of the tables of wins.
         all_wins: The table of what was resampled, shape (n_entrants, n_entrants).
-        draw_wins: Returns the wins of another resample, shape (n_entrants, n_entrants).
+        draw_wins: Returns the table of another resample.
         n_bootstraps: Number of resamples.
         n_prompts: How many prompts or battles each drew.
         seed: What seeded the resampling.
         initial_rating: What the ratings average to, in Elo points.
 
-    Returns:
+    Returns, raises:
         As `bootstrap_bradley_terry`.
-
-    Raises:
-        InputError: If `n_bootstraps` is less than 1.
-        RatingError: If a likelihood could not be maximised.
     """
     require_count("n_bootstraps", n_bootstraps)
     rated = find_standing(all_wins).rated

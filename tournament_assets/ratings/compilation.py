@@ -9,15 +9,9 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
 def compiled(function: Kernel) -> Kernel:
-    """Compile a function on its first call for each set of argument types.
+    """Compile a typed, module-level function on its first call for each set of argument types.
 
     A kernel may call only kernels of its own file: numba notices an edit of that file alone.
-
-    Args:
-        function: Typed, module-level, and within the part of Python that numba knows.
-
-    Returns:
-        The function, compiled; it gives the same numbers as before.
     """
     return _compile(function)
 
@@ -25,39 +19,24 @@ def compiled(function: Kernel) -> Kernel:
 def vectorised(function: Kernel) -> Kernel:
     """Compile a function so that its loops over arrays become vector instructions.
 
-    What stands in their way is given up: a division by zero gives infinity or NaN and no error.
-    Rounding stays that of one operation after the other, on every processor.
-
-    Args:
-        function: As for `compiled`.
-
-    Returns:
-        The function, compiled; it gives the same numbers as before.
+    A division by zero gives infinity or NaN and no error. Rounding stays that of one operation
+    after the other, on every processor.
     """
     return _compile(function, error_model="numpy")
 
 
 def fused(function: Kernel) -> Kernel:
-    """Compile a function as `vectorised`, and let a product and a sum be one instruction.
+    """Compile as `vectorised`, and let a product and a sum be one instruction.
 
     It rounds once where two would round twice, so the last bits may differ between processors.
-
-    Args:
-        function: As for `compiled`.
-
-    Returns:
-        The function, compiled; it gives the same numbers as before up to such rounding.
     """
     return _compile(function, error_model="numpy", fastmath={"contract"})
 
 
 def inlined(function: Kernel) -> Kernel:
-    """Let kernels of the same file paste a function into themselves, and compile it as their own.
+    """Let kernels of the same file paste a function into themselves.
 
     A loop around a call is seldom turned into vector instructions; around pasted lines it is.
-
-    Args:
-        function: As for `compiled`, and called by kernels only.
     """
     return cast("Kernel", njit(inline="always")(function))
 

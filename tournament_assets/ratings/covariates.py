@@ -5,8 +5,6 @@ where x are differences between the two responses. Unlike LMArena's style contro
 its root mean square and not centred: so the same battle with its sides exchanged says the same.
 Source of the model: Li, Angelopoulos and Chiang, "Does style matter?",
 https://lmsys.org/blog/2024-08-28-style-control/.
-
-The likelihood of Bradley-Terry with covariates: its maximum and the error of that.
 """
 
 from collections.abc import Sequence
@@ -62,16 +60,8 @@ def _information(data: Matches, curvature: NDArray[np.float64]) -> NDArray[np.fl
     return table
 
 
-def refuse_confounded(data: Matches, *, names: Sequence[str]) -> None:
-    """Refuse covariates whose effects cannot be told from the strengths or from one another.
-
-    Args:
-        data: Matches between entrants who can all be rated, with their covariates.
-        names: The covariates.
-
-    Raises:
-        InputError: With every one of them.
-    """
+def _refuse_confounded(data: Matches, *, names: Sequence[str]) -> None:
+    """Refuse covariates whose effects cannot be told from the strengths or from one another."""
     n = len(data.entrants)
     table = _information(data, data.weight)
     # What is left of the covariates once who answered has explained all it can.
@@ -96,19 +86,8 @@ def refuse_confounded(data: Matches, *, names: Sequence[str]) -> None:
         )
 
 
-def maximise(data: Matches, *, penalty: float) -> NDArray[np.float64]:
-    """Maximise the log-likelihood less half the penalty times the squared effects.
-
-    Args:
-        data: Matches between entrants who can all be rated, with their covariates.
-        penalty: Ridge penalty on the effects.
-
-    Returns:
-        The parameters; strengths average to 0.
-
-    Raises:
-        RatingError: If the likelihood rises without end.
-    """
+def _maximise(data: Matches, *, penalty: float) -> NDArray[np.float64]:
+    """Maximise the log-likelihood less half the penalty times the squared effects."""
     n = len(data.entrants)
     parameters = np.zeros(n + data.covariates.shape[1])
     ridge = np.concatenate([np.zeros(n), np.full(data.covariates.shape[1], penalty)])
@@ -151,20 +130,10 @@ def maximise(data: Matches, *, penalty: float) -> NDArray[np.float64]:
     )
 
 
-def sandwich_covariance(
+def _sandwich_covariance(
     data: Matches, parameters: NDArray[np.float64], units: NDArray[np.int64], *, penalty: float
 ) -> tuple[NDArray[np.float64], int]:
-    """Return the covariance of the parameters that comes from sampling units.
-
-    Args:
-        data: Matches between entrants who can all be rated, with their covariates.
-        parameters: What maximises their likelihood.
-        units: The sampling unit of every battle, shape (n_battles,).
-        penalty: Ridge penalty on the effects.
-
-    Returns:
-        Shape (n_parameters, n_parameters), NaN with a single unit; and how many units there are.
-    """
+    """Return the covariance from sampling units, NaN with a single one, and their number."""
     n, total = len(data.entrants), parameters.size
     expected = 1 / (1 + np.exp(-_log_odds(data, parameters)))
     information = _information(data, data.weight * expected * (1 - expected))
@@ -285,10 +254,10 @@ def fit_controlled(
     data = replace(
         matches.among(rated), covariates=differences[rows] / np.where(scale > 0, scale, 1.0)
     )
-    refuse_confounded(data, names=names)
-    parameters = maximise(data, penalty=penalty)
+    _refuse_confounded(data, names=names)
+    parameters = _maximise(data, penalty=penalty)
     units = np.arange(rows.size) if unit is SamplingUnit.BATTLE else data.prompt_index
-    covariance, n_units = sandwich_covariance(data, parameters, units, penalty=penalty)
+    covariance, n_units = _sandwich_covariance(data, parameters, units, penalty=penalty)
     elo = parameters * ELO_PER_NAT
     variance = np.diagonal(covariance) * ELO_PER_NAT**2
     errors: list[float | None] = [

@@ -6,12 +6,9 @@ wins lets a tie pull two ratings together whoever plays, here ties are something
 at a rate of its own. Source: Davidson, "On extending the Bradley-Terry model to accommodate ties in
 paired comparison experiments", https://doi.org/10.1080/01621459.1970.10481082.
 
-Newman's fast iteration for strengths and a tie parameter.
-
-Chances of a win, a loss and a tie between strengths p and q stand in the proportions p : q : 2 v
-sqrt(p q). That is Davidson's model with twice the letter, so both must give the same ratings; an
-iteration and Newton's method that agree check each other. Source: Newman, "Efficient computation of
-rankings from pairwise comparisons", https://www.jmlr.org/papers/v24/22-1086.html.
+Newman writes 2 v for the same letter and maximises by an iteration; that both agree checks each:
+"Efficient computation of rankings from pairwise comparisons",
+https://www.jmlr.org/papers/v24/22-1086.html.
 """
 
 import math
@@ -20,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
+from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, Rating, fit_bradley_terry
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.tournament.errors import RatingError
 
@@ -30,22 +27,6 @@ ONLY_TIES = "only ties connect the entrants: the tie parameter has no upper boun
 TIES_WITHOUT_BOUND = (
     "too few upsets tell strength from the readiness to tie: both grow without bound"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class TieModelRating:
-    """One entrant's rating by a model of ties, or why there is none.
-
-    Attributes:
-        entrant: Who is rated.
-        rating: Elo points; the ratings that exist average to the initial rating. None where the
-            battles do not determine it.
-        note: Why there is no rating; None where there is one.
-    """
-
-    entrant: str
-    rating: float | None
-    note: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +41,7 @@ class TieModelFit:
             in the order in which they happened; None where nobody is rated.
     """
 
-    ratings: tuple[TieModelRating, ...]
+    ratings: tuple[Rating, ...]
     tie_parameter: float | None
     log_likelihood: float | None
 
@@ -81,25 +62,19 @@ def fit_davidson(matches: Matches, *, initial_rating: float = 1400.0) -> TieMode
         InputError: If a preference is not 0, 1/2 or 1.
         RatingError: If the likelihood could not be maximised.
     """
-    group = rated_group(matches, model="Davidson's model")
+    group = _rated_group(matches, model="Davidson's model")
     if group.reason is not None:
-        return describe(group, None, group.tie_parameter, initial_rating=initial_rating)
-    strengths, tie_parameter = maximise(group.wins, group.ties)
-    return describe(group, strengths, tie_parameter, initial_rating=initial_rating)
+        return _describe(group, None, group.tie_parameter, initial_rating=initial_rating)
+    strengths, tie_parameter = _maximise(group.wins, group.ties)
+    return _describe(group, strengths, tie_parameter, initial_rating=initial_rating)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RatedGroup:
-    """The entrants that a model of ties can rate, and their battles.
+class _RatedGroup:
+    """The entrants that a model of ties can rate, and the outright wins and ties among them.
 
-    Attributes:
-        entrants: Every entrant.
-        notes: Why each has no rating; None for the members.
-        members: Indices into `entrants`.
-        wins: Outright wins among the members, shape (n_members, n_members).
-        ties: Ties among the members, same shape, symmetric.
-        reason: Why no member can be rated after all; None where they can.
-        tie_parameter: What is known of it where no member can be rated; None for nothing.
+    Without a rating all notes say why; `reason` says why no member can be rated after all, and
+    `tie_parameter` what is known of it then.
     """
 
     entrants: tuple[str, ...]
@@ -111,16 +86,8 @@ class RatedGroup:
     tie_parameter: float | None
 
 
-def rated_group(matches: Matches, *, model: str) -> RatedGroup:
-    """Find the entrants that Davidson's model can rate.
-
-    Args:
-        matches: Wins, losses and ties.
-        model: What to call the model in an error.
-
-    Raises:
-        InputError: If a preference is not 0, 1/2 or 1.
-    """
+def _rated_group(matches: Matches, *, model: str) -> _RatedGroup:
+    """Find the entrants that Davidson's model can rate; `model` is its name in an error."""
     matches.require_hard(model)
     half_ties = fit_bradley_terry(matches)
     members = np.flatnonzero([result.rating is not None for result in half_ties])
@@ -133,7 +100,7 @@ def rated_group(matches: Matches, *, model: str) -> RatedGroup:
         reason, tie_parameter = ONLY_TIES, math.inf
     elif ties.any() and not _has_chain_of_more_wins_than_ties(wins, ties):
         reason, tie_parameter = TIES_WITHOUT_BOUND, math.inf
-    return RatedGroup(
+    return _RatedGroup(
         entrants=matches.entrants,
         notes=tuple(result.note for result in half_ties),
         members=members,
@@ -144,27 +111,20 @@ def rated_group(matches: Matches, *, model: str) -> RatedGroup:
     )
 
 
-def describe(
-    group: RatedGroup,
+def _describe(
+    group: _RatedGroup,
     strengths: NDArray[np.float64] | None,
     tie_parameter: float | None,
     *,
     initial_rating: float,
 ) -> TieModelFit:
-    """Put a fit into words: a rating for every member, a note for everyone else.
-
-    Args:
-        group: Who was rated, or why nobody could be.
-        strengths: Natural logarithms of the members' strengths, averaging to 0, or None.
-        tie_parameter: Davidson's v, or None.
-        initial_rating: What the ratings average to, in Elo points.
-    """
+    """Put a fit into words: a rating for every member, a note for everyone else."""
     ratings = np.full(len(group.entrants), np.nan)
     if strengths is not None:
         ratings[group.members] = initial_rating + ELO_PER_NAT * strengths
     return TieModelFit(
         ratings=tuple(
-            TieModelRating(
+            Rating(
                 entrant=entrant,
                 rating=None if np.isnan(ratings[index]) else float(ratings[index]),
                 note=group.reason if group.notes[index] is None else group.notes[index],
@@ -174,24 +134,17 @@ def describe(
         tie_parameter=tie_parameter,
         log_likelihood=None
         if strengths is None or tie_parameter is None
-        else log_likelihood(group.wins, group.ties, strengths, tie_parameter),
+        else _log_likelihood(group.wins, group.ties, strengths, tie_parameter),
     )
 
 
-def log_likelihood(
+def _log_likelihood(
     wins: NDArray[np.float64],
     ties: NDArray[np.float64],
     strengths: NDArray[np.float64],
     tie_parameter: float,
 ) -> float:
-    """Return the natural logarithm of the chance of these outcomes.
-
-    Args:
-        wins: Outright wins of the row's entrant over the column's, shape (n, n).
-        ties: Ties, shape (n, n), symmetric.
-        strengths: Natural logarithms of the strengths, shape (n,).
-        tie_parameter: Davidson's v; 0 only without ties.
-    """
+    """Return the natural logarithm of the chance of these outcomes, by log strengths."""
     half_gap = (strengths[:, None] - strengths[None, :]) / 2
     scale = _log_scale(half_gap, tie_parameter)
     total = (wins * (half_gap - scale)).sum() - (ties * scale).sum() / 2
@@ -207,22 +160,10 @@ def _log_scale(half_gap: NDArray[np.float64], tie_parameter: float) -> NDArray[n
     return scale
 
 
-def maximise(
+def _maximise(
     wins: NDArray[np.float64], ties: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """Maximise the likelihood of tables that determine the strengths.
-
-    Args:
-        wins: Outright wins of the row's entrant over the column's, shape (n, n).
-        ties: Ties, shape (n, n), symmetric.
-
-    Returns:
-        Natural logarithms of the strengths, averaging to 0, and the tie parameter: exactly 0
-        where nobody tied.
-
-    Raises:
-        RatingError: If that many Newton steps do not suffice.
-    """
+    """Return log strengths, averaging to 0, and the tie parameter: 0 where nobody tied."""
     n = wins.shape[0]
     has_ties = bool(ties.any())
     matches = wins + wins.T + ties  # each pair stands twice, once in each half
@@ -230,7 +171,7 @@ def maximise(
     strengths = np.zeros(n)
     # Equals would tie at this rate; without ties the parameter stays at its bound.
     log_tie = math.log(ties.sum() / wins.sum()) if has_ties else -math.inf
-    value = log_likelihood(wins, ties, strengths, math.exp(log_tie))
+    value = _log_likelihood(wins, ties, strengths, math.exp(log_tie))
     for _ in range(_MAX_STEPS):
         half_gap = (strengths[:, None] - strengths[None, :]) / 2
         scale = _log_scale(half_gap, math.exp(log_tie))
@@ -251,7 +192,7 @@ def maximise(
         share = 1.0
         while True:
             moved, moved_tie = strengths + share * step[:n], log_tie + share * float(step[n])
-            moved_value = log_likelihood(wins, ties, moved, math.exp(min(moved_tie, 700.0)))
+            moved_value = _log_likelihood(wins, ties, moved, math.exp(min(moved_tie, 700.0)))
             if moved_value >= value - 1e-12 * abs(value) or share < 1e-9:
                 break
             share /= 2
@@ -300,28 +241,17 @@ def fit_newman(matches: Matches, *, initial_rating: float = 1400.0) -> TieModelF
         InputError: If a preference is not 0, 1/2 or 1.
         RatingError: If the iteration does not settle.
     """
-    group = rated_group(matches, model="Newman's model")
+    group = _rated_group(matches, model="Newman's model")
     if group.reason is not None:
-        return describe(group, None, group.tie_parameter, initial_rating=initial_rating)
-    strengths, tie_parameter = iterate(group.wins, group.ties)
-    return describe(group, strengths, 2 * tie_parameter, initial_rating=initial_rating)
+        return _describe(group, None, group.tie_parameter, initial_rating=initial_rating)
+    strengths, tie_parameter = _iterate(group.wins, group.ties)
+    return _describe(group, strengths, 2 * tie_parameter, initial_rating=initial_rating)
 
 
-def iterate(
+def _iterate(
     wins: NDArray[np.float64], ties: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """Iterate until no strength changes by more than one part in 10^11.
-
-    Args:
-        wins: Outright wins of the row's entrant over the column's, shape (n, n).
-        ties: Ties, shape (n, n), symmetric.
-
-    Returns:
-        Natural logarithms of the strengths, averaging to 0, and Newman's tie parameter.
-
-    Raises:
-        RatingError: If the iteration does not settle.
-    """
+    """Iterate to one part in 10^11; return log strengths and Newman's tie parameter."""
     scored, conceded = wins + ties / 2, wins.T + ties / 2
     strengths = np.ones(wins.shape[0])
     tie_parameter = 0.5 if ties.any() else 0.0

@@ -3,15 +3,6 @@
 Elo depends on the order of the matches, and judged pairs have none, so every ordering is as good
 as another: Boubdir et al., "Elo Uncovered", https://arxiv.org/abs/2311.17295.
 
-Elo ratings where a battle's outcome is a share of a win.
-
-The update is the textbook's, K times (score - expected score), with any score between 0 and 1. With
-wins and losses alone this is `elo.compute_elo_permutation`, bit for bit.
-
-Elo ratings with prompts left out, for the acceleration of BCa intervals.
-
-Which Elo ratings the matches determine, and why the others have no number.
-
 Elo always gives a number: to an entrant that only won, to one that never met the others, to one
 that never played. Whoever won everything rises with every further match, so the number counts
 matches; and numbers of groups that never met share no scale. As for Bradley-Terry, ratings exist
@@ -93,13 +84,11 @@ def k_factor_sweep(
         n_permutations: Number of orderings.
         seed: Seeds the orderings.
         initial_rating: Rating before the first match, in Elo points.
-        exact: Round every operation as the textbook's loop in Python does. Otherwise the ratings
-            of the same orderings come five times as fast, and differ by the rounding of numbers
-            of their size: by less than 1.4e-12 points around 1400.
+        exact: Round every operation as the textbook's loop in Python does. Otherwise ratings come
+            five times as fast and differ by less than 1.4e-12 points around 1400.
 
     Returns:
-        One trace per K-factor, in their order; where `exact`, each is bit for bit what
-        `compute_elo_permutation` gives for it.
+        One trace per K-factor, in their order.
 
     Raises:
         InputError: If `n_permutations` is less than 1 or a K-factor is not positive.
@@ -227,7 +216,7 @@ def _rate_ordering(
     initial_rating: float,
     base: float,
 ) -> NDArray[np.float64]:
-    # `base` is an argument for the reason given in `elo`: the compiler must not know it.
+    # `base` is an argument so that the compiler does not know it, as in `rate_exactly`.
     ratings = np.full(n_entrants, initial_rating)
     for battle in order:
         gap = ratings[behind[battle]] - ratings[ahead[battle]]
@@ -281,7 +270,7 @@ def elo_standing(matches: Matches) -> EloStanding:
     standing = find_standing(wins)
     reaches = chains_of_wins(wins)
     is_mutual = (reaches & reaches.T).sum(axis=1) > 1
-    islands = island_notes(wins)
+    islands = _island_notes(wins)
     notes: list[str | None] = []
     for entrant, island in enumerate(islands):
         if island is not None:
@@ -305,15 +294,8 @@ def elo_standing(matches: Matches) -> EloStanding:
     )
 
 
-def island_notes(met: NDArray[np.float64]) -> tuple[str | None, ...]:
-    """Say of every entrant whether matches connect it, through others, to the largest group.
-
-    Args:
-        met: Above 0 where two entrants met, shape (n_entrants, n_entrants).
-
-    Returns:
-        One note per entrant; None for the members of the largest group.
-    """
+def _island_notes(met: NDArray[np.float64]) -> tuple[str | None, ...]:
+    """Say of every entrant why matches do not connect it to the largest group, or None."""
     # Imported here, so that loading the definitions does not pay for it.
     from scipy.sparse.csgraph import connected_components
 

@@ -1,14 +1,12 @@
-"""Elo over many orderings at once, as compiled loops.
+"""Elo over many orderings at once, as compiled loops, and the orderings.
 
 An update must wait for the one before it in its ordering, and its power and its division take
 longer than all else. So the kernels advance many orderings (lanes) by one match each before they
 go on: the processor works on one while another waits, and `rate_fast` on eight in one instruction.
-
 A match is one number, `pack(winner, loser)`, so that an ordering is one array to shuffle.
 
-The orderings of `numpy.random.Generator.permutation`, drawn in a quarter of the time.
-
-Both walk from the last item to the first and swap each with one at or before it: Durstenfeld,
+Orderings are those of `numpy.random.Generator.permutation`, drawn in a quarter of the time. Both
+walk from the last item to the first and swap each with one at or before it: Durstenfeld,
 "Algorithm 235", https://doi.org/10.1145/364520.364540. The partner is a random number cut to as
 many bits as it needs, and drawn again while it is too large. A processor guesses wrongly at every
 other such rejection and pays for it, so the kernel takes no branch there.
@@ -91,14 +89,7 @@ def rate_fast(
 ) -> NDArray[np.float64]:
     """Rate `LANES` orderings with several K-factors; within 1.4e-12 points of `rate_exactly`.
 
-    Args:
-        orderings: Packed matches, shape (LANES, n_matches).
-        k_factors: In Elo points, shape (n_k_factors,).
-        n_entrants: How many columns the ratings have.
-        initial_rating: In Elo points.
-
-    Returns:
-        Shape (n_k_factors, LANES, n_entrants).
+    Arguments and result are those of `rate_exactly`, the orderings of shape (LANES, n_matches).
     """
     n_matches = orderings.shape[1]
     ratings = np.full((k_factors.size, LANES * n_entrants), initial_rating)
@@ -143,11 +134,8 @@ def rate_rotations(
         ordering: Packed matches, shape (n_matches,).
         k_factor: In Elo points.
         n_rotations: How many, evenly spaced, beginning with the ordering itself.
-        n_entrants: How many ratings there are.
+        n_entrants: How many ratings there are, shape (n_entrants,).
         initial_rating: In Elo points.
-
-    Returns:
-        Shape (n_entrants,).
     """
     n_matches = ordering.size
     n_lanes = 2 * n_rotations
@@ -203,19 +191,13 @@ _WORDS_PER_SWAP = 1.48
 
 
 class Orderings:
-    """Random orderings of the same items.
+    """Random orderings of the same items, in any number.
 
-    Ordering for ordering they are `items[generator.permutation(items.size)]`, where `generator`
-    is `numpy.random.default_rng(seed)`.
+    They are `items[generator.permutation(items.size)]` of `numpy.random.default_rng(seed)`.
     """
 
     def __init__(self, items: NDArray[np.int64], *, seed: int) -> None:
-        """Begin with the first ordering of a seed.
-
-        Args:
-            items: What is put in order, shape (n_items,).
-            seed: Seeds the orderings.
-        """
+        """Begin with the first ordering of a seed; items have shape (n_items,)."""
         self._items = items
         self._generator = np.random.default_rng(seed)
         self._words = np.zeros(0, dtype=np.uint32)

@@ -1,12 +1,8 @@
-"""Sampling intervals of Elo ratings from resampling whole prompts.
+"""Sampling intervals of ratings from resampling whole prompts.
 
 All pairs of one prompt share its difficulty, so they are drawn together: a prompt is the unit that
-was sampled. Resampling single matches, or reordering them, makes intervals that are too narrow.
-Source: Field and Welsh, "Bootstrapping clustered data", https://doi.org/10.1111/j.1467-9868.2007.00593.x
-
-How many standard errors an interval takes when the standard error is itself an estimate.
-
-Percentile intervals corrected for few prompts, for bias and for skewness.
+was sampled. Resampling single matches, or reordering them, makes intervals that are too narrow:
+Field and Welsh, "Bootstrapping clustered data", https://doi.org/10.1111/j.1467-9868.2007.00593.x
 
 The plain percentile interval of n resampled prompts is too narrow twice over: resamples vary about
 their own mean, which costs a factor sqrt((n - 1) / n), and it takes the spread as known, as the
@@ -50,11 +46,9 @@ deviations in Elo points; 32 / 858 independent orderings for comparison):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PercentileInterval:
-    """The middle part of every column of samples.
+    """The middle part of every column of samples, shape (n_columns,) each.
 
-    Attributes:
-        low: Lower ends, shape (n_columns,); -inf where too many samples have no lower bound.
-        high: Upper ends, shape (n_columns,); inf where too many samples have no upper bound.
+    An end is infinite where too many samples have no bound on that side.
     """
 
     low: NDArray[np.float64]
@@ -86,10 +80,7 @@ class BootstrapRatings:
 class SamplingInterval:
     """How far one rating could be off because only some prompts were judged.
 
-    Attributes:
-        entrant: Who is rated.
-        low: Lower end in Elo points; None where the data set no bound.
-        high: Upper end in Elo points; None where the data set no bound.
+    Both ends are in Elo points, and None where the data set no bound.
     """
 
     entrant: str
@@ -177,11 +168,7 @@ def bootstrap_elo(
 
 
 def draw_prompts(generator: np.random.Generator, *, n_prompts: int) -> NDArray[np.int64]:
-    """Draw as many prompts as there are, with replacement.
-
-    Returns:
-        How often each prompt was drawn, shape (n_prompts,); sums to n_prompts.
-    """
+    """Draw as many prompts as there are, with replacement: how often each, shape (n_prompts,)."""
     if n_prompts == 0:
         return np.zeros(0, dtype=np.int64)
     drawn = generator.integers(n_prompts, size=n_prompts)
@@ -225,10 +212,6 @@ def can_tell(confidence: float, *, n_units: int, n_pairs: int = 1) -> bool:
 
 def expanded_confidence(confidence: float, *, n_units: int) -> float:
     """Return the share of the resamples that an interval of a given coverage must hold.
-
-    Args:
-        confidence: Coverage of the interval.
-        n_units: Prompts that were resampled.
 
     Raises:
         InputError: If `confidence` is not between 0 and 1, or there are fewer than two prompts.

@@ -62,12 +62,7 @@ class BattleResamples:
     """Draws as many battles as there were, with replacement, as tables of wins."""
 
     def __init__(self, matches: Matches, *, seed: int) -> None:
-        """Prepare the tables to draw from.
-
-        Args:
-            matches: Wins, losses and ties, each of weight 1.
-            seed: Seeds the resampling.
-        """
+        """Prepare the tables to draw from; every match must weigh 1."""
         self._generator = np.random.default_rng(seed)
         self._n_entrants = len(matches.entrants)
         self._n_battles = matches.n_matches
@@ -109,11 +104,8 @@ class BattleResamples:
 class _PoissonTables:
     """Alias tables of Poisson distributions, one after the other.
 
-    Attributes:
-        starts: Where each begins, and the end of the last, shape (n_tables + 1,).
-        lowest: The number that the first entry of each stands for, shape (n_tables,).
-        shares: How much of each entry it keeps, shape (n_entries,).
-        aliases: Which entry of the same table gets the rest, shape (n_entries,).
+    Table t has the entries from starts[t] on, the first of which stands for lowest[t]; an entry
+    keeps its share of what falls on it and gives the rest to its alias.
     """
 
     starts: NDArray[np.int64]

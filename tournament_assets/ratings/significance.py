@@ -53,12 +53,10 @@ class PairwiseOrder:
 
 @dataclass(frozen=True, slots=True)
 class RankInterval:
-    """The places that an entrant may have.
+    """The places that an entrant may have; 1 is first.
 
-    Attributes:
-        entrant: Who is ranked.
-        best: One more than the number of entrants shown to be above it; 1 is first.
-        worst: The number of ranked entrants less those shown to be below it.
+    The best is one more than the number of entrants shown to be above it, the worst the number of
+    ranked entrants less those shown to be below it.
     """
 
     entrant: str
@@ -234,12 +232,9 @@ def separate_entrants(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Simultaneous:
-    """Intervals that hold together, and what resamples without spread agree on; shape (n_pairs,).
+    """Intervals that hold together, infinite where there are none; shape (n_pairs,).
 
-    Attributes:
-        low: Lower ends; -inf where there is none.
-        high: Upper ends; inf where there is none.
-        agreed: The difference on every resample where that is one and the same, otherwise 0.
+    `agreed` is the difference on every resample where that is one and the same, otherwise 0.
     """
 
     low: NDArray[np.float64]
