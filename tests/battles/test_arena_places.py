@@ -1,7 +1,7 @@
 import pytest
 
 from tests.battles.builders import fight
-from tournament_assets.battles.arena_places import ArenaPlaces, find_anchors, place_in_arena
+from tournament_assets.battles.arena_places import ArenaPlaces, _find_anchors, place_in_arena
 from tournament_assets.battles.columns import make_battle_table
 from tournament_assets.tournament.battles import Battle, RatingSettings
 
@@ -90,11 +90,11 @@ def test_the_anchor_is_rated_by_all_if_there_is_one_and_best_known_to_people(
         "human": {names[letter]: 2.0 for letter in human},
         "both": {names[letter]: 3.0 for letter in both},
     }
-    found = find_anchors(rated, n_human={"eve": 5, "kim": 9, "old": 50})  # type: ignore[arg-type]
+    found = _find_anchors(rated, n_human={"eve": 5, "kim": 9, "old": 50})  # type: ignore[arg-type]
     assert (found["judge"], found["both"]) == expected
 
 
 def test_among_those_equally_well_known_the_anchor_is_the_first_by_name() -> None:
     rated = {"kim": 1.0, "eve": 2.0}
-    found = find_anchors({"judge": rated, "human": rated, "both": rated}, n_human={})
+    found = _find_anchors({"judge": rated, "human": rated, "both": rated}, n_human={})
     assert found["judge"] == "eve"

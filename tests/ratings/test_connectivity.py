@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ tables = st.integers(1, 6).flatmap(
 )
 
 
+@settings(deadline=None)
 @given(tables)
 def test_connection_agrees_with_walking_the_graph(many: NDArray[np.float64]) -> None:
     everyone = set(range(many.shape[1]))

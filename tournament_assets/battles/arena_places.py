@@ -79,7 +79,7 @@ def place_in_arena(
         for basis, (table, entrants) in tables.items()
     }
     ratings = {basis: _ratings_of(found) for basis, found in rated.items()}
-    anchors = find_anchors(ratings, n_human=arena)
+    anchors = _find_anchors(ratings, n_human=arena)
     rows: list[dict[str, Any]] = []
     for basis in BASES:
         n_battles = battles_per_model(tables[basis][0])
@@ -113,7 +113,7 @@ def place_in_arena(
     )
 
 
-def find_anchors(
+def _find_anchors(
     ratings: Mapping[Basis, Mapping[str, float]], *, n_human: Mapping[str, int]
 ) -> dict[Basis, str | None]:
     """Choose the entrants by which the other bases are moved to the scale of the human battles.
@@ -121,10 +121,6 @@ def find_anchors(
     One that every basis rates is best, because it stands at the same place in all of them. Where
     there is none, a basis is anchored by whoever it shares with the human one. Among several it
     is the one with the most human battles, which people know best; then the first by name.
-
-    Args:
-        ratings: The ratings that each basis determines, in Elo points, by entrant.
-        n_human: Human battles of each entrant.
     """
 
     def best_known(entrants: Collection[str]) -> str | None:

@@ -1,10 +1,7 @@
-"""The columnar form of many battles: one Arrow table, in which names are dictionaries.
+"""Battles as columns: one Arrow table in which names are dictionaries, and what ratings want of it.
 
-Battles by the million do not fit a list of objects; as columns they take about 50 bytes each.
-
-From columns of battles to what ratings are computed from, without an object for each battle.
-
-What comes out equals what `ratings.matches.code_judgments` makes of the same battles as judgments.
+Battles by the million do not fit a list of objects; as columns they take about 50 bytes each. What
+is coded from them equals what `ratings.matches.code_judgments` makes of them as judgments.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

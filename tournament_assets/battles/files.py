@@ -32,12 +32,9 @@ FileKind = Literal["parquet", "json lines", "json list", "csv"]
 
 @dataclass(frozen=True, slots=True)
 class FileSample:
-    """What the beginning of a file shows.
+    """What the beginning of a file shows: how its rows are written, and the names of its columns.
 
-    Attributes:
-        kind: How its rows are written.
-        columns: The names of its columns, or the keys of its first row.
-        first: The first row of a JSON file; nothing for the other kinds.
+    `first` is the first row of a JSON file; nothing for the other kinds.
     """
 
     kind: FileKind
@@ -86,11 +83,7 @@ def _json_sample(kind: FileKind, first: object, path: Path) -> FileSample:
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file to read its bytes.
-
-    Raises:
-        InputError: If that fails.
-    """
+    """Open a file to read its bytes; `InputError` if that fails."""
     try:
         with path.open("rb") as file:
             yield file
@@ -109,12 +102,8 @@ def battle_lines(path: Path) -> Iterator[tuple[str, bytes]]:
 def csv_rows(path: Path, *, needed: Sequence[str]) -> Iterator[tuple[str, object]]:
     """Go through the rows of a CSV file, each as an object with where it ends (`file:line`).
 
-    Args:
-        path: The file.
-        needed: Columns that the header must name.
-
     Raises:
-        InputError: If the file is no CSV in UTF-8 or a column is not there.
+        InputError: If the file is no CSV in UTF-8 or a column that is needed is not there.
     """
     with opened(path) as file:
         try:
@@ -152,22 +141,14 @@ def read_json_list(path: Path) -> list[tuple[str, object]]:
 
 
 def parquet_schema(path: Path) -> pa.Schema:
-    """Read the columns of a Parquet file.
-
-    Raises:
-        InputError: If it is none.
-    """
+    """Read the columns of a Parquet file; `InputError` if it is none."""
     with readable_parquet(path):
         return pq.read_schema(path)
 
 
 @contextmanager
 def readable_parquet(path: Path) -> Iterator[None]:
-    """Turn what Arrow says of a broken file into an error for people.
-
-    Raises:
-        InputError: If reading fails inside.
-    """
+    """Turn what Arrow says of a broken file into an error for people."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -178,15 +159,7 @@ def readable_parquet(path: Path) -> Iterator[None]:
 
 
 def parquet_rows(path: Path, wanted: Iterable[str]) -> Iterator[tuple[str, object]]:
-    """Go through the rows of a Parquet file, each with where it stands (`file:row N`, from 1).
-
-    Args:
-        path: The file.
-        wanted: Columns; those that are not there are passed over.
-
-    Raises:
-        InputError: If it is no whole Parquet file.
-    """
+    """Go through the rows that a Parquet file has of some columns, each with its `file:row N`."""
     number = 0
     with readable_parquet(path), pq.ParquetFile(path) as file:
         present = [name for name in wanted if name in file.schema_arrow.names]
@@ -260,11 +233,7 @@ class FormatOptions:
     prompt_column: str | None = None
 
     def prompt_names(self, usual: Sequence[str]) -> Sequence[str]:
-        """Return the columns that may name the prompt.
-
-        Args:
-            usual: Those of the format, where nobody says which.
-        """
+        """Return the columns that may name the prompt: the usual ones unless somebody says."""
         return usual if self.prompt_column is None else (self.prompt_column,)
 
 
@@ -301,12 +270,9 @@ class WriteReport:
 
 
 def encode_elo_reports(reports: Mapping[str, EloReport]) -> dict[str, bytes]:
-    """Write leaderboards as JSON files, by name.
+    """Write leaderboards by dimension as JSON files, by name.
 
     The first is `elo_ratings.json`, where other tools look for it; its arena names the dimension.
-
-    Args:
-        reports: By dimension, in the order of the tables.
     """
     files = {}
     for number, (dimension, report) in enumerate(reports.items()):

@@ -143,15 +143,10 @@ def on_prompts(table: pa.Table, question_ids: Collection[str]) -> pa.Table:
 
 
 def battles_that_count(human: pa.Table, dimension: str, *, dimensions: Collection[str]) -> pa.Table:
-    """Return the human battles that count on a dimension.
+    """Return the human battles that count on one of all dimensions of a tournament.
 
-    Those on another one of the tournament's dimensions do not; whoever was asked in general, or
-    for a quality that the tournament does not know, is heard on every dimension.
-
-    Args:
-        human: Battles that people decided.
-        dimension: The dimension.
-        dimensions: All dimensions of the tournament.
+    Those on another one of them do not; whoever was asked in general, or for a quality that the
+    tournament does not know, is heard on every dimension.
     """
     others = pa.array(sorted(set(dimensions) - {dimension}), pa.string())
     is_other = pc.is_in(human.column("dimension").cast(pa.string()), others)
@@ -161,13 +156,8 @@ def battles_that_count(human: pa.Table, dimension: str, *, dimensions: Collectio
 def join_battles(judged: pa.Table, human: pa.Table, *, dimension: str | None) -> pa.Table:
     """Return the judged battles on one dimension and after them all human ones, as if on it.
 
-    Rated together they place the judged models among those of the arena; each battle still says
-    who decided it.
-
-    Args:
-        judged: Battles of a tournament.
-        human: Battles that people decided, who were asked for no dimension in particular.
-        dimension: The judged quality.
+    Rated together they place the judged models among those of the arena; each battle still says who
+    decided it.
     """
     place = BATTLE_SCHEMA.get_field_index("dimension")
     of_people = human.set_column(

@@ -1,12 +1,10 @@
 """Ratings from a file of battles alone: no ledger, no graph, the same numbers as the run's.
 
 Rows are those of the tables "elo_ratings" and "bradley_terry_ratings", in the same order.
-
-Ratings of battles, moved so that one model stands at a given rating.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import Any, Literal
 
@@ -45,7 +43,7 @@ Responses = Mapping[tuple[str, str], str]
 _LISTED = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BattleRatings:
     """The ratings of one dimension.
 
@@ -63,28 +61,18 @@ class BattleRatings:
     """
 
     dimension: str | None
+    counts: Mapping[str, int]
     elo: tuple[Mapping[str, Any], ...]
     bradley_terry: tuple[Mapping[str, Any], ...]
-    counts: Mapping[str, int]
-    notes: tuple[str, ...]
     tie_models: tuple[Mapping[str, Any], ...] = ()
     style: tuple[Mapping[str, Any], ...] = ()
     win_rates: Mapping[str, float] = field(default_factory=dict)
     pairs: tuple[Mapping[str, Any], ...] = ()
+    notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Return them as JSON values."""
-        return {
-            "dimension": self.dimension,
-            "counts": dict(self.counts),
-            "elo": [dict(row) for row in self.elo],
-            "bradley_terry": [dict(row) for row in self.bradley_terry],
-            "tie_models": [dict(row) for row in self.tie_models],
-            "style": [dict(row) for row in self.style],
-            "win_rates": dict(self.win_rates),
-            "pairs": [dict(row) for row in self.pairs],
-            "notes": list(self.notes),
-        }
+        return asdict(self)
 
 
 def rate_battles(

@@ -46,11 +46,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A comparison that is no battle.
-
-    Attributes:
-        reason: Why; few different ones, since they are counted.
-    """
+    """A comparison that is no battle, and why: few different reasons, since they are counted."""
 
     reason: str
 
@@ -210,12 +206,9 @@ def read_battle_rows(
 
 
 def find_prompt(row: Mapping[str, Any], names: Iterable[str]) -> Any:
-    """Return what names the prompt of a row, or None.
+    """Return what names the prompt of a row: the first of the names with a value, or None.
 
-    Args:
-        row: The row.
-        names: The columns that may; the first with a value counts. A conversation is written as
-            JSON, so that equal ones are the same prompt.
+    A conversation is written as JSON, so that equal ones are the same prompt.
     """
     found = next((row[name] for name in names if row.get(name) not in (None, "")), None)
     if isinstance(found, list | dict):
@@ -224,11 +217,7 @@ def find_prompt(row: Mapping[str, Any], names: Iterable[str]) -> Any:
 
 
 def need(row: Mapping[str, Any], **kinds: tuple[type, ...]) -> None:
-    """Refuse a row that lacks something or has something else in its place.
-
-    Args:
-        row: The row.
-        kinds: What each value must be.
+    """Refuse a row that lacks something or has something of another kind in its place.
 
     Raises:
         InputError: With everything that is missing or wrong.

@@ -1,14 +1,11 @@
-"""`tournament battles import | export | rate`.
-
-Prints the ratings of a file of battles.
-"""
+"""`tournament battles import | export | rate`."""
 
 import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.console import Console
@@ -29,15 +26,8 @@ if TYPE_CHECKING:
     from tournament_assets.battles.files import BattleFile
 
 _FORMATS = (
-    "tournament",
-    "judgearena",
-    "lmarena",
-    "alpaca-eval",
-    "arena-hard",
-    "mt-bench",
-    "orq-arena",
-    "evalica",
-    "one-hot",
+    *("tournament", "judgearena", "lmarena", "alpaca-eval", "arena-hard", "mt-bench"),
+    *("orq-arena", "evalica", "one-hot"),
 )
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -86,9 +76,7 @@ def battles_import_command(
     file: Path,
     format_name: str | None,
     out: Path,
-    source: str | None,
-    baseline: str | None,
-    prompt_column: str | None,
+    **reading: str | None,
 ) -> None:
     """Read another tool's FILE and write its battles as a file of ours.
 
@@ -97,7 +85,7 @@ def battles_import_command(
     """
     from tournament_assets.battles.registry import write_battles
 
-    battles = _read(file, format_name, source, baseline, prompt_column)
+    battles = _read(file, format_name, reading)
     report = write_battles(out, battles.table, format_name="tournament", settings=battles.settings)
     click.echo(f"{file}: {battles.table.num_rows} battles, {battles.format}")
     _print_left_out(battles.left_out)
@@ -121,9 +109,7 @@ def battles_export_command(
     out: Path,
     from_format: str | None,
     dimension: str | None,
-    source: str | None,
-    baseline: str | None,
-    prompt_column: str | None,
+    **reading: str | None,
 ) -> None:
     """Write the battles of FILE as a file of another tool.
 
@@ -134,7 +120,7 @@ def battles_export_command(
     from tournament_assets.battles.files import FormatOptions
     from tournament_assets.battles.registry import write_battles
 
-    battles = _read(file, from_format, source, baseline, prompt_column)
+    battles = _read(file, from_format, reading)
     table = battles.table
     if dimension is not None:
         _require_dimension(battles, dimension)
@@ -143,7 +129,7 @@ def battles_export_command(
         out,
         table,
         format_name=format_name,
-        options=FormatOptions(baseline=baseline),
+        options=FormatOptions(baseline=reading["baseline"]),
         settings=battles.settings,
     )
     click.echo(f"{file}: {table.num_rows} battles, {battles.format}")
@@ -212,10 +198,7 @@ def battles_rate_command(
     intervals: str,
     pairs: bool,
     responses: Path | None,
-    source: str | None,
-    baseline: str | None,
-    prompt_column: str | None,
-    **changes: Any,
+    **others: Any,
 ) -> None:
     """Rate the battles of FILES together: Elo and Bradley-Terry, each with its intervals.
 
@@ -228,11 +211,10 @@ def battles_rate_command(
     from tournament_assets.reports.rendering import show_controls
     from tournament_assets.tournament.battles import RatingSettings
 
-    battles = pool_battles(
-        [_read(file, format_name, source, baseline, prompt_column) for file in files]
-    )
+    reading = {name: others.pop(name) for name in ("source", "baseline", "prompt_column")}
+    battles = pool_battles([_read(file, format_name, reading) for file in files])
     kept = battles.settings or RatingSettings()
-    given = {name: value for name, value in changes.items() if value is not None}
+    given = {name: value for name, value in others.items() if value is not None}
     settings = RatingSettings.from_dict({**kept.to_dict(), **given})
     _require_resamples(settings)
     ratings = rate_battles(
@@ -289,23 +271,11 @@ def _require_resamples(settings: "RatingSettings") -> None:
         )
 
 
-def _read(
-    file: Path,
-    format_name: str | None,
-    source: str | None,
-    baseline: str | None,
-    prompt_column: str | None,
-) -> "BattleFile":
+def _read(file: Path, format_name: str | None, reading: Mapping[str, Any]) -> "BattleFile":
     from tournament_assets.battles.files import FormatOptions
     from tournament_assets.battles.registry import read_battles
-    from tournament_assets.tournament.battles import BattleSource
 
-    options = FormatOptions(
-        source=cast("BattleSource | None", source),
-        baseline=baseline,
-        prompt_column=prompt_column,
-    )
-    return read_battles(file, format_name=format_name, options=options)
+    return read_battles(file, format_name=format_name, options=FormatOptions(**reading))
 
 
 def _require_dimension(battles: "BattleFile", dimension: str) -> None:
@@ -321,7 +291,6 @@ def _require_dimension(battles: "BattleFile", dimension: str) -> None:
 
 
 def _print_left_out(left_out: Mapping[str, int]) -> None:
-
     for reason, count in left_out.items():
         click.echo(f"  left out, {escape_terminal(reason)}: {count}")
 
