@@ -5,7 +5,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from tournament_assets.generation.hydra.merged_heads import export_merged_head, merged_weights
+from tournament_assets.generation.hydra.hydra_model import export_merged_head, merged_weights
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
 from tournament_assets.generation.models.base_models import (
     decoding_threads,

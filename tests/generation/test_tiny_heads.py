@@ -13,8 +13,7 @@ from torch import Tensor
 
 from tournament_assets.generation.hydra.decoded import DecodingMode, DecodingSettings
 from tournament_assets.generation.hydra.decoding import decode
-from tournament_assets.generation.hydra.hydra_model import HydraModel
-from tournament_assets.generation.hydra.merged_heads import merged_weights
+from tournament_assets.generation.hydra.hydra_model import HydraModel, merged_weights
 from tournament_assets.generation.hydra.shards import HeadShards, head_shape, read_shards
 from tournament_assets.generation.hydra.uncertainty import answer_ids, estimate_p_correct
 from tournament_assets.generation.loading import LoadedEntrant

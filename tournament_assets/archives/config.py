@@ -9,38 +9,21 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from tournament_assets.archives.rules import (
     FromList,
-    JudgeFields,
-    ScoredComponent,
     ScoreRules,
-    Weighting,
-    When,
     pattern_with,
 )
-from tournament_assets.project.config_files import (
-    KeyPath,
-    find_project,
-    line_of,
-    problem_sentence,
-    read_yaml_mapping,
-)
+from tournament_assets.project.config_files import find_project
 from tournament_assets.tournament.config import ConfiguredPrice
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import ServiceName, expected_model
 from tournament_assets.tournament.places import Frozen
+from tournament_assets.tournament.yaml_files import read_yaml
 
 
 class ArchivedModel(Frozen):
@@ -372,26 +355,6 @@ class ArchiveConfig(Frozen):
         return (model for model in self.models if model.model_id not in exclude)
 
 
-_MODELS: Mapping[str, type[BaseModel]] = {
-    "": ArchiveConfig,
-    "models.*": ArchivedModel,
-    "plan": ArchivePlan,
-    "tiers": TierRules,
-    "scores": ScoreRules,
-    "scores.components.*": ScoredComponent,
-    "scores.judge": JudgeFields,
-    "scores.weightings.*": Weighting,
-    "scores.weightings.*.when": When,
-    "conditions.*": Condition,
-    "logs": SweepLogs,
-    "logs.patterns.*": LogPattern,
-    "rejudging": Rejudging,
-    "rejudging.parts.*": JudgeInput,
-    "rejudging.passing_threshold": JudgeInput,
-    "checks": ArchiveChecks,
-}
-
-
 @dataclass(frozen=True, slots=True)
 class ArchiveFile:
     """A validated description of an archive, and where it came from.
@@ -421,29 +384,8 @@ def load_archive_config(path: Path) -> ArchiveFile:
     Raises:
         InputError: With every problem of the file, each with its line.
     """
-    values, lines = read_yaml_mapping(path, what="the description of the archive")
-    try:
-        return ArchiveFile(ArchiveConfig.model_validate(values), path)
-    except ValidationError as error:
-        details = error.errors()
-        places = [tuple(detail["loc"]) for detail in details]
-        problems = sorted(
-            _explain(detail, lines)
-            for detail, place in zip(details, places, strict=True)
-            # A list whose items are wrong is called too short besides.
-            if detail["type"] != "too_short"
-            or not any(other[: len(place)] == place != other for other in places)
-        )
-    raise InputError(f"{path}:{line}: {sentence}" for line, sentence in problems)
-
-
-def _explain(detail: Any, lines: Mapping[KeyPath, int]) -> tuple[int, str]:
-    full: KeyPath = tuple(detail["loc"])
-    name = ".".join(str(part) for part in full) or "the description"
-    parents = ".".join("*" if isinstance(part, int) else str(part) for part in full[:-1])
-    model = _MODELS.get(parents) or _MODELS.get(f"{parents.rpartition('.')[0]}.*")
-    known = sorted(model.model_fields) if model is not None else []
-    return line_of(lines, full), problem_sentence(detail, name=name, known=known)
+    document = read_yaml(path, what="the description of the archive")
+    return ArchiveFile(document.validate(ArchiveConfig, what="the description"), path)
 
 
 def check_excluded(config: ArchiveConfig, exclude: frozenset[str]) -> None:

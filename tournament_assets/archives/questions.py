@@ -11,8 +11,6 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tournament_assets.archives.config import ArchiveFile, JudgeInput, Rejudging
 from tournament_assets.archives.documents import BrokenRunError, is_blank, number_of, value_at
 from tournament_assets.archives.runs import ArchivedRun
@@ -27,6 +25,7 @@ from tournament_assets.judging.settlement.sessions import Approval, JudgingOptio
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.errors import BudgetError, InputError
 from tournament_assets.tournament.judge_services import SERVICES
+from tournament_assets.tournament.yaml_files import parse_yaml
 
 _REMEDY = "correct rejudging.max_tokens or rejudging.judge_model, and run again"
 
@@ -148,11 +147,13 @@ def _read_beside(path: Path) -> Any:
         text = path.read_text(encoding="utf-8-sig")
         match path.suffix.lower():
             case ".yaml" | ".yml":
-                return yaml.safe_load(text)
+                return parse_yaml(text, path.name).values
             case ".json":
                 return json.loads(text)
         return text
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+    except InputError as error:
+        raise BrokenRunError(str(error)) from None
+    except (OSError, ValueError, RecursionError) as error:
         raise BrokenRunError(
             f"{path.name} cannot be read ({type(error).__name__}); expected YAML, JSON or text in "
             "UTF-8"

@@ -170,7 +170,6 @@ class RecordedEntrant(EntrantSpec):
         return fingerprint({"loader": self.loader, "content": content_hash})
 
 
-LOADERS = ("vanilla_hf", "custom_poe", "recorded", "openai_api", "anthropic_api")
 LocalEntrant = VanillaHfEntrant | CustomPoeEntrant
 """An entrant that is generated on this machine."""
 AnyEntrant = (

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import yaml
 
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.yaml_files import read_yaml
 
 EXECUTOR = "TOURNAMENT_EXECUTOR"
 EXECUTOR_CONFIG = "TOURNAMENT_EXECUTOR_CONFIG"
@@ -47,7 +47,9 @@ def build_executor(environment: Mapping[str, str]) -> dg.ExecutorDefinition:
             f"{EXECUTOR} is {name!r}; expected one of {', '.join(_EXECUTORS)}; "
             "unset it to run every step in the process of its run"
         )
-    settings = _read_settings(environment.get(EXECUTOR_CONFIG))
+    path = environment.get(EXECUTOR_CONFIG)
+    what = f"the executor's settings ({EXECUTOR_CONFIG})"
+    settings = read_yaml(Path(path), what=what).values if path else {}
     executor, fixed = _EXECUTORS[name](environment)
     return _configure(executor, {**fixed, **settings}, environment.get(EXECUTOR_CONFIG))
 
@@ -109,24 +111,6 @@ def _require_extra(extra: str, module: str) -> None:
             f"{EXECUTOR} is {extra!r} and the module {module} is not installed; expected it "
             f"wherever runs and steps start; run: pip install 'tournament-assets[{extra}]'"
         )
-
-
-def _read_settings(path: str | None) -> dict[str, Any]:
-    if not path:
-        return {}
-    try:
-        settings = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(
-            f"{EXECUTOR_CONFIG} is {path!r}, which cannot be read ({error}); expected a YAML file "
-            "with the executor's settings; correct the path or the file"
-        ) from error
-    if not isinstance(settings, dict):
-        raise InputError(
-            f"{path}: found {type(settings).__name__}; expected a mapping with the executor's "
-            "settings, such as max_concurrent: 4"
-        )
-    return settings
 
 
 def _configure(

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 
-import yaml
-
 from tournament_assets.judging.batch_service import Channel, TokenUsage
 from tournament_assets.tournament.config import ConfiguredPrice
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.judge_services import is_free_model
+from tournament_assets.tournament.yaml_files import read_yaml
 
 _TOKENS_PER_PRICE = 1_000_000
 
@@ -139,7 +138,7 @@ def load_newest_prices(configured: Mapping[str, ConfiguredPrice] | None = None) 
         configured: Prices that a config gives; they come before those of the list.
     """
     newest = _newest_file()
-    content = yaml.safe_load(newest.read_text(encoding="utf-8"))
+    content = read_yaml(newest, what="the price list").values
     own = {
         model: ModelPrice(
             input=price.input,

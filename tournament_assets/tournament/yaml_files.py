@@ -1,0 +1,240 @@
+"""YAML files: read safely, with the line of every key, and every problem told with its line.
+
+A key that stands twice is refused, since YAML's readers would silently take the last one. What
+pydantic finds wrong with the values becomes sentences that name the keys that may stand there.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from tournament_assets.tournament.errors import InputError
+
+KeyPath = tuple[str | int, ...]
+"""The keys and positions that lead to a value."""
+Model = TypeVar("Model", bound=BaseModel)
+_USER_INFO = re.compile("//[^/@\\s'\"]*@")
+
+
+@dataclass(frozen=True, slots=True)
+class YamlDocument:
+    """What a YAML file holds, and where.
+
+    Attributes:
+        name: The file, for messages.
+        values: What it holds.
+        lines: The line of every key, and of every item of a list.
+    """
+
+    name: str
+    values: Any
+    lines: Mapping[KeyPath, int]
+
+    def line_of(self, place: KeyPath) -> int:
+        """Return the line of a key, or of the nearest one around it."""
+        while place not in self.lines and place:
+            place = place[:-1]
+        return self.lines.get(place, 1)
+
+    def validate(
+        self,
+        model: type[Model],
+        *,
+        what: str,
+        others: Iterable[tuple[KeyPath, str]] = (),
+    ) -> Model:
+        """Return the values as a model.
+
+        Args:
+            model: What the file describes.
+            what: What it is, where it is wrong as a whole.
+            others: Problems that no field alone can show, each with where it stands.
+
+        Raises:
+            InputError: With every problem, in the order of the lines.
+        """
+        problems = [(self.line_of(place), message) for place, message in others]
+        try:
+            validated = model.model_validate(self.values)
+        except ValidationError as error:
+            details = error.errors()
+            places = [tuple(detail["loc"]) for detail in details]
+            for detail, place in zip(details, places, strict=True):
+                # A list whose items are wrong is called too short besides.
+                inside = (other[: len(place)] == place != other for other in places)
+                if detail["type"] != "too_short" or not any(inside):
+                    shown, message = _explain(detail, model, what)
+                    problems.append((self.line_of(shown), message))
+        if problems:
+            raise InputError(f"{self.name}:{line}: {message}" for line, message in sorted(problems))
+        return validated
+
+
+def read_yaml(path: Path | Traversable, *, what: str) -> YamlDocument:
+    """Read a YAML file that holds a mapping.
+
+    Args:
+        path: The file.
+        what: What it is, to begin messages with, such as `the config`.
+
+    Raises:
+        InputError: If it cannot be read, is no YAML or no mapping, or a key stands twice.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path}: {what} cannot be read ({type(error).__name__}); "
+            "expected a UTF-8 YAML file; check the path"
+        ) from error
+    document = parse_yaml(text, str(path))
+    if not isinstance(document.values, dict):
+        found = type(document.values).__name__
+        raise InputError(f"{path}:1: {what} holds {found}; expected a mapping")
+    return document
+
+
+def parse_yaml(text: str, name: str) -> YamlDocument:
+    """Read a YAML text.
+
+    Args:
+        text: The text.
+        name: The file that it is of, for messages.
+
+    Raises:
+        InputError: If it is no YAML, or with every key that stands twice.
+    """
+    lines: dict[KeyPath, int] = {}
+    repeated: list[str] = []
+    try:
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+        if node is not None:
+            _collect_lines(node, (), lines, repeated, set())
+            values = loader.construct_document(node)
+        else:
+            values = None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line if mark is not None else text.count("\n", 0, getattr(error, "position", 0))
+        reason = getattr(error, "problem", None) or getattr(error, "reason", None)
+        raise InputError(
+            f"{name}:{line + 1}: {reason or 'it is not YAML'}; expected valid YAML"
+        ) from None
+    if repeated:
+        raise InputError(f"{name}:{problem}" for problem in repeated)
+    return YamlDocument(name, values, lines)
+
+
+def _collect_lines(
+    node: yaml.Node,
+    place: KeyPath,
+    lines: dict[KeyPath, int],
+    repeated: list[str],
+    seen: set[int],
+) -> None:
+    lines.setdefault(place, node.start_mark.line + 1)
+    if id(node) in seen:  # an alias, which may repeat a lot, or what it stands in
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.MappingNode):
+        for key_node, value_node in node.value:
+            inner = (*place, str(key_node.value))
+            line = key_node.start_mark.line + 1
+            if inner in lines:
+                repeated.append(
+                    f"{line}: key {key_node.value!r} stands a second time; "
+                    f"the first is in line {lines[inner]}; remove one"
+                )
+            lines[inner] = line
+            _collect_lines(value_node, inner, lines, repeated, seen)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            _collect_lines(item, (*place, index), lines, repeated, seen)
+
+
+def _explain(detail: Any, model: type[BaseModel], what: str) -> tuple[KeyPath, str]:
+    """Return where one of pydantic's errors stands in the file, and what is wrong."""
+    shown, beside, here = _follow(model, tuple(detail["loc"]))
+    name = ".".join(map(str, shown)) or what
+    kind, found = detail["type"], detail.get("input")
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        key = detail["ctx"]["discriminator"].strip("'")
+        tag = found.get(key) if isinstance(found, Mapping) else None
+        tags = ", ".join(tag for member in here for tag in _literals(member, key))
+        return shown, f"{name} has {key} {tag!r}; expected one of {tags}"
+    if kind == "extra_forbidden":
+        known = sorted({key for member in beside for key in _fields_of(member)})
+        close = difflib.get_close_matches(str(shown[-1]), known, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        return shown, f"unknown key {name!r}; expected one of {', '.join(known)}{hint}"
+    if kind == "missing":
+        return shown, f"{name} is missing; add it"
+    message = str(detail["msg"]).removeprefix("Value error, ")
+    if kind == "value_error":
+        return shown, f"{name}: {message}"
+    safe = _USER_INFO.sub("//…@", repr(found))
+    return shown, f"{name} is {safe}; {message.replace('Input should', 'expected it to', 1)}"
+
+
+def _follow(model: type[BaseModel], place: KeyPath) -> tuple[KeyPath, list[Any], list[Any]]:
+    """Follow a place of pydantic's through the types.
+
+    Returns:
+        The place as the file has it, without the names by which pydantic tells the members of a
+        union apart; the types around its last key; and those of its value.
+    """
+    shown: list[str | int] = []
+    beside: list[Any] = []
+    here: list[Any] = [model]
+    for part in place:
+        inner = [member for outer in here for member in _inside(outer, part)]
+        named = [member for member in here if _is_called(member, part)]
+        if len(here) > 1 and not inner and named:
+            here = named
+            continue
+        shown.append(part)
+        beside, here = here, inner
+    return tuple(shown), beside, here
+
+
+def _inside(outer: Any, part: str | int) -> list[Any]:
+    if part in _fields_of(outer):
+        return _members(outer.model_fields[part].annotation)
+    arguments = get_args(outer)
+    if isinstance(part, int) or not arguments:
+        return _members(arguments[0]) if arguments else []
+    return _members(arguments[-1]) if get_origin(outer) is not tuple else []
+
+
+def _members(annotation: Any) -> list[Any]:
+    """Return what a union is made of, without None; any other type is made of itself."""
+    arguments = get_args(annotation)
+    if hasattr(annotation, "__metadata__"):
+        return _members(arguments[0])
+    if str(get_origin(annotation)) in ("typing.Union", "<class 'types.UnionType'>"):
+        return [member for part in arguments for member in _members(part)]
+    return [] if annotation is type(None) else [annotation]
+
+
+def _is_called(member: Any, tag: str | int) -> bool:
+    """Whether pydantic calls a member of a union so: by a literal, or by its type."""
+    literals = [each for key in _fields_of(member) for each in _literals(member, key)]
+    return tag in literals or getattr(member, "__name__", str(member)) in str(tag)
+
+
+def _literals(member: Any, key: str) -> Sequence[Any]:
+    annotation = _fields_of(member).get(key)
+    return get_args(annotation) if get_origin(annotation) is Literal else ()
+
+
+def _fields_of(member: Any) -> Mapping[str, Any]:
+    is_model = isinstance(member, type) and issubclass(member, BaseModel)
+    return {key: each.annotation for key, each in member.model_fields.items()} if is_model else {}
