@@ -11,7 +11,7 @@ import pytest
 from tests.demo import ROOT, DemoRun, count_responses
 from tests.edit_driver import EditDriver, edit, edit_driver
 from tests.projects import write_json_lines
-from tournament_assets.graph.assets import bank_inputs as inputs
+from tournament_assets.graph.assets import observed_inputs as inputs
 from tournament_assets.judging.requests import verdict_parsing as parsing
 from tournament_assets.storage.tables import decode_parquet, table_rows
 from tournament_assets.tournament.errors import WorkError

@@ -32,27 +32,7 @@ from typing import Any
 
 import dagster as dg
 
-from tournament_assets.graph.assets.auditing import build_audit_assets
-from tournament_assets.graph.assets.bank_inputs import build_input_assets
-from tournament_assets.graph.assets.comparisons import build_comparing_assets, build_fairness_assets
-from tournament_assets.graph.assets.estimate import build_estimate_assets
-from tournament_assets.graph.assets.human_battles import build_human_assets
-from tournament_assets.graph.assets.judge_controls import build_control_assets
-from tournament_assets.graph.assets.judge_drift import build_drift_assets, build_drift_job
-from tournament_assets.graph.assets.judge_tests import (
-    build_judge_agreement_assets,
-    build_judge_test_job,
-    build_retest_assets,
-)
-from tournament_assets.graph.assets.judging import build_judging_assets
-from tournament_assets.graph.assets.publishing import build_publishing_assets
-from tournament_assets.graph.assets.ratings import build_rating_assets
-from tournament_assets.graph.assets.reports import build_report_assets
-from tournament_assets.graph.assets.responses import build_response_assets
-from tournament_assets.graph.assets.run_comparison import build_run_comparison_assets
-from tournament_assets.graph.assets.selection import build_pairing_assets, build_prompt_assets
-from tournament_assets.graph.assets.trust import build_trust_assets
-from tournament_assets.graph.assets.verdicts import build_verdict_assets
+from tournament_assets.graph.adapter import build_assets
 from tournament_assets.graph.automation.edits import build_edit_sensor, build_watching_sensor
 from tournament_assets.graph.automation.failure_notices import build_failure_sensors
 from tournament_assets.graph.automation.headline_reruns import (
@@ -60,8 +40,12 @@ from tournament_assets.graph.automation.headline_reruns import (
     build_headline_schedules,
     schedule_problem,
 )
-from tournament_assets.graph.automation.jobs import build_jobs, build_stages
-from tournament_assets.graph.automation.resuming import build_rejudge_job, build_resuming_sensor
+from tournament_assets.graph.automation.jobs import (
+    build_jobs,
+    build_rejudge_job,
+    build_rerun_jobs,
+)
+from tournament_assets.graph.automation.resuming import build_resuming_sensor
 from tournament_assets.graph.resources.executors import build_executor
 from tournament_assets.graph.resources.io_managers import NpzIOManager, ParquetIOManager
 from tournament_assets.graph.resources.services import (
@@ -69,6 +53,7 @@ from tournament_assets.graph.resources.services import (
     JudgeResource,
     LedgerResource,
 )
+from tournament_assets.graph.table import rows_of
 from tournament_assets.project.config_files import ConfigFile, load_config
 from tournament_assets.project.project_files import Project
 from tournament_assets.tournament.errors import InputError, Problems
@@ -143,46 +128,14 @@ def build_definitions(
         InputError: If the executor that the environment asks for cannot be had, or it names only a
             part of what tells people of failures.
     """
-    stage_jobs = {
-        plan.tournament_id: [*build_jobs(plan, build_stages(plan)), build_drift_job(plan)]
-        for plan in plans
-    }
+    jobs = {plan.tournament_id: build_jobs(plan) for plan in plans}
+    stage_jobs = {tournament: build_rerun_jobs(named) for tournament, named in jobs.items()}
     return dg.Definitions(
-        assets=[
-            asset
-            for plan in plans
-            for build in (
-                build_input_assets,
-                build_prompt_assets,
-                build_response_assets,
-                build_pairing_assets,
-                build_estimate_assets,
-                build_judging_assets,
-                build_verdict_assets,
-                build_control_assets,
-                build_retest_assets,
-                build_drift_assets,
-                build_judge_agreement_assets,
-                build_rating_assets,
-                build_comparing_assets,
-                build_human_assets,
-                build_audit_assets,
-                build_trust_assets,
-                build_report_assets,
-                build_fairness_assets,
-                build_publishing_assets,
-                build_run_comparison_assets,
-            )
-            for asset in build(plan)
-        ],
+        assets=[asset for plan in plans for asset in build_assets(plan, rows_of(plan).values())],
         jobs=[
             job
             for plan in plans
-            for job in (
-                *stage_jobs[plan.tournament_id],
-                build_rejudge_job(plan),
-                build_judge_test_job(plan),
-            )
+            for job in (*jobs[plan.tournament_id].values(), build_rejudge_job(plan))
         ],
         schedules=[
             schedule

@@ -18,7 +18,6 @@ import pandas as pd
 
 from tournament_assets.audits.outages import copy_sentences
 from tournament_assets.definitions import build_definitions, build_plan, default_ledger_url
-from tournament_assets.graph.assets.reports import outages_of
 from tournament_assets.graph.automation.failure_notices import failed_checks, raise_failure
 from tournament_assets.graph.automation.jobs import Stage, build_stages
 from tournament_assets.graph.partitions import asset_key
@@ -36,6 +35,7 @@ from tournament_assets.workflows.local_responses import release_models
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.preflight import refuse_bad_input
 from tournament_assets.workflows.provenance import rerun_command
+from tournament_assets.workflows.report_sections import outages_of
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger

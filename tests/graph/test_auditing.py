@@ -11,11 +11,11 @@ from click.testing import CliRunner, Result
 from tests.projects import ENTRANTS, make_project, recorded_responses, write_json_lines
 from tournament_assets.cli import main
 from tournament_assets.definitions import build_plan
+from tournament_assets.graph.table import settings_versions
 from tournament_assets.launching import RunSummary
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.project.config_files import load_config
 from tournament_assets.storage.tables import decode_parquet, table_rows
-from tournament_assets.workflows.plan import settings_version
 
 from .paid_projects import PaidProject, paid_project
 
@@ -218,12 +218,11 @@ def test_the_audits_are_written_as_markdown_and_as_json(
 def test_other_thresholds_make_what_is_said_first_out_of_date(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
 
-    def versions() -> dict[str, str | None]:
+    def versions() -> dict[str, str]:
         plan = build_plan(load_config(project.config_path), {})
-        names = ("audit", "leaderboard", "report", "prompt_audit", "elo_ratings")
-        return {name: settings_version(plan, name) for name in names}
+        return settings_versions(plan)
 
     before = versions()
     project.edit_config(checks={"max_missing_spread": 0.1})
     changed = {name for name, version in versions().items() if version != before[name]}
-    assert changed == {"audit", "leaderboard", "report"}
+    assert changed == {"audit", "leaderboard", "report", "trust_panel"}

@@ -2,10 +2,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
 
-import dagster as dg
-import pandas as pd
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -13,7 +10,8 @@ from click.testing import CliRunner
 from tests.projects import SmallProject, make_project, recorded_responses, write_json_lines
 from tournament_assets.cli import main
 from tournament_assets.definitions import build_definitions
-from tournament_assets.graph.assets.estimate import JudgingEstimateConfig, build_estimate_assets
+from tournament_assets.graph.assets.judging import EstimateOptions, judging_estimate
+from tournament_assets.graph.outputs import Made, Rows
 from tournament_assets.graph.partitions import asset_key
 from tournament_assets.graph.resources.services import LedgerResource
 from tournament_assets.judging.batch_service import TokenUsage
@@ -92,34 +90,29 @@ def pilot_pairs(plan: TournamentPlan, dimension: str) -> list[PairToJudge]:
     )
 
 
-def materialise(project: SmallProject, **config: Any) -> dg.MaterializeResult[pd.DataFrame]:
-    """Call the asset on the pilot's pairs."""
+def materialise(project: SmallProject, judge_model: str | None = None) -> Made[Rows]:
+    """Call the asset's function on the pilot's pairs."""
     plan = plan_of(project)
     match_lists = {
-        f"{dimension}|pilot": make_table(
+        dimension: make_table(
             "match_list",
             [{"dimension": dimension, **asdict(pair)} for pair in pilot_pairs(plan, dimension)],
         )
-        for dimension in reversed(plan.config.dimension_names)
+        for dimension in plan.config.dimension_names
     }
-    (asset,) = build_estimate_assets(plan)
-    result = asset(
-        dg.build_asset_context(partition_key="pilot"),
-        JudgingEstimateConfig(**config),
+    return judging_estimate(
+        plan,
+        "pilot",
         match_lists,
-        ledger=LedgerResource(url=ledger_url(project)),
+        EstimateOptions(judge_model=judge_model),
+        LedgerResource(url=ledger_url(project)),
     )
-    return cast("dg.MaterializeResult[pd.DataFrame]", result)
 
 
-def metadata_of(result: dg.MaterializeResult[pd.DataFrame]) -> dict[str, Any]:
-    return dict(result.metadata or {})
-
-
-def check(result: dg.MaterializeResult[pd.DataFrame], name: str) -> tuple[bool, str]:
+def check(result: Made[Rows], name: str) -> tuple[bool, str]:
     """Return whether a check passed, and what it says."""
-    (found,) = [each for each in result.check_results or [] if each.check_name == name]
-    return found.passed, str(found.description)
+    (found,) = [each for each in result.checks if each.name == name]
+    return found.passed, found.description
 
 
 def estimate(project: SmallProject) -> JudgingEstimate:
@@ -129,7 +122,7 @@ def estimate(project: SmallProject) -> JudgingEstimate:
 def test_the_estimate_is_a_table_of_what_is_to_be_asked_and_its_price(tmp_path: Path) -> None:
     project = make_priced_project(tmp_path / "project", dimensions=tuple(PRESENTATIONS))
     result = materialise(project)
-    rows = {row["dimension"]: row for row in result.value.to_dict("records")}
+    rows = {row["dimension"]: row for row in result.value}
     assert list(rows) == list(PRESENTATIONS)
     for dimension, presentations in PRESENTATIONS.items():
         row = rows[dimension]
@@ -137,22 +130,22 @@ def test_the_estimate_is_a_table_of_what_is_to_be_asked_and_its_price(tmp_path: 
         assert row["presentations"] == row["to_ask"] == presentations
         assert row["output_tokens"] == presentations * 450
         assert 0 < row["usd_all_hits"] < row["usd_uncached"] < row["usd_no_hits"]
-        assert pd.isna(row["usd_observed"])
-    metadata = metadata_of(result)
+        assert row["usd_observed"] is None
+    metadata = result.metadata
     assert metadata["to_ask"] == 60
     total = sum(row["usd_no_hits"] for row in rows.values())
     assert metadata["usd_no_hits"] == pytest.approx(total, abs=1e-6)
     assert metadata["prices_of"] >= "2026-09"
     assert metadata["usd_spent_this_month"] == 0
     assert "No budget is set" in metadata["budget"]
-    assert "without prompt caching" in metadata["prices"].md_str
+    assert "without prompt caching" in metadata["prices"].text
     passed, words = check(result, "within_budget")
     assert passed
     assert words.startswith("pilot: judging may cost up to $0.")
 
 
 def test_the_command_and_the_asset_agree(project: SmallProject) -> None:
-    metadata = metadata_of(materialise(project))
+    metadata = materialise(project).metadata
     told = estimate(project)
     assert told.to_ask == metadata["to_ask"] == 24
     assert told.total_usd(None) == pytest.approx(metadata["usd_uncached"], abs=1e-6)
@@ -160,7 +153,7 @@ def test_the_command_and_the_asset_agree(project: SmallProject) -> None:
 
 def test_another_judge_model_can_be_priced(project: SmallProject) -> None:
     result = materialise(project, judge_model="claude-sonnet-5-5")
-    assert set(result.value["judge_model"]) == {"claude-sonnet-5-5"}
+    assert {row["judge_model"] for row in result.value} == {"claude-sonnet-5-5"}
 
 
 def test_nothing_that_was_paid_for_depends_on_the_estimate(project: SmallProject) -> None:
@@ -238,7 +231,7 @@ def test_the_loopback_judge_has_no_budget_and_no_cache_to_pay_for(tmp_path: Path
     result = materialise(free)
     assert check(result, "within_budget") == (True, "pilot: this judge costs nothing")
     assert check(result, "caching_pays") == (True, "pilot: this judge costs nothing")
-    assert metadata_of(result)["usd_no_hits"] == 0
+    assert result.metadata["usd_no_hits"] == 0
 
 
 def test_a_model_without_a_price_is_refused_only_where_there_is_a_budget_to_keep(
@@ -336,8 +329,8 @@ def test_what_was_billed_is_learned_from(project: SmallProject) -> None:
     passed, words = check(result, "caching_pays")
     assert not passed
     assert "caching has cost more than it saved: 30% of the requests" in words
-    assert metadata_of(result)["observed_hit_rate"] == pytest.approx(0.3)
-    assert result.value["usd_observed"].notna().all()
+    assert result.metadata["observed_hit_rate"] == pytest.approx(0.3)
+    assert all(row["usd_observed"] is not None for row in result.value)
 
 
 def keys_to_ask(project: SmallProject) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.projects import SmallProject, bank_rows, make_project, write_json_lines
 from tournament_assets.definitions import build_plan, load_project
-from tournament_assets.graph.assets.human_battles import build_human_assets
+from tournament_assets.graph.assets.human_battles import human_battles
 from tournament_assets.graph.automation.jobs import build_stages
 from tournament_assets.project.config_files import load_config
 from tournament_assets.tournament.errors import InputError
@@ -88,10 +88,7 @@ def test_human_battles_are_kept_under_the_entrants_names(finished: SmallProject)
 
 def test_who_has_too_few_battles_is_left_out_and_listed(finished: SmallProject) -> None:
     plan = build_plan(load_config(finished.config_path), {})
-    human_battles, *_ = build_human_assets(plan)
-    result = human_battles()
-    assert isinstance(result, dg.MaterializeResult)
-    metadata = dict(result.metadata or {})
+    metadata = human_battles(plan).metadata
     assert metadata["too_few_battles"] == {"rare": 3}
     assert metadata["left_out_by_reason"] == {"decided by a model": 2}
     assert (metadata["battles"], metadata["entrants"], metadata["battles_left_out"]) == (24, 3, 5)

@@ -5,7 +5,7 @@ import dagster as dg
 from tests.graph.paid_projects import paid_project
 from tests.graph.rerun_driver import TICK, Driver, driver
 from tournament_assets.graph.automation.headline_reruns import build_continuing_sensor
-from tournament_assets.graph.automation.jobs import Stage, build_jobs, build_stages
+from tournament_assets.graph.automation.jobs import Stage, build_jobs, build_rerun_jobs
 from tournament_assets.graph.automation.reruns import (
     CHOICES,
     Choice,
@@ -50,7 +50,7 @@ def begin(d: Driver, choice: Choice) -> list[dg.RunRequest]:
 
 
 def tick(d: Driver, choice: Choice | None) -> list[dg.RunRequest]:
-    jobs = build_jobs(d.plan, build_stages(d.plan))
+    jobs = build_rerun_jobs(build_jobs(d.plan))
     choices: dict[Scope, Choice] = {"all": CHOICES["all"]}
     if choice is not None:
         choices["out_of_date"] = choice

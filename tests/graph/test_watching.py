@@ -7,9 +7,10 @@ import yaml
 
 from tests.projects import SmallProject, bank_rows, make_project, write_json_lines
 from tournament_assets.definitions import build_definitions, build_plan
-from tournament_assets.graph.assets import bank_inputs as inputs
-from tournament_assets.graph.assets.bank_inputs import observations, read_inputs
+from tournament_assets.graph.assets import observed_inputs as inputs
+from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.graph.automation.jobs import Stage, build_stages
+from tournament_assets.graph.automation.observations import observations
 from tournament_assets.graph.automation.reruns import find_out_of_date
 from tournament_assets.judging.requests import verdict_parsing as parsing
 from tournament_assets.launching import RunOptions, run_tournament

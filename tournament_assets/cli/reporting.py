@@ -17,7 +17,7 @@ from rich.console import Console
 
 from tournament_assets.cli.options import config_option, mode_option
 from tournament_assets.definitions import build_plan
-from tournament_assets.graph.assets.comparisons import fair_rows
+from tournament_assets.graph.assets.reports import fair_rows
 from tournament_assets.launching import StoredTables
 from tournament_assets.project.config_files import load_config
 from tournament_assets.reports.fair_tables import FairReport

@@ -1,146 +1,65 @@
-"""What all tables of the graph have in common: schema, storage, content hash and metadata.
+"""What a function of the graph returns, in plain values: Dagster's own are made of it elsewhere.
 
-Dagster decides by data versions what is out of date downstream. With a hash of the contents, a
-rerun that changes nothing leaves everything downstream fresh.
+A value, what a person would ask about it, and what its checks found.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
-import dagster as dg
-import pandas as pd
-
-from tournament_assets.graph.partitions import asset_key
+from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.reports.report_tables import ReportTable, table_markdown
-from tournament_assets.storage.table_schemas import SCHEMAS
-from tournament_assets.storage.tables import AnyRow, WrittenTable, content_version, make_table
-from tournament_assets.tournament.fingerprints import short
-from tournament_assets.workflows.plan import TournamentPlan, settings_version
+from tournament_assets.storage.tables import AnyRow
 
-if TYPE_CHECKING:
-    Table = dg.MaterializeResult[pd.DataFrame | WrittenTable]
-else:
-    # Beside an asset's checks Dagster accepts the bare class alone as a return annotation, and
-    # then the type of what is stored has to be given as `dagster_type`.
-    Table = dg.MaterializeResult
+Value = TypeVar("Value")
+ShownT = TypeVar("ShownT", bound="AnyRow")
+Rows = Sequence[Mapping[str, Any]]
 
-_TABLE_TYPE = dg.PythonObjectDagsterType((pd.DataFrame, WrittenTable), name="Table")
-_PARQUET = frozenset({"parquet"})
 _SHOWN_ROWS = 8
 _SHOWN_CHARACTERS = 120
 
 
-def table_asset(
-    plan: TournamentPlan,
-    name: str,
-    *,
-    stage: str,
-    partitions_def: dg.PartitionsDefinition[Any] | None = None,
-    ins: Mapping[str, dg.AssetIn] | None = None,
-    deps: Sequence[dg.AssetDep] = (),
-    kinds: AbstractSet[str] = _PARQUET,
-    pool: str | None = None,
-    op_tags: Mapping[str, Any] | None = None,
-    checks: Mapping[str, str] | None = None,
-    blocking_checks: Mapping[str, str] | None = None,
-) -> Callable[[Callable[..., Table]], dg.AssetsDefinition]:
-    """Make an asset of a function that returns a table; what all tables share is said here once.
+@dataclass(frozen=True, slots=True)
+class Markdown:
+    """A text that the UI shows as Markdown; everything in it that a model wrote is escaped."""
 
-    Args:
-        plan: The tournament.
-        name: The asset's name, which also chooses the table's schema.
-        stage: The asset group, without the tournament's id.
-        partitions_def: Its partitions.
-        ins: Its inputs, by argument name.
-        deps: Assets it depends on without loading them.
-        kinds: What the UI marks it with.
-        pool: The concurrency pool it runs in.
-        op_tags: What its step asks of the machine it runs on.
-        checks: Descriptions of the checks it reports, by name.
-        blocking_checks: Descriptions of those among its checks that stop what comes next: one that
-            fails with the severity ERROR fails the step.
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What a check found.
+
+    Attributes:
+        name: The check's name, as its asset's row has it.
+        passed: Whether it is green.
+        description: A sentence that says it.
+        metadata: The numbers behind it.
+        is_error: Whether it stops what comes next, where it is a blocking check.
     """
-    key = asset_key(plan, name)
-    return dg.asset(
-        key=key,
-        group_name=plan.group(stage),
-        partitions_def=partitions_def,
-        ins=ins,
-        deps=list(deps),
-        kinds=set(kinds),
-        pool=pool,
-        code_version=settings_version(plan, name),
-        op_tags=op_tags,
-        io_manager_key="parquet_io_manager",
-        dagster_type=_TABLE_TYPE,
-        metadata=_column_schema(name),
-        check_specs=[
-            dg.AssetCheckSpec(check, asset=key, description=description, blocking=is_blocking)
-            for named, is_blocking in ((checks, False), (blocking_checks, True))
-            for check, description in (named or {}).items()
-        ],
-    )
+
+    name: str
+    passed: bool
+    description: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    is_error: bool = False
 
 
-def _column_schema(name: str) -> dict[str, Any]:
-    return {
-        "dagster/column_schema": dg.TableSchema(
-            columns=[
-                dg.TableColumn(
-                    name=field.name,
-                    type=str(field.type),
-                    description=field.metadata[b"description"].decode(),
-                    constraints=dg.TableColumnConstraints(nullable=field.nullable),
-                )
-                for field in SCHEMAS[name]
-            ]
-        )
-    }
+@dataclass(frozen=True, slots=True)
+class Made(Generic[Value]):
+    """What an asset's function made.
 
+    Attributes:
+        value: What is stored: rows, a table, a table already written, arrays, or nothing.
+        metadata: What the UI shows of it, by name; a path is shown as one.
+        checks: What its checks found.
+        version: Hash of the contents, where it does not follow from `value`.
+    """
 
-def table_result(
-    name: str,
-    rows: Sequence[AnyRow],
-    *,
-    metadata: Mapping[str, Any],
-    checks: Iterable[dg.AssetCheckResult] = (),
-) -> Table:
-    """Return a table with its content hash, row count and metadata."""
-    frame = make_table(name, rows)
-    version = content_version(name, frame)
-    return dg.MaterializeResult(
-        value=frame,
-        data_version=dg.DataVersion(version),
-        metadata={
-            **metadata,
-            "dagster/row_count": len(frame),
-            "content_hash": short(version),
-        },
-        check_results=list(checks),
-    )
-
-
-def written_result(
-    written: WrittenTable,
-    *,
-    metadata: Mapping[str, Any],
-    checks: Iterable[dg.AssetCheckResult] = (),
-) -> Table:
-    """Return a table that was written a part at a time, as `table_result` does others."""
-    return dg.MaterializeResult(
-        value=written,
-        data_version=dg.DataVersion(written.version),
-        metadata={
-            **metadata,
-            "dagster/row_count": written.n_rows,
-            "content_hash": short(written.version),
-        },
-        check_results=list(checks),
-    )
-
-
-ShownT = TypeVar("ShownT", bound="AnyRow")
+    value: Value
+    metadata: Mapping[str, Any]
+    checks: Sequence[Check] = ()
+    version: str | None = None
 
 
 class Shown(Generic[ShownT]):
@@ -165,7 +84,7 @@ class Shown(Generic[ShownT]):
             yield row
 
     @property
-    def markdown(self) -> dg.MarkdownMetadataValue:
+    def markdown(self) -> Markdown:
         """The first of the rows that passed, and how many more there were."""
         return markdown_table(self._first, self._columns, total=self._count)
 
@@ -176,7 +95,7 @@ def markdown_table(
     *,
     limit: int = _SHOWN_ROWS,
     total: int | None = None,
-) -> dg.MarkdownMetadataValue:
+) -> Markdown:
     """Show the first rows of a table where a reader of the UI sees them at once.
 
     Cells are escaped: a model's words can neither break the table nor bring HTML into the page.
@@ -190,15 +109,23 @@ def markdown_table(
     shown = tuple(tuple(_cell(_value(row, name)) for name in columns) for row in rows[:limit])
     text = table_markdown(ReportTable(tuple(columns), shown, n_labels=len(columns)))
     more = (len(rows) if total is None else total) - limit
-    return dg.MetadataValue.md(f"{text}\n… and {more} more rows" if more > 0 else text)
+    return Markdown(f"{text}\n… and {more} more rows" if more > 0 else text)
 
 
-def report_table(
-    table: ReportTable, *, columns: Sequence[str] | None = None
-) -> dg.MarkdownMetadataValue:
+def report_table(table: ReportTable, *, columns: Sequence[str] | None = None) -> Markdown:
     """Show a report's table, whole, or only some of its columns."""
     rows = [dict(zip(table.headers, row, strict=True)) for row in table.rows]
     return markdown_table(rows, columns or table.headers, limit=len(rows))
+
+
+def markdown_list(sentences: Iterable[str]) -> Markdown:
+    """Show sentences where a reader of the UI sees them at once; they are escaped."""
+    return Markdown("\n".join(f"- {escape_markdown(each)}" for each in sentences))
+
+
+def known(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that are there: the UI plots numbers and has no place for None."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _value(row: AnyRow, name: str) -> Any:

@@ -1,33 +1,15 @@
-"""A tournament's partitions, the edges between them, and how partitions are loaded."""
+"""A tournament's partitions, the edges between them, and what is recorded of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import dagster as dg
 
-from tournament_assets.tournament.config import MODES
+from tournament_assets.graph.rows import Axis
+from tournament_assets.tournament.config import MODES, TournamentConfig
 from tournament_assets.workflows.plan import TournamentPlan
-
-
-def by_mode() -> dg.StaticPartitionsDefinition:
-    """One partition a mode."""
-    return dg.StaticPartitionsDefinition(list(MODES))
-
-
-def by_dimension(plan: TournamentPlan) -> dg.StaticPartitionsDefinition:
-    """One partition a dimension."""
-    return dg.StaticPartitionsDefinition(list(plan.config.dimension_names))
-
-
-def by_mode_and_entrant(plan: TournamentPlan) -> dg.MultiPartitionsDefinition:
-    """One partition for every mode and entrant."""
-    entrants = dg.StaticPartitionsDefinition(list(plan.config.entrant_ids))
-    return dg.MultiPartitionsDefinition({"mode": by_mode(), "entrant": entrants})
-
-
-def by_mode_and_dimension(plan: TournamentPlan) -> dg.MultiPartitionsDefinition:
-    """One partition for every mode and dimension."""
-    return dg.MultiPartitionsDefinition({"mode": by_mode(), "dimension": by_dimension(plan)})
+from tournament_assets.workflows.provenance import Recorded
 
 
 def asset_key(plan: TournamentPlan, name: str) -> dg.AssetKey:
@@ -35,33 +17,77 @@ def asset_key(plan: TournamentPlan, name: str) -> dg.AssetKey:
     return dg.AssetKey([plan.tournament_id, name])
 
 
-def same_mode() -> dg.PartitionMapping:
-    """Edge between a mode and everything of that mode, in either direction."""
-    return dg.MultiToSingleDimensionPartitionMapping("mode")
+def axis_names(config: TournamentConfig, axis: Axis) -> tuple[str, ...]:
+    """Return the partitions along an axis, in config order."""
+    if axis == "mode":
+        return MODES
+    return config.entrant_ids if axis == "entrant" else config.dimension_names
 
 
-def same_dimension() -> dg.PartitionMapping:
-    """Edge between a dimension and everything of that dimension, in either direction."""
-    return dg.MultiToSingleDimensionPartitionMapping("dimension")
+def partitions_over(
+    config: TournamentConfig, axes: Sequence[Axis]
+) -> dg.PartitionsDefinition[Any] | None:
+    """Return the partitions of an asset that has one for everything along some axes."""
+    if not axes:
+        return None
+    along: dict[str, dg.PartitionsDefinition[str]] = {
+        axis: dg.StaticPartitionsDefinition(list(axis_names(config, axis))) for axis in axes
+    }
+    return along[axes[0]] if len(axes) == 1 else dg.MultiPartitionsDefinition(along)
 
 
-def same_entrant() -> dg.PartitionMapping:
-    """Edge between an entrant and everything of that entrant."""
-    return dg.MultiToSingleDimensionPartitionMapping("entrant")
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """How an asset's partitions lead to those of another.
+
+    Attributes:
+        mapping: What Dagster is told; None where each leads to the one of its name.
+        over: The axis along which a partition downstream loads several; None if it loads one.
+    """
+
+    mapping: dg.PartitionMapping | None = None
+    over: Axis | None = None
 
 
-def same_mode_all_entrants() -> dg.PartitionMapping:
-    """Edge from mode x entrant to mode x dimension: all entrants of the same mode."""
-    return dg.MultiPartitionMapping(
-        {"mode": dg.DimensionPartitionMapping("mode", dg.IdentityPartitionMapping())}
-    )
+def edge_between(
+    upstream: Sequence[Axis], downstream: Sequence[Axis], *, over: Axis | None = None
+) -> Edge:
+    """Return the edge between two assets: the axes they share stay the same.
+
+    Args:
+        upstream: The axes of the asset that is read.
+        downstream: The axes of the asset that reads it.
+        over: An axis of both that is not to stay the same: all of it is read.
+    """
+    shared = [axis for axis in upstream if axis in downstream and axis != over]
+    loaded_over = next((axis for axis in upstream if axis not in shared), None)
+    if not upstream or (len(shared) == len(upstream) == len(downstream)):
+        return Edge()
+    if not shared:
+        return Edge(dg.AllPartitionMapping(), loaded_over)
+    if len(upstream) == len(downstream):
+        same = dg.DimensionPartitionMapping(shared[0], dg.IdentityPartitionMapping())
+        return Edge(dg.MultiPartitionMapping({shared[0]: same}), loaded_over)
+    return Edge(dg.MultiToSingleDimensionPartitionMapping(shared[0]), loaded_over)
 
 
-def same_dimension_all_modes() -> dg.PartitionMapping:
-    """Edge from mode x dimension to the same dimension in every mode."""
-    return dg.MultiPartitionMapping(
-        {"dimension": dg.DimensionPartitionMapping("dimension", dg.IdentityPartitionMapping())}
-    )
+def loaded_over(
+    loaded: Any,
+    axis: Axis,
+    *,
+    axes: Sequence[Axis],
+    names: Sequence[str],
+) -> dict[str, Any]:
+    """Return what several upstream partitions hold, by their names along an axis, in config order.
+
+    Dagster hands over a mapping from `dimension|mode`, the axes in alphabetical order, in no
+    particular order, and for a single partition the bare object, whatever the annotation says.
+    """
+    if not isinstance(loaded, Mapping):
+        return {names[0]: loaded}
+    place = sorted(axes).index(axis)
+    by_name = {key.split("|")[place]: value for key, value in loaded.items()}
+    return {name: by_name[name] for name in names if name in by_name}
 
 
 def partition_values(context: dg.AssetExecutionContext) -> Mapping[str, str]:
@@ -77,23 +103,17 @@ def partition_values(context: dg.AssetExecutionContext) -> Mapping[str, str]:
     return dict(key.keys_by_dimension)
 
 
-def partitions_of(key: dg.AssetKey, mapping: dg.PartitionMapping) -> dg.AssetIn:
-    """Return the input that loads several partitions of an asset; read it with `by_partition`.
-
-    The input's type is left open: a single partition comes as a bare object, not as a mapping.
-    """
-    return dg.AssetIn(key=key, partition_mapping=mapping, dagster_type=dg.Any)
-
-
-def if_there_is_one(key: dg.AssetKey, mapping: dg.PartitionMapping | None = None) -> dg.AssetIn:
-    """Return the input that loads what there is of an asset, which may be nothing.
-
-    A single partition that was never materialised comes as None, and of several only those come
-    that are there. What depends on the asset is out of date once it is materialised.
-    """
-    return dg.AssetIn(
-        key=key,
-        partition_mapping=mapping,
-        dagster_type=dg.Any,
-        metadata={"allow_missing_partitions": True},
-    )
+def recorded_of(
+    plan: TournamentPlan, instance: dg.DagsterInstance, asset: str, partition: str | None
+) -> Recorded | None:
+    """Return the metadata of the newest materialisation; None if there is none."""
+    latest = instance.fetch_materializations(
+        dg.AssetRecordsFilter(
+            asset_key=asset_key(plan, asset),
+            asset_partitions=None if partition is None else [partition],
+        ),
+        limit=1,
+    ).records
+    if not latest or latest[0].asset_materialization is None:
+        return None
+    return {name: value.value for name, value in latest[0].asset_materialization.metadata.items()}

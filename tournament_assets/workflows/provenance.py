@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import metadata
@@ -25,7 +25,6 @@ from tournament_assets.judging.costs.prices import load_newest_prices, newest_pr
 from tournament_assets.storage.tables import (
     AnyTable,
     PairKey,
-    StoredTable,
     content_version,
     pair_key,
     rows_of,
@@ -34,7 +33,7 @@ from tournament_assets.tournament.asset_rows import JudgeReplyRow, PromptRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import combine
 from tournament_assets.tournament.judge_services import SERVICES
-from tournament_assets.workflows.plan import TournamentPlan, by_partition
+from tournament_assets.workflows.plan import TournamentPlan
 
 if TYPE_CHECKING:
     from tournament_assets.ledger.spending import Waste
@@ -250,9 +249,13 @@ def _version_of(distribution: str) -> str | None:
 
 
 Recorded = Mapping[str, Any]
+"""What a materialisation says of itself."""
+Records = Callable[[str, str | None], Recorded | None]
+"""Returns what is recorded of an asset's partition, newest first; None if there is nothing."""
 
-Frames = dict[str, pd.DataFrame]
-LargeTables = dict[str, StoredTable]
+Frames = Mapping[str, pd.DataFrame]
+LargeTables = Mapping[str, AnyTable]
+"""Tables of several partitions, by entrant or dimension, in config order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -311,12 +314,6 @@ def summarise_replies(replies: AnyTable) -> ReplySummary:
     )
 
 
-def summaries_by_dimension(plan: TournamentPlan, replies: LargeTables) -> dict[str, ReplySummary]:
-    """Return what is said of the replies of one mode, by dimension in config order."""
-    tables = by_partition(replies, plan.config.dimension_names)
-    return {dimension: summarise_replies(table) for dimension, table in tables.items()}
-
-
 def judge_models(summaries: Mapping[str, ReplySummary]) -> str:
     """Name the model that judged."""
     return name_models(model for each in summaries.values() for model in each.judge_models)
@@ -336,10 +333,7 @@ def pairs_left_out(
 ) -> dict[str, int]:
     """Count the pairs that a run with `limit_pairs` did not judge, by dimension."""
     answered = set.intersection(
-        *(
-            {row.prompt_id for row in rows_of(_Answered, frame)}
-            for frame in by_partition(responses, plan.config.entrant_ids).values()
-        )
+        *({row.prompt_id for row in rows_of(_Answered, frame)} for frame in responses.values())
     )
     prompts = [row for row in rows_of(PromptRow, selected) if row.prompt_id in answered]
     pairs_per_prompt = comb(len(plan.config.entrant_ids), 2)
@@ -453,7 +447,7 @@ def input_hashes(
         },
         "responses": {
             entrant: content_version("entrant_responses", frame)
-            for entrant, frame in by_partition(responses, plan.config.entrant_ids).items()
+            for entrant, frame in responses.items()
         },
         "judge_requests": {
             dimension: summary.request_hash for dimension, summary in replies.items()

@@ -3,7 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tournament_assets.audits.outages import MissingnessCheck, check_missingness
+from tournament_assets.audits.outages import (
+    MissingnessCheck,
+    check_missingness,
+    outage_sentences,
+)
 from tournament_assets.workflows.plan import TournamentPlan
 
 if TYPE_CHECKING:
@@ -43,3 +47,17 @@ def report_sections(
 def missingness_of(plan: TournamentPlan, rows: Sequence[Row]) -> MissingnessCheck:
     """Return what the check `even_missingness` says of the rows of table "audit"."""
     return check_missingness(rows, max_spread=plan.config.checks.max_missing_spread)
+
+
+def outages_of(plan: TournamentPlan, audit: Rows) -> list[str]:
+    """Return the sentences that must stand first on anything published.
+
+    Args:
+        plan: The tournament.
+        audit: Rows of table "audit".
+    """
+    return outage_sentences(
+        audit,
+        max_unjudged_rate=plan.config.checks.max_unjudged_rate,
+        max_missing_spread=plan.config.checks.max_missing_spread,
+    )

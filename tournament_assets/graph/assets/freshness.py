@@ -7,16 +7,11 @@ on what reads an input, and on the leaderboard, name what was made from an older
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import dagster as dg
-
-from tournament_assets.graph.assets.bank_inputs import InputVersion
-from tournament_assets.graph.partitions import asset_key
+from tournament_assets.graph.assets.observed_inputs import InputVersion
+from tournament_assets.graph.outputs import Check
 from tournament_assets.tournament.config import MODES
 from tournament_assets.tournament.fingerprints import short
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.provenance import Recorded
-
-"""What a materialisation says of the input it was made from."""
+from tournament_assets.workflows.provenance import Recorded, Records
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +90,9 @@ class Outdated:
 
 
 def find_outdated(
-    plan: TournamentPlan,
     check: FreshnessCheck,
     inputs: Iterable[InputVersion],
-    instance: dg.DagsterInstance,
+    records: Records,
     *,
     just_made: Mapping[str | None, Recorded] | None = None,
 ) -> list[Outdated]:
@@ -108,10 +102,9 @@ def find_outdated(
     entrant whose files are not on this machine is passed over: another one may have them.
 
     Args:
-        plan: The tournament.
         check: What to look at.
         inputs: The inputs as they are now; others than the check's are passed over.
-        instance: Where materialisations are recorded.
+        records: What materialisations say.
         just_made: What is being materialised, by partition, in place of what is recorded.
     """
     outdated: list[Outdated] = []
@@ -119,9 +112,7 @@ def find_outdated(
         if each.asset != check.input_asset:
             continue
         for partition, modes in _partitions_made_from(each):
-            made = (just_made or {}).get(partition) or recorded_of(
-                plan, check.asset, partition, instance
-            )
+            made = (just_made or {}).get(partition) or records(check.asset, partition)
             sentence = made and _compare(check, each, made)
             if sentence:
                 where = "" if partition is None else f"{partition.replace('|', ', ')}: "
@@ -135,22 +126,6 @@ def _partitions_made_from(each: InputVersion) -> list[tuple[str | None, tuple[st
     # Dagster joins the values of a partition in the order of the names of the dimensions, and
     # `mode` comes after both `dimension` and `entrant`.
     return [(f"{each.partition}|{mode}", (mode,)) for mode in MODES]
-
-
-def recorded_of(
-    plan: TournamentPlan, asset: str, partition: str | None, instance: dg.DagsterInstance
-) -> Recorded | None:
-    """Return the metadata of the newest materialisation; None if there is none."""
-    latest = instance.fetch_materializations(
-        dg.AssetRecordsFilter(
-            asset_key=asset_key(plan, asset),
-            asset_partitions=None if partition is None else [partition],
-        ),
-        limit=1,
-    ).records
-    if not latest or latest[0].asset_materialization is None:
-        return None
-    return {name: value.value for name, value in latest[0].asset_materialization.metadata.items()}
 
 
 def _compare(check: FreshnessCheck, now: InputVersion, made: Recorded) -> str | None:
@@ -172,26 +147,17 @@ def _name(label: str | None, version: str) -> str:
     return f"{label} ({version})" if label else version
 
 
-def freshness_result(check: FreshnessCheck, outdated: Sequence[Outdated]) -> dg.AssetCheckResult:
+def freshness_result(check: FreshnessCheck, outdated: Sequence[Outdated]) -> Check:
     """Say in an asset check what is out of date."""
-    return dg.AssetCheckResult(
-        check_name=check.name,
-        passed=not outdated,
-        severity=dg.AssetCheckSeverity.WARN,
-        description="; ".join(each.sentence for each in outdated) or check.description,
-        metadata={"out_of_date": len(outdated)},
-    )
+    return _result(check.name, check.description, outdated)
 
 
-def leaderboard_result(
-    plan: TournamentPlan, inputs: Sequence[InputVersion], instance: dg.DagsterInstance
-) -> dg.AssetCheckResult:
+def leaderboard_result(inputs: Sequence[InputVersion], records: Records) -> Check:
     """Say in a check on the leaderboard what is out of date in any mode."""
-    outdated = [each for check in CHECKS for each in find_outdated(plan, check, inputs, instance)]
-    return dg.AssetCheckResult(
-        check_name=LEADERBOARD_CHECK,
-        passed=not outdated,
-        severity=dg.AssetCheckSeverity.WARN,
-        description="; ".join(each.sentence for each in outdated) or LEADERBOARD_DESCRIPTION,
-        metadata={"out_of_date": len(outdated)},
-    )
+    outdated = [each for check in CHECKS for each in find_outdated(check, inputs, records)]
+    return _result(LEADERBOARD_CHECK, LEADERBOARD_DESCRIPTION, outdated)
+
+
+def _result(name: str, description: str, outdated: Sequence[Outdated]) -> Check:
+    said = "; ".join(each.sentence for each in outdated) or description
+    return Check(name, not outdated, said, {"out_of_date": len(outdated)})

@@ -1,51 +1,33 @@
-"""Testing the judge, on request: what planted controls and pairs judged again have in common.
+"""Testing the judge, on request: planted controls, pairs judged again, and another mode's judge.
 
 What is asked here is paid for like everything else, and stored apart: no rating ever sees it.
-
-Test and retest: pairs judged a second time with the very same requests.
-
-Agreement between judge models: the same pairs, judged in another mode by another model.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
-import dagster as dg
-
-from tournament_assets.graph.outputs import Table, markdown_table, table_asset, table_result
-from tournament_assets.graph.partitions import (
-    asset_key,
-    by_mode_and_dimension,
-    if_there_is_one,
-    partition_values,
-    same_dimension,
-    same_dimension_all_modes,
-)
-from tournament_assets.graph.resources.services import JudgeResource, LedgerResource
-from tournament_assets.judging.requests.controls import draw_retest
+from tournament_assets.graph.outputs import Made, Markdown, Rows, known, markdown_table
+from tournament_assets.graph.rows import Step
+from tournament_assets.judging.requests.controls import ControlPair, draw_retest, plant_controls
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequest, ask_again
 from tournament_assets.judging.requests.verdict_parsing import stored_outcome
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.project.project_files import load_rubric
-from tournament_assets.storage.tables import (
-    PairKey,
-    StoredTable,
-    iterate_rows,
-    pair_key,
-    rows_of,
-)
+from tournament_assets.storage.tables import PairKey, StoredTable, iterate_rows, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import VerdictRow
-from tournament_assets.tournament.config import MODES
+from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.workflows.judge_requests import (
+    JudgeAccess,
     JudgingStep,
+    LedgerAccess,
     ask_what_is_missing,
     requests_for_pairs,
 )
-from tournament_assets.workflows.plan import TournamentPlan, mode_of
 from tournament_assets.workflows.provenance import bill_of
 from tournament_assets.workflows.table_rows import (
     pairs_of,
@@ -54,317 +36,314 @@ from tournament_assets.workflows.table_rows import (
     verdicts_of,
 )
 
-"""Prompt, first entrant and second entrant of a pair."""
+if TYPE_CHECKING:
+    from tournament_assets.audits.agreement import Agreement
+    from tournament_assets.audits.judge_tests import JudgedTwice, SettledControl
+
+Settled = Mapping[PairKey, VerdictRow]
+"""Rows of the table `judge_verdicts`, by pair."""
+
+_SHOWN_COLUMNS = ("prompt_text", "response_a", "response_b", "gold_answer", "expected_behavior")
 
 
-def build_judge_test_job(plan: TournamentPlan) -> Any:
-    """Build the job that tests the judge; Dagster has no public name for its type."""
-    return dg.define_asset_job(
-        f"{plan.tournament_id}_test_judge",
-        selection=dg.AssetSelection.assets(
-            *(
-                asset_key(plan, name)
-                for name in ("judge_controls", "judge_retest", "judge_agreement")
+@dataclass(frozen=True, slots=True)
+class JudgeTest:
+    """Pairs that a step asks the judge about besides the tournament.
+
+    Attributes:
+        step: The step.
+        rubric: What the judge is to go by.
+        purpose: What they are asked for, which keeps them apart.
+        wait_seconds: How long batches are waited for; None is as long as the config says.
+        ledger: Where replies are kept.
+        judge: Who is asked.
+    """
+
+    step: Step
+    rubric: Rubric
+    purpose: str
+    wait_seconds: float | None
+    ledger: LedgerAccess
+    judge: JudgeAccess
+
+    def settle(
+        self, requests: Sequence[JudgeRequest], pairs: Sequence[PairToJudge]
+    ) -> tuple[Settled, dict[str, Any]]:
+        """Ask what has not been asked; return the settled pairs, and metadata on the bill."""
+        step, config = self.step, self.step.plan.config.judge
+        wait = config.slot_seconds if self.wait_seconds is None else self.wait_seconds
+        with self.ledger.open() as opened:
+            tally = ask_what_is_missing(
+                requests,
+                plan=step.plan,
+                scope=JudgingScope(step.plan.tournament_id, step.mode, step.name, self.purpose),
+                ledger=opened,
+                judge=self.judge,
+                step=JudgingStep(wait),
+                log=step.log.info,
             )
-        ),
-        description=(
-            f"{plan.tournament_id}: planted controls, test–retest, and agreement with the judge of "
-            "another mode; costs money, and is stored apart from the tournament's verdicts"
-        ),
-    )
-
-
-def judge_test_asset(
-    plan: TournamentPlan,
-    name: str,
-    ins: Mapping[str, dg.AssetIn],
-    *,
-    checks: Mapping[str, str] | None = None,
-) -> Callable[[Callable[..., Table]], dg.AssetsDefinition]:
-    """Make an asset of a function that asks the judge something besides the tournament."""
-    return table_asset(
-        plan,
-        name,
-        stage="3_judging_tests",
-        ins=ins,
-        deps=[dg.AssetDep(asset_key(plan, "rubrics"), partition_mapping=same_dimension())],
-        partitions_def=by_mode_and_dimension(plan),
-        kinds={"parquet", plan.config.judge.service},
-        pool="judge",
-        checks=checks,
-    )
-
-
-def settle_test(
-    plan: TournamentPlan,
-    context: dg.AssetExecutionContext,
-    requests: Sequence[JudgeRequest],
-    pairs: Sequence[PairToJudge],
-    rubric: Rubric,
-    *,
-    purpose: str,
-    wait_seconds: float | None,
-    ledger: LedgerResource,
-    judge: JudgeResource,
-) -> tuple[dict[PairKey, VerdictRow], dict[str, Any]]:
-    """Ask what has not been asked; return the settled pairs by name, and metadata on the bill."""
-    values = partition_values(context)
-    config = plan.config.judge
-    with ledger.open() as opened:
-        tally = ask_what_is_missing(
-            requests,
-            plan=plan,
-            scope=JudgingScope(plan.tournament_id, mode_of(values), values["dimension"], purpose),
-            ledger=opened,
-            judge=judge,
-            step=JudgingStep(config.slot_seconds if wait_seconds is None else wait_seconds),
-            log=context.log.info,
+            replies = list(reply_rows(requests, pairs, opened.iterate_replies, self.rubric))
+        settled = settled_rows(replies, reply_format=config.reply_format)
+        bill = bill_of(replies).metadata(step.plan.config)
+        return (
+            {pair_key(row): row for row in settled},
+            {"requests_submitted_now": tally.submitted, **bill},
         )
-        replies = list(reply_rows(requests, pairs, opened.iterate_replies, rubric))
-    settled = {
-        pair_key(row): row for row in settled_rows(replies, reply_format=config.reply_format)
+
+
+@dataclass(frozen=True)
+class ControlOptions:
+    """Options of one run.
+
+    Attributes:
+        wait_seconds: Wait this long for batches instead of judge.slot_seconds.
+    """
+
+    wait_seconds: float | None = None
+
+
+def judge_controls(
+    step: Step,
+    pairs_to_judge: StoredTable,
+    options: ControlOptions,
+    ledger: LedgerAccess,
+    judge: JudgeAccess,
+) -> Made[Rows]:
+    """Pairs whose right outcome is known: two copies, a misplaced answer, an injected text.
+
+    A judge to be trusted ties the copies, prefers the right answer, and is not moved by a
+    response that claims to have won.
+    """
+    config, plan = step.plan.config, step.plan
+    rubric = load_rubric(config, plan.project, step.name)
+    test = JudgeTest(step, rubric, "controls", options.wait_seconds, ledger, judge)
+    controls = plant_controls(
+        pairs_of(pairs_to_judge), sample=config.judge.control_pairs, seed=config.judge.test_seed
+    )
+    pairs = _distinct(pair for each in controls for pair in (each.pair, each.baseline))
+    judge_model = config.judge_model(step.mode)
+    requests = requests_for_pairs(plan, pairs, rubric, judge_model=judge_model)
+    settled, bill = test.settle(requests, pairs)
+    results = [_settled_control(control, settled) for control in controls]
+    judged_by = {"judge_model": judge_model, "rubric_hash": rubric.content_hash}
+    rows = [
+        {"dimension": step.name, **_control_row(control, result), **judged_by}
+        for control, result in zip(controls, results, strict=True)
+    ]
+    columns = ("kind", "prompt_id", "entrant_a", "entrant_b", "expected", "outcome")
+    shown = {"first_rows": markdown_table(rows, columns)}
+    return Made(rows, metadata={**bill, **_control_metadata(config, results), **shown})
+
+
+def _distinct(pairs: Iterable[PairToJudge | None]) -> list[PairToJudge]:
+    return list({_name(pair): pair for pair in pairs if pair is not None}.values())
+
+
+def _name(pair: PairToJudge) -> PairKey:
+    return pair.prompt_id, pair.entrant_a, pair.entrant_b
+
+
+def _settled_control(control: ControlPair, settled: Settled) -> "SettledControl":
+    from tournament_assets.audits.judge_tests import SettledControl
+
+    row, baseline = settled[_name(control.pair)], control.baseline
+    return SettledControl(
+        kind=control.kind,
+        control_id=control.control_id,
+        expected=control.expected,
+        outcome=Outcome(row.outcome),
+        verdicts=verdicts_of(row),
+        baseline=Outcome(settled[_name(baseline)].outcome) if baseline else None,
+    )
+
+
+def _control_row(control: ControlPair, result: "SettledControl") -> dict[str, Any]:
+    return {
+        "kind": result.kind.value,
+        "control_id": result.control_id,
+        "prompt_id": control.pair.prompt_id,
+        "entrant_a": control.pair.entrant_a,
+        "entrant_b": control.pair.entrant_b,
+        "expected": result.wanted.value if result.wanted else None,
+        "outcome": result.outcome.value,
+        "verdict_ab": result.verdicts[0].value,
+        "verdict_ba": result.verdicts[1].value,
+        "as_expected": result.outcome is result.wanted if result.is_judged else None,
     }
-    bill = {"requests_submitted_now": tally.submitted, **bill_of(replies).metadata(plan.config)}
-    return settled, bill
 
 
-class JudgeRetestConfig(dg.Config):
-    """Options of one run."""
+def _control_metadata(
+    config: TournamentConfig, results: Sequence["SettledControl"]
+) -> dict[str, Any]:
+    from tournament_assets.audits.judge_tests import measure_controls, measure_injection
+
+    measured = measure_controls(results, confidence=config.ratings.confidence)
+    injection = measure_injection(results, confidence=config.ratings.confidence)
+    meanings = [*(result.meaning for result in measured), injection.meaning]
+    return {
+        **known({f"{result.kind.value}_as_expected": result.rate for result in measured}),
+        "what_it_means": Markdown("\n".join(f"- {meaning}" for meaning in meanings)),
+    }
+
+
+@dataclass(frozen=True)
+class RetestOptions:
+    """Options of one run.
+
+    Attributes:
+        repetition: Which time the same pairs are judged again; a new number asks anew.
+        wait_seconds: Wait this long for batches instead of judge.slot_seconds.
+    """
 
     repetition: int = 1
-    """Which time the same pairs are judged again; a new number asks anew."""
     wait_seconds: float | None = None
-    """Wait this long for batches instead of judge.slot_seconds."""
 
 
-def build_retest_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
-    """Build `judge_retest` for one tournament."""
-    tournament = plan.config
-
-    @judge_test_asset(
-        plan,
-        "judge_retest",
-        {
-            "pairs_to_judge": dg.AssetIn(key=asset_key(plan, "match_list")),
-            "verdicts": dg.AssetIn(key=asset_key(plan, "judge_verdicts")),
-        },
+def judge_retest(
+    step: Step,
+    pairs_to_judge: StoredTable,
+    verdicts: StoredTable,
+    options: RetestOptions,
+    ledger: LedgerAccess,
+    judge: JudgeAccess,
+) -> Made[Rows]:
+    """Pairs judged a second time, with the very same requests: does the judge repeat itself?"""
+    config, plan = step.plan.config, step.plan
+    rubric = load_rubric(config, plan.project, step.name)
+    test = JudgeTest(step, rubric, "retest", options.wait_seconds, ledger, judge)
+    pairs = draw_retest(
+        pairs_of(pairs_to_judge), sample=config.judge.retest_pairs, seed=config.judge.test_seed
     )
-    def judge_retest(
-        context: dg.AssetExecutionContext,
-        config: JudgeRetestConfig,
-        pairs_to_judge: StoredTable,
-        verdicts: StoredTable,
-        ledger: LedgerResource,
-        judge: JudgeResource,
-    ) -> Table:
-        """Pairs judged a second time, with the very same requests: does the judge repeat itself?"""
-        from tournament_assets.audits.judge_tests import JudgedTwice, measure_retest
+    asked = requests_for_pairs(plan, pairs, rubric, judge_model=config.judge_model(step.mode))
+    again = [ask_again(request, repetition=options.repetition) for request in asked]
+    second, bill = test.settle(again, pairs)
+    first = {pair_key(row): row for row in rows_of(VerdictRow, verdicts)}
+    judged = {_name(pair): _judged_twice(_name(pair), first, second) for pair in pairs}
+    rows = [
+        {"dimension": step.name, **_retest_row(name, twice, first[name])}
+        for name, twice in judged.items()
+    ]
+    columns = ("prompt_id", "entrant_a", "entrant_b", "first_outcome", "second_outcome")
+    shown = {"first_rows": markdown_table(rows, columns)}
+    return Made(rows, metadata={**bill, **_retest_metadata(config, [*judged.values()]), **shown})
 
-        values = partition_values(context)
-        mode, dimension = mode_of(values), values["dimension"]
-        rubric = load_rubric(tournament, plan.project, dimension)
-        pairs = draw_retest(
-            pairs_of(pairs_to_judge),
-            sample=tournament.judge.retest_pairs,
-            seed=tournament.judge.test_seed,
-        )
-        requests = [
-            ask_again(request, repetition=config.repetition)
-            for request in requests_for_pairs(
-                plan, pairs, rubric, judge_model=tournament.judge_model(mode)
-            )
-        ]
-        settled, bill = settle_test(
-            plan,
-            context,
-            requests,
-            pairs,
-            rubric,
-            purpose="retest",
-            wait_seconds=config.wait_seconds,
-            ledger=ledger,
-            judge=judge,
-        )
-        first = {pair_key(row): row for row in rows_of(VerdictRow, verdicts)}
-        names = [(pair.prompt_id, pair.entrant_a, pair.entrant_b) for pair in pairs]
-        judged = [
-            JudgedTwice(
-                prompt_id=name[0],
-                first=Outcome(first[name].outcome),
-                second=Outcome(settled[name].outcome),
-                first_verdicts=verdicts_of(first[name]),
-                second_verdicts=verdicts_of(settled[name]),
-            )
-            for name in names
-        ]
-        result = measure_retest(
-            judged, seed=tournament.judge.test_seed, confidence=tournament.ratings.confidence
-        )
-        rows = [
-            {
-                "prompt_id": name[0],
-                "dimension": dimension,
-                "entrant_a": name[1],
-                "entrant_b": name[2],
-                "first_outcome": twice.first.value,
-                "second_outcome": twice.second.value,
-                "first_ab": twice.first_verdicts[0].value,
-                "first_ba": twice.first_verdicts[1].value,
-                "second_ab": twice.second_verdicts[0].value,
-                "second_ba": twice.second_verdicts[1].value,
-                "request_key_ab": first[name].request_key_ab,
-                "request_key_ba": first[name].request_key_ba,
-            }
-            for name, twice in zip(names, judged, strict=True)
-        ]
-        agreement = {
-            "agreement_of_pairs": result.pairs.agreement,
-            "kappa_of_pairs": result.pairs.kappa,
-            "agreement_of_replies": result.presentations.agreement,
-            "kappa_of_replies": result.presentations.kappa,
-        }
-        return table_result(
-            "judge_retest",
-            rows,
-            metadata={
-                **bill,
-                **{name: value for name, value in agreement.items() if value is not None},
-                "what_it_means": dg.MetadataValue.md(f"- {result.meaning}"),
-                "first_rows": markdown_table(
-                    rows,
-                    ("prompt_id", "entrant_a", "entrant_b", "first_outcome", "second_outcome"),
-                ),
-            },
-        )
 
-    return [judge_retest]
+def _judged_twice(name: PairKey, first: Settled, second: Settled) -> "JudgedTwice":
+    from tournament_assets.audits.judge_tests import JudgedTwice
+
+    return JudgedTwice(
+        prompt_id=name[0],
+        first=Outcome(first[name].outcome),
+        second=Outcome(second[name].outcome),
+        first_verdicts=verdicts_of(first[name]),
+        second_verdicts=verdicts_of(second[name]),
+    )
+
+
+def _retest_row(name: PairKey, twice: "JudgedTwice", first: VerdictRow) -> dict[str, Any]:
+    return {
+        "prompt_id": name[0],
+        "entrant_a": name[1],
+        "entrant_b": name[2],
+        "first_outcome": twice.first.value,
+        "second_outcome": twice.second.value,
+        "first_ab": twice.first_verdicts[0].value,
+        "first_ba": twice.first_verdicts[1].value,
+        "second_ab": twice.second_verdicts[0].value,
+        "second_ba": twice.second_verdicts[1].value,
+        "request_key_ab": first.request_key_ab,
+        "request_key_ba": first.request_key_ba,
+    }
+
+
+def _retest_metadata(config: TournamentConfig, judged: Sequence["JudgedTwice"]) -> dict[str, Any]:
+    from tournament_assets.audits.judge_tests import measure_retest
+
+    result = measure_retest(
+        judged, seed=config.judge.test_seed, confidence=config.ratings.confidence
+    )
+    agreement = {
+        "agreement_of_pairs": result.pairs.agreement,
+        "kappa_of_pairs": result.pairs.kappa,
+        "agreement_of_replies": result.presentations.agreement,
+        "kappa_of_replies": result.presentations.kappa,
+    }
+    return {**known(agreement), "what_it_means": Markdown(f"- {result.meaning}")}
 
 
 ByMode = Mapping[str, StoredTable]
 
 
-def build_judge_agreement_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
-    """Build `judge_agreement` for one tournament."""
-    ratings = plan.config.ratings
+def judge_agreement(
+    step: Step, pairs_to_judge: ByMode, replies: ByMode, verdicts: ByMode
+) -> Made[Rows]:
+    """How far the judges of two modes agree on pairs that both were shown, word for word.
 
-    def of_every_mode(name: str) -> dg.AssetIn:
-        return if_there_is_one(asset_key(plan, name), same_dimension_all_modes())
-
-    @table_asset(
-        plan,
-        "judge_agreement",
-        stage="3_judging_tests",
-        ins={
-            "pairs_to_judge": of_every_mode("match_list"),
-            "replies": of_every_mode("judge_replies"),
-            "verdicts": of_every_mode("judge_verdicts"),
-        },
-        partitions_def=by_mode_and_dimension(plan),
+    Nothing is asked. A mode that the same model judged, or by another rubric, says nothing
+    here; run the other mode with another judge model to have something to compare.
+    """
+    judged = {
+        mode: _Judged(pairs, replies[mode], verdicts[mode])
+        for mode, pairs in pairs_to_judge.items()
+        if mode in replies and mode in verdicts
+    }
+    own = judged.get(step.mode)
+    rows = []
+    for mode, other in judged.items():
+        if own is None or mode == step.mode or not own.models or not other.models:
+            continue
+        if own.models == other.models:
+            continue
+        if own.rubrics != other.rubrics:
+            step.log.info(f"{mode} was judged by another rubric")
+            continue
+        found = _agreement(step.plan.config, own, other)
+        row = _agreement_row(own, other, found)
+        rows.append({"dimension": step.name, "other_mode": mode, **row})
+    columns = ("other_judge_model", "n", "agreement", "kappa", "kappa_low", "note")
+    return Made(
+        rows, metadata={"other_judges": len(rows), "agreement": markdown_table(rows, columns)}
     )
-    def judge_agreement(
-        context: dg.AssetExecutionContext,
-        pairs_to_judge: ByMode,
-        replies: ByMode,
-        verdicts: ByMode,
-    ) -> Table:
-        """How far the judges of two modes agree on pairs that both were shown, word for word.
-
-        Nothing is asked. A mode that the same model judged, or by another rubric, says nothing
-        here; run the other mode with another judge model to have something to compare.
-        """
-        from tournament_assets.audits.agreement import align_labels, measure_agreement
-
-        values = partition_values(context)
-        own = mode_of(values)
-        tables = {
-            mode: _Judged(
-                pairs_to_judge.get(f"{values['dimension']}|{mode}"),
-                replies.get(f"{values['dimension']}|{mode}"),
-                verdicts.get(f"{values['dimension']}|{mode}"),
-            )
-            for mode in MODES
-        }
-        rows = []
-        for mode, other in tables.items():
-            mine = tables[own]
-            if mode == own or not mine.models or not other.models or mine.models == other.models:
-                continue
-            if mine.rubrics != other.rubrics:
-                context.log.info(f"{mode} was judged by another rubric")
-                continue
-            shared = mine.shown.items() & other.shown.items()
-            found = measure_agreement(
-                align_labels(
-                    {name: mine.outcomes.get(name) for name, _ in shared},
-                    {name: other.outcomes.get(name) for name, _ in shared},
-                    prompt_of=lambda name: name[0],
-                ),
-                n_bootstraps=ratings.n_bootstraps,
-                seed=ratings.bootstrap_seed,
-                confidence=ratings.confidence,
-            )
-            rows.append(
-                {
-                    "dimension": values["dimension"],
-                    "judge_model": ", ".join(sorted(mine.models)),
-                    "other_judge_model": ", ".join(sorted(other.models)),
-                    "other_mode": mode,
-                    "n": found.n,
-                    "n_left_out": found.n_left_out,
-                    "agreement": found.agreement,
-                    "agreement_low": found.agreement_low,
-                    "agreement_high": found.agreement_high,
-                    "kappa": found.kappa,
-                    "kappa_low": found.kappa_low,
-                    "kappa_high": found.kappa_high,
-                    "note": found.note,
-                }
-            )
-        return table_result(
-            "judge_agreement",
-            rows,
-            metadata={
-                "other_judges": len(rows),
-                "agreement": markdown_table(
-                    rows, ("other_judge_model", "n", "agreement", "kappa", "kappa_low", "note")
-                ),
-            },
-        )
-
-    return [judge_agreement]
-
-
-_SHOWN_COLUMNS = (
-    "prompt_text",
-    "response_a",
-    "response_b",
-    "gold_answer",
-    "expected_behavior",
-)
 
 
 class _Judged:
-    """What one mode's judge was shown and what came of it; empty if the mode was not judged."""
+    """What one mode's judge was shown and what came of it."""
 
-    def __init__(
-        self,
-        pairs: StoredTable | None,
-        replies: StoredTable | None,
-        verdicts: StoredTable | None,
-    ) -> None:
+    def __init__(self, pairs: StoredTable, replies: StoredTable, verdicts: StoredTable) -> None:
+        self.rubrics = {
+            row["rubric_hash"] for row in iterate_rows("judge_replies", replies, ("rubric_hash",))
+        }
+        self.shown = {
+            pair_key(row): fingerprint([row[field] for field in _SHOWN_COLUMNS])
+            for row in iterate_rows("match_list", pairs)
+        }
         self.models: set[str] = set()
-        self.rubrics: set[str] = set()
-        self.shown: dict[PairKey, str] = {}
         self.outcomes: dict[PairKey, str | None] = {}
-        if pairs is None or replies is None or verdicts is None:
-            return
-        for row in iterate_rows("judge_replies", replies, ("rubric_hash",)):
-            self.rubrics.add(row["rubric_hash"])
-        for row in iterate_rows("match_list", pairs):
-            name = (row["prompt_id"], row["entrant_a"], row["entrant_b"])
-            self.shown[name] = fingerprint([row[field] for field in _SHOWN_COLUMNS])
         for row in iterate_rows("judge_verdicts", verdicts):
             self.models.add(row["judge_model"])
-            name = (row["prompt_id"], row["entrant_a"], row["entrant_b"])
             outcome = stored_outcome(row["outcome"], row["reason_ab"])
-            self.outcomes[name] = outcome.value if outcome.is_judged else None
+            self.outcomes[pair_key(row)] = outcome.value if outcome.is_judged else None
+
+
+def _agreement(config: TournamentConfig, own: _Judged, other: _Judged) -> "Agreement":
+    from tournament_assets.audits.agreement import align_labels, measure_agreement
+
+    shared = own.shown.items() & other.shown.items()
+    return measure_agreement(
+        align_labels(
+            {name: own.outcomes.get(name) for name, _ in shared},
+            {name: other.outcomes.get(name) for name, _ in shared},
+            prompt_of=lambda name: name[0],
+        ),
+        n_bootstraps=config.ratings.n_bootstraps,
+        seed=config.ratings.bootstrap_seed,
+        confidence=config.ratings.confidence,
+    )
+
+
+def _agreement_row(own: _Judged, other: _Judged, found: "Agreement") -> dict[str, Any]:
+    return {
+        "judge_model": ", ".join(sorted(own.models)),
+        "other_judge_model": ", ".join(sorted(other.models)),
+        **asdict(found),
+    }

@@ -1,70 +1,234 @@
-"""From pairs to what the judge wrote about them: the step that costs money."""
+"""From pairs to what the judge wrote about them: what it will cost, and the step that costs it."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import dagster as dg
-
-from tournament_assets.graph.assets.bank_inputs import read_inputs
-from tournament_assets.graph.assets.freshness import RUBRIC_CHECK, find_outdated, freshness_result
-from tournament_assets.graph.outputs import Shown, Table, table_asset, written_result
-from tournament_assets.graph.partitions import (
-    asset_key,
-    by_mode_and_dimension,
-    partition_values,
-    same_dimension,
+from tournament_assets.graph.assets.freshness import (
+    RUBRIC_CHECK,
+    find_outdated,
+    freshness_result,
 )
-from tournament_assets.graph.resources.services import JudgeResource, LedgerResource
+from tournament_assets.graph.assets.observed_inputs import read_inputs
+from tournament_assets.graph.outputs import Check, Made, Rows, Shown, known, markdown_table
+from tournament_assets.graph.rows import Step
+from tournament_assets.judging.costs.estimates import JudgingEstimate
+from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
 from tournament_assets.judging.requests.requests import JudgeRequests
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import Tally
 from tournament_assets.project.project_files import load_rubric
-from tournament_assets.storage.tables import StoredTable, write_table
+from tournament_assets.reports.cost_estimate import (
+    budget_sentence,
+    caching_problems,
+    caching_sentence,
+    estimate_rows,
+    estimate_totals,
+    price_rows,
+)
+from tournament_assets.storage.tables import StoredTable, WrittenTable, write_table
 from tournament_assets.tournament.asset_rows import JudgeReplyRow
+from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError, JudgeError
 from tournament_assets.tournament.fingerprints import short
-from tournament_assets.tournament.rubrics import parse_rubric
+from tournament_assets.tournament.rubrics import Rubric, parse_rubric
+from tournament_assets.workflows.estimates import estimate_pairs
 from tournament_assets.workflows.judge_requests import (
+    JudgeAccess,
     JudgingStep,
+    LedgerAccess,
     ask_what_is_missing,
     prewarms,
     requests_for_pairs,
 )
-from tournament_assets.workflows.plan import TournamentPlan, mode_of
-from tournament_assets.workflows.provenance import Bill
+from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.workflows.provenance import Bill, LargeTables, Recorded
 from tournament_assets.workflows.table_rows import pairs_of, reply_rows
 
-"""The error of a pending row whose result was paid for and could not be read."""
+if TYPE_CHECKING:
+    from tournament_assets.ledger import Ledger
 
 
-class JudgeRepliesConfig(dg.Config):
-    """Options of one run."""
+@dataclass(frozen=True)
+class EstimateOptions:
+    """Options of one run.
+
+    Attributes:
+        judge_model: Price this model instead of the configured one.
+    """
 
     judge_model: str | None = None
-    """Ask this model instead of the configured one."""
+
+
+def judging_estimate(
+    plan: TournamentPlan,
+    mode: Mode,
+    pairs_to_judge: LargeTables,
+    options: EstimateOptions,
+    ledger: LedgerAccess,
+) -> Made[Rows]:
+    """What is still to be asked of the judge on each dimension, and what it will cost.
+
+    Nothing is sent. What the ledger holds costs nothing; the rest is priced without caching
+    and for several shares of cache hits, which nobody can promise.
+    """
+    with ledger.open() as opened:
+        estimate = estimate_pairs(
+            plan,
+            mode,
+            ((dimension, pairs_of(table)) for dimension, table in pairs_to_judge.items()),
+            ledger=opened,
+            judge_model=options.judge_model or plan.config.judge_model(mode),
+        )
+    totals = known(estimate_totals(estimate))
+    prices = [{"prompt cache": words, "US dollars": usd} for words, usd in price_rows(estimate)]
+    return Made(
+        estimate_rows(estimate),
+        metadata={
+            **{name: round(value, 6) for name, value in totals.items()},
+            "judge_model": estimate.judge_model,
+            "prices_of": estimate.prices_of,
+            "budget": budget_sentence(estimate),
+            "prices": markdown_table(prices, ("prompt cache", "US dollars")),
+        },
+        checks=_estimate_checks(estimate),
+    )
+
+
+def _estimate_checks(estimate: JudgingEstimate) -> list[Check]:
+    problem, planned = estimate.budget_problem, estimate.planned_usd
+    fits = budget_sentence(estimate)
+    if planned is not None and not estimate.is_free:
+        fits = f"judging may cost up to {format_usd(planned)}. {fits}"
+    problems = "; ".join(caching_problems(estimate))
+    caching = problems or caching_sentence(estimate)
+    return [
+        Check(
+            "within_budget", problem is None, f"{estimate.mode}: {problem or fits}", is_error=True
+        ),
+        Check("caching_pays", not problems, f"{estimate.mode}: {caching}"),
+    ]
+
+
+@dataclass(frozen=True)
+class ReplyOptions:
+    """Options of one run.
+
+    Attributes:
+        judge_model: Ask this model instead of the configured one.
+        skip_judging: Ask nothing: take only what the ledger holds.
+        rejudge: Ask what failed again, one by one, instead of what was never answered.
+        pay_again: Ask again for paid results that the service no longer keeps or does not hand out.
+        wait_seconds: Wait this long for batches instead of judge.slot_seconds.
+        rubric: The rubric's text when the run began, so that an edit meanwhile is the next run's;
+            the file's unless given.
+        run_began_at: When the run that this step is a part of began, for a budget that is for one
+            run.
+    """
+
+    judge_model: str | None = None
     skip_judging: bool = False
-    """Ask nothing: take only what the ledger holds."""
     rejudge: bool = False
-    """Ask what failed again, one by one, instead of what was never answered."""
     pay_again: bool = False
-    """Ask again for paid results that the service no longer keeps or does not hand out."""
     wait_seconds: float | None = None
-    """Wait this long for batches instead of judge.slot_seconds."""
     rubric: str | None = None
-    """The rubric's text when the run began, so that an edit meanwhile is the next run's; the file's
-    unless given."""
     run_began_at: str | None = None
-    """When the run that this step is a part of began, for a budget that is for one run."""
 
 
-"""Returns the replies to requests, by their keys: those that share a key by attempt."""
+@dataclass(frozen=True, slots=True)
+class _Judging:
+    """What one step asks of the judge, and who is asked."""
+
+    step: Step
+    options: ReplyOptions
+    rubric: Rubric
+    judge_model: str
+    pairs: list[PairToJudge]
+
+    def requests(self, pairs: list[PairToJudge]) -> JudgeRequests:
+        return requests_for_pairs(self.step.plan, pairs, self.rubric, judge_model=self.judge_model)
 
 
-class _Counted:
+def judge_replies(
+    step: Step,
+    pairs_to_judge: StoredTable,
+    options: ReplyOptions,
+    ledger: LedgerAccess,
+    judge: JudgeAccess,
+) -> Made[WrittenTable]:
+    """What the judge wrote, a row for each of a pair's two presentations and reply to it.
+
+    This is the step that costs money. Replies that the ledger holds for the very same request
+    are used again; the rest goes to the judge in batches. A reply without a verdict is asked
+    for once more.
+    """
+    asks = _judging(step, pairs_to_judge, options)
+    requests = asks.requests(asks.pairs)
+    others, identical = asks.pairs, list[PairToJudge]()
+    if step.plan.config.judge.identical_responses_tie:
+        others, identical = split_identical(asks.pairs)
+    to_ask = asks.requests(others) if identical else requests
+    with ledger.open() as opened:
+        tally = _ask(asks, to_ask, opened, judge)
+        rows = reply_rows(
+            requests,
+            asks.pairs,
+            opened.iterate_replies,
+            asks.rubric,
+            identical=identical,
+            withheld=tally.withheld,
+        )
+        counted = _CountedReplies(rows)
+        shown = Shown(counted, ("prompt_id", "entrant_a", "entrant_b", "presentation", "reply"))
+        written = write_table("judge_replies", shown)
+    _refuse_empty(counted.results, asks, tally)
+    return Made(
+        written,
+        metadata={**_reply_metadata(asks, requests, counted, tally), "first_rows": shown.markdown},
+        checks=[_rubric_check(asks)],
+    )
+
+
+def _judging(step: Step, pairs_to_judge: StoredTable, options: ReplyOptions) -> _Judging:
+    config, dimension = step.plan.config, step.name
+    rubric = (
+        load_rubric(config, step.plan.project, dimension)
+        if options.rubric is None
+        else parse_rubric(options.rubric, dimension=dimension, where="the run's rubric")
+    )
+    judge_model = options.judge_model or config.judge_model(step.mode)
+    problem = config.judge.model_problem(judge_model)
+    if problem is not None:
+        raise InputError(problem)
+    return _Judging(step, options, rubric, judge_model, pairs_of(pairs_to_judge))
+
+
+def _ask(asks: _Judging, to_ask: JudgeRequests, ledger: "Ledger", judge: JudgeAccess) -> Tally:
+    step, options = asks.step, asks.options
+    if options.skip_judging:
+        return Tally()
+    wait, began = options.wait_seconds, options.run_began_at
+    return ask_what_is_missing(
+        to_ask,
+        plan=step.plan,
+        scope=JudgingScope(step.plan.tournament_id, step.mode, step.name),
+        ledger=ledger,
+        judge=judge,
+        step=JudgingStep(
+            wait_seconds=step.plan.config.judge.slot_seconds if wait is None else wait,
+            prewarms=prewarms(step.plan, step.mode),
+            may_pay_again=options.pay_again,
+            rejudges=options.rejudge,
+            since=datetime.fromisoformat(began) if began else None,
+        ),
+        log=step.log.info,
+    )
+
+
+class _CountedReplies:
     """Counts rows of the table `judge_replies` as they pass.
 
     Attributes:
@@ -84,26 +248,26 @@ class _Counted:
             yield row
 
 
-def _refuse_empty(
-    results: Counter[str], dimension: str, *, skipped: bool, withheld: AbstractSet[str]
-) -> None:
+def _refuse_empty(results: Counter[str], asks: _Judging, tally: Tally) -> None:
     wanted = results.total() - results["identical"]
     if wanted and not results["succeeded"]:
         advice = (
             "run without skip_judging to ask the judge"
-            if skipped
+            if asks.options.skip_judging
             else "they were paid and their results could not be read: run again later, or with "
             "--pay-again to ask and pay for them again"
-            if withheld
+            if tally.withheld
             else "see the table judge_failures in the ledger, and run again or `tournament rejudge`"
         )
         raise JudgeError(
-            f"not one of the {wanted} presentations on {dimension} has a reply; "
+            f"not one of the {wanted} presentations on {asks.step.name} has a reply; "
             f"expected some; nothing is written; {advice}"
         )
 
 
-def _work_metadata(requests: JudgeRequests, results: Counter[str], tally: Tally) -> dict[str, Any]:
+def _reply_metadata(
+    asks: _Judging, requests: JudgeRequests, counted: _CountedReplies, tally: Tally
+) -> dict[str, Any]:
     return {
         "presentations": len(requests),
         "distinct_requests": requests.n_distinct,
@@ -111,119 +275,28 @@ def _work_metadata(requests: JudgeRequests, results: Counter[str], tally: Tally)
         "requests_asked_directly_now": tally.direct,
         "second_questions_now": tally.second_questions,
         "batches_adopted_now": tally.adopted,
-        "replies_pending": results["pending"],
-        "presentations_identical": results["identical"],
+        "replies_pending": counted.results["pending"],
+        "presentations_identical": counted.results["identical"],
         "requests_unread": len(tally.withheld),
         "waste_replies_paid_twice_now": tally.paid_twice,
         "waste_requests_never_confirmed_now": tally.abandoned,
         "waste_requests_unparsable_now": tally.unparsable,
+        "judge": asks.step.plan.config.judge_label,
+        "judge_model": asks.judge_model,
+        "judging_skipped": asks.options.skip_judging,
+        **_judged_with(asks.rubric),
+        "rubric_text": asks.rubric.text,
+        **counted.bill.metadata(asks.step.plan.config),
     }
 
 
-def build_judging_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
-    """Build `judge_replies` for one tournament."""
-    tournament = plan.config
+def _judged_with(rubric: Rubric) -> dict[str, str]:
+    return {"rubric_version": rubric.version, "rubric_hash": short(rubric.content_hash)}
 
-    @table_asset(
-        plan,
-        "judge_replies",
-        stage="3_judging",
-        ins={"pairs_to_judge": dg.AssetIn(key=asset_key(plan, "match_list"))},
-        deps=[dg.AssetDep(asset_key(plan, "rubrics"), partition_mapping=same_dimension())],
-        partitions_def=by_mode_and_dimension(plan),
-        kinds={"parquet", tournament.judge.service},
-        pool="judge",
-        checks={RUBRIC_CHECK.name: RUBRIC_CHECK.description},
-    )
-    def judge_replies(
-        context: dg.AssetExecutionContext,
-        config: JudgeRepliesConfig,
-        pairs_to_judge: StoredTable,
-        ledger: LedgerResource,
-        judge: JudgeResource,
-    ) -> Table:
-        """What the judge wrote, a row for each of a pair's two presentations and reply to it.
 
-        This is the step that costs money. Replies that the ledger holds for the very same request
-        are used again; the rest goes to the judge in batches. A reply without a verdict is asked
-        for once more.
-        """
-        values = partition_values(context)
-        mode, dimension = mode_of(values), values["dimension"]
-        rubric = (
-            load_rubric(tournament, plan.project, dimension)
-            if config.rubric is None
-            else parse_rubric(config.rubric, dimension=dimension, where="the run's rubric")
-        )
-        judge_model = config.judge_model or tournament.judge_model(mode)
-        problem = tournament.judge.model_problem(judge_model)
-        if problem is not None:
-            raise InputError(problem)
-        pairs = pairs_of(pairs_to_judge)
-        requests = requests_for_pairs(plan, pairs, rubric, judge_model=judge_model)
-        to_ask, identical = requests, list[PairToJudge]()
-        if tournament.judge.identical_responses_tie:
-            others, identical = split_identical(pairs)
-            if identical:
-                to_ask = requests_for_pairs(plan, others, rubric, judge_model=judge_model)
-        with ledger.open() as opened:
-            tally = Tally()
-            if not config.skip_judging:
-                wait, began = config.wait_seconds, config.run_began_at
-                tally = ask_what_is_missing(
-                    to_ask,
-                    plan=plan,
-                    scope=JudgingScope(plan.tournament_id, mode, dimension),
-                    ledger=opened,
-                    judge=judge,
-                    step=JudgingStep(
-                        wait_seconds=tournament.judge.slot_seconds if wait is None else wait,
-                        prewarms=prewarms(plan, mode),
-                        may_pay_again=config.pay_again,
-                        rejudges=config.rejudge,
-                        since=datetime.fromisoformat(began) if began else None,
-                    ),
-                    log=context.log.info,
-                )
-            counted = _Counted(
-                reply_rows(
-                    requests,
-                    pairs,
-                    opened.iterate_replies,
-                    rubric,
-                    identical=identical,
-                    withheld=tally.withheld,
-                )
-            )
-            shown = Shown(counted, ("prompt_id", "entrant_a", "entrant_b", "presentation", "reply"))
-            written = write_table("judge_replies", shown)
-        _refuse_empty(
-            counted.results, dimension, skipped=config.skip_judging, withheld=tally.withheld
-        )
-        judged_with = {
-            "rubric_version": rubric.version,
-            "rubric_hash": short(rubric.content_hash),
-        }
-        outdated = find_outdated(
-            plan,
-            RUBRIC_CHECK,
-            read_inputs(plan, "rubrics"),
-            context.instance,
-            just_made={str(context.partition_key): judged_with},
-        )
-        return written_result(
-            written,
-            metadata={
-                **_work_metadata(requests, counted.results, tally),
-                "judge": tournament.judge_label,
-                "judge_model": judge_model,
-                "judging_skipped": config.skip_judging,
-                **judged_with,
-                "rubric_text": rubric.text,
-                **counted.bill.metadata(tournament),
-                "first_rows": shown.markdown,
-            },
-            checks=[freshness_result(RUBRIC_CHECK, outdated)],
-        )
-
-    return [judge_replies]
+def _rubric_check(asks: _Judging) -> Check:
+    step = asks.step
+    just_made: dict[str | None, Recorded] = {step.partition: _judged_with(asks.rubric)}
+    inputs = read_inputs(step.plan, "rubrics")
+    outdated = find_outdated(RUBRIC_CHECK, inputs, step.records, just_made=just_made)
+    return freshness_result(RUBRIC_CHECK, outdated)

@@ -1,233 +1,268 @@
-"""From settled pairs to ratings, intervals and win rates."""
+"""From settled pairs to ratings, intervals, win rates, and the rating methods side by side."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import dagster as dg
+import pandas as pd
 
 from tournament_assets.graph.outputs import (
-    Table,
+    Made,
+    Markdown,
+    Rows,
+    markdown_list,
     markdown_table,
     report_table,
-    table_asset,
-    table_result,
 )
-from tournament_assets.graph.partitions import asset_key, by_mode_and_dimension, partition_values
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.matches import code_judgments, pairwise_winrates
-from tournament_assets.storage.tables import StoredTable
-from tournament_assets.tournament.battles import RatingSettings, settings_of_run
-from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes, short
-from tournament_assets.workflows.plan import TournamentPlan, mode_of, settings_version
+from tournament_assets.storage.tables import StoredTable, table_rows
+from tournament_assets.tournament.battles import settings_of_run
+from tournament_assets.tournament.config import Mode, TournamentConfig
+from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
 from tournament_assets.workflows.table_rows import judgments_of
 
+_COUNTS = ("wins_a", "wins_b", "ties", "inconsistent", "same_text", "unjudged")
 
-class EloConfig(dg.Config):
-    """Options of one run."""
+
+@dataclass(frozen=True)
+class EloOptions:
+    """Options of one run.
+
+    Attributes:
+        n_permutations: Rate this many orderings instead of the configured number.
+    """
 
     n_permutations: int | None = None
-    """Rate this many orderings instead of the configured number."""
 
 
-def _elo_table(primary: Sequence[dict[str, Any]]) -> dg.MarkdownMetadataValue:
+def elo_traces(
+    config: TournamentConfig, mode: Mode, verdicts: StoredTable, options: EloOptions
+) -> Made[EloTraces]:
+    """Every entrant's Elo rating after each of many random orderings of the decisive pairs.
+
+    Ties, inconsistent and unjudged pairs are left out.
+    """
+    from tournament_assets.ratings.rating_tables import trace_elo
+
+    matches = code_judgments(judgments_of(verdicts), entrants=config.entrant_ids)
+    settings = settings_of_run(config, mode=mode, n_permutations=options.n_permutations)
+    traces = trace_elo(matches, settings)
+    return Made(
+        traces,
+        metadata={
+            "judged_pairs": len(verdicts),
+            "decisive_matches": traces.n_matches,
+            "permutations": traces.ratings.shape[0],
+            "k_factor": traces.k_factor,
+            "shuffle_seed": traces.seed,
+        },
+        version=_traces_version(traces),
+    )
+
+
+def _traces_version(traces: EloTraces) -> str:
+    return fingerprint(
+        {
+            "ratings": fingerprint_bytes(traces.ratings.tobytes()),
+            "matches": traces.matches_per_entrant.tolist(),
+            "entrants": traces.entrants,
+            "k_factor": traces.k_factor,
+            "seed": traces.seed,
+            "initial_rating": traces.initial_rating,
+        }
+    )
+
+
+def elo_ratings(
+    config: TournamentConfig,
+    mode: Mode,
+    dimension: str,
+    verdicts: StoredTable,
+    traces: EloTraces,
+) -> Made[Rows]:
+    """Elo ratings with both intervals, and the same for a sweep of K-factors.
+
+    The order interval and the SEM show only how much the order of the pairs matters. The
+    sampling interval comes from resampling whole prompts: it says how far the rating could be
+    off because only these prompts were judged.
+    """
+    from tournament_assets.ratings.rating_tables import elo_rows
+
+    matches = code_judgments(judgments_of(verdicts), entrants=config.entrant_ids)
+    settings = settings_of_run(config, mode=mode, n_permutations=traces.ratings.shape[0])
+    rows = elo_rows(matches, traces, dimension=dimension, settings=settings)
+    return Made(
+        rows,
+        metadata={
+            **_elo_metadata([row for row in rows if row["is_primary"]]),
+            "decisive_matches": traces.n_matches,
+            "prompts": len(matches.prompts),
+            "judge": config.judge_label,
+            "k_sensitivity": _k_sensitivity(rows),
+        },
+    )
+
+
+def _elo_metadata(primary: Sequence[dict[str, Any]]) -> dict[str, Any]:
     from tournament_assets.reports.leaderboard import leaderboard_cells
 
     cells = leaderboard_cells([{**row, "win_rate": None} for row in primary])
-    return report_table(cells, columns=cells.headers[:-1])
+    return {
+        "leaderboard": report_table(cells, columns=cells.headers[:-1]),
+        "leader": primary[0]["entrant_id"] if primary[0]["rank"] else "nobody",
+        **{
+            f"mean_{row['entrant_id']}": round(row["mean"], 1)
+            for row in primary
+            if row["mean"] is not None
+        },
+    }
 
 
-def build_rating_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
-    """Build the traces, ratings and win rates of one tournament."""
-    tournament = plan.config
-    group = plan.group("4_ratings")
-    verdicts = dg.AssetIn(key=asset_key(plan, "judge_verdicts"))
+def _k_sensitivity(rows: Sequence[dict[str, Any]]) -> Markdown:
+    from tournament_assets.reports.figures.figures import k_sensitivity_figure, png_markdown
 
-    def settings_for(
-        context: dg.AssetExecutionContext, n_permutations: int | None = None
-    ) -> RatingSettings:
-        mode = mode_of(partition_values(context))
-        return settings_of_run(tournament, mode=mode, n_permutations=n_permutations)
+    return Markdown(png_markdown(k_sensitivity_figure(rows), "mean Elo by K-factor"))
 
-    @dg.asset(
-        key=asset_key(plan, "elo_traces"),
-        ins={"verdicts": verdicts},
-        partitions_def=by_mode_and_dimension(plan),
-        group_name=group,
-        code_version=settings_version(plan, "elo_traces"),
-        io_manager_key="npz_io_manager",
-        kinds={"numpy"},
+
+def bradley_terry_ratings(
+    config: TournamentConfig, mode: Mode, dimension: str, verdicts: StoredTable
+) -> Made[Rows]:
+    """Bradley-Terry ratings on the Elo scale, ties as half wins, prompts resampled.
+
+    Where the pairs do not determine a rating or a bound, it is absent and a note says why.
+    """
+    from tournament_assets.ratings.rating_tables import bradley_terry_rows
+
+    rows = bradley_terry_rows(
+        code_judgments(judgments_of(verdicts), entrants=config.entrant_ids),
+        dimension=dimension,
+        settings=settings_of_run(config, mode=mode),
     )
-    def elo_traces(
-        context: dg.AssetExecutionContext, config: EloConfig, verdicts: StoredTable
-    ) -> dg.MaterializeResult[EloTraces]:
-        """Every entrant's Elo rating after each of many random orderings of the decisive pairs.
-
-        Ties, inconsistent and unjudged pairs are left out.
-        """
-        from tournament_assets.ratings.rating_tables import trace_elo
-
-        matches = code_judgments(judgments_of(verdicts), entrants=tournament.entrant_ids)
-        traces = trace_elo(matches, settings_for(context, config.n_permutations))
-        version = fingerprint(
-            {
-                "ratings": fingerprint_bytes(traces.ratings.tobytes()),
-                "matches": traces.matches_per_entrant.tolist(),
-                "entrants": traces.entrants,
-                "k_factor": traces.k_factor,
-                "seed": traces.seed,
-                "initial_rating": traces.initial_rating,
-            }
-        )
-        return dg.MaterializeResult(
-            value=traces,
-            data_version=dg.DataVersion(version),
-            metadata={
-                "judged_pairs": len(verdicts),
-                "decisive_matches": traces.n_matches,
-                "permutations": traces.ratings.shape[0],
-                "k_factor": traces.k_factor,
-                "shuffle_seed": traces.seed,
-                "content_hash": short(version),
-            },
-        )
-
-    @table_asset(
-        plan,
-        "elo_ratings",
-        stage="4_ratings",
-        ins={"verdicts": verdicts, "traces": dg.AssetIn(key=asset_key(plan, "elo_traces"))},
-        partitions_def=by_mode_and_dimension(plan),
+    columns = ("entrant_id", "rating", "sampling_low", "sampling_high", "note")
+    return Made(
+        rows,
+        metadata={
+            "ratings": markdown_table(rows, columns),
+            "resamples_without_a_rating": rows[0]["n_degenerate"],
+        },
     )
-    def elo_ratings(
-        context: dg.AssetExecutionContext, verdicts: StoredTable, traces: EloTraces
-    ) -> Table:
-        """Elo ratings with both intervals, and the same for a sweep of K-factors.
 
-        The order interval and the SEM show only how much the order of the pairs matters. The
-        sampling interval comes from resampling whole prompts: it says how far the rating could be
-        off because only these prompts were judged.
-        """
-        from tournament_assets.ratings.rating_tables import elo_rows
-        from tournament_assets.reports.figures.figures import k_sensitivity_figure, png_markdown
 
-        matches = code_judgments(judgments_of(verdicts), entrants=tournament.entrant_ids)
-        rows = elo_rows(
-            matches,
-            traces,
-            dimension=partition_values(context)["dimension"],
-            settings=settings_for(context, traces.ratings.shape[0]),
-        )
-        primary = [row for row in rows if row["is_primary"]]
-        result = table_result(
-            "elo_ratings",
-            rows,
-            metadata={
-                "leaderboard": _elo_table(primary),
-                "leader": primary[0]["entrant_id"] if primary[0]["rank"] else "nobody",
-                "decisive_matches": traces.n_matches,
-                "prompts": len(matches.prompts),
-                **{
-                    f"mean_{row['entrant_id']}": round(row["mean"], 1)
-                    for row in primary
-                    if row["mean"] is not None
-                },
-                "judge": tournament.judge_label,
-            },
-        )
-        picture = png_markdown(k_sensitivity_figure(rows), "mean Elo by K-factor")
-        return result._replace(
-            metadata={**(result.metadata or {}), "k_sensitivity": dg.MetadataValue.md(picture)}
-        )
+def model_comparison(
+    config: TournamentConfig,
+    mode: Mode,
+    dimension: str,
+    verdicts: StoredTable,
+    traces: EloTraces,
+) -> Made[Rows]:
+    """Elo, Bradley-Terry, Davidson and Newman on the same pairs, and where they disagree.
 
-    @table_asset(
-        plan,
-        "bradley_terry_ratings",
-        stage="4_ratings",
-        ins={"verdicts": verdicts},
-        partitions_def=by_mode_and_dimension(plan),
+    An inconsistent pair counts as a tie; Elo leaves ties out. Where a model has no rating, it
+    is absent and a note says why.
+    """
+    from tournament_assets.ratings.rating_methods import comparison_rows
+    from tournament_assets.reports import rating_method_tables as tables
+
+    preferences = code_judgments(judgments_of(verdicts), entrants=config.entrant_ids)
+    # As many orderings as the ratings of this run have.
+    settings = settings_of_run(config, mode=mode, n_permutations=traces.ratings.shape[0])
+    rows = comparison_rows(preferences, dimension=dimension, settings=settings)
+    order = list(dict.fromkeys(row["entrant_id"] for row in rows))
+    return Made(
+        rows,
+        metadata={
+            "side_by_side": report_table(tables.side_by_side_cells(rows, order)),
+            "disagreements": markdown_list(tables.disagreement_sentences(rows)),
+            **_tie_parameter(rows),
+            "notes": markdown_list(tables.comparison_notes(rows)),
+        },
     )
-    def bradley_terry_ratings(context: dg.AssetExecutionContext, verdicts: StoredTable) -> Table:
-        """Bradley-Terry ratings on the Elo scale, ties as half wins, prompts resampled.
 
-        Where the pairs do not determine a rating or a bound, it is absent and a note says why.
-        """
-        from tournament_assets.ratings.rating_tables import bradley_terry_rows
 
-        rows = bradley_terry_rows(
-            code_judgments(judgments_of(verdicts), entrants=tournament.entrant_ids),
-            dimension=partition_values(context)["dimension"],
-            settings=settings_for(context),
-        )
-        return table_result(
-            "bradley_terry_ratings",
-            rows,
-            metadata={
-                "ratings": markdown_table(
-                    rows, ("entrant_id", "rating", "sampling_low", "sampling_high", "note")
-                ),
-                "resamples_without_a_rating": rows[0]["n_degenerate"],
-            },
-        )
+def _tie_parameter(rows: Rows) -> dict[str, float]:
+    # Absent or infinite is no number; the notes say it in words.
+    found = next(row["tie_parameter"] for row in rows if row["model"] == "davidson")
+    return {} if found is None or math.isinf(found) else {"davidson_tie_parameter": found}
 
-    @table_asset(
-        plan,
-        "win_rates",
-        stage="4_ratings",
-        ins={"verdicts": verdicts},
-        partitions_def=by_mode_and_dimension(plan),
+
+@dataclass(frozen=True)
+class StyleOptions:
+    """Options of one run.
+
+    Attributes:
+        penalty: Ridge penalty on the effects of style; 0 is none.
+    """
+
+    penalty: float = 0.0
+
+
+def style_control(
+    config: TournamentConfig,
+    mode: Mode,
+    dimension: str,
+    verdicts: StoredTable,
+    responses: Mapping[str, pd.DataFrame],
+    options: StyleOptions,
+) -> Made[Rows]:
+    """Bradley-Terry ratings as if all responses were equally long and laid out alike.
+
+    A feature of style whose effect the pairs do not determine is left out, and its note says
+    why. Without any feature left there is no rating at equal style.
+    """
+    from tournament_assets.ratings.rating_methods import style_control_rows
+
+    rows = style_control_rows(
+        code_judgments(judgments_of(verdicts), entrants=config.entrant_ids),
+        response_texts(responses),
+        dimension=dimension,
+        penalty=options.penalty,
+        settings=settings_of_run(config, mode=mode),
     )
-    def win_rates(context: dg.AssetExecutionContext, verdicts: StoredTable) -> Table:
-        """Wins, losses, ties, inconsistent, same-text and unjudged pairs of every two entrants.
+    features = [row for row in rows if row["kind"] == "feature"]
+    refused = [f"{row['name']}: {row['note']}" for row in features if row.get("points") is None]
+    columns = ("kind", "name", "points", "low", "high", "note")
+    return Made(
+        rows,
+        metadata={
+            "ratings_at_equal_style": markdown_table(rows, columns, limit=len(rows)),
+            "penalty": options.penalty,
+            "features_controlled": len(features) - len(refused),
+            "features_left_out": markdown_list(refused or ["none"]),
+        },
+    )
 
-        An inconsistent pair and one of the same text count as ties in the rate; an unjudged one
-        counts as nothing.
-        """
-        from tournament_assets.reports.figures.figures import png_markdown, win_rate_matrix_figure
 
-        dimension = partition_values(context)["dimension"]
-        rows = [
-            {
-                "dimension": dimension,
-                "entrant_a": counts.entrant_a,
-                "entrant_b": counts.entrant_b,
-                "wins_a": counts.wins_a,
-                "wins_b": counts.wins_b,
-                "ties": counts.ties,
-                "inconsistent": counts.inconsistent,
-                "same_text": counts.same_text,
-                "unjudged": counts.unjudged,
-                "judged": counts.judged,
-                "win_rate_a": counts.win_rate_a,
-            }
-            for counts in pairwise_winrates(judgments_of(verdicts))
-        ]
-        result = table_result(
-            "win_rates",
-            rows,
-            metadata={
-                "pairs_of_entrants": len(rows),
-                "win_rates": markdown_table(
-                    rows,
-                    (
-                        "entrant_a",
-                        "entrant_b",
-                        "win_rate_a",
-                        "wins_a",
-                        "wins_b",
-                        "ties",
-                        "inconsistent",
-                        "same_text",
-                        "unjudged",
-                    ),
-                    limit=20,
-                ),
-            },
-        )
-        picture = png_markdown(
-            win_rate_matrix_figure(rows, tournament.entrant_ids), "win-rate matrix"
-        )
-        return result._replace(
-            metadata={**(result.metadata or {}), "matrix": dg.MetadataValue.md(picture)}
-        )
+def response_texts(responses: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], str]:
+    """Return what each entrant answered, by entrant and prompt."""
+    return {
+        (entrant, row["prompt_id"]): row["response"]
+        for entrant, frame in responses.items()
+        for row in table_rows("entrant_responses", frame)
+    }
 
-    return [elo_traces, elo_ratings, bradley_terry_ratings, win_rates]
+
+def win_rates(config: TournamentConfig, dimension: str, verdicts: StoredTable) -> Made[Rows]:
+    """Wins, losses, ties, inconsistent, same-text and unjudged pairs of every two entrants.
+
+    An inconsistent pair and one of the same text count as ties in the rate; an unjudged one
+    counts as nothing.
+    """
+    from tournament_assets.reports.figures.figures import png_markdown, win_rate_matrix_figure
+
+    names = ("entrant_a", "entrant_b", *_COUNTS, "judged", "win_rate_a")
+    rows = [
+        {"dimension": dimension, **{name: getattr(counts, name) for name in names}}
+        for counts in pairwise_winrates(judgments_of(verdicts))
+    ]
+    columns = ("entrant_a", "entrant_b", "win_rate_a", *_COUNTS)
+    picture = png_markdown(win_rate_matrix_figure(rows, config.entrant_ids), "win-rate matrix")
+    return Made(
+        rows,
+        metadata={
+            "pairs_of_entrants": len(rows),
+            "win_rates": markdown_table(rows, columns, limit=20),
+            "matrix": Markdown(picture),
+        },
+    )

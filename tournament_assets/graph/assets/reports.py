@@ -1,91 +1,146 @@
-"""From ratings to the tables people read: battles and leaderboard."""
+"""From ratings to the tables people read: battles, leaderboard, audits and the fair comparison."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
-import dagster as dg
 import pandas as pd
 
-from tournament_assets.audits.outages import outage_sentences
-from tournament_assets.graph.assets.bank_inputs import read_inputs
-from tournament_assets.graph.assets.freshness import (
-    LEADERBOARD_CHECK,
-    LEADERBOARD_DESCRIPTION,
-    leaderboard_result,
-)
+from tournament_assets.audits.missingness import PairReading, measure_coverage
+from tournament_assets.audits.outages import MissingnessCheck, asked
+from tournament_assets.graph.assets.freshness import leaderboard_result
+from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.graph.assets.verdicts import judge_models_of
 from tournament_assets.graph.outputs import (
+    Check,
+    Made,
+    Markdown,
+    Rows,
     Shown,
-    Table,
+    markdown_list,
+    markdown_table,
     report_table,
-    table_asset,
-    table_result,
-    written_result,
 )
-from tournament_assets.graph.partitions import asset_key, by_mode, partitions_of, same_mode
+from tournament_assets.graph.rows import Step
 from tournament_assets.ratings.matches import code_judgments
-from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.storage.table_schemas import SCHEMAS
-from tournament_assets.storage.tables import StoredTable, iterate_rows, table_rows, write_table
-from tournament_assets.tournament.battles import battles_from_judgments
-from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.workflows.plan import TournamentPlan, by_partition
+from tournament_assets.storage.tables import (
+    AnyTable,
+    WrittenTable,
+    iterate_rows,
+    table_rows,
+    write_table,
+)
+from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
+from tournament_assets.tournament.config import Mode, TournamentConfig
+from tournament_assets.tournament.prompts import GeneratedResponse
+from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import Frames, LargeTables, name_models
-from tournament_assets.workflows.table_rows import judgments_of
+from tournament_assets.workflows.report_sections import missingness_of, outages_of
+from tournament_assets.workflows.table_rows import (
+    coverage_row,
+    judgments_of,
+    pair_readings,
+)
+
+if TYPE_CHECKING:
+    from tournament_assets.audits.prompt_findings import PromptFinding
 
 _PLOTTED_ENTRANTS = 12
 """More lines than these are no plot."""
+_SHOWN_FINDINGS = 12
+_COVERAGE_COLUMNS = (
+    "dimension",
+    "entrant_id",
+    "responses",
+    "pairs_planned",
+    "pairs_same_text",
+    "pairs_judged",
+    "pairs_clean",
+    "score_present",
+    "score_clean",
+    "score_normalised",
+)
 
 
-def rows_by_dimension(
-    plan: TournamentPlan, table: str, frames: Frames
-) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of a table, by dimension, from what Dagster loaded for one mode."""
-    return {
-        dimension: table_rows(table, frame)
-        for dimension, frame in by_partition(frames, plan.config.dimension_names).items()
-    }
+def battles(verdicts: LargeTables) -> Made[WrittenTable]:
+    """Every settled pair as other tools know it; the ratings can be recomputed from it alone.
 
-
-def outages_of(plan: TournamentPlan, audit: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the sentences that must stand first on anything published.
-
-    Args:
-        plan: The tournament.
-        audit: Rows of table "audit".
+    Unjudged pairs are no battles. An inconsistent pair is a tie that says so.
     """
-    return outage_sentences(
-        audit,
-        max_unjudged_rate=plan.config.checks.max_unjudged_rate,
-        max_missing_spread=plan.config.checks.max_missing_spread,
+    rows = (
+        {name: getattr(battle, name) for name in SCHEMAS["battles"].names}
+        for table in verdicts.values()
+        for judgment, row in zip(
+            judgments_of(table),
+            iterate_rows("judge_verdicts", table, ("judge_model",)),
+            strict=True,
+        )
+        for battle in battles_from_judgments([judgment], judge_model=row["judge_model"])
+    )
+    shown = Shown(rows, ("question_id", "dimension", "model_a", "model_b", "winner"))
+    written = write_table("battles", shown)
+    return Made(written, metadata={"battles": len(written), "first_rows": shown.markdown})
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderboardInputs:
+    """What a leaderboard is made from: tables by dimension, but for the table `audit`."""
+
+    elo: Frames
+    bradley_terry: Frames
+    win_rates: Frames
+    verdicts: LargeTables
+    audit: pd.DataFrame
+
+
+def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[Rows]:
+    """Who is better on which quality: ranks, ratings and both intervals, by dimension.
+
+    What was lost on the way stands first, where a reader must know of it.
+    """
+    config = step.plan.config
+    judge_model = name_models(
+        model for table in inputs.verdicts.values() for model in judge_models_of(table)
+    )
+    ranked = {
+        dimension: _ranked(config, dimension, inputs, judge_model) for dimension in inputs.elo
+    }
+    rows = [row for each in ranked.values() for row in each]
+    # Weights are not hashed for this; the sensor that watches the inputs sees them too.
+    observed = read_inputs(step.plan, "prompt_file", "rubrics")
+    return Made(
+        rows,
+        metadata={
+            **outage_metadata(outages_of(step.plan, table_rows("audit", inputs.audit))),
+            **_findings(config, ranked),
+            "judge": config.judge_label,
+            "judge_model": judge_model,
+            **_plotted_ratings(rows),
+            **_ladders(ranked),
+        },
+        checks=[leaderboard_result(observed, step.records)],
     )
 
 
-def outage_metadata(outages: Sequence[str]) -> dict[str, Any]:
-    """Return what a materialisation says first, if there is anything to say."""
-    if not outages:
-        return {}
-    return {"outages": sentence_list(outages)}
+def _ranked(
+    config: TournamentConfig, dimension: str, inputs: LeaderboardInputs, judge_model: str
+) -> list[dict[str, Any]]:
+    from tournament_assets.reports.leaderboard import build_leaderboard
 
-
-def sentence_list(sentences: Iterable[str]) -> dg.MarkdownMetadataValue:
-    """Show sentences where a reader of the UI sees them at once; they are escaped."""
-    return dg.MetadataValue.md("\n".join(f"- {escape_markdown(each)}" for each in sentences))
-
-
-def _plotted_ratings(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return ratings under the same names in every mode, which the UI plots side by side."""
-    if len({row["entrant_id"] for row in rows}) > _PLOTTED_ENTRANTS:
-        return {}
-    return {
-        f"elo_{row['dimension']}_{row['entrant_id']}": round(row["mean"], 1)
-        for row in sorted(rows, key=lambda row: (row["dimension"], row["entrant_id"]))
-        if row["mean"] is not None
-    }
+    ratings = inputs.elo[dimension]
+    return build_leaderboard(
+        elo_ratings=ratings,
+        bradley_terry=inputs.bradley_terry[dimension],
+        win_rates=inputs.win_rates[dimension],
+        judge_model=judge_model,
+        judge_label=config.judge_label,
+        lead_rests_on=_prompts_behind_lead(config, ratings, inputs.verdicts[dimension]),
+    )
 
 
 def _prompts_behind_lead(
-    config: TournamentConfig, ratings: pd.DataFrame, verdicts: StoredTable
+    config: TournamentConfig, ratings: pd.DataFrame, verdicts: AnyTable
 ) -> tuple[str, ...]:
     from tournament_assets.audits.prompt_findings import prompts_behind_lead
 
@@ -104,120 +159,279 @@ def _prompts_behind_lead(
     )
 
 
-def build_report_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
-    """Build `battles` and `leaderboard` for one tournament."""
-    config = plan.config
+def _findings(
+    config: TournamentConfig, ranked: Mapping[str, Sequence[dict[str, Any]]]
+) -> dict[str, Any]:
+    from tournament_assets.reports.leaderboard import leaderboard_cells
+    from tournament_assets.reports.separation import verdict_sentence
 
-    def every_dimension(name: str) -> dg.AssetIn:
-        return partitions_of(asset_key(plan, name), same_mode())
+    findings: dict[str, Any] = {}
+    confidence = config.ratings.confidence
+    for dimension, rows in ranked.items():
+        findings[f"verdict_{dimension}"] = verdict_sentence(
+            rows, dimension=dimension, confidence=confidence
+        )
+        findings[f"leaderboard_{dimension}"] = report_table(leaderboard_cells(rows))
+    return findings
 
-    @table_asset(
-        plan,
-        "battles",
-        stage="5_report",
-        ins={"verdicts": every_dimension("judge_verdicts")},
-        partitions_def=by_mode(),
-    )
-    def battles(verdicts: LargeTables) -> Table:
-        """Every settled pair as other tools know it; the ratings can be recomputed from it alone.
 
-        Unjudged pairs are no battles. An inconsistent pair is a tie that says so.
-        """
-        rows = (
-            {name: getattr(battle, name) for name in SCHEMAS["battles"].names}
-            for table in by_partition(verdicts, config.dimension_names).values()
-            for judgment, row in zip(
-                judgments_of(table),
-                iterate_rows("judge_verdicts", table, ("judge_model",)),
-                strict=True,
+def _plotted_ratings(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return ratings under the same names in every mode, which the UI plots side by side."""
+    if len({row["entrant_id"] for row in rows}) > _PLOTTED_ENTRANTS:
+        return {}
+    return {
+        f"elo_{row['dimension']}_{row['entrant_id']}": round(row["mean"], 1)
+        for row in sorted(rows, key=lambda row: (row["dimension"], row["entrant_id"]))
+        if row["mean"] is not None
+    }
+
+
+def _ladders(ranked: Mapping[str, Sequence[dict[str, Any]]]) -> dict[str, Markdown]:
+    from tournament_assets.reports.figures.figures import ladder_figure, png_markdown
+
+    return {
+        f"ladder_{dimension}": Markdown(
+            png_markdown(
+                ladder_figure(rows, dimension), f"Elo ratings on {dimension} with intervals"
             )
-            for battle in battles_from_judgments([judgment], judge_model=row["judge_model"])
         )
-        shown = Shown(rows, ("question_id", "dimension", "model_a", "model_b", "winner"))
-        written = write_table("battles", shown)
-        return written_result(
-            written, metadata={"battles": len(written), "first_rows": shown.markdown}
+        for dimension, rows in ranked.items()
+    }
+
+
+def outage_metadata(outages: Sequence[str]) -> dict[str, Markdown]:
+    """Return what a materialisation says first, if there is anything to say."""
+    return {"outages": markdown_list(outages)} if outages else {}
+
+
+def audit(
+    step: Step,
+    selected: pd.DataFrame,
+    responses: Frames,
+    verdicts: LargeTables,
+    replies: LargeTables,
+) -> Made[Rows]:
+    """What each entrant was planned for on each dimension, what became of it, and its score.
+
+    Missing is counted by its reason and never as a tie or a zero; only the coverage-normalised
+    score, which divides by what was planned, makes it cost something.
+    """
+    config = step.plan.config
+    answers = {entrant: _answers(frame) for entrant, frame in responses.items()}
+    unanswered = _unanswered(selected, answers)
+    rows = [
+        asdict(coverage_row(dimension, entrant))
+        for dimension, pairs in _readings(config, verdicts, replies)
+        for entrant in measure_coverage(
+            entrants=config.entrant_ids,
+            prompts_selected=len(selected),
+            responses=answers,
+            pairs=pairs,
+            prompts_unanswered=len(_on_dimension(config, dimension, unanswered)),
+        )
+    ]
+    missingness = missingness_of(step.plan, rows)
+    return Made(
+        rows,
+        metadata=_audit_metadata(step.plan, rows, missingness),
+        checks=[_missingness_check(missingness, where=step.where)],
+    )
+
+
+def _answers(responses: pd.DataFrame) -> list[GeneratedResponse]:
+    return [
+        GeneratedResponse(row["prompt_id"], row["response"], row["finish_reason"])
+        for row in table_rows("entrant_responses", responses)
+    ]
+
+
+def _unanswered(
+    selected: pd.DataFrame, answers: Mapping[str, Sequence[GeneratedResponse]]
+) -> list[dict[str, Any]]:
+    """Return the prompts that not every entrant answered."""
+    answered = set.intersection(*({each.prompt_id for each in given} for given in answers.values()))
+    prompts = table_rows("selected_prompts", selected)
+    return [row for row in prompts if row["prompt_id"] not in answered]
+
+
+def _on_dimension(
+    config: TournamentConfig, dimension: str, prompts: Rows
+) -> list[Mapping[str, Any]]:
+    needs_gold_answer = config.dimensions[dimension].needs_gold_answer
+    return [row for row in prompts if row["gold_answer"] is not None or not needs_gold_answer]
+
+
+def _readings(
+    config: TournamentConfig, verdicts: LargeTables, replies: LargeTables
+) -> Iterator[tuple[str, list[PairReading]]]:
+    for dimension, settled in verdicts.items():
+        yield (
+            dimension,
+            pair_readings(
+                settled,
+                replies[dimension],
+                reply_format=config.judge.reply_format,
+            ),
         )
 
-    @table_asset(
-        plan,
-        "leaderboard",
-        stage="5_report",
-        ins={
-            "elo": every_dimension("elo_ratings"),
-            "bradley_terry": every_dimension("bradley_terry_ratings"),
-            "win_rates": every_dimension("win_rates"),
-            "verdicts": every_dimension("judge_verdicts"),
-            "audit": dg.AssetIn(key=asset_key(plan, "audit")),
+
+def _audit_metadata(
+    plan: TournamentPlan, rows: Rows, missingness: MissingnessCheck
+) -> dict[str, Any]:
+    return {
+        **outage_metadata(outages_of(plan, rows)),
+        "pairs_not_judged": sum(asked(row) - row["pairs_judged"] for row in rows) // 2,
+        "pairs_same_text": sum(row["pairs_same_text"] for row in rows) // 2,
+        "largest_missing_spread": missingness.largest_spread,
+        "infra_failures_remaining": sum(row["infra_remaining"] for row in rows) // 2,
+        "infra_failures_rejudged": sum(row["infra_rejudged"] for row in rows) // 2,
+        "coverage": markdown_table(rows, _COVERAGE_COLUMNS, limit=20),
+    }
+
+
+def _missingness_check(missingness: MissingnessCheck, *, where: str) -> Check:
+    p_values = {
+        f"{dimension}_p_value": each.p_value for dimension, each in missingness.verdicts.items()
+    }
+    return Check(
+        "even_missingness",
+        passed=missingness.passed,
+        description=f"{where}: {missingness.sentence}",
+        metadata={
+            "largest_spread": missingness.largest_spread,
+            "answers_p_value": missingness.answers.p_value,
+            **p_values,
         },
-        partitions_def=by_mode(),
-        checks={LEADERBOARD_CHECK: LEADERBOARD_DESCRIPTION},
     )
-    def leaderboard(
-        context: dg.AssetExecutionContext,
-        elo: Frames,
-        bradley_terry: Frames,
-        win_rates: Frames,
-        verdicts: LargeTables,
-        audit: pd.DataFrame,
-    ) -> Table:
-        """Who is better on which quality: ranks, ratings and both intervals, by dimension.
 
-        What was lost on the way stands first, where a reader must know of it.
-        """
-        from tournament_assets.reports.figures.figures import ladder_figure, png_markdown
-        from tournament_assets.reports.leaderboard import build_leaderboard, leaderboard_cells
-        from tournament_assets.reports.separation import verdict_sentence
 
-        names = config.dimension_names
-        strengths = by_partition(bradley_terry, names)
-        rates = by_partition(win_rates, names)
-        judge_model = name_models(
-            model
-            for table in by_partition(verdicts, names).values()
-            for model in judge_models_of(table)
+def prompt_audit(
+    config: TournamentConfig, verdicts: LargeTables, replies: LargeTables
+) -> Made[Rows]:
+    """Every prompt across all entrants: broken ones, noisy ones, and those that decide.
+
+    Nobody wins, every judgment is inconsistent, the judge failed on it, an entrant fails in one
+    stratum only; how much it tells the entrants apart; and what would be rated without it.
+    """
+    from tournament_assets.audits.prompt_audit import audit_prompts
+    from tournament_assets.audits.prompt_findings import FindingKind
+    from tournament_assets.reports.audit_tables import choose_findings, fold_findings
+
+    rows = [
+        _finding_row(dimension, found)
+        for dimension, pairs in _readings(config, verdicts, replies)
+        for found in audit_prompts(pairs, dimension=dimension, entrants=config.entrant_ids)
+    ]
+    # The sort is stable: within a kind and a dimension the worst stays first.
+    kinds = [kind.value for kind in FindingKind]
+    rows.sort(key=lambda row: (not row["is_finding"], kinds.index(row["kind"])))
+    folded = fold_findings(rows)
+    worst = choose_findings(folded, _SHOWN_FINDINGS)
+    return Made(
+        rows,
+        metadata={
+            "findings": sum(len(each.rows) for each in folded),
+            "worst_first": markdown_list(f"{each.dimension}: {each.sentence}" for each in worst),
+        },
+    )
+
+
+def _finding_row(dimension: str, found: "PromptFinding") -> dict[str, Any]:
+    names = ("is_finding", "prompt_id", "stratum", "value", "count", "total", "sentence")
+    return {
+        "dimension": dimension,
+        "kind": found.kind.value,
+        "entrants": list(found.entrants),
+        **{name: getattr(found, name) for name in names},
+    }
+
+
+def fair_comparison(
+    plan: TournamentPlan,
+    mode: Mode,
+    selected: pd.DataFrame,
+    responses: Frames,
+    verdicts: LargeTables,
+) -> Made[Rows]:
+    """Everybody on the prompts that all share, on all judged pairs, and on all planned ones.
+
+    Where the three disagree on who is ahead, what is missing decides, not who is better.
+    """
+    from tournament_assets.reports.fair_tables import fair_sentences, fair_table
+
+    rows = fair_rows(plan, mode, selected=selected, responses=responses, verdicts=verdicts)
+    metadata: dict[str, Any] = {}
+    for dimension in plan.config.dimension_names:
+        finding = fair_sentences(rows, dimension=dimension)
+        metadata[f"finding_{dimension}"] = " ".join(finding)
+        metadata[f"comparison_{dimension}"] = report_table(fair_table(rows, dimension=dimension))
+    return Made(rows, metadata={**metadata, "judge": plan.config.judge_label})
+
+
+def fair_rows(
+    plan: TournamentPlan,
+    mode: Mode,
+    *,
+    selected: pd.DataFrame,
+    responses: Frames,
+    verdicts: Mapping[str, AnyTable],
+    excluded: Sequence[str] = (),
+) -> list[dict[str, Any]]:
+    """Return the rows of table "fair_comparison" of one mode.
+
+    Args:
+        plan: The tournament.
+        mode: `pilot` or `headline`.
+        selected: The table `selected_prompts`.
+        responses: The table `entrant_responses` of every entrant.
+        verdicts: The table `judge_verdicts` of every dimension.
+        excluded: Entrants to leave out, as if they had not taken part.
+
+    Raises:
+        InputError: If somebody is to be left out who does not take part, or fewer than two are
+            left.
+    """
+    from tournament_assets.audits.fair_comparison import (
+        Families,
+        PlannedPrompt,
+        entrant_family,
+        fair_comparison_rows,
+        judge_family,
+        without_entrants,
+    )
+
+    config = plan.config
+    prompts = table_rows("selected_prompts", selected)
+    answered = {
+        entrant: {row["prompt_id"] for row in table_rows("entrant_responses", frame)}
+        for entrant, frame in responses.items()
+    }
+    families = {
+        entrant.entrant_id: entrant_family(entrant, named=config.families)
+        for entrant in config.entrants
+    }
+    rows: list[dict[str, Any]] = []
+    for dimension, frame in verdicts.items():
+        judgments, entrants = without_entrants(
+            judgments_of(frame), entrants=config.entrant_ids, excluded=excluded
         )
-        judged = by_partition(verdicts, names)
-        confidence = config.ratings.confidence
-        rows: list[dict[str, Any]] = []
-        findings: dict[str, Any] = {}
-        pictures: dict[str, Any] = {}
-        for dimension, ratings in by_partition(elo, names).items():
-            ranked = build_leaderboard(
-                elo_ratings=ratings,
-                bradley_terry=strengths[dimension],
-                win_rates=rates[dimension],
-                judge_model=judge_model,
-                judge_label=config.judge_label,
-                lead_rests_on=_prompts_behind_lead(config, ratings, judged[dimension]),
-            )
-            rows.extend(ranked)
-            findings[f"verdict_{dimension}"] = verdict_sentence(
-                ranked, dimension=dimension, confidence=confidence
-            )
-            findings[f"leaderboard_{dimension}"] = report_table(leaderboard_cells(ranked))
-            pictures[f"ladder_{dimension}"] = dg.MetadataValue.md(
-                png_markdown(
-                    ladder_figure(ranked, dimension), f"Elo ratings on {dimension} with intervals"
-                )
-            )
-        return table_result(
-            "leaderboard",
-            rows,
-            metadata={
-                **outage_metadata(outages_of(plan, table_rows("audit", audit))),
-                **findings,
-                "judge": config.judge_label,
-                "judge_model": judge_model,
-                **_plotted_ratings(rows),
-                **pictures,
-            },
-            # Weights are not hashed for this; the sensor that watches the inputs sees them too.
-            checks=[
-                leaderboard_result(
-                    plan, read_inputs(plan, "prompt_file", "rubrics"), context.instance
-                )
+        judge_model = name_models(judge_models_of(frame)) or config.judge_model(mode)
+        rows += fair_comparison_rows(
+            judgments,
+            dimension=dimension,
+            entrants=entrants,
+            prompts=[
+                PlannedPrompt(row["prompt_id"], row["source"], row["category"], tuple(row["tags"]))
+                for row in prompts
+                if row["gold_answer"] is not None
+                or not config.dimensions[dimension].needs_gold_answer
             ],
+            answered=answered,
+            families=Families(
+                judge_model,
+                judge_family(judge_model, named=config.families),
+                {name: families[name] for name in entrants},
+            ),
+            settings=settings_of_run(config, mode=mode),
         )
-
-    return [battles, leaderboard]
+    return rows

@@ -3,15 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-
-import dagster as dg
+from typing import Any
 
 from tournament_assets.audits.outages import mostly_same_text, same_text_sentence
-from tournament_assets.graph.outputs import Shown, Table, table_asset, written_result
-from tournament_assets.graph.partitions import asset_key, by_mode_and_dimension, partition_values
+from tournament_assets.graph.outputs import Check, Made, Shown
+from tournament_assets.graph.rows import Step
 from tournament_assets.storage.tables import (
     AnyTable,
     StoredTable,
+    WrittenTable,
     pair_key,
     rows_of,
     write_table,
@@ -19,8 +19,10 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.asset_rows import VerdictRow
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.verdicts import Outcome, Verdict
-from tournament_assets.workflows.plan import TournamentPlan, partition_label
 from tournament_assets.workflows.table_rows import UNREAD, SettledReply, settled_rows, verdicts_of
+
+_SHOWN_COLUMNS = ("prompt_id", "entrant_a", "entrant_b", "verdict_ab", "verdict_ba", "winner")
+_MISSING = (Verdict.REFUSED, Verdict.UNREADABLE, Verdict.PERMANENT, Verdict.PENDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +30,43 @@ class _Judge:
     judge_model: str
 
 
-class JudgeVerdictsConfig(dg.Config):
-    """Options of one run."""
+@dataclass(frozen=True)
+class VerdictOptions:
+    """Options of one run.
+
+    Attributes:
+        allow_partial: Rate although some presentations have no reply yet; every result says so.
+    """
 
     allow_partial: bool = False
-    """Rate although some presentations have no reply yet; every result says so."""
+
+
+def judge_verdicts(step: Step, replies: StoredTable, options: VerdictOptions) -> Made[WrittenTable]:
+    """Every pair settled from its two replies, at no cost.
+
+    Both replies mean the same entrant: it wins. Both say tie: a tie. They disagree:
+    inconsistent. One says nothing readable: unjudged, which is never counted as a tie. Both
+    responses are the same text: the judge was not asked, and nobody won.
+    """
+    config = step.plan.config
+    counted = _Counted(rows_of(SettledReply, replies))
+    settled = _Settled(settled_rows(counted, reply_format=config.judge.reply_format))
+    shown = Shown(settled, _SHOWN_COLUMNS)
+    written = write_table("judge_verdicts", shown)
+    return Made(
+        written,
+        metadata={
+            "pairs": len(written),
+            **_counts(settled),
+            "first_rows": shown.markdown,
+        },
+        checks=[
+            _accounting_check(
+                counted, settled, allows_partial=options.allow_partial, where=step.where
+            ),
+            *_verdict_checks(settled.outcomes, config.checks, where=step.where),
+        ],
+    )
 
 
 def judge_models_of(verdicts: AnyTable) -> set[str]:
@@ -84,11 +118,27 @@ class _Settled:
             yield row
 
 
+def _counts(settled: _Settled) -> dict[str, Any]:
+    outcomes, readings = settled.outcomes, settled.readings
+    first_slot = readings[Verdict.A]
+    decided = first_slot + readings[Verdict.B]
+    return {
+        "is_partial": bool(readings[Verdict.PENDING]),
+        **{f"pairs_{outcome.value}": outcomes[outcome] for outcome in Outcome},
+        **{f"replies_{verdict.value}": readings[verdict] for verdict in Verdict},
+        "first_slot_rate": first_slot / decided if decided else 0.0,
+    }
+
+
 def _verdict_checks(
     outcomes: Counter[str], thresholds: CheckThresholds, *, where: str
-) -> list[dg.AssetCheckResult]:
-    same_text = outcomes[Outcome.SAME_TEXT]
+) -> list[Check]:
     pairs = outcomes.total()
+    if not pairs:
+        sentence = f"{where}: there is no pair to judge"
+        names = ("unjudged_rate", "inconsistency_rate", "same_text_rate")
+        return [Check(name, passed=False, description=sentence) for name in names]
+    same_text = outcomes[Outcome.SAME_TEXT]
     asked = pairs - same_text
     unjudged = outcomes[Outcome.UNJUDGED]
     judged = asked - unjudged
@@ -96,10 +146,9 @@ def _verdict_checks(
     unjudged_rate = unjudged / asked if asked else 0.0
     inconsistency_rate = inconsistent / judged if judged else 0.0
     return [
-        dg.AssetCheckResult(
-            check_name="unjudged_rate",
+        Check(
+            "unjudged_rate",
             passed=unjudged_rate <= thresholds.max_unjudged_rate,
-            severity=dg.AssetCheckSeverity.WARN,
             description=(
                 f"{where}: {unjudged} of {asked} pairs asked have no two readable replies "
                 f"({unjudged_rate:.1%}; at most {thresholds.max_unjudged_rate:.1%} expected); "
@@ -107,10 +156,9 @@ def _verdict_checks(
             ),
             metadata={"unjudged": unjudged, "asked": asked, "unjudged_rate": unjudged_rate},
         ),
-        dg.AssetCheckResult(
-            check_name="inconsistency_rate",
+        Check(
+            "inconsistency_rate",
             passed=inconsistency_rate <= thresholds.max_inconsistency_rate,
-            severity=dg.AssetCheckSeverity.WARN,
             description=(
                 f"{where}: {inconsistent} of {judged} judged pairs changed with the position of "
                 f"the responses ({inconsistency_rate:.1%}; at most "
@@ -122,10 +170,9 @@ def _verdict_checks(
                 "inconsistency_rate": inconsistency_rate,
             },
         ),
-        dg.AssetCheckResult(
-            check_name="same_text_rate",
+        Check(
+            "same_text_rate",
             passed=not mostly_same_text(same_text, pairs),
-            severity=dg.AssetCheckSeverity.WARN,
             description=f"{where}: {same_text_sentence(same_text, pairs)}",
             metadata={"same_text": same_text, "pairs": pairs, "same_text_rate": same_text / pairs},
         ),
@@ -133,21 +180,14 @@ def _verdict_checks(
 
 
 def _accounting_check(
-    readings: Counter[Verdict],
-    *,
-    planned: int,
-    not_asked: int,
-    unread: int,
-    allows_partial: bool,
-    where: str,
-) -> dg.AssetCheckResult:
+    counted: _Counted, settled: _Settled, *, allows_partial: bool, where: str
+) -> Check:
     """Check that every planned presentation is accounted for, and none of them is pending."""
+    readings, planned = settled.readings, counted.presentations
+    not_asked = 2 * settled.outcomes[Outcome.SAME_TEXT]
     verdicts = sum(readings[verdict] for verdict in Verdict if verdict.is_decided)
-    missing = {
-        verdict.value: readings[verdict]
-        for verdict in (Verdict.REFUSED, Verdict.UNREADABLE, Verdict.PERMANENT, Verdict.PENDING)
-    }
-    pending = missing[Verdict.PENDING]
+    missing = {verdict.value: readings[verdict] for verdict in _MISSING}
+    pending = readings[Verdict.PENDING]
     adds_up = planned == verdicts + not_asked + sum(missing.values())
     parts = {"verdicts": verdicts, "of one text, not asked": not_asked, **missing}
     sentence = f"{where}: {planned} presentations planned = " + " + ".join(
@@ -155,116 +195,33 @@ def _accounting_check(
     )
     if not adds_up:
         sentence += "; this does not add up: a presentation was lost on the way, please report it"
-    elif pending and allows_partial:
-        sentence += "; the ratings are PARTIAL: they were asked for without what is pending"
-    elif pending and unread:
-        sentence += (
-            f"; the results of {unread} that are pending were paid and could not be read, and are "
-            "not asked again: run again later to read them, with --pay-again to pay for them "
-            "again, or with --partial to rate without them (pay_again, allow_partial in the UI)"
-        )
     elif pending:
-        sentence += (
-            "; nothing is rated before every presentation has an answer: run again to ask for "
-            "what is pending, or rate without it by --partial (allow_partial in the UI)"
-        )
-    return dg.AssetCheckResult(
-        check_name="accounting",
+        sentence += _pending_advice(counted.unread, allows_partial=allows_partial)
+    return Check(
+        "accounting",
         passed=adds_up and not pending,
-        severity=(
-            dg.AssetCheckSeverity.WARN
-            if adds_up and allows_partial
-            else dg.AssetCheckSeverity.ERROR
-        ),
         description=sentence,
         metadata={
             "planned": planned,
             "verdicts": verdicts,
             "same_text": not_asked,
             **missing,
-            "unread": unread,
+            "unread": counted.unread,
         },
+        is_error=not (adds_up and allows_partial),
     )
 
 
-def _nothing_to_judge(where: str) -> list[dg.AssetCheckResult]:
-    return [
-        dg.AssetCheckResult(
-            check_name=name,
-            passed=False,
-            severity=dg.AssetCheckSeverity.WARN,
-            description=f"{where}: there is no pair to judge",
+def _pending_advice(unread: int, *, allows_partial: bool) -> str:
+    if allows_partial:
+        return "; the ratings are PARTIAL: they were asked for without what is pending"
+    if unread:
+        return (
+            f"; the results of {unread} that are pending were paid and could not be read, and are "
+            "not asked again: run again later to read them, with --pay-again to pay for them "
+            "again, or with --partial to rate without them (pay_again, allow_partial in the UI)"
         )
-        for name in ("unjudged_rate", "inconsistency_rate", "same_text_rate")
-    ]
-
-
-def build_verdict_assets(plan: TournamentPlan) -> list[dg.AssetsDefinition]:
-    """Build `judge_verdicts` for one tournament."""
-    tournament = plan.config
-
-    @table_asset(
-        plan,
-        "judge_verdicts",
-        stage="3_judging",
-        ins={"replies": dg.AssetIn(key=asset_key(plan, "judge_replies"))},
-        partitions_def=by_mode_and_dimension(plan),
-        checks={
-            "unjudged_rate": "Few pairs lack two readable replies.",
-            "inconsistency_rate": "Few pairs change their winner when the responses swap places.",
-            "same_text_rate": "At least half of the pairs have two different responses.",
-        },
-        blocking_checks={
-            "accounting": (
-                "Every planned presentation has a verdict or a reason why there is none, and "
-                "none is still pending."
-            )
-        },
+    return (
+        "; nothing is rated before every presentation has an answer: run again to ask for "
+        "what is pending, or rate without it by --partial (allow_partial in the UI)"
     )
-    def judge_verdicts(
-        context: dg.AssetExecutionContext, config: JudgeVerdictsConfig, replies: StoredTable
-    ) -> Table:
-        """Every pair settled from its two replies, at no cost.
-
-        Both replies mean the same entrant: it wins. Both say tie: a tie. They disagree:
-        inconsistent. One says nothing readable: unjudged, which is never counted as a tie. Both
-        responses are the same text: the judge was not asked, and nobody won.
-        """
-        where = partition_label(partition_values(context))
-        counted = _Counted(rows_of(SettledReply, replies))
-        settled = _Settled(settled_rows(counted, reply_format=tournament.judge.reply_format))
-        shown = Shown(
-            settled, ("prompt_id", "entrant_a", "entrant_b", "verdict_ab", "verdict_ba", "winner")
-        )
-        written = write_table("judge_verdicts", shown)
-        outcomes, readings = settled.outcomes, settled.readings
-        first_slot = readings[Verdict.A]
-        decided = first_slot + readings[Verdict.B]
-        return written_result(
-            written,
-            metadata={
-                "pairs": len(written),
-                "is_partial": bool(readings[Verdict.PENDING]),
-                **{f"pairs_{outcome.value}": outcomes[outcome] for outcome in Outcome},
-                **{f"replies_{verdict.value}": readings[verdict] for verdict in Verdict},
-                "first_slot_rate": first_slot / decided if decided else 0.0,
-                "first_rows": shown.markdown,
-            },
-            checks=[
-                _accounting_check(
-                    readings,
-                    planned=counted.presentations,
-                    unread=counted.unread,
-                    not_asked=2 * outcomes[Outcome.SAME_TEXT],
-                    allows_partial=config.allow_partial,
-                    where=where,
-                ),
-                *(
-                    _verdict_checks(outcomes, tournament.checks, where=where)
-                    if len(written)
-                    else _nothing_to_judge(where)
-                ),
-            ],
-        )
-
-    return [judge_verdicts]

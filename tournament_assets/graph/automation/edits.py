@@ -12,12 +12,7 @@ from typing import Any
 
 import dagster as dg
 
-from tournament_assets.graph.assets.bank_inputs import (
-    InputVersion,
-    not_yet_observed,
-    observations,
-    read_inputs,
-)
+from tournament_assets.graph.adapter import check_result
 from tournament_assets.graph.assets.freshness import (
     CHECKS,
     FreshnessCheck,
@@ -25,18 +20,23 @@ from tournament_assets.graph.assets.freshness import (
     freshness_result,
     leaderboard_result,
 )
+from tournament_assets.graph.assets.observed_inputs import InputVersion, read_inputs
+from tournament_assets.graph.automation.observations import not_yet_observed, observations
 from tournament_assets.graph.automation.reruns import (
     RerunState,
     asset_graph,
     begin_rerun,
     find_reruns,
 )
-from tournament_assets.graph.partitions import asset_key
+from tournament_assets.graph.outputs import Check
+from tournament_assets.graph.partitions import asset_key, recorded_of
+from tournament_assets.graph.table import settings_versions
 from tournament_assets.project.config_files import load_config
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.workflows.plan import TournamentPlan, settings_versions
+from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.workflows.provenance import Records
 
 _INTERVAL_SECONDS = 30
 
@@ -184,15 +184,14 @@ def _evaluate_checks(
     plan: TournamentPlan, inputs: Sequence[InputVersion], instance: dg.DagsterInstance
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Evaluate the checks on assets that exist."""
-    evaluate_by_asset: dict[str, Callable[[], dg.AssetCheckResult]] = {
-        **{check.asset: partial(_freshness_of, plan, check, inputs, instance) for check in CHECKS},
-        "leaderboard": partial(leaderboard_result, plan, inputs, instance),
-    }
-    for asset, evaluate in evaluate_by_asset.items():
+    records = partial(recorded_of, plan, instance)
+    results = {check.asset: _freshness_of(check, inputs, records) for check in CHECKS}
+    results["leaderboard"] = partial(leaderboard_result, inputs, records)
+    for asset, evaluate in results.items():
         key = asset_key(plan, asset)
         if _last_run(key, instance) is None:
             continue
-        result = evaluate()
+        result = check_result(evaluate())
         yield dg.AssetCheckEvaluation(
             asset_key=key,
             check_name=str(result.check_name),
@@ -204,12 +203,9 @@ def _evaluate_checks(
 
 
 def _freshness_of(
-    plan: TournamentPlan,
-    check: FreshnessCheck,
-    inputs: Sequence[InputVersion],
-    instance: dg.DagsterInstance,
-) -> dg.AssetCheckResult:
-    return freshness_result(check, find_outdated(plan, check, inputs, instance))
+    check: FreshnessCheck, inputs: Sequence[InputVersion], records: Records
+) -> Callable[[], Check]:
+    return lambda: freshness_result(check, find_outdated(check, inputs, records))
 
 
 def _last_run(key: dg.AssetKey, instance: dg.DagsterInstance) -> str | None:

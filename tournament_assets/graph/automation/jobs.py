@@ -1,18 +1,20 @@
-"""The stages of a tournament, in the order they run: a job holds one shape of partitions."""
+"""The jobs of a tournament, and its stages in the order they run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 
-from tournament_assets.graph.assets.bank_inputs import INPUT_ASSETS, build_observing_job
-from tournament_assets.graph.assets.human_battles import human_assets
+from tournament_assets.graph.automation.observations import build_observing_job
 from tournament_assets.graph.partitions import asset_key
+from tournament_assets.graph.rows import JobRow
+from tournament_assets.graph.table import JOBS, rows_of
 from tournament_assets.tournament.config import Mode
 from tournament_assets.workflows.plan import TournamentPlan
 
 DRIFT_ASSET = "judge_drift"
+_RATING_JOB = "6_judge_and_rate"
 
 
 @dataclass(frozen=True)
@@ -24,12 +26,14 @@ class Stage:
         title: What it does, for people.
         assets: What it materialises or observes.
         partition_axis: What there is a partition for, besides the mode.
+        description: What the UI says of the job.
     """
 
     job_name: str
     title: str
     assets: tuple[str, ...]
     partition_axis: str
+    description: str
 
     def partition_keys(
         self, plan: TournamentPlan, mode: Mode
@@ -47,90 +51,73 @@ class Stage:
         return [dg.MultiPartitionKey({"mode": mode, self.partition_axis: name}) for name in names]
 
 
-def rated_assets(plan: TournamentPlan) -> tuple[str, ...]:
-    """Return what follows from the pairs of one dimension, in order."""
-    return (
-        "judge_replies",
-        "judge_verdicts",
-        "elo_traces",
-        "elo_ratings",
-        "bradley_terry_ratings",
-        "model_comparison",
-        "style_control",
-        "win_rates",
-        *human_assets(plan),
-        "trust_panel",
-    )
-
-
 def build_stages(plan: TournamentPlan) -> list[Stage]:
-    """Return a tournament's stages, in the order they run.
-
-    The inputs come first: what was materialised before the first observation of an input would stay
-    fresh after a later edit. The price of judging is known before anything is asked, and
-    a price that the budget does not allow ends the run there.
-    """
-    prefix = plan.tournament_id
-    return [
-        Stage(f"{prefix}_0_observe_inputs", "inputs", INPUT_ASSETS, "none"),
-        _stage_of_files(plan),
-        Stage(f"{prefix}_2_select_prompts", "selected prompts", ("selected_prompts",), "mode"),
-        Stage(f"{prefix}_3_respond", "responses", ("entrant_responses",), "entrant"),
-        Stage(f"{prefix}_4_pair", "pairs to judge", ("match_list",), "dimension"),
-        Stage(f"{prefix}_5_estimate", "price of judging", ("judging_estimate",), "mode"),
-        Stage(
-            f"{prefix}_6_judge_and_rate",
-            "judging and ratings",
-            rated_assets(plan),
-            "dimension",
-        ),
-        Stage(
-            f"{prefix}_7_report",
-            "leaderboard and report",
-            (
-                "battles",
-                "audit",
-                "prompt_audit",
-                "fair_comparison",
-                "leaderboard",
-                "report",
-                "run_artifacts",
-                "run_comparison",
-            ),
-            "mode",
-        ),
-    ]
+    """Return a tournament's stages, in the order they run."""
+    return [_stage(plan, job) for job in JOBS if job.part_of == "run"]
 
 
 def build_rerun_stages(plan: TournamentPlan) -> list[Stage]:
     """Return the stages of a scheduled rerun: those of a tournament, and a look at the judge."""
-    drift = Stage(f"{plan.tournament_id}_check_drift", "judge drift", (DRIFT_ASSET,), "dimension")
-    return [*build_stages(plan), drift]
+    return [_stage(plan, job) for job in JOBS if job.part_of in ("run", "rerun")]
 
 
-def _stage_of_files(plan: TournamentPlan) -> Stage:
-    name = f"{plan.tournament_id}_1_prompt_bank"
-    if plan.config.human_battles is None:
-        return Stage(name, "prompt bank", ("prompt_bank",), "none")
-    return Stage(name, "prompt bank and human battles", ("prompt_bank", "human_battles"), "none")
+def rated_assets(plan: TournamentPlan) -> dg.AssetSelection:
+    """Return what follows from the pairs of one dimension, in order."""
+    (stage,) = (_stage(plan, job) for job in JOBS if job.name == _RATING_JOB)
+    return _selection(plan, stage.assets)
 
 
-def build_jobs(plan: TournamentPlan, stages: Sequence[Stage]) -> list[Any]:
-    """Build one job a stage; the first observes, and the others materialise.
+def _stage(plan: TournamentPlan, job: JobRow) -> Stage:
+    rows = [row for row in rows_of(plan).values() if row.job == job.name]
+    has_people = plan.config.human_battles is not None
+    title = job.title_with_people if has_people and job.title_with_people else job.title
+    axes = {row.axes for row in rows if row.stored_as != "file"} or {()}
+    ((*_, axis),) = (("none", *each) for each in axes)
+    return Stage(
+        job_name=f"{plan.tournament_id}_{job.name}",
+        title=title,
+        assets=tuple(row.name for row in rows),
+        partition_axis=axis,
+        description=f"{plan.tournament_id}: {job.description or title}",
+    )
+
+
+def _selection(plan: TournamentPlan, names: Sequence[str]) -> dg.AssetSelection:
+    return dg.AssetSelection.assets(*(asset_key(plan, name) for name in names))
+
+
+def build_jobs(plan: TournamentPlan) -> Mapping[str, Any]:
+    """Build one job a row, by its name in the table; the first observes, the others materialise.
 
     Dagster has no public name for the type of an unresolved job.
     """
-    observing, *materialising = stages
-    return [
-        build_observing_job(plan, observing.job_name),
-        *(
-            dg.define_asset_job(
-                stage.job_name,
-                selection=dg.AssetSelection.assets(
-                    *(asset_key(plan, name) for name in stage.assets)
-                ),
-                description=f"{plan.tournament_id}: {stage.title}",
-            )
-            for stage in materialising
+    observing, *materialising = JOBS
+    jobs: dict[str, Any] = {
+        observing.name: build_observing_job(plan, _stage(plan, observing).job_name)
+    }
+    for job in materialising:
+        stage = _stage(plan, job)
+        jobs[job.name] = dg.define_asset_job(
+            stage.job_name,
+            selection=_selection(plan, stage.assets),
+            description=stage.description,
+        )
+    return jobs
+
+
+def build_rerun_jobs(jobs: Mapping[str, Any]) -> list[Any]:
+    """Return those among a tournament's jobs that a rerun has."""
+    return [jobs[job.name] for job in JOBS if job.part_of in ("run", "rerun")]
+
+
+def build_rejudge_job(plan: TournamentPlan) -> Any:
+    """Build the job that asks what failed again; Dagster has no public name for its type."""
+    return dg.define_asset_job(
+        f"{plan.tournament_id}_rejudge",
+        selection=rated_assets(plan),
+        config={"ops": {f"{plan.tournament_id}__judge_replies": {"config": {"rejudge": True}}}},
+        description=(
+            f"{plan.tournament_id}: ask what failed for reasons of the judge's again, one by one, "
+            "at twice the price of a batch, and rate anew"
         ),
-    ]
+    )

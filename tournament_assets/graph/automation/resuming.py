@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import dagster as dg
 
 from tournament_assets.graph.automation.jobs import rated_assets
 from tournament_assets.graph.automation.reruns import began_at_text, find_rerun_stopped_at
-from tournament_assets.graph.partitions import asset_key
 from tournament_assets.graph.resources.services import JudgeResource, LedgerResource
 from tournament_assets.judging.batch_service import BatchService
 from tournament_assets.judging.settlement.records import JudgingScope, OpenBatch
@@ -18,30 +16,13 @@ from tournament_assets.workflows.plan import TournamentPlan
 _INTERVAL_SECONDS = 60
 
 
-def _rated_assets(plan: TournamentPlan) -> dg.AssetSelection:
-    return dg.AssetSelection.assets(*(asset_key(plan, name) for name in rated_assets(plan)))
-
-
-def build_rejudge_job(plan: TournamentPlan) -> Any:
-    """Build the job that asks what failed again; Dagster has no public name for its type."""
-    return dg.define_asset_job(
-        f"{plan.tournament_id}_rejudge",
-        selection=_rated_assets(plan),
-        config={"ops": {f"{plan.tournament_id}__judge_replies": {"config": {"rejudge": True}}}},
-        description=(
-            f"{plan.tournament_id}: ask what failed for reasons of the judge's again, one by one, "
-            "at twice the price of a batch, and rate anew"
-        ),
-    )
-
-
 def build_resuming_sensor(plan: TournamentPlan) -> dg.SensorDefinition:
     """Build the sensor of one tournament."""
     tournament = plan.config
 
     @dg.sensor(
         name=f"{plan.tournament_id}_resume_judging",
-        asset_selection=_rated_assets(plan),
+        asset_selection=rated_assets(plan),
         minimum_interval_seconds=_INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(

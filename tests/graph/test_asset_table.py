@@ -1,0 +1,175 @@
+"""The table of the graph, and the functions that its rows name."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.projects import make_project
+from tournament_assets.definitions import build_plan
+from tournament_assets.graph import adapter
+from tournament_assets.graph.assets.ratings import EloOptions, elo_traces, win_rates
+from tournament_assets.graph.outputs import Made
+from tournament_assets.graph.partitions import edge_between, loaded_over
+from tournament_assets.graph.rows import MODE, MODE_BY_DIMENSION, MODE_BY_ENTRANT, AssetRow
+from tournament_assets.graph.table import ASSETS, JOBS, rows_of, table_for_readers
+from tournament_assets.project.config_files import load_config
+from tournament_assets.storage.tables import StoredTable, write_table
+from tournament_assets.tournament.asset_rows import VerdictRow
+from tournament_assets.tournament.verdicts import Outcome, Verdict
+from tournament_assets.workflows.plan import TournamentPlan
+
+ROOT = Path(__file__).parents[2]
+LONGEST_BODY = 25
+GIVEN = {"plan", "config", "mode", "dimension", "step", "started_at"}
+RESOURCES = {"ledger", "judge", "generator", "resources"}
+
+each_asset = pytest.mark.parametrize("row", ASSETS, ids=lambda row: row.name)
+
+
+def body_lines(row: AssetRow) -> int:
+    (function,) = ast.parse(textwrap.dedent(inspect.getsource(row.make))).body
+    assert isinstance(function, ast.FunctionDef)
+    first = function.body[1]  # what comes after the docstring
+    return (function.end_lineno or 0) - first.lineno + 1
+
+
+@each_asset
+def test_an_asset_is_a_short_function_of_a_module(row: AssetRow) -> None:
+    assert row.make.__qualname__ == row.name
+    assert "<locals>" not in row.make.__qualname__
+    assert inspect.getclosurevars(row.make).nonlocals == {}
+    assert body_lines(row) <= LONGEST_BODY
+
+
+@each_asset
+def test_a_function_asks_for_its_inputs_and_for_what_every_asset_can_have(row: AssetRow) -> None:
+    wanted = set(row.wanted)
+    others = wanted - GIVEN - RESOURCES - {"options", "inputs"}
+    if "inputs" in wanted:
+        assert [field.name for field in fields(row.wanted["inputs"])] == list(row.inputs)
+        assert others == set()
+    else:
+        assert others == set(row.inputs)
+    assert not {"mode", "dimension"} & wanted or row.axes
+
+
+def test_every_row_reads_rows_that_are_there_and_names_a_job() -> None:
+    names = [row.name for row in ASSETS]
+    assert len(set(names)) == len(names)
+    jobs = {job.name for job in JOBS}
+    for row in ASSETS:
+        sources = {each.asset for each in row.input_rows().values()} | set(row.after)
+        assert sources <= set(names), row.name
+        assert row.job in jobs, row.name
+
+
+def test_the_table_in_the_documentation_is_that_of_the_rows() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    assert table_for_readers() in page, f"put this into the page:\n{table_for_readers()}"
+
+
+@pytest.mark.parametrize(
+    ("upstream", "downstream", "over"),
+    [
+        ((), MODE, None),
+        (MODE_BY_DIMENSION, MODE_BY_DIMENSION, None),
+        (MODE, MODE_BY_ENTRANT, None),
+        (MODE_BY_ENTRANT, MODE, "entrant"),
+        (MODE_BY_DIMENSION, MODE, "dimension"),
+        (MODE_BY_ENTRANT, MODE_BY_DIMENSION, "entrant"),
+    ],
+)
+def test_an_edge_loads_everything_along_the_axis_that_only_the_upstream_has(
+    upstream: Any, downstream: Any, over: str | None
+) -> None:
+    assert edge_between(upstream, downstream).over == over
+
+
+def test_all_of_an_axis_that_both_ends_have_is_loaded_where_a_row_says_so() -> None:
+    assert edge_between(MODE_BY_DIMENSION, MODE_BY_DIMENSION, over="mode").over == "mode"
+
+
+def test_what_is_loaded_along_an_axis_comes_in_config_order_and_without_what_is_missing() -> None:
+    loaded = {"b|pilot": 2, "a|pilot": 1}
+    by_name = loaded_over(loaded, "dimension", axes=MODE_BY_DIMENSION, names=("a", "c", "b"))
+    assert list(by_name.items()) == [("a", 1), ("b", 2)]
+    by_mode = loaded_over({"a|headline": 3}, "mode", axes=MODE_BY_DIMENSION, names=("headline",))
+    assert by_mode == {"headline": 3}
+    # Dagster hands over a single partition as it is.
+    assert loaded_over(4, "dimension", axes=MODE_BY_DIMENSION, names=("a",)) == {"a": 4}
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> TournamentPlan:
+    return build_plan(load_config(make_project(tmp_path / "project").config_path), {})
+
+
+def stored_verdicts(path: Path, winners: Mapping[tuple[str, str], str]) -> StoredTable:
+    rows = [
+        VerdictRow(
+            prompt_id=f"p{number}",
+            source="recall",
+            dimension="factuality",
+            entrant_a=a,
+            entrant_b=b,
+            verdict_ab=Verdict.A.value if winner == a else Verdict.B.value,
+            verdict_ba=Verdict.B.value if winner == a else Verdict.A.value,
+            outcome=(Outcome.A_WINS if winner == a else Outcome.B_WINS).value,
+            winner=winner,
+            request_key_ab=f"{number} ab",
+            request_key_ba=f"{number} ba",
+            asking_ab=1,
+            asking_ba=1,
+            judge_model="judge",
+        )
+        for number, ((a, b), winner) in enumerate(winners.items())
+    ]
+    with path.open("wb") as file:
+        write_table("judge_verdicts", rows).content.copy_to(file)
+    return StoredTable("judge_verdicts", path)
+
+
+WON = {("careful", "mixed"): "careful", ("careful", "sloppy"): "careful"}
+
+
+def test_ratings_are_made_without_dagster(plan: TournamentPlan, tmp_path: Path) -> None:
+    verdicts = stored_verdicts(tmp_path / "verdicts.parquet", WON)
+    made = elo_traces(plan.config, "pilot", verdicts, EloOptions(n_permutations=3))
+    assert made.metadata["permutations"] == 3
+    assert made.metadata["decisive_matches"] == 2
+    ratings = dict(zip(made.value.entrants, made.value.ratings.mean(axis=0), strict=True))
+    assert ratings["careful"] > 1400 > ratings["mixed"]
+    same = elo_traces(plan.config, "pilot", verdicts, EloOptions(n_permutations=3))
+    assert made.version == same.version
+    more = elo_traces(plan.config, "pilot", verdicts, EloOptions(n_permutations=4))
+    assert made.version != more.version
+
+
+def test_win_rates_are_made_without_dagster(plan: TournamentPlan, tmp_path: Path) -> None:
+    verdicts = stored_verdicts(tmp_path / "verdicts.parquet", WON)
+    made = win_rates(plan.config, "factuality", verdicts)
+    assert [(row["entrant_b"], row["win_rate_a"]) for row in made.value] == [
+        ("mixed", 1.0),
+        ("sloppy", 1.0),
+    ]
+    assert made.metadata["matrix"].text.startswith("![win-rate matrix](data:image/png")
+
+
+def test_a_tournament_without_people_has_no_row_of_theirs(plan: TournamentPlan) -> None:
+    assert {row.name for row in ASSETS} - set(rows_of(plan)) == {
+        "human_battles",
+        "arena_ratings",
+        "human_agreement",
+    }
+
+
+def test_a_row_that_says_no_version_of_what_it_made_is_refused() -> None:
+    row = next(row for row in ASSETS if row.name == "elo_traces")
+    with pytest.raises(TypeError, match="elo_traces says no version"):
+        adapter._result(row, Made(None, metadata={}))

@@ -1,0 +1,278 @@
+"""Makes Dagster's assets of the rows of the graph's table.
+
+Dagster decides by data versions what is out of date downstream. With a hash of the contents, a
+rerun that changes nothing leaves everything downstream fresh.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, fields
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import dagster as dg
+import pandas as pd
+from pydantic import create_model
+
+from tournament_assets.graph.outputs import Check, Made, Markdown
+from tournament_assets.graph.partitions import (
+    asset_key,
+    axis_names,
+    edge_between,
+    loaded_over,
+    partition_values,
+    partitions_over,
+    recorded_of,
+)
+from tournament_assets.graph.resources.services import (
+    GeneratorResource,
+    JudgeResource,
+    LedgerResource,
+)
+from tournament_assets.graph.rows import AssetRow, Log, Step
+from tournament_assets.ratings.elo_traces import EloTraces
+from tournament_assets.storage.table_schemas import SCHEMAS
+from tournament_assets.storage.tables import WrittenTable, content_version, make_table
+from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.fingerprints import fingerprint, short
+from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.workflows.responses import Resources
+
+_RESOURCES: Mapping[str, type] = {
+    "ledger": LedgerResource,
+    "judge": JudgeResource,
+    "generator": GeneratorResource,
+}
+_TABLE = dg.PythonObjectDagsterType((pd.DataFrame, WrittenTable), name="Table")
+_IO_MANAGERS = {"table": "parquet_io_manager", "arrays": "npz_io_manager", "folder": None}
+# Beside an asset's checks Dagster accepts the bare class alone as a return annotation, and then the
+# type of what is stored has to be given as `dagster_type`.
+_RESULTS: Mapping[str, Any] = {
+    "table": dg.MaterializeResult,
+    "arrays": dg.MaterializeResult[EloTraces],
+    "folder": dg.MaterializeResult[None],
+}
+
+
+def build_assets(plan: TournamentPlan, rows: Iterable[AssetRow]) -> list[Any]:
+    """Make the assets of one tournament of the rows that it has."""
+    by_name = {row.name: row for row in rows}
+    return [
+        _build_observed(plan, row) if row.stored_as == "file" else _build_asset(plan, row, by_name)
+        for row in by_name.values()
+    ]
+
+
+def settings_version(plan: TournamentPlan, row: AssetRow) -> str | None:
+    """Return the version of an asset's settings; None where its inputs alone decide."""
+    return None if row.settings is None else fingerprint(row.settings(plan))
+
+
+def check_result(check: Check) -> dg.AssetCheckResult:
+    """Return what a check found as Dagster takes it."""
+    severity = dg.AssetCheckSeverity.ERROR if check.is_error else dg.AssetCheckSeverity.WARN
+    return dg.AssetCheckResult(
+        check_name=check.name,
+        passed=check.passed,
+        severity=severity,
+        description=check.description,
+        metadata=dict(check.metadata),
+    )
+
+
+def _build_asset(
+    plan: TournamentPlan, row: AssetRow, rows: Mapping[str, AssetRow]
+) -> dg.AssetsDefinition:
+    key = asset_key(plan, row.name)
+    inputs = {name: each for name, each in row.input_rows().items() if each.asset in rows}
+    edges = {name: edge_between(rows[each.asset].axes, row.axes, over=each.over)
+             for name, each in inputs.items()}  # fmt: skip
+    over = {name: edge.over for name, edge in edges.items() if edge.over is not None}
+
+    def compute(context: dg.AssetExecutionContext, **given: Any) -> Any:
+        for name, axis in over.items():
+            upstream = rows[inputs[name].asset].axes
+            given[name] = loaded_over(
+                given[name], axis, axes=upstream, names=axis_names(plan.config, axis)
+            )
+        made = row.make(**_arguments(plan, row, context, given))
+        return _result(row, made)
+
+    compute.__doc__ = row.make.__doc__
+    _declare(compute, row, inputs)
+    is_table = row.stored_as == "table"
+    return dg.asset(
+        key=key,
+        group_name=plan.group(row.stage),
+        partitions_def=partitions_over(plan.config, row.axes),
+        ins={
+            name: dg.AssetIn(
+                key=asset_key(plan, each.asset),
+                partition_mapping=edges[name].mapping,
+                # A single partition comes as a bare object, not as a mapping.
+                **({"dagster_type": dg.Any} if name in over or each.may_be_missing else {}),
+                metadata={"allow_missing_partitions": True} if each.may_be_missing else None,
+            )
+            for name, each in inputs.items()
+        },
+        deps=[
+            dg.AssetDep(
+                asset_key(plan, name),
+                partition_mapping=edge_between(rows[name].axes, row.axes).mapping,
+            )
+            for name in row.after
+        ],
+        kinds=set(row.kinds_of(plan)),
+        pool=row.pool,
+        code_version=settings_version(plan, row),
+        op_tags=row.op_tags(plan),
+        io_manager_key=_IO_MANAGERS[row.stored_as],
+        dagster_type=_TABLE if is_table else None,
+        metadata=_column_schema(row.name) if is_table else None,
+        check_specs=[
+            dg.AssetCheckSpec(check, asset=key, description=description, blocking=is_blocking)
+            for named, is_blocking in ((row.checks_of(plan), False), (row.blocking_checks, True))
+            for check, description in named.items()
+        ],
+    )(compute)
+
+
+def _build_observed(plan: TournamentPlan, row: AssetRow) -> dg.SourceAsset:
+    """Make the observed asset of an input; what cannot be read is not observed."""
+
+    def observe() -> Any:
+        found = {each.partition: each.version for each in row.make(plan) if each.version}
+        if not row.axes:
+            return dg.DataVersion(found.get(None, ""))
+        return dg.DataVersionsByPartition({str(name): found[name] for name in found})
+
+    versions = dg.DataVersionsByPartition if row.axes else dg.DataVersion
+    observe.__annotations__ = {"return": versions}
+    return dg.observable_source_asset(
+        name=row.name,
+        key_prefix=plan.tournament_id,
+        group_name=plan.group(row.stage),
+        partitions_def=partitions_over(plan.config, row.axes),
+        description=" ".join((row.make.__doc__ or "").split()),
+    )(observe)
+
+
+def _declare(compute: Callable[..., Any], row: AssetRow, inputs: Iterable[str]) -> None:
+    """Give a function the signature that Dagster reads inputs, options and resources from."""
+    types: dict[str, Any] = {"context": dg.AssetExecutionContext}
+    if "options" in row.wanted:
+        types["config"] = config_class(row.wanted["options"])
+    for name in inputs:
+        declared = row.input_types[name]
+        types[name] = declared if isinstance(declared, type) else inspect.Parameter.empty
+    asks_for_all = "resources" in row.wanted
+    types |= {name: kind for name, kind in _RESOURCES.items() if asks_for_all or name in row.wanted}
+    keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = inspect.Signature(
+        [inspect.Parameter(name, keyword, annotation=kind) for name, kind in types.items()],
+        return_annotation=_RESULTS[row.stored_as],
+    )
+    compute.__signature__ = signature  # type: ignore[attr-defined]
+    compute.__annotations__ = {**types, "return": _RESULTS[row.stored_as]}
+
+
+def config_class(options: type) -> type[dg.Config]:
+    """Make Dagster's config of a dataclass of options; every option has a default."""
+    declared: dict[str, Any] = {
+        each.name: (each.type, None if each.default is MISSING else each.default)
+        for each in fields(options)
+    }
+    return create_model(options.__name__, __base__=dg.Config, **declared)
+
+
+def _arguments(
+    plan: TournamentPlan,
+    row: AssetRow,
+    context: dg.AssetExecutionContext,
+    given: dict[str, Any],
+) -> dict[str, Any]:
+    """Return what the row's function asked for."""
+    wanted = row.wanted
+    surroundings = _surroundings(plan, context)
+    arguments = {name: read() for name, read in surroundings.items() if name in wanted}
+    if "options" in wanted:
+        chosen = given.pop("config")
+        arguments["options"] = wanted["options"](**chosen.model_dump())
+    if "inputs" in wanted:
+        together = {name: given.pop(name) for name in row.input_types if name in given}
+        arguments["inputs"] = wanted["inputs"](**together)
+    if "resources" in wanted:
+        arguments["resources"] = Resources(**{name: given.pop(name) for name in _RESOURCES})
+    return {**arguments, **given}
+
+
+def _surroundings(
+    plan: TournamentPlan, context: dg.AssetExecutionContext
+) -> Mapping[str, Callable[[], Any]]:
+    def step() -> Step:
+        mode, *name = sorted(partition_values(context).items(), reverse=True)
+        return Step(
+            plan,
+            cast("Mode", mode[1]),
+            name[0][1] if name else "",
+            cast("Log", context.log),
+            partial(recorded_of, plan, context.instance),
+        )
+
+    return {
+        "plan": lambda: plan,
+        "config": lambda: plan.config,
+        "mode": lambda: partition_values(context)["mode"],
+        "dimension": lambda: partition_values(context)["dimension"],
+        "step": step,
+        "started_at": lambda: _run_start(context),
+    }
+
+
+def _run_start(context: dg.AssetExecutionContext) -> datetime:
+    started = getattr(context.instance.get_run_stats(context.run_id), "start_time", None)
+    moment = datetime.fromtimestamp(started, UTC) if started else datetime.now(UTC)
+    return moment.replace(microsecond=0)
+
+
+def _result(row: AssetRow, made: Made[Any]) -> dg.MaterializeResult[Any]:
+    """Return what was made, with its content hash and its number of rows."""
+    value, version = made.value, made.version
+    counted: dict[str, Any] = {}
+    if row.stored_as == "table":
+        if isinstance(value, WrittenTable):
+            version = value.version
+        elif not isinstance(value, pd.DataFrame):
+            value = make_table(row.name, value)
+        version = version or content_version(row.name, value)
+        counted = {"dagster/row_count": len(value)}
+    if version is None:
+        raise TypeError(f"{row.name} says no version of what it made; expected a hash")
+    shown = {name: _metadata_value(each) for name, each in made.metadata.items()}
+    return dg.MaterializeResult(
+        **({} if row.stored_as == "folder" else {"value": value}),
+        data_version=dg.DataVersion(version),
+        metadata={**shown, **counted, "content_hash": short(version)},
+        check_results=[check_result(check) for check in made.checks],
+    )
+
+
+def _metadata_value(value: Any) -> Any:
+    if isinstance(value, Markdown):
+        return dg.MetadataValue.md(value.text)
+    return dg.MetadataValue.path(str(value)) if isinstance(value, Path) else value
+
+
+def _column_schema(name: str) -> dict[str, Any]:
+    columns = [
+        dg.TableColumn(
+            name=field.name,
+            type=str(field.type),
+            description=field.metadata[b"description"].decode(),
+            constraints=dg.TableColumnConstraints(nullable=field.nullable),
+        )
+        for field in SCHEMAS[name]
+    ]
+    return {"dagster/column_schema": dg.TableSchema(columns=columns)}

@@ -1,0 +1,154 @@
+"""What the graph reads from outside: the bank's file, the entrants, the rubrics, the price list.
+
+People edit these, so they are observed, not materialised. Each has a version that changes with what
+the graph makes of it, and with nothing else; after an edit and an observation, exactly what was
+made from the old version is out of date.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from tournament_assets.generation.models.entrant_weights import fingerprint_file
+from tournament_assets.judging.costs.prices import newest_prices_hash
+from tournament_assets.project.project_files import (
+    find_entrant_files,
+    load_prompt_bank,
+    load_rubric,
+)
+from tournament_assets.storage.tables import content_version, make_table
+from tournament_assets.tournament.entrants import (
+    AnthropicApiEntrant,
+    AnyEntrant,
+    LocalEntrant,
+    OpenAiApiEntrant,
+    RecordedEntrant,
+)
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.workflows.table_rows import prompt_rows
+
+
+@dataclass(frozen=True, slots=True)
+class InputVersion:
+    """One input as it is now.
+
+    Attributes:
+        asset: The observed asset, one of `OBSERVED`.
+        partition: The entrant or dimension it belongs to; None where there is one for all.
+        version: SHA-256 of what counts of it; None if it cannot be read.
+        label: What people call this version, such as a rubric's `v2`; empty if nothing.
+        problem: Why it cannot be read; empty if it can.
+    """
+
+    asset: str
+    partition: str | None
+    version: str | None
+    label: str = ""
+    problem: str = ""
+
+
+def prompt_file(plan: TournamentPlan) -> list[InputVersion]:
+    """The bank's JSONL file.
+
+    It is observed: after an edit, the prompts are out of date.
+    """
+    return [_attempt("prompt_file", None, partial(_bank_version, plan))]
+
+
+def entrants(plan: TournamentPlan) -> list[InputVersion]:
+    """What each entrant is: its settings and the files it is loaded from.
+
+    After a change of one of them, the responses of that entrant are out of date.
+    """
+    return [
+        _attempt("entrants", entrant.entrant_id, partial(entrant_version, plan, entrant))
+        for entrant in plan.config.entrants
+    ]
+
+
+def rubrics(plan: TournamentPlan) -> list[InputVersion]:
+    """The files that tell the judge how to judge each dimension.
+
+    They are written by people, so they are observed, not materialised; after an edit and an
+    observation, the replies of that dimension are out of date.
+    """
+    return [_rubric(plan, dimension) for dimension in plan.config.dimension_names]
+
+
+def price_list(plan: TournamentPlan) -> list[InputVersion]:
+    """The newest dated list of prices.
+
+    A new one makes the estimate out of date, and nothing that was paid for.
+    """
+    return [InputVersion("price_list", None, _prices_version(plan))]
+
+
+OBSERVED: Mapping[str, Callable[[TournamentPlan], list[InputVersion]]] = {
+    read.__name__: read for read in (prompt_file, entrants, rubrics, price_list)
+}
+
+
+def read_inputs(plan: TournamentPlan, *assets: str) -> list[InputVersion]:
+    """Return inputs of a tournament as they are now; one that cannot be read says why.
+
+    Args:
+        plan: The tournament.
+        assets: Which of `OBSERVED`; all of them unless given.
+    """
+    return [each for asset in assets or OBSERVED for each in OBSERVED[asset](plan)]
+
+
+def _prices_version(plan: TournamentPlan) -> str:
+    listed, configured = newest_prices_hash(), plan.config.judge.prices
+    if not configured:
+        return listed
+    own = {model: price.model_dump(mode="json") for model, price in configured.items()}
+    return fingerprint([listed, own])
+
+
+def _attempt(asset: str, partition: str | None, read: Callable[[], str]) -> InputVersion:
+    try:
+        return InputVersion(asset, partition, read())
+    except InputError as error:
+        return InputVersion(asset, partition, None, problem=str(error))
+
+
+def _bank_version(plan: TournamentPlan) -> str:
+    path = plan.project.resolve(plan.config.prompt_bank, what="the prompt bank")
+    rows = prompt_rows(load_prompt_bank(path))
+    return content_version("prompt_bank", make_table("prompt_bank", rows))
+
+
+def _rubric(plan: TournamentPlan, dimension: str) -> InputVersion:
+    try:
+        rubric = load_rubric(plan.config, plan.project, dimension)
+    except InputError as error:
+        return InputVersion("rubrics", dimension, None, problem=str(error))
+    return InputVersion("rubrics", dimension, rubric.content_hash, label=f"v{rubric.version}")
+
+
+def entrant_version(plan: TournamentPlan, entrant: AnyEntrant) -> str:
+    """Return the SHA-256 of all that an entrant's responses depend on, besides the prompts.
+
+    Raises:
+        InputError: If its files are not there.
+    """
+    if isinstance(entrant, OpenAiApiEntrant | AnthropicApiEntrant):
+        return entrant.fingerprint(entrant.content_hash)
+    if isinstance(entrant, RecordedEntrant):
+        path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
+        return entrant.fingerprint(fingerprint_file(path))
+    return entrant.fingerprint(find_entrant_files(entrant, plan.project).fingerprint)
+
+
+def weights_version(plan: TournamentPlan, entrant: AnyEntrant) -> str | None:
+    """Return the SHA-256 of an entrant's weights, with tokenizer and shards; None without any.
+
+    Raises:
+        InputError: If its files are not there.
+    """
+    if not isinstance(entrant, LocalEntrant):
+        return None
+    return find_entrant_files(entrant, plan.project).fingerprint

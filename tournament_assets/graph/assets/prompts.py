@@ -1,0 +1,142 @@
+"""From the bank's file to the prompts of a mode, and to the pairs judged on each dimension."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pandas as pd
+
+from tournament_assets.graph.assets.freshness import BANK_CHECK, freshness_result
+from tournament_assets.graph.assets.ratings import response_texts
+from tournament_assets.graph.outputs import Check, Made, Shown, markdown_table
+from tournament_assets.judging.requests.pairs import (
+    PairToJudge,
+    build_match_list,
+    filter_pairs_for_dimension,
+)
+from tournament_assets.project.project_files import load_prompt_bank
+from tournament_assets.storage.tables import WrittenTable, write_table
+from tournament_assets.tournament.asset_rows import PromptRow
+from tournament_assets.tournament.config import Mode, TournamentConfig
+from tournament_assets.tournament.prompts import Prompt, draw_stratified
+from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.workflows.table_rows import prompt_rows, prompts_of
+
+_SHOWN_COLUMNS = ("prompt_id", "source", "subject", "text", "gold_answer", "expected_behavior")
+
+
+def prompt_bank(plan: TournamentPlan) -> Made[list[PromptRow]]:
+    """Every prompt of the tournament, read from the bank's JSONL file and validated.
+
+    Rows with a gold answer are judged on every dimension; `curated` rows test behaviour
+    (answer, hedge or abstain), have no gold answer, and are left out of factuality.
+    """
+    path = plan.project.resolve(plan.config.prompt_bank, what="the prompt bank")
+    prompts = load_prompt_bank(path)
+    rows = prompt_rows(prompts)
+    return Made(
+        rows,
+        metadata={
+            "prompts": len(prompts),
+            "prompts_by_source": _counts_by_source(prompts),
+            "with_gold_answer": sum(prompt.gold_answer is not None for prompt in prompts),
+            "first_rows": markdown_table(rows, _SHOWN_COLUMNS),
+        },
+        checks=[_bank_integrity(prompts), freshness_result(BANK_CHECK, [])],
+    )
+
+
+def _counts_by_source(prompts: Sequence[Prompt]) -> dict[str, int]:
+    return dict(sorted(Counter(prompt.source for prompt in prompts).items()))
+
+
+def _bank_integrity(prompts: Sequence[Prompt]) -> Check:
+    """Look for what a valid bank can still get wrong: one question under two ids."""
+    ids_by_text: dict[str, list[str]] = {}
+    for prompt in prompts:
+        ids_by_text.setdefault(" ".join(prompt.text.lower().split()), []).append(prompt.prompt_id)
+    repeated = [ids for ids in ids_by_text.values() if len(ids) > 1]
+    return Check(
+        "bank_integrity",
+        passed=not repeated,
+        description=(
+            f"{len(prompts)} prompts, every id and every text once, every gold answer present"
+            if not repeated
+            else f"the same question stands under several ids: {repeated[:5]}; remove the doubles"
+        ),
+        metadata={"prompts": len(prompts), "repeated_texts": len(repeated)},
+    )
+
+
+def selected_prompts(
+    config: TournamentConfig, mode: Mode, bank: pd.DataFrame
+) -> Made[list[PromptRow]]:
+    """The prompts of a mode, in bank order.
+
+    Pilot: a seeded draw of a fixed number from each source. Headline: the whole bank.
+    """
+    prompts = prompts_of(bank)
+    if mode == "pilot":
+        prompts = draw_stratified(prompts, strata=config.pilot.strata, seed=config.pilot.pilot_seed)
+    rows = prompt_rows(prompts)
+    return Made(
+        rows,
+        metadata={
+            "prompts": len(prompts),
+            "prompts_by_source": _counts_by_source(prompts),
+            "first_rows": markdown_table(rows, _SHOWN_COLUMNS),
+        },
+    )
+
+
+@dataclass(frozen=True)
+class MatchListOptions:
+    """Options of one run.
+
+    Attributes:
+        limit_pairs: Keep only the first pairs of the dimension; for trying things out.
+    """
+
+    limit_pairs: int | None = None
+
+
+def match_list(
+    config: TournamentConfig,
+    dimension: str,
+    selected: pd.DataFrame,
+    responses: Mapping[str, pd.DataFrame],
+    options: MatchListOptions,
+) -> Made[WrittenTable]:
+    """The pairs to judge: every two entrants, on every prompt that all of them answered.
+
+    Prompts without a gold answer are left out of dimensions that compare with one.
+    """
+    prompts = prompts_of(selected)
+    matches = build_match_list(prompts, response_texts(responses), entrants=config.entrant_ids)
+    eligible = filter_pairs_for_dimension(
+        matches.pairs, needs_gold_answer=config.dimensions[dimension].needs_gold_answer
+    )
+    pairs = eligible[: options.limit_pairs]
+    columns = ("prompt_id", "entrant_a", "entrant_b", "response_a", "response_b")
+    shown = Shown(_pair_rows(pairs, dimension), columns)
+    return Made(
+        write_table("match_list", shown),
+        metadata={
+            "pairs": len(pairs),
+            "pairs_left_out_by_limit": len(eligible) - len(pairs),
+            "prompts": len({pair.prompt_id for pair in pairs}),
+            "prompts_selected": len(prompts),
+            "prompts_not_answered_by_all": len(matches.incomplete_prompts),
+            "first_rows": shown.markdown,
+        },
+    )
+
+
+def _pair_rows(pairs: Sequence[PairToJudge], dimension: str) -> Iterator[dict[str, Any]]:
+    for pair in pairs:
+        # Not `asdict`, which would copy every text.
+        yield {"dimension": dimension} | {name: getattr(pair, name) for name in _PAIR_FIELDS}
+
+
+_PAIR_FIELDS = tuple(each.name for each in fields(PairToJudge))

@@ -1,0 +1,175 @@
+"""What a row of the graph's table says, of an asset and of a job."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Literal, Protocol
+
+from tournament_assets.tournament.config import Mode
+from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.workflows.provenance import Records
+
+Axis = Literal["mode", "entrant", "dimension"]
+MODE: tuple[Axis, ...] = ("mode",)
+ENTRANT: tuple[Axis, ...] = ("entrant",)
+DIMENSION: tuple[Axis, ...] = ("dimension",)
+MODE_BY_ENTRANT: tuple[Axis, ...] = ("mode", "entrant")
+MODE_BY_DIMENSION: tuple[Axis, ...] = ("mode", "dimension")
+
+
+class Log(Protocol):
+    """Where a function says what is happening."""
+
+    def info(self, message: str) -> None:
+        """Say something."""
+
+    def warning(self, message: str, *, exc_info: bool = False) -> None:
+        """Say what a person should look at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is known of the step that a function is called in, for those that need much of it.
+
+    Attributes:
+        plan: The tournament.
+        mode: The partition's mode.
+        name: The partition's entrant or dimension; empty where it has only a mode.
+        log: Told what is happening.
+        records: What is recorded of assets.
+    """
+
+    plan: TournamentPlan
+    mode: Mode
+    name: str
+    log: Log
+    records: Records
+
+    @property
+    def where(self) -> str:
+        """The partition as people read it, such as `factuality, pilot`.
+
+        A check's result has no partition of its own in the UI, so its description has to say it.
+        """
+        return f"{self.name}, {self.mode}" if self.name else self.mode
+
+    @property
+    def partition(self) -> str:
+        """The partition as Dagster writes it, such as `factuality|pilot`."""
+        return f"{self.name}|{self.mode}" if self.name else self.mode
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An input that is more than the partitions that belong to the asset's own.
+
+    Attributes:
+        asset: What is loaded.
+        may_be_missing: Whether None, or fewer partitions, will do where it was never made.
+        over: The axis of which every partition is loaded, although the asset has it too.
+    """
+
+    asset: str
+    may_be_missing: bool = False
+    over: Axis | None = None
+
+
+@dataclass(frozen=True)
+class AssetRow:
+    """One asset: where it stands in the graph, and the function that makes it.
+
+    The function is given by name what it asks for: `plan` or its `config`; its partition's `mode`
+    and `dimension`, or a whole `step`; its inputs, one by one or as the dataclass `inputs`, and of
+    several partitions a mapping by entrant, dimension or mode, in config order; `options` of the
+    run, a dataclass; the resources `ledger`, `judge` and `generator`, or all as `resources`; and
+    `started_at`, when the run began. It returns a `Made`. Its docstring is what the UI shows.
+
+    Attributes:
+        make: The function; the asset has its name, and so has the schema of its table.
+        stage: The asset group, without the tournament's id.
+        job: The job that makes it, without the tournament's id.
+        axes: What there is a partition for.
+        inputs: What is loaded for it, by argument; the edge follows from the axes of both ends.
+        after: What it depends on without loading it.
+        settings: What of a plan decides what it holds, besides its inputs; its code version.
+        checks: Descriptions of the checks it reports, by name.
+        blocking_checks: Descriptions of those that stop what comes next if they fail as errors.
+        stored_as: A Parquet table, npz arrays, a run's directory, or a file that people edit.
+        kinds: What the UI marks it with.
+        pool: The concurrency pool it runs in.
+        op_tags: What its step asks of the machine it runs on.
+        when: Whether a tournament has it.
+        note: What the table in the documentation says of it besides.
+    """
+
+    make: Callable[..., Any]
+    stage: str
+    job: str
+    axes: tuple[Axis, ...] = ()
+    inputs: Mapping[str, str | Input] = field(default_factory=dict)
+    after: tuple[str, ...] = ()
+    settings: Callable[[TournamentPlan], Any] | None = None
+    checks: Mapping[str, str] | Callable[[TournamentPlan], Mapping[str, str]] = field(
+        default_factory=dict
+    )
+    blocking_checks: Mapping[str, str] = field(default_factory=dict)
+    stored_as: Literal["table", "arrays", "folder", "file"] = "table"
+    kinds: AbstractSet[str] | Callable[[TournamentPlan], AbstractSet[str]] = frozenset({"parquet"})
+    pool: str | None = None
+    op_tags: Callable[[TournamentPlan], Mapping[str, Any] | None] = lambda _: None
+    when: Callable[[TournamentPlan], bool] = lambda _: True
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        """The asset's name within its tournament."""
+        return self.make.__name__
+
+    @property
+    def wanted(self) -> Mapping[str, Any]:
+        """The names that the function asks for, with their types."""
+        parameters = inspect.signature(self.make).parameters
+        return {name: parameter.annotation for name, parameter in parameters.items()}
+
+    @property
+    def input_types(self) -> Mapping[str, Any]:
+        """The types of the inputs, by argument, whether they come one by one or together."""
+        together = self.wanted.get("inputs")
+        if not is_dataclass(together):
+            return {name: self.wanted[name] for name in self.inputs}
+        return {each.name: each.type for each in fields(together)}
+
+    def input_rows(self) -> Mapping[str, Input]:
+        """Return the inputs by argument."""
+        return {
+            name: each if isinstance(each, Input) else Input(each)
+            for name, each in self.inputs.items()
+        }
+
+    def kinds_of(self, plan: TournamentPlan) -> AbstractSet[str]:
+        """Return what the UI marks it with."""
+        return self.kinds(plan) if callable(self.kinds) else self.kinds
+
+    def checks_of(self, plan: TournamentPlan) -> Mapping[str, str]:
+        """Return the descriptions of the checks that do not block."""
+        return self.checks(plan) if callable(self.checks) else self.checks
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One job, which makes the assets whose rows name it.
+
+    Attributes:
+        name: The job's name, without the tournament's id.
+        title: What it does, for people.
+        part_of: A run of the tournament in this order, a scheduled rerun only, or only on request.
+        description: What the UI says; the title unless given.
+        title_with_people: The title where a config names human battles; the same unless given.
+    """
+
+    name: str
+    title: str
+    part_of: Literal["run", "rerun", "request"] = "run"
+    description: str = ""
+    title_with_people: str = ""

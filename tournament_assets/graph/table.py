@@ -1,0 +1,456 @@
+"""The graph in one table: every asset, and the jobs that make them.
+
+Assets, jobs, settings versions and the table in `docs/architecture.md` are made of these rows. To
+add an asset, write its function in `assets/`, its row here, and the class of its table's rows in
+`tournament/asset_rows.py`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tournament_assets.graph.assets import (
+    human_battles,
+    judge_drift,
+    judge_tests,
+    judging,
+    observed_inputs,
+    prompts,
+    publishing,
+    ratings,
+    reports,
+    responses,
+    trust,
+    verdicts,
+)
+from tournament_assets.graph.assets.freshness import (
+    BANK_CHECK,
+    ENTRANT_CHECK,
+    LEADERBOARD_CHECK,
+    LEADERBOARD_DESCRIPTION,
+    RUBRIC_CHECK,
+)
+from tournament_assets.graph.resources.executors import GPU_STEP_TAGS
+from tournament_assets.graph.rows import (
+    DIMENSION,
+    ENTRANT,
+    MODE,
+    MODE_BY_DIMENSION,
+    MODE_BY_ENTRANT,
+    AssetRow,
+    Input,
+    JobRow,
+)
+from tournament_assets.storage.tables import STREAMED
+from tournament_assets.tournament.entrants import LocalEntrant
+from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.workflows import plan as settings
+from tournament_assets.workflows.plan import TournamentPlan
+
+JOBS = (
+    JobRow("0_observe_inputs", "inputs"),
+    JobRow("1_prompt_bank", "prompt bank", title_with_people="prompt bank and human battles"),
+    JobRow("2_select_prompts", "selected prompts"),
+    JobRow("3_respond", "responses"),
+    JobRow("4_pair", "pairs to judge"),
+    JobRow("5_estimate", "price of judging"),
+    JobRow("6_judge_and_rate", "judging and ratings"),
+    JobRow("7_report", "leaderboard and report"),
+    JobRow(
+        "check_drift",
+        "judge drift",
+        part_of="rerun",
+        description=(
+            "judge the fixed anchor pairs again and see whether the judge still says the same; "
+            "costs money once per occasion"
+        ),
+    ),
+    JobRow(
+        "test_judge",
+        "tests of the judge",
+        part_of="request",
+        description=(
+            "planted controls, test–retest, and agreement with the judge of another mode; costs "
+            "money, and is stored apart from the tournament's verdicts"
+        ),
+    ),
+)
+"""In the order they run: a job holds one shape of partitions.
+
+The inputs come first: what was materialised before the first observation of an input would stay
+fresh after a later edit. The price of judging is known before anything is asked, and a price that
+the budget does not allow ends the run there.
+"""
+
+
+def _gpu_tags(plan: TournamentPlan) -> Mapping[str, Any] | None:
+    """Ask for a GPU where any entrant is generated here; recorded and served ones need none."""
+    is_local = any(isinstance(entrant, LocalEntrant) for entrant in plan.config.entrants)
+    return GPU_STEP_TAGS if is_local else None
+
+
+_TESTED_JUDGE: Mapping[str, Any] = {
+    "stage": "3_judging_tests",
+    "axes": MODE_BY_DIMENSION,
+    "note": "on request",
+}
+
+
+def _judge_kinds(plan: TournamentPlan) -> set[str]:
+    return {"parquet", plan.config.judge.service}
+
+
+_ASKED_JUDGE: Mapping[str, Any] = {
+    "after": ("rubrics",),
+    "kinds": _judge_kinds,
+    "pool": "judge",
+}
+_RATED: Mapping[str, Any] = {
+    "stage": "4_ratings",
+    "job": "6_judge_and_rate",
+    "axes": MODE_BY_DIMENSION,
+}
+_REPORTED: Mapping[str, Any] = {"stage": "5_report", "job": "7_report", "axes": MODE}
+
+ASSETS = (
+    AssetRow(
+        observed_inputs.prompt_file,
+        stage="1_prompts",
+        job="0_observe_inputs",
+        stored_as="file",
+    ),
+    AssetRow(
+        observed_inputs.entrants,
+        stage="2_responses",
+        job="0_observe_inputs",
+        axes=ENTRANT,
+        stored_as="file",
+    ),
+    AssetRow(
+        observed_inputs.rubrics,
+        stage="3_judging",
+        job="0_observe_inputs",
+        axes=DIMENSION,
+        stored_as="file",
+    ),
+    AssetRow(
+        observed_inputs.price_list,
+        stage="3_judging",
+        job="0_observe_inputs",
+        stored_as="file",
+    ),
+    AssetRow(
+        prompts.prompt_bank,
+        stage="1_prompts",
+        job="1_prompt_bank",
+        after=("prompt_file",),
+        checks={
+            "bank_integrity": "Every prompt once, with what its dimension needs.",
+            BANK_CHECK.name: BANK_CHECK.description,
+        },
+    ),
+    AssetRow(
+        human_battles.human_battles,
+        stage="4_ratings",
+        job="1_prompt_bank",
+        when=human_battles.has_human_battles,
+        note="where the config names a file",
+    ),
+    AssetRow(
+        prompts.selected_prompts,
+        stage="1_prompts",
+        job="2_select_prompts",
+        axes=MODE,
+        inputs={"bank": "prompt_bank"},
+        settings=settings.draw_settings,
+    ),
+    AssetRow(
+        responses.entrant_responses,
+        stage="2_responses",
+        job="3_respond",
+        axes=MODE_BY_ENTRANT,
+        inputs={"selected": "selected_prompts", "bank": "prompt_bank"},
+        after=("entrants",),
+        checks={
+            "response_coverage": "Every selected prompt is answered.",
+            "no_empty_response": "Every response says something.",
+            ENTRANT_CHECK.name: ENTRANT_CHECK.description,
+        },
+        kinds={"parquet", "pytorch"},
+        pool="gpu",
+        op_tags=_gpu_tags,
+    ),
+    AssetRow(
+        prompts.match_list,
+        stage="3_judging",
+        job="4_pair",
+        axes=MODE_BY_DIMENSION,
+        inputs={"selected": "selected_prompts", "responses": "entrant_responses"},
+        settings=settings.pairing_settings,
+    ),
+    # `judge_replies` does not depend on it: another list of prices, or a reply more in the ledger,
+    # must not make replies out of date that were paid for.
+    AssetRow(
+        judging.judging_estimate,
+        stage="3_judging",
+        job="5_estimate",
+        axes=MODE,
+        inputs={"pairs_to_judge": "match_list"},
+        after=("rubrics", "price_list"),
+        checks={"caching_pays": "The judge's prompt cache saves more than it costs."},
+        blocking_checks={
+            "within_budget": "What is still to be asked costs no more than may be spent."
+        },
+    ),
+    AssetRow(
+        judging.judge_replies,
+        stage="3_judging",
+        job="6_judge_and_rate",
+        axes=MODE_BY_DIMENSION,
+        inputs={"pairs_to_judge": "match_list"},
+        settings=settings.asking_settings,
+        checks={RUBRIC_CHECK.name: RUBRIC_CHECK.description},
+        **_ASKED_JUDGE,
+    ),
+    AssetRow(
+        verdicts.judge_verdicts,
+        stage="3_judging",
+        job="6_judge_and_rate",
+        axes=MODE_BY_DIMENSION,
+        inputs={"replies": "judge_replies"},
+        settings=settings.reading_settings,
+        checks={
+            "unjudged_rate": "Few pairs lack two readable replies.",
+            "inconsistency_rate": "Few pairs change their winner when the responses swap places.",
+            "same_text_rate": "At least half of the pairs have two different responses.",
+        },
+        blocking_checks={
+            "accounting": (
+                "Every planned presentation has a verdict or a reason why there is none, and "
+                "none is still pending."
+            )
+        },
+    ),
+    AssetRow(
+        ratings.elo_traces,
+        inputs={"verdicts": "judge_verdicts"},
+        settings=settings.rating_settings,
+        stored_as="arrays",
+        kinds={"numpy"},
+        **_RATED,
+    ),
+    AssetRow(
+        ratings.elo_ratings,
+        inputs={"verdicts": "judge_verdicts", "traces": "elo_traces"},
+        settings=settings.rating_settings,
+        **_RATED,
+    ),
+    AssetRow(
+        ratings.bradley_terry_ratings,
+        inputs={"verdicts": "judge_verdicts"},
+        settings=settings.rating_settings,
+        **_RATED,
+    ),
+    AssetRow(
+        ratings.model_comparison,
+        inputs={"verdicts": "judge_verdicts", "traces": "elo_traces"},
+        settings=settings.rating_settings,
+        **_RATED,
+    ),
+    AssetRow(
+        ratings.style_control,
+        inputs={"verdicts": "judge_verdicts", "responses": "entrant_responses"},
+        settings=settings.rating_settings,
+        **_RATED,
+    ),
+    AssetRow(ratings.win_rates, inputs={"verdicts": "judge_verdicts"}, **_RATED),
+    AssetRow(
+        human_battles.arena_ratings,
+        inputs={"verdicts": "judge_verdicts", "human": "human_battles"},
+        when=human_battles.has_human_battles,
+        note="with `human_battles`",
+        **_RATED,
+    ),
+    AssetRow(
+        human_battles.human_agreement,
+        inputs={"verdicts": "judge_verdicts", "human": "human_battles"},
+        when=human_battles.has_human_battles,
+        note="with `human_battles`",
+        **_RATED,
+    ),
+    AssetRow(
+        trust.trust_panel,
+        inputs={
+            "replies": "judge_replies",
+            "verdicts": "judge_verdicts",
+            "matches": "match_list",
+            "style": "style_control",
+            "retest": Input("judge_retest", may_be_missing=True),
+            "controls": Input("judge_controls", may_be_missing=True),
+            "judges": Input("judge_agreement", may_be_missing=True),
+            "people": "human_agreement",
+        },
+        settings=settings.trusting_settings,
+        checks=trust.trust_checks,
+        **_RATED,
+    ),
+    AssetRow(reports.battles, inputs={"verdicts": "judge_verdicts"}, **_REPORTED),
+    AssetRow(
+        reports.audit,
+        inputs={
+            "selected": "selected_prompts",
+            "responses": "entrant_responses",
+            "verdicts": "judge_verdicts",
+            "replies": "judge_replies",
+        },
+        settings=settings.noticing_settings,
+        checks={
+            "even_missingness": (
+                "No entrant misses more verdicts or answers than the others, beyond chance."
+            )
+        },
+        **_REPORTED,
+    ),
+    AssetRow(
+        reports.prompt_audit,
+        inputs={"verdicts": "judge_verdicts", "replies": "judge_replies"},
+        **_REPORTED,
+    ),
+    AssetRow(
+        reports.fair_comparison,
+        inputs={
+            "selected": "selected_prompts",
+            "responses": "entrant_responses",
+            "verdicts": "judge_verdicts",
+        },
+        settings=settings.comparing_settings,
+        **_REPORTED,
+    ),
+    AssetRow(
+        reports.leaderboard,
+        inputs={
+            "elo": "elo_ratings",
+            "bradley_terry": "bradley_terry_ratings",
+            "win_rates": "win_rates",
+            "verdicts": "judge_verdicts",
+            "audit": "audit",
+        },
+        settings=settings.noticing_settings,
+        checks={LEADERBOARD_CHECK: LEADERBOARD_DESCRIPTION},
+        **_REPORTED,
+    ),
+    AssetRow(
+        publishing.report,
+        inputs={
+            "leaderboard": "leaderboard",
+            "audit": "audit",
+            "prompt_audit": "prompt_audit",
+            "fair": "fair_comparison",
+            "trust": "trust_panel",
+            "selected": "selected_prompts",
+            "responses": "entrant_responses",
+            "matches": "match_list",
+            "replies": "judge_replies",
+            "verdicts": "judge_verdicts",
+            "elo": "elo_ratings",
+            "models": "model_comparison",
+            "win_rates": "win_rates",
+        },
+        settings=settings.noticing_settings,
+        kinds={"html", "markdown"},
+        **_REPORTED,
+    ),
+    AssetRow(
+        publishing.run_artifacts,
+        inputs={
+            "report": "report",
+            "leaderboard": "leaderboard",
+            "battles": "battles",
+            "audit": "audit",
+            "bank": "prompt_bank",
+            "selected": "selected_prompts",
+            "responses": "entrant_responses",
+            "matches": "match_list",
+            "replies": "judge_replies",
+            "verdicts": "judge_verdicts",
+            "elo": "elo_ratings",
+            "traces": "elo_traces",
+            "win_rates": "win_rates",
+        },
+        stored_as="folder",
+        kinds={"json", "parquet", "html"},
+        **_REPORTED,
+    ),
+    AssetRow(
+        publishing.run_comparison,
+        after=("run_artifacts",),
+        kinds={"parquet", "markdown"},
+        note="this run and the one before",
+        **_REPORTED,
+    ),
+    AssetRow(
+        judge_drift.judge_drift,
+        job="check_drift",
+        inputs={"pairs_to_judge": "match_list", "verdicts": "judge_verdicts"},
+        checks={
+            judge_drift.DRIFT_CHECK: (
+                "The judge settles the anchor pairs as it did for the tournament."
+            )
+        },
+        **_TESTED_JUDGE,
+        **_ASKED_JUDGE,
+    ),
+    AssetRow(
+        judge_tests.judge_controls,
+        job="test_judge",
+        inputs={"pairs_to_judge": "match_list"},
+        **_TESTED_JUDGE,
+        **_ASKED_JUDGE,
+    ),
+    AssetRow(
+        judge_tests.judge_retest,
+        job="test_judge",
+        inputs={"pairs_to_judge": "match_list", "verdicts": "judge_verdicts"},
+        **_TESTED_JUDGE,
+        **_ASKED_JUDGE,
+    ),
+    AssetRow(
+        judge_tests.judge_agreement,
+        job="test_judge",
+        inputs={
+            "pairs_to_judge": Input("match_list", may_be_missing=True, over="mode"),
+            "replies": Input("judge_replies", may_be_missing=True, over="mode"),
+            "verdicts": Input("judge_verdicts", may_be_missing=True, over="mode"),
+        },
+        settings=settings.rating_settings,
+        **_TESTED_JUDGE,
+    ),
+)
+
+
+def rows_of(plan: TournamentPlan) -> dict[str, AssetRow]:
+    """Return the rows that a tournament has, by the assets' names."""
+    return {row.name: row for row in ASSETS if row.when(plan)}
+
+
+def settings_versions(plan: TournamentPlan) -> dict[str, str]:
+    """Return the version of every asset that has settings, by the asset's name."""
+    return {row.name: fingerprint(row.settings(plan)) for row in ASSETS if row.settings is not None}
+
+
+def table_for_readers() -> str:
+    """Return the Markdown table of all assets that `docs/architecture.md` shows."""
+    lines = ["| asset | partitions | made from | stored as |", "|---|---|---|---|"]
+    for row in ASSETS:
+        sources = [*(each.asset for each in row.input_rows().values()), *row.after]
+        lines.append(
+            f"| `{row.name}`{f', {row.note}' if row.note else ''} | {' × '.join(row.axes) or '–'} "
+            f"| {', '.join(f'`{name}`' for name in sources) or '–'} | {_stored(row)} |"
+        )
+    return "\n".join(lines)
+
+
+def _stored(row: AssetRow) -> str:
+    if row.stored_as == "table":
+        return "Parquet, streamed" if row.name in STREAMED else "Parquet"
+    words = {"arrays": "npz", "folder": "`runs/<mode>_<time>/`", "file": "observed, not stored"}
+    return words[row.stored_as]

@@ -1,0 +1,232 @@
+"""What a finished run says of itself: what it rests on, how it is made again, and its manifest."""
+
+import contextlib
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from tournament_assets.project.project_files import load_rubric
+from tournament_assets.storage.tables import content_version
+from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.fingerprints import fingerprint_text
+from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.workflows.provenance import (
+    Frames,
+    LargeTables,
+    Recorded,
+    Records,
+    ReplySummary,
+    Versions,
+    input_hashes,
+    judge_models,
+    judging_costs,
+    judging_waste,
+    pairs_left_out,
+    pending_presentations,
+    read_versions,
+    rerun_command,
+    summarise_replies,
+    version_values,
+)
+
+if TYPE_CHECKING:
+    from tournament_assets.ledger.spending import Waste
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What a mode's results rest on, and how they came about; by dimension where one is named.
+
+    Attributes:
+        summaries: What is said of the judge's replies, by dimension.
+        inputs: The hash of everything that decides a result, as `input_hashes` returns it.
+        versions: What it was made with.
+        left_out: Pairs that a limit left out, by dimension.
+        pending: Presentations without a reply yet, by dimension.
+        costs: Requests, tokens and dollars, by dimension.
+        command: The command that makes the results again.
+    """
+
+    summaries: Mapping[str, ReplySummary]
+    inputs: Mapping[str, Any]
+    versions: Versions
+    left_out: Mapping[str, int]
+    pending: Mapping[str, int]
+    costs: Mapping[str, Mapping[str, Any]]
+    command: str
+
+    @property
+    def judge_model(self) -> str:
+        """The model that judged; more than one only after a run that asked another one."""
+        return judge_models(self.summaries)
+
+
+def run_facts(
+    plan: TournamentPlan,
+    mode: Mode,
+    *,
+    selected: pd.DataFrame,
+    responses: Frames,
+    replies: LargeTables,
+    records: Records,
+) -> RunFacts:
+    """Return what a mode's results rest on.
+
+    Args:
+        plan: The tournament.
+        mode: Its mode.
+        selected: Table `selected_prompts`.
+        responses: Table `entrant_responses` of each entrant.
+        replies: Table `judge_replies` of each dimension.
+        records: What materialisations say.
+    """
+    summaries = {dimension: summarise_replies(table) for dimension, table in replies.items()}
+    left_out = pairs_left_out(plan, selected=selected, responses=responses, replies=summaries)
+    return RunFacts(
+        summaries=summaries,
+        inputs=input_hashes(
+            plan,
+            selected=selected,
+            responses=responses,
+            replies=summaries,
+            answered=answers_recorded(plan, mode, records),
+        ),
+        versions=read_versions(plan.project.folder),
+        left_out=left_out,
+        pending=pending_presentations(summaries),
+        costs=judging_costs(plan, summaries),
+        command=made_again_by(plan, mode, summaries=summaries, left_out=left_out, records=records),
+    )
+
+
+def run_manifest(
+    plan: TournamentPlan,
+    mode: Mode,
+    facts: RunFacts,
+    *,
+    bank: pd.DataFrame,
+    selected: pd.DataFrame,
+    outages: list[str],
+    n_permutations: int,
+    waste: "Waste",
+    started_at: str,
+    finished_at: datetime,
+) -> dict[str, Any]:
+    """Return what a run's `manifest.json` holds.
+
+    Args:
+        plan: The tournament.
+        mode: Its mode.
+        facts: What its results rest on.
+        bank: Table `prompt_bank`.
+        selected: Table `selected_prompts`.
+        outages: What must be said of it first.
+        n_permutations: Orderings that were rated.
+        waste: What was paid for without use.
+        started_at: When the work began, ISO 8601.
+        finished_at: When it ended.
+    """
+    config, names = plan.config, plan.config.dimension_names
+    commit = facts.versions.project_commit
+    prices = [cost["cost_usd"] for cost in facts.costs.values()]
+    return {
+        "tournament": config.tournament_id,
+        "mode": mode,
+        "config": plan.config_path.as_posix(),
+        "judge": config.judge_label,
+        "judge_model": facts.judge_model,
+        "entrants": list(config.entrant_ids),
+        "dimensions": list(names),
+        "bank_size": len(bank),
+        "selected_prompts": len(selected),
+        "pairs": {dimension: each.pairs for dimension, each in facts.summaries.items()},
+        "pairs_left_out_by_limit": facts.left_out,
+        "replies_pending": sum(facts.pending.values()),
+        "is_partial": any(facts.pending.values()),
+        "outages": outages,
+        "n_perms": n_permutations,
+        "shuffle_seed": config.ratings.shuffle_seed,
+        "pilot_seed": config.pilot.pilot_seed,
+        "bootstrap_seed": config.ratings.bootstrap_seed,
+        "n_bootstraps": config.ratings.n_bootstraps,
+        "started_at": started_at,
+        "finished_at": finished_at.isoformat(),
+        "versions": version_values(facts.versions),
+        "project_commit": None if commit is None else asdict(commit),
+        "thresholds": config.checks.model_dump(),
+        "inputs": {"prompt_bank": content_version("prompt_bank", bank), **facts.inputs},
+        "cost": {
+            "total_usd": None if None in prices else round(sum(prices), 6),
+            "by_dimension": facts.costs,
+            "waste": judging_waste(waste),
+        },
+        "command": facts.command,
+    }
+
+
+def made_again_by(
+    plan: TournamentPlan,
+    mode: Mode,
+    *,
+    summaries: Mapping[str, ReplySummary],
+    left_out: Mapping[str, int],
+    records: Records,
+) -> str:
+    """Return the command that makes these results again, with what the run was told besides.
+
+    Args:
+        plan: The tournament.
+        mode: Its mode.
+        summaries: What is said of the replies, by dimension.
+        left_out: Pairs that a limit left out, by dimension.
+        records: What materialisations say.
+    """
+    command = rerun_command(plan, mode)
+    models = {model for each in summaries.values() for model in each.judge_models}
+    if len(models) == 1 and models != {plan.config.judge_model(mode)}:
+        command += f" --judge-model {shlex.quote(*models)}"
+    recorded = records("elo_traces", f"{plan.config.dimension_names[0]}|{mode}")
+    permutations = (recorded or {}).get("permutations")
+    if permutations not in (None, plan.config.ratings.n_permutations):
+        command += f" --n-perms {permutations}"
+    limits = [summaries[dimension].pairs for dimension, n in left_out.items() if n]
+    return command + (f" --limit-pairs {max(limits)}" if limits else "")
+
+
+def answers_recorded(plan: TournamentPlan, mode: Mode, records: Records) -> dict[str, Recorded]:
+    """Return what is recorded of each entrant's responses in a mode."""
+    return {
+        entrant: records("entrant_responses", f"{entrant}|{mode}") or {}
+        for entrant in plan.config.entrant_ids
+    }
+
+
+def rubric_texts(
+    plan: TournamentPlan, mode: Mode, inputs: Mapping[str, Any], records: Records
+) -> dict[str, str]:
+    """Return the texts that the dimensions were judged by, where they are still known.
+
+    The file may have been edited since, and replies of an earlier version of this program do not
+    hold the text; what has another hash than the judge's rubric is not taken for it.
+
+    Args:
+        plan: The tournament.
+        mode: Its mode.
+        inputs: What `input_hashes` returned.
+        records: What materialisations say.
+    """
+    texts: dict[str, str] = {}
+    for dimension, rubric in inputs["rubrics"].items():
+        recorded = records("judge_replies", f"{dimension}|{mode}") or {}
+        known = [str(recorded.get("rubric_text", ""))]
+        with contextlib.suppress(InputError):
+            known.append(load_rubric(plan.config, plan.project, dimension).text)
+        for text in known:
+            if fingerprint_text(text) == rubric["hash"]:
+                texts[dimension] = text
+    return texts
