@@ -121,46 +121,6 @@ def test_a_batch_that_lost_rows_is_not_taken_for_a_whole_one(tmp_path: Path) -> 
         list(batch.iterate_lines())
 
 
-def write_as_the_earlier_version_did(directory: Path, **header: Any) -> None:
-    whole = {
-        "batch_id": "msgbatch_old",
-        "created_at": "2026-10-01T12:00:00+00:00",
-        "ends_at": "2026-10-01T12:00:01+00:00",
-        "cancel_initiated_at": None,
-        **header,
-    }
-    rows: list[dict[str, Any]] = [
-        {"custom_id": f"r{number:02d}", "params": judge_params(system=PREFIX), "cache_use": use}
-        for number, use in enumerate(["write", *["read"] * 9])
-    ]
-    rows[3]["fault"] = "row_expired"
-    rows[4]["params"]["messages"] = []
-    lines = "".join(json.dumps(line) + "\n" for line in [whole, *rows])
-    (directory / "msgbatch_old.jsonl").write_text(lines, encoding="utf-8")
-
-
-def test_a_file_of_the_earlier_version_is_read_and_kept_as_the_present_one(tmp_path: Path) -> None:
-    write_as_the_earlier_version_did(tmp_path)
-    (batch,) = BatchStore(tmp_path).list_newest_first()
-    counts = {"canceled": 0, "errored": 1, "expired": 1, "succeeded": 8}
-    assert batch.count_results() == counts
-    rows = list(map(json.loads, batch.iterate_lines()))
-    assert sorted(row["custom_id"] for row in rows) == [f"r{number:02d}" for number in range(10)]
-    assert rows != sorted(rows, key=lambda row: str(row["custom_id"]))
-    usage = next(row for row in rows if row["custom_id"] == "r00")["result"]["message"]["usage"]
-    assert usage["cache_creation_input_tokens"] == 600
-    assert (tmp_path / "msgbatch_old.jsonl").read_text(encoding="utf-8").count(PREFIX) == 1
-    (again,) = BatchStore(tmp_path).list_newest_first()
-    assert list(map(json.loads, again.iterate_lines())) == rows
-
-
-def test_a_canceled_batch_of_the_earlier_version_stays_canceled(tmp_path: Path) -> None:
-    write_as_the_earlier_version_did(tmp_path, cancel_initiated_at="2026-10-01T12:00:00+00:00")
-    for _ in range(2):
-        (batch,) = BatchStore(tmp_path).list_newest_first()
-        assert batch.count_results()["canceled"] == 10
-
-
 def test_looking_at_a_batch_does_not_read_its_requests(tmp_path: Path) -> None:
     batch = BatchStore(tmp_path).create([(f"r{number}", judge_params()) for number in range(3)])
     path = tmp_path / f"{batch.batch_id}.jsonl"

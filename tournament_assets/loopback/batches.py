@@ -1,19 +1,14 @@
-"""Batches that were accepted: what became of them, and their results.
+"""Batches that were accepted: what became of them, their results, and what faults do to those.
 
-Only the requests are kept. A verdict is a pure function of its request, so the results of a batch
-are written anew, line by line, whenever somebody reads them.
-
-A batch's requests as JSON lines, in the order in which its results come out.
-
-What many requests have in common, such as the system text, is written once, in a line of its own
-before the first row that refers to it by number:
+Only the requests are kept, as JSON lines in the order in which the results come out. A verdict is a
+pure function of its request, so results are written anew whenever somebody reads them. What many
+requests have in common, such as the system text, stands once, in a line of its own before the
+first row that refers to it by number:
 
     {"shared": 0, "params": {"model": ..., "max_tokens": ..., "system": ...}}
     {"custom_id": ..., "shared": 0, "params": {"messages": ...}, "cache_use": ..., "fault": ...}
 
 A row without `shared` holds all of its parameters itself.
-
-What faults do to what is written: to messages, and to the lines of a result.
 """
 
 import hashlib
@@ -21,7 +16,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -141,14 +136,9 @@ _FAILURES: dict[str, Literal["canceled", "errored", "expired"]] = {
 }
 
 
-def find_failure(fault: str | None) -> Literal["canceled", "errored", "expired"] | None:
-    """Return the type of result that a fault leads to, or None if there is a message."""
-    return None if fault is None else _FAILURES.get(fault)
-
-
 def find_error(fault: str | None) -> dict[str, Any] | None:
     """Return the error that a fault puts into a row, or None."""
-    if fault is None or find_failure(fault) != "errored":
+    if fault is None or _FAILURES.get(fault) != "errored":
         return None
     return {"type": fault.removeprefix("row_"), "message": f"The loopback judge injects {fault}."}
 
@@ -183,10 +173,8 @@ def _spoil_text(text: str, reply: Reply, fault: str) -> str:
     opposite = replace(reply, verdict=reply.opposite)
     if fault == "text_empty":
         return ""
-    if fault == "no_verdict":
-        return replace(reply, verdict=None).write()
-    if fault == "verdict_abstain":
-        return replace(reply, verdict="ABSTAIN").write()
+    if fault in ("no_verdict", "verdict_abstain"):
+        return replace(reply, verdict=None if fault == "no_verdict" else "ABSTAIN").write()
     if fault == "two_verdicts":
         again = opposite if reply.names else replace(opposite, reasoning="No, on reflection:")
         return f"{text}\n{again.write()}"
@@ -344,18 +332,10 @@ class StoredBatch:
         return io.BytesIO(self.source) if isinstance(self.source, bytes) else self.source.open("rb")
 
     def _write_header(self) -> bytes:
-        canceled_at = self.cancel_initiated_at
         header = {
-            "batch_id": self.batch_id,
-            "created_at": self.created_at.isoformat(),
-            "ends_at": self.ends_at.isoformat(),
-            "counts": dict(self.counts),
-            "cancel_initiated_at": None if canceled_at is None else canceled_at.isoformat(),
-            "is_archived": self.is_archived,
-            "is_foreign": self.is_foreign,
-            "n_shown": self.n_shown,
+            each.name: getattr(self, each.name) for each in fields(self) if each.name != "source"
         }
-        return json.dumps(header).encode() + b"\n"
+        return json.dumps(header, default=datetime.isoformat).encode() + b"\n"
 
     def _compose_result(self, request: BatchedRequest) -> dict[str, Any]:
         kind = self.find_result_type(request)
@@ -383,7 +363,7 @@ class StoredBatch:
 
 def find_result_type(request: BatchedRequest) -> ResultType:
     """Return what kind of row a request ends as, if nobody cancels its batch."""
-    if (failure := find_failure(request.fault)) is not None:
+    if (failure := _FAILURES.get(request.fault or "")) is not None:
         return failure
     return "errored" if find_invalid_parameter(request.params) else "succeeded"
 
@@ -391,12 +371,6 @@ def find_result_type(request: BatchedRequest) -> ResultType:
 def count_result_types(requests: Iterable[BatchedRequest]) -> dict[str, int]:
     """Count what kinds of rows requests end as."""
     return dict(Counter(find_result_type(request) for request in requests))
-
-
-def is_unsorted(path: Path) -> bool:
-    """Whether an earlier version wrote a batch's file: it kept the requests as they came."""
-    with path.open("rb") as file:
-        return "counts" not in json.loads(file.readline())
 
 
 def read_batch(path: Path) -> StoredBatch:
@@ -408,20 +382,11 @@ def read_batch(path: Path) -> StoredBatch:
     try:
         with path.open("rb") as file:
             header = json.loads(file.readline())
-            # An earlier version did not write the counts: the rows tell.
-            counts = header.get("counts") or count_result_types(read_rows(file))
-        canceled_at = header["cancel_initiated_at"]
-        return StoredBatch(
-            batch_id=header["batch_id"],
-            created_at=datetime.fromisoformat(header["created_at"]),
-            ends_at=datetime.fromisoformat(header["ends_at"]),
-            counts=counts,
-            cancel_initiated_at=canceled_at and datetime.fromisoformat(canceled_at),
-            is_archived=header.get("is_archived", False),
-            is_foreign=header.get("is_foreign", False),
-            n_shown=header.get("n_shown"),
-            source=path,
-        )
+        times = {
+            name: header[name] and datetime.fromisoformat(header[name])
+            for name in ("created_at", "ends_at", "cancel_initiated_at")
+        }
+        return StoredBatch(**{**header, **times}, source=path)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"{path} holds no batch that this server wrote; "

@@ -1,10 +1,8 @@
-"""Which faults the loopback judge was told to commit, and when each of them strikes.
+"""The faults that the loopback judge can be told to commit, and when each of them strikes.
 
 A fault strikes a number of events of its family: the first ones, in the order in which the faults
 were given. So a test knows beforehand what goes wrong, and that it goes right after that. What a
-fault does is in `faulty_app`, for the wire, and in `spoiling`, for what is written in a result.
-
-The faults that the loopback judge can be told to commit: their names, and what goes wrong.
+fault does is in `faulty_app`, for the wire, and in `batches`, for what is written in a result.
 """
 
 import math

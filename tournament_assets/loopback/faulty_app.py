@@ -1,13 +1,10 @@
-"""The judge's application with the faults that can be seen on the wire.
-
-Breaking off an HTTP exchange below what an application can say in ASGI.
-
-What the client of a struck request hears instead of the judge's answer.
-"""
+"""The judge's application with the faults that can be seen on the wire."""
 
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from itertools import cycle
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -102,11 +99,6 @@ def inject_answer(request: Request, fault: str) -> Response | None:
     return answer
 
 
-def inject_poll_failure(request: Request, n_before: int) -> Response:
-    """Return a server's failure, another one each time."""
-    return answer_refusal(request, _POLL_BURST[n_before % len(_POLL_BURST)])
-
-
 def inject_redirect(request: Request, status: int) -> Response:
     """Send the client to this server under another name, which is another host to it."""
     return RedirectResponse(request.url.replace(hostname="localhost"), status)
@@ -137,7 +129,7 @@ class FaultyApp:
         self._store = store
         self._plan = plan
         self._newest_id: str | None = None
-        self._failed_polls = 0
+        self._poll_failures = cycle(_POLL_BURST)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, rightly or wrongly."""
@@ -176,11 +168,8 @@ class FaultyApp:
             await drop_connection(scope, receive)
             return
         if fault is not None and fault.name == "create_hang":
-            try:
+            with suppress(TimeoutError):
                 await asyncio.wait_for(wait_for_disconnect(receive), fault.argument)
-            except TimeoutError:
-                pass
-            else:
                 return
         if fault is not None and fault.name == "create_no_id":
             batch = _read(answer)
@@ -206,7 +195,7 @@ class FaultyApp:
                 self._plan.give_back(fault)
                 fault = None
         else:
-            await _drain(scope, receive)
+            await Request(scope, receive).body()
             answer = inject_answer(Request(scope), fault.name) or Response()
         if fault is not None and fault.name.startswith("message_drop"):
             await drop_connection(scope, receive)
@@ -239,8 +228,7 @@ class FaultyApp:
         elif name == "poll_redirect":
             answer = inject_redirect(request, 302)
         elif name == "poll_5xx":
-            answer = inject_poll_failure(request, self._failed_polls)
-            self._failed_polls += 1
+            answer = answer_refusal(request, next(self._poll_failures))
         else:
             answer = await self._ask(scope, receive)
             if answer.status_code == 200:
@@ -254,16 +242,14 @@ class FaultyApp:
             return _rewrite(answer, {**batch, **changes})
         if batch["results_url"] is None:
             return answer
+        path = f"{_BATCHES}/{batch['id']}/results"
+        urls = {
+            "ended_without_url": None,
+            "foreign_host": f"http://foreign.invalid{path}",
+            "relative_url": path,
+        }
         name = self._plan.take_name("ended")
-        if name == "ended_without_url":
-            return _rewrite(answer, {**batch, "results_url": None})
-        if name == "foreign_host":
-            url = f"http://foreign.invalid{_BATCHES}/{batch['id']}/results"
-            return _rewrite(answer, {**batch, "results_url": url})
-        if name == "relative_url":
-            url = f"{_BATCHES}/{batch['id']}/results"
-            return _rewrite(answer, {**batch, "results_url": url})
-        return answer
+        return _rewrite(answer, {**batch, "results_url": urls[name]}) if name else answer
 
     async def _show_results(self, scope: Scope, receive: Receive, send: Send) -> None:
         fault = self._plan.take("results")
@@ -327,11 +313,6 @@ async def _count_requests(scope: Scope, receive: Receive) -> int | None:
         return len(await read_requests(Request(scope, receive).stream()))
     except Refusal:
         return None
-
-
-async def _drain(scope: Scope, receive: Receive) -> None:
-    async for _ in Request(scope, receive).stream():
-        pass
 
 
 async def _halve_line_ends(lines: list[bytes]) -> AsyncIterator[bytes]:

@@ -3,8 +3,6 @@
 A verdict is a pure function of the request. It does not depend on the order of the responses,
 except in a small share of requests, picked by a hash, in which the judge prefers the first slot
 as real judges at times do, so that some pairs come out inconsistent.
-
-Finding the parts of a judge request: what stands between fenced tags.
 """
 
 import hashlib

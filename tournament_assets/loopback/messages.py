@@ -1,7 +1,4 @@
-"""Messages as the API answers them: validation, the reply, and its bill.
-
-The simulated prompt cache: which prefixes it holds, for how long, and how it can disappoint.
-"""
+"""Messages as the API answers them: validation, the reply, its bill, and a simulated cache."""
 
 import math
 import threading

@@ -1,9 +1,4 @@
-"""Running the loopback judge: in a thread of this process, or in the foreground.
-
-The command that runs the loopback judge on its own; `tournament_assets.cli` adopts it.
-
-What the judge needs is imported only when it runs, so that the other commands start quickly.
-"""
+"""Running the loopback judge: in a thread of this process, or in the foreground, as a command."""
 
 import asyncio
 import ipaddress
@@ -13,14 +8,13 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 
 import click
 import uvicorn
 from starlette.types import ASGIApp
 
-from tournament_assets.loopback.faults import FaultPlan, plan_faults
+from tournament_assets.loopback.faults import FaultPlan, describe_catalogue, plan_faults
 from tournament_assets.loopback.faulty_app import DroppableProtocol, FaultyApp
 from tournament_assets.loopback.messages import make_cache
 from tournament_assets.loopback.server import RequestLog, create_app
@@ -79,12 +73,7 @@ class ThreadedServer:
             raise
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._server.should_exit = True
         self._thread.join(_STOP_SECONDS)
         self._socket.close()
@@ -187,8 +176,6 @@ def is_loopback(host: str) -> bool:
 
 
 def _check_faults(_context: Any, _option: Any, faults: tuple[str, ...]) -> tuple[str, ...]:
-    from tournament_assets.loopback.faults import plan_faults
-
     try:
         plan_faults(faults)
     except ValueError as error:
@@ -232,8 +219,6 @@ def judge_server_command(
     It speaks the Messages and Message Batches protocol, and is a lexical scorer, not a language
     model. To use it: export ANTHROPIC_BASE_URL=http://127.0.0.1:PORT ANTHROPIC_API_KEY=any
     """
-    from tournament_assets.loopback.faults import describe_catalogue
-
     if list_faults:
         click.echo(describe_catalogue())
         return

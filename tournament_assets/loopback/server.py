@@ -1,7 +1,4 @@
-"""The HTTP side of the loopback judge: the routes, the checks, the shapes of the API.
-
-Batches, pages and models in the shape of the API.
-"""
+"""The HTTP side of the loopback judge: the routes, the checks, the shapes of the API."""
 
 import math
 import uuid

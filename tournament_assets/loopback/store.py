@@ -1,11 +1,7 @@
-"""The batches that a server was given: one file each in a directory, or else in memory.
+"""What a server was given: batches, a file each or in memory, and direct messages, a line each.
 
-The direct messages that a server answered, one line each in an append-only file.
-
-What a loopback judge accepted, read from its directory: the truth that survives a kill.
-
-The server need not run; while it does, batches and messages that it accepts meanwhile may be
-missing.
+What it accepted can be read from its directory, the truth that survives a kill, with or without
+the server; while that runs, what it accepts meanwhile may be missing.
 """
 
 import fcntl
@@ -28,7 +24,6 @@ from tournament_assets.loopback.batches import (
     BatchedRequest,
     StoredBatch,
     count_result_types,
-    is_unsorted,
     read_batch,
 )
 from tournament_assets.loopback.faults import FaultPlan
@@ -154,9 +149,7 @@ class BatchStore:
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
             _remove_partial_files(directory)
-            loaded = [_load(path) for path in directory.glob("msgbatch_*.jsonl")]
-            for batch in sorted(loaded, key=lambda each: each.created_at):
-                self._batches[batch.batch_id] = batch
+            self._batches = {batch.batch_id: batch for batch in _read_batches(directory)}
         self.messages = MessageLog(directory)
 
     def create(
@@ -235,12 +228,10 @@ class BatchStore:
         return batch
 
 
-def _load(path: Path) -> StoredBatch:
-    batch = read_batch(path)
-    if is_unsorted(path):
-        requests = list(batch.iterate_requests())
-        _write_whole(path, lambda file: batch.write(file, requests))
-    return batch
+def _read_batches(directory: Path) -> list[StoredBatch]:
+    """Return the batches in a directory, the oldest first."""
+    batches = [read_batch(path) for path in directory.glob("msgbatch_*.jsonl")]
+    return sorted(batches, key=lambda batch: batch.created_at)
 
 
 def _write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
@@ -343,10 +334,7 @@ def read_accounts(directory: Path) -> Accounts:
     """
     if not directory.is_dir():
         raise ValueError(f"{directory} is no directory; expected the one that a server was given")
-    batches = [read_batch(path) for path in directory.glob("msgbatch_*.jsonl")]
-    own = sorted(
-        (batch for batch in batches if not batch.is_foreign), key=lambda each: each.created_at
-    )
+    own = [batch for batch in _read_batches(directory) if not batch.is_foreign]
     in_batches: Counter[str] = Counter()
     in_messages = Counter(message.params_hash for message in read_messages(directory))
     billed = in_messages.copy()

@@ -1,9 +1,4 @@
-"""Reading the body of a submission piece by piece, so that it is never in memory as a whole.
-
-JSON that arrives piece by piece: its values are read one at a time.
-
-Requests that the loopback judge does not accept, and what it answers to them.
-"""
+"""Submissions, read piece by piece so that none is in memory as a whole, and what is refused."""
 
 import codecs
 import json

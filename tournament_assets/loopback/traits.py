@@ -1,8 +1,6 @@
 """What can be seen in a response without understanding it: words, tone, shape.
 
-Each trait is a crude measure that a person can check by eye; `lexical` weighs them.
-
-Words and phrases that give away how a response speaks: in doubt, for certain, with advice.
+Each trait is a crude measure that a person can check by eye; `lexical_judge` weighs them.
 """
 
 import re

@@ -1,13 +1,56 @@
-"""What a service said, fit to be shown: without the key to it, on one line of bearable length."""
+"""What a service said: read without trust, and fit to be shown, without the key to it."""
 
 import base64
 import html
+import json
 import logging
 import re
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
+
+from tournament_assets.tournament.places import origin_of
 
 _HIDDEN = "[key]"
 _LOG = logging.getLogger(__name__)
+
+
+def parse_object(text: str | bytes) -> Mapping[str, Any] | None:
+    """Return the JSON object that a text is; None if it is none."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, Mapping) else None
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return a JSON object as it is, and anything else as an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def read_retry_after(error: Exception, *, at_most: float = float("inf")) -> float | None:
+    """Return for how many seconds a service asks to wait; None if it does not say in seconds."""
+    try:
+        seconds = float(_header(error, "retry-after"))
+    except ValueError:
+        return None
+    return min(seconds, at_most) if seconds >= 0 else None
+
+
+def describe_redirect(error: Exception, status: int, address: str, *, place: str) -> str:
+    """Say that a redirect was not followed; `place` is where its target can be written down."""
+    target = origin_of(_header(error, "location")) or "another address of its own"
+    return (
+        f"{address} answered {status}, a redirect to {target}; redirects are not followed, so that "
+        "neither texts nor the key go where nobody sent them; if the target is right, give its "
+        f"final address {place}"
+    )
+
+
+def _header(error: Exception, name: str) -> str:
+    response: Any = getattr(error, "response", None)
+    return "" if response is None else str(response.headers.get(name, ""))
 
 
 def clean_key(key: str, *, name: str) -> str:

@@ -1,12 +1,10 @@
 """The Message Batches API of Anthropic, through its SDK; nothing else in the project talks to it.
 
 Answers are read as plain JSON rather than through the SDK's classes, which turn what they do not
-know into something they do. The key never reaches a message, a log or a `repr`.
-
-Batches as they travel to the Anthropic API: too large for memory, so they go through a file.
+know into something they do. Batches are too large for memory, so they travel through a file. The
+key never reaches a message, a log or a `repr`.
 """
 
-import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
@@ -20,16 +18,22 @@ from tournament_assets.judging.batch_service import (
     SubmittedRequest,
 )
 from tournament_assets.providers.anthropic.wire_format import (
+    MAX_RETRY_AFTER,
     classify_failure,
     describe_failure,
-    mapping,
     read_message,
-    read_retry_after,
     read_row,
     read_status,
     split_lines,
 )
-from tournament_assets.providers.service_words import clean_key, hide_key, quote_service
+from tournament_assets.providers.service_words import (
+    clean_key,
+    hide_key,
+    mapping,
+    parse_object,
+    quote_service,
+    read_retry_after,
+)
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.fingerprints import canonical_json
 from tournament_assets.tournament.judge_services import LOOPBACK, ServiceConnection
@@ -71,7 +75,8 @@ _CREATE_SECONDS = 600.0  # a headline batch is tens of megabytes, and is accepte
 _RESULTS_SECONDS = 120.0  # between two chunks of the stream, not for all of it
 _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 _DIRECT_SECONDS = 600.0
-_BATCHES_PATH = "/v1/messages/batches"
+_MESSAGES_PATH = "/v1/messages"
+_BATCHES_PATH = f"{_MESSAGES_PATH}/batches"
 _PAGE = 100
 _COUNTED = ("model", "system", "messages", "output_config")
 """What the counting route takes of a request; it refuses what only an answer needs."""
@@ -153,23 +158,9 @@ class AnthropicBatches:
             JudgeError: If the service did not confirm the batch; where the failure is ambiguous
                 it may have accepted it nevertheless.
         """
-        import anthropic
-        import httpx2
-
         with written_body(requests) as (body, n_requests):
             task = f"create a batch of {n_requests} requests"
-            with self._translated_errors(task, may_cost=True):
-                response = self._client.post(
-                    _BATCHES_PATH,
-                    content=body,
-                    cast_to=httpx2.Response,
-                    options={
-                        "headers": {"content-type": "application/json"},
-                        "timeout": anthropic.Timeout(_CREATE_SECONDS, connect=_CONNECT_SECONDS),
-                        "max_retries": 0,
-                    },
-                )
-        created = self._read_object(response.text, task, may_cost=True)
+            created = self._post(_BATCHES_PATH, body, task, seconds=_CREATE_SECONDS)
         return self._read_status(created, task, may_cost=True)
 
     def list_batches(self) -> Iterator[BatchStatus]:
@@ -192,11 +183,8 @@ class AnthropicBatches:
             has_more = page.get("has_more") is True
             # What is not in the list was never accepted, so half a list is worse than none.
             if not isinstance(rows, list) or (has_more and not isinstance(after_id, str)):
-                raise JudgeError(
-                    f"could not {task}: {self._address} answered {self._tidy(str(page))!r}; "
-                    "expected a page of batches and, if there are more, where they begin",
-                    failure=JudgeFailure.TRANSIENT,
-                )
+                expected = "a page of batches and, if there are more, where they begin"
+                raise self._unexpected(page, task, expected)
             for row in rows:
                 listing = read_status(mapping(row))
                 if listing is not None:
@@ -239,29 +227,12 @@ class AnthropicBatches:
         Raises:
             JudgeError: If no reply came; where the failure is ambiguous one may have been paid for.
         """
-        import anthropic
-        import httpx2
-
         task = "ask one request"
         # Not through `messages.create`, which refuses parameters that a batch takes.
-        with self._translated_errors(task, may_cost=True):
-            response = self._client.post(
-                "/v1/messages",
-                content=canonical_json(request.params).encode(),
-                cast_to=httpx2.Response,
-                options={
-                    "headers": {"content-type": "application/json"},
-                    "timeout": anthropic.Timeout(_DIRECT_SECONDS, connect=_CONNECT_SECONDS),
-                    "max_retries": 0,
-                },
-            )
-        message = self._read_object(response.text, task, may_cost=True)
+        body = canonical_json(request.params).encode()
+        message = self._post(_MESSAGES_PATH, body, task, seconds=_DIRECT_SECONDS)
         if not isinstance(message.get("content"), list):
-            raise JudgeError(
-                f"could not {task}: {self._address} answered {self._tidy(str(message))!r}; "
-                "expected a message with its content",
-                failure=JudgeFailure.AMBIGUOUS,
-            )
+            raise self._unexpected(message, task, "a message with its content", may_cost=True)
         return read_message(request.custom_id, message)
 
     def count_tokens(self, params: Mapping[str, Any]) -> int:
@@ -270,28 +241,14 @@ class AnthropicBatches:
         Raises:
             JudgeError: If the service does not say.
         """
-        import anthropic
-        import httpx2
-
         task = "count the tokens of a request"
         counted = {name: params[name] for name in _COUNTED if name in params}
-        with self._translated_errors(task):
-            response = self._client.post(
-                "/v1/messages/count_tokens",
-                content=canonical_json(counted).encode(),
-                cast_to=httpx2.Response,
-                options={
-                    "headers": {"content-type": "application/json"},
-                    "timeout": anthropic.Timeout(_POLL_SECONDS, connect=_CONNECT_SECONDS),
-                },
-            )
-        answer = self._read_object(response.text, task)
+        body = canonical_json(counted).encode()
+        answer = self._post(f"{_MESSAGES_PATH}/count_tokens", body, task, seconds=None)
         n_tokens = answer.get("input_tokens")
         if not isinstance(n_tokens, int) or isinstance(n_tokens, bool) or n_tokens < 0:
-            raise JudgeError(
-                f"could not {task}: {self._address} answered {self._tidy(str(answer))!r}; "
-                "expected its input_tokens; estimate without --count-tokens"
-            )
+            expected = "its input_tokens; estimate without --count-tokens"
+            raise self._unexpected(answer, task, expected)
         return n_tokens
 
     def check_model(self, model: str) -> str | None:
@@ -323,15 +280,35 @@ class AnthropicBatches:
             )
         return None
 
-    def _open_results(self, batch_id: str) -> "httpx2.Response":
-        """Begin to read results; the stream has to be closed.
-
-        Not through the SDK's own `results`, which goes wherever the batch's `results_url` says:
-        behind a gateway that is an address of the upstream service, or no whole address at all.
-        """
+    def _post(
+        self, path: str, body: bytes | IO[bytes], task: str, *, seconds: float | None
+    ) -> Mapping[str, Any]:
+        """Send a JSON body; once, and as something that may cost, if it may take its own time."""
         import anthropic
         import httpx2
 
+        with self._translated_errors(task, may_cost=seconds is not None):
+            response = self._client.post(
+                path,
+                content=body,
+                cast_to=httpx2.Response,
+                options={
+                    "headers": {"content-type": "application/json"},
+                    "timeout": anthropic.Timeout(
+                        seconds or _POLL_SECONDS, connect=_CONNECT_SECONDS
+                    ),
+                    "max_retries": self._client.max_retries if seconds is None else 0,
+                },
+            )
+        return self._read_object(response.text, task, may_cost=seconds is not None)
+
+    def _open_results(self, batch_id: str) -> "httpx2.Response":
+        """Begin to read results; the stream has to be closed."""
+        import anthropic
+        import httpx2
+
+        # Not through the SDK's own `results`, which goes wherever the batch's `results_url` says:
+        # behind a gateway that is an address of the upstream service, or no whole address at all.
         return self._client.get(
             f"{_BATCHES_PATH}/{quote(batch_id, safe='')}/results",
             cast_to=httpx2.Response,
@@ -347,16 +324,9 @@ class AnthropicBatches:
         return self._read_object(response.text(), task)
 
     def _read_object(self, text: str, task: str, *, may_cost: bool = False) -> Mapping[str, Any]:
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            value = None
-        if not isinstance(value, Mapping):
-            raise JudgeError(
-                f"could not {task}: {self._address} answered {self._tidy(text)!r}; "
-                "expected a JSON object",
-                failure=_unclear(may_cost),
-            )
+        value = parse_object(text)
+        if value is None:
+            raise self._unexpected(text, task, "a JSON object", may_cost=may_cost)
         return value
 
     def _read_status(
@@ -364,12 +334,18 @@ class AnthropicBatches:
     ) -> BatchStatus:
         status = read_status(batch)
         if status is None:
-            raise JudgeError(
-                f"could not {task}: {self._address} answered {self._tidy(str(batch))!r}; "
-                "expected a batch with its id and its request counts",
-                failure=_unclear(may_cost),
-            )
+            expected = "a batch with its id and its request counts"
+            raise self._unexpected(batch, task, expected, may_cost=may_cost)
         return status
+
+    def _unexpected(
+        self, answer: object, task: str, expected: str, *, may_cost: bool = False
+    ) -> JudgeError:
+        return JudgeError(
+            f"could not {task}: {self._address} answered {self._tidy(str(answer))!r}; "
+            f"expected {expected}",
+            failure=JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.TRANSIENT,
+        )
 
     @contextmanager
     def _translated_errors(self, task: str, *, may_cost: bool = False) -> Iterator[None]:
@@ -385,18 +361,13 @@ class AnthropicBatches:
             raise JudgeError(
                 f"could not {task}: {explained}",
                 failure=classify_failure(error, may_cost=may_cost),
-                retry_after_seconds=read_retry_after(error),
+                retry_after_seconds=read_retry_after(error, at_most=MAX_RETRY_AFTER),
             ) from None
 
     def _tidy(self, text: str) -> str:
         """Shorten what a service said, and take out the key should it repeat it."""
         shown = hide_key(text, self._password)
         return quote_service(shown, key=self._client.api_key, length=_QUOTED_LENGTH)
-
-
-def _unclear(may_cost: bool) -> JudgeFailure:
-    """Return what an answer that says nothing means."""
-    return JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.TRANSIENT
 
 
 def _check_has_results(batch_id: str, batch: Mapping[str, Any]) -> None:

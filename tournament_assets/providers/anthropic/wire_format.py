@@ -1,12 +1,7 @@
-"""What the Message Batches API says, read as plain JSON.
+"""What the Message Batches API says, read as plain JSON, and what its failures mean.
 
 The SDK's classes turn what they do not know into something they do; here an unknown word stays
-what it is.
-
-What a failure of the Anthropic API means for what is done next, and how people are told.
-
-The classes follow what the public documentation says of each status; a status that is not in it is
-read by its hundreds.
+what it is. A status that is not in the public documentation is read by its hundreds.
 """
 
 import json
@@ -16,9 +11,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tournament_assets.judging.batch_service import BatchStatus, ReplyRow, TokenUsage
+from tournament_assets.providers.service_words import (
+    describe_redirect,
+    mapping,
+    read_retry_after,
+)
 from tournament_assets.tournament.errors import JudgeFailure
 from tournament_assets.tournament.fingerprints import canonical_json
-from tournament_assets.tournament.places import origin_of
 
 _MAX_TOKENS = 2**31 - 1  # what a column of every database holds, and no reply reaches
 _COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")
@@ -87,11 +86,6 @@ def read_message(custom_id: str, message: Mapping[str, Any]) -> ReplyRow:
     )
 
 
-def mapping(value: Any) -> Mapping[str, Any]:
-    """Return a JSON object as it is, and anything else as an empty one."""
-    return value if isinstance(value, Mapping) else {}
-
-
 def _compose_row(
     *,
     custom_id: str,
@@ -149,7 +143,7 @@ def _time(value: Any) -> datetime | None:
     return moment.astimezone(UTC) if moment.tzinfo is not None else None
 
 
-_MAX_RETRY_AFTER = 3600.0
+MAX_RETRY_AFTER = 3600.0
 _ADVICE = {
     401: "; the API key was refused: check ANTHROPIC_API_KEY",
     402: "; the account cannot pay: check its credit",
@@ -208,13 +202,8 @@ def describe_failure(error: Exception, address: str, *, quote: Callable[[str], s
             "check the network and run again"
         )
     if 300 <= status < 400:
-        response: Any = getattr(error, "response", None)
-        target = origin_of(response.headers.get("location", "")) if response is not None else None
-        return (
-            f"{address} answered {status}, a redirect to {target or 'another address of its own'}; "
-            "redirects are not followed, so that neither texts nor the key go where nobody sent "
-            "them; if the target is right, give it as judge.base_url or in ANTHROPIC_BASE_URL"
-        )
+        place = "as judge.base_url or in ANTHROPIC_BASE_URL"
+        return describe_redirect(error, status, address, place=place)
     problem = _problem(error)
     body = getattr(error, "body", None)
     said = quote(str(problem.get("message") or body))
@@ -222,22 +211,10 @@ def describe_failure(error: Exception, address: str, *, quote: Callable[[str], s
     if status == 429:
         if _is_spend_limit(error):
             return f"{answer}; the account's spend limit is reached: raise it, and run again"
-        seconds = read_retry_after(error)
+        seconds = read_retry_after(error, at_most=MAX_RETRY_AFTER)
         when = "in a while" if seconds is None else f"in {seconds:.0f} seconds"
         return f"{answer}; a rate limit is reached: run again {when}"
     return answer + _ADVICE.get(status, "")
-
-
-def read_retry_after(error: Exception) -> float | None:
-    """Return for how many seconds the service asks to wait; None if it does not say."""
-    response: Any = getattr(error, "response", None)
-    if response is None:
-        return None
-    try:
-        seconds = float(response.headers.get("retry-after", ""))
-    except ValueError:
-        return None
-    return min(seconds, _MAX_RETRY_AFTER) if seconds >= 0 else None
 
 
 def _problem(error: Exception) -> Mapping[str, Any]:

@@ -5,7 +5,6 @@ because the servers differ in everything but the few fields that are needed here
 shown, and only the status decides. The key never reaches a message, a log or a `repr`.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +13,14 @@ from urllib.parse import urlsplit
 
 from tournament_assets.judging.batch_service import TokenUsage
 from tournament_assets.judging.costs.prices import PriceList
-from tournament_assets.providers.service_words import clean_key, quote_service
+from tournament_assets.providers.service_words import (
+    clean_key,
+    describe_redirect,
+    mapping,
+    parse_object,
+    quote_service,
+    read_retry_after,
+)
 from tournament_assets.tournament.entrants import OpenAiApiEntrant
 from tournament_assets.tournament.errors import Problems, ServerError, ServerFailure
 from tournament_assets.tournament.places import is_private, origin_of, url_problem
@@ -233,7 +239,7 @@ class OpenAiServer:
             response = self._client.post(
                 "/chat/completions", body=self._request(prompt), cast_to=httpx2.Response
             )
-        return ServerAnswer(response.text, _read_usage(_mapping(_parse(response.text))))
+        return ServerAnswer(response.text, _read_usage(parse_object(response.text) or {}))
 
     def _request(self, prompt: Prompt) -> dict[str, Any]:
         entrant = self._entrant
@@ -258,9 +264,9 @@ class OpenAiServer:
             ServerError: If it holds none.
         """
         text, task = sent.text, _task(prompt)
-        answer = _mapping(_parse(text))
+        answer = parse_object(text) or {}
         choices = answer.get("choices")
-        choice = _mapping(choices[0]) if isinstance(choices, list) and choices else {}
+        choice = mapping(choices[0]) if isinstance(choices, list) and choices else {}
         message = choice.get("message")
         if not isinstance(message, Mapping):
             raise ServerError(
@@ -279,7 +285,7 @@ class OpenAiServer:
                 f"kept ({reason}); expected a text",
                 failure=ServerFailure.REFUSED,
             )
-        usage = _mapping(answer.get("usage"))
+        usage = mapping(answer.get("usage"))
         n_written = _count(usage, "completion_tokens")
         if n_written is not None and n_written > self._entrant.max_new_tokens:
             raise ServerError(
@@ -335,20 +341,9 @@ class OpenAiServer:
         return quote_service(text, key=self._access.api_key, length=_QUOTED_LENGTH)
 
 
-def _parse(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
 def _read_models(text: str) -> Sequence[str]:
-    rows = _mapping(_parse(text)).get("data")
-    names = [_mapping(row).get("id") for row in rows] if isinstance(rows, list) else []
+    rows = (parse_object(text) or {}).get("data")
+    names = [mapping(row).get("id") for row in rows] if isinstance(rows, list) else []
     return [name for name in names if isinstance(name, str)]
 
 
@@ -358,11 +353,11 @@ def _count(usage: Mapping[str, Any], name: str) -> int | None:
 
 
 def _read_usage(answer: Mapping[str, Any]) -> TokenUsage | None:
-    usage = _mapping(answer.get("usage"))
+    usage = mapping(answer.get("usage"))
     read, written = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
     if read is None or written is None:
         return None
-    cached = _count(_mapping(usage.get("prompt_tokens_details")), "cached_tokens") or 0
+    cached = _count(mapping(usage.get("prompt_tokens_details")), "cached_tokens") or 0
     cached = min(cached, read)
     # Some servers count what a model thinks in the total alone.
     written = max(written, (_count(usage, "total_tokens") or 0) - read)
@@ -437,29 +432,11 @@ def describe_failure(error: Exception, origin: str, *, quote: Callable[[str], st
             )
         return f"no complete answer from {origin} ({type(error).__name__})"
     if 300 <= status < 400:
-        response: Any = getattr(error, "response", None)
-        target = origin_of(response.headers.get("location", "")) if response is not None else None
-        return (
-            f"{origin} answered {status}, a redirect to {target or 'another address of its own'}; "
-            "redirects are not followed, so that neither prompts nor the key go where nobody sent "
-            "them; if the target is right, give its final address as base_url"
-        )
+        return describe_redirect(error, status, origin, place="as base_url")
     answer = f"{origin} answered {status}: {quote(_said(error))}"
     if status == 429 and _is_out_of_credit(error):
         return f"{answer}; the account has no credit left: raise it, and run again"
     return answer + _ADVICE.get(status, "")
-
-
-def read_retry_after(error: Exception) -> float | None:
-    """Return for how many seconds the server asks to wait; None if it does not say in seconds."""
-    response: Any = getattr(error, "response", None)
-    if response is None:
-        return None
-    try:
-        seconds = float(response.headers.get("retry-after", ""))
-    except ValueError:
-        return None
-    return seconds if seconds >= 0 else None
 
 
 def _said(error: Exception) -> str:
