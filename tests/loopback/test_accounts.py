@@ -1,10 +1,9 @@
-import json
 from pathlib import Path
 
 import pytest
 
 from tests.loopback.builders import batch_body, judge_params
-from tests.loopback.faulty_judges import BATCHES, judge, results
+from tests.loopback.faulty_judges import BATCHES, judge
 from tournament_assets.loopback.store import MessageLog, hash_params, read_accounts, read_messages
 from tournament_assets.tournament.fingerprints import fingerprint
 
@@ -15,7 +14,7 @@ def test_the_accounts_name_the_batches_and_count_their_requests(tmp_path: Path) 
     with judge(directory=tmp_path) as (server, caller):
         first, second = caller.create(3), caller.create(2)
         accounts = read_accounts(tmp_path)
-        assert [(each.batch_id, each.custom_ids) for each in accounts.batches] == [
+        assert [(each.batch_id, each.n_requests) for each in accounts.batches] == [
             (first, 3),
             (second, 2),
         ]
@@ -119,20 +118,6 @@ def test_a_question_has_the_hash_under_which_the_project_keeps_its_reply() -> No
     params = judge_params("é \ud800 \N{GRINNING FACE}")
     assert hash_params(params) == fingerprint(params)
     assert hash_params(dict(reversed(params.items()))) == fingerprint(params)
-
-
-def test_accounts_are_read_from_files_of_the_earlier_version(tmp_path: Path) -> None:
-    with judge(directory=tmp_path) as (_, caller):
-        batch_id = caller.create(1)
-        assert results(caller, batch_id).status_code == 200
-    (path,) = tmp_path.glob("*.jsonl")
-    header = json.loads(path.read_text(encoding="utf-8").splitlines()[0])
-    del header["counts"], header["is_foreign"]
-    row = {"custom_id": "r0", "params": judge_params(), "cache_use": "none", "fault": None}
-    path.write_text(f"{json.dumps(header)}\n{json.dumps(row)}\n", encoding="utf-8")
-    accounts = read_accounts(tmp_path)
-    assert accounts.batches[0].custom_ids == 1
-    assert accounts.billed == {hash_params(judge_params()): 1}
 
 
 def test_the_accounts_of_no_directory_are_an_error(tmp_path: Path) -> None:

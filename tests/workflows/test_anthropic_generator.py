@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -335,7 +335,7 @@ def test_two_runs_at_once_pay_once(tmp_path: Path) -> None:
 class MortalJudge:
     """Leads to the service as long as the process lives."""
 
-    api_key = KEY
+    variables: ClassVar = {"ANTHROPIC_API_KEY": KEY}
 
     def __init__(self, url: str, life: Life) -> None:
         self._url = url

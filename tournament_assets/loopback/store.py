@@ -271,25 +271,10 @@ def _remove_partial_files(directory: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class AcceptedBatch:
-    """A batch that was accepted.
-
-    Attributes:
-        batch_id: Its id.
-        created_at: When it was accepted.
-        custom_ids: How many requests it has, each with a name of its own.
-    """
-
-    batch_id: str
-    created_at: datetime
-    custom_ids: int
-
-
-@dataclass(frozen=True, slots=True)
 class Accounts:
     """What a server accepted, and how often the same was asked.
 
-    A question is known by the hash of its parameters (see `message_log.hash_params`), so that it
+    A question is known by the hash of its parameters (see `hash_params`), so that it
     is the same one under another custom_id, and in a batch or in a direct message.
 
     Attributes:
@@ -300,7 +285,7 @@ class Accounts:
             canceled is not.
     """
 
-    batches: tuple[AcceptedBatch, ...]
+    batches: tuple[StoredBatch, ...]
     in_batches: Mapping[str, int]
     in_messages: Mapping[str, int]
     billed: Mapping[str, int]
@@ -308,7 +293,7 @@ class Accounts:
     @property
     def n_requests(self) -> int:
         """Requests in all the batches."""
-        return sum(batch.custom_ids for batch in self.batches)
+        return sum(batch.n_requests for batch in self.batches)
 
     @property
     def n_messages(self) -> int:
@@ -344,9 +329,7 @@ def read_accounts(directory: Path) -> Accounts:
             in_batches[question] += 1
             billed[question] += batch.find_result_type(request) == "succeeded"
     return Accounts(
-        batches=tuple(
-            AcceptedBatch(batch.batch_id, batch.created_at, batch.n_requests) for batch in own
-        ),
+        batches=tuple(own),
         in_batches=dict(in_batches),
         in_messages=dict(in_messages),
         billed=dict(+billed),

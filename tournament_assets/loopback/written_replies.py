@@ -1,11 +1,4 @@
-"""What the judge says, as prose with a verdict line or as the JSON object a request asks for.
-
-Scores of one response, by the words it shares with what was wanted: no language model.
-
-The message shows parts between fenced tags; the last one is what is scored.
-
-What the loopback service answers to what is no judge request: an echo that says what it is.
-"""
+"""What the loopback service says: a verdict as prose or JSON, a score, or an echo of a prompt."""
 
 import json
 import re
@@ -16,6 +9,10 @@ from typing import Any
 from tournament_assets.loopback.traits import examine, list_content_words, list_words
 
 _VERDICTS = {"A", "B", "TIE"}
+_SHAPES = (
+    {"reasoning": "string", "verdict": "verdict"},
+    {"reason": "string", "score": "number"},
+)
 _LINE = "VERDICT: "
 _OPPOSITE = {"A": "B", "B": "A", "TIE": "A"}
 
@@ -85,7 +82,7 @@ def find_format_problem(params: Mapping[str, Any]) -> str | None:
     schema = wanted.get("schema")
     if not isinstance(schema, Mapping):
         return "output_config.format.schema: expected an object"
-    if not (_is_known(schema) or _asks_for_score(schema)):
+    if not any(_has_shape(schema, types) for types in _SHAPES):
         return (
             "output_config.format.schema: the loopback judge knows only schemas with reasoning and "
             "verdict, a string and one of 'A', 'B' and 'TIE', or with reason and score, a string "
@@ -100,43 +97,29 @@ def find_wanted_names(params: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(wanted["schema"]["properties"]) if wanted else ()
 
 
-def _is_known(schema: Mapping[str, Any]) -> bool:
-    properties = schema.get("properties")
-    if not isinstance(properties, Mapping) or set(properties) != {"reasoning", "verdict"}:
-        return False
-    reasoning, verdict = properties["reasoning"], properties["verdict"]
-    required = schema.get("required")
-    return (
-        schema.get("type") == "object"
-        and schema.get("additionalProperties") is False
-        and _is_list_of(required, {"reasoning", "verdict"})
-        and isinstance(reasoning, Mapping)
-        and reasoning.get("type") == "string"
-        and isinstance(verdict, Mapping)
-        and verdict.get("type", "string") == "string"
-        and _is_list_of(verdict.get("enum"), _VERDICTS)
-    )
-
-
 def wants_score(params: Mapping[str, Any]) -> bool:
     """Say whether a valid request wants a score of one response."""
     return set(find_wanted_names(params)) == {"reason", "score"}
 
 
-def _asks_for_score(schema: Mapping[str, Any]) -> bool:
+def _has_shape(schema: Mapping[str, Any], types: Mapping[str, str]) -> bool:
     properties = schema.get("properties")
-    if not isinstance(properties, Mapping) or set(properties) != {"reason", "score"}:
-        return False
-    types = {"reason": "string", "score": "number"}
     return (
         schema.get("type") == "object"
         and schema.get("additionalProperties") is False
         and _is_list_of(schema.get("required"), set(types))
-        and all(
-            isinstance(properties[name], Mapping) and properties[name].get("type") == kind
-            for name, kind in types.items()
-        )
+        and isinstance(properties, Mapping)
+        and set(properties) == set(types)
+        and all(_is_value(properties[name], kind) for name, kind in types.items())
     )
+
+
+def _is_value(value: Any, kind: str) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    if kind == "verdict":
+        return value.get("type", "string") == "string" and _is_list_of(value.get("enum"), _VERDICTS)
+    return value.get("type") == kind
 
 
 def _is_list_of(value: Any, expected: set[str]) -> bool:
