@@ -7,13 +7,12 @@ from hypothesis import strategies as st
 from tests.fuzz import oracle
 from tournament_assets.judging.requests.pairs import Presentation
 from tournament_assets.judging.requests.verdict_parsing import (
-    PresentedReply,
-    SettledPair,
     reconcile_swap,
     settle_pairs,
     stored_outcome,
 )
-from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
+from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
+from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 verdicts = st.sampled_from(Verdict)
 _SWAPPED_OUTCOME = {Outcome.A_WINS: Outcome.B_WINS, Outcome.B_WINS: Outcome.A_WINS}
@@ -26,17 +25,22 @@ def reply(
     *,
     result_type: str = "succeeded",
     attempt: int = 1,
-) -> PresentedReply:
-    return PresentedReply(
+) -> JudgeReplyRow:
+    return JudgeReplyRow(
         prompt_id=prompt_id,
+        source="recall",
         dimension="factuality",
         entrant_a="ada",
         entrant_b="bob",
-        presentation=presentation,
-        attempt=attempt,
+        presentation=presentation.value,
+        request_key=f"{prompt_id} {presentation.value}",
+        asking=attempt,
+        judge_model="judge-1",
+        rubric_version="1",
+        rubric_hash="hash",
         result_type=result_type,
         stop_reason="end_turn",
-        text=text,
+        reply=text,
     )
 
 
@@ -80,14 +84,21 @@ def test_nothing_is_decided_from_a_reply_that_says_nothing(first: Verdict, secon
 def test_a_pair_is_settled_from_both_its_replies_in_whatever_order_they_come() -> None:
     ab = reply("p1", Presentation.AB, "VERDICT: A")
     ba = reply("p1", Presentation.BA, "VERDICT: B")
-    expected = SettledPair(
-        judgment=Judgment("p1", "factuality", "ada", "bob", Outcome.A_WINS),
-        verdict_ab=Verdict.A,
-        verdict_ba=Verdict.B,
-        reason_ab=None,
-        reason_ba=None,
+    expected = VerdictRow(
+        prompt_id="p1",
+        source="recall",
+        dimension="factuality",
+        entrant_a="ada",
+        entrant_b="bob",
+        verdict_ab="A",
+        verdict_ba="B",
+        outcome="a_wins",
+        winner="ada",
+        request_key_ab="p1 ab",
+        request_key_ba="p1 ba",
         asking_ab=1,
         asking_ba=1,
+        judge_model="judge-1",
     )
     assert settle_pairs([ab, ba]) == [expected]
     assert settle_pairs([ba, ab]) == [expected]
@@ -100,7 +111,7 @@ def test_a_reply_without_a_verdict_leaves_its_reason() -> None:
             reply("p1", Presentation.BA, None, result_type="pending"),
         ]
     )
-    assert pair.judgment.outcome is Outcome.UNJUDGED
+    assert pair.outcome == Outcome.UNJUDGED
     assert (pair.verdict_ab, pair.verdict_ba) == (Verdict.A, Verdict.PENDING)
     assert (pair.reason_ab, pair.reason_ba) == (None, "there is no reply yet")
 
@@ -111,7 +122,7 @@ def test_pairs_keep_their_order() -> None:
         for presentation in Presentation
         for prompt in ("z", "a", "m")
     ]
-    assert [pair.judgment.prompt_id for pair in settle_pairs(replies)] == ["z", "a", "m"]
+    assert [pair.prompt_id for pair in settle_pairs(replies)] == ["z", "a", "m"]
 
 
 def test_a_presentation_that_is_missing_altogether_is_no_pending_one() -> None:
@@ -150,7 +161,7 @@ def test_a_pair_is_settled_only_by_two_replies_that_a_slow_reader_reads_alike(
     otherwise = Outcome.UNJUDGED if None in said else Outcome.INCONSISTENT
     if type_ab == type_ba == "identical":
         otherwise, said = Outcome.SAME_TEXT, ()
-    assert pair.judgment.outcome is agreed.get(said, otherwise)
+    assert pair.outcome == agreed.get(said, otherwise)
 
 
 @settings(deadline=None)
@@ -187,8 +198,8 @@ def test_a_pair_is_read_in_the_format_it_was_asked_in() -> None:
     ]
     (structured,) = settle_pairs(replies, reply_format="json_schema")
     (line,) = settle_pairs(replies)
-    assert structured.judgment.outcome is Outcome.A_WINS
-    assert line.judgment.outcome is Outcome.UNJUDGED
+    assert structured.outcome == Outcome.A_WINS
+    assert line.outcome == Outcome.UNJUDGED
 
 
 @settings(deadline=None)
@@ -205,7 +216,7 @@ def test_identical_responses_settle_their_pair_as_one_of_the_same_text() -> None
     (pair,) = settle_pairs(
         [reply("p1", presentation, None, result_type="identical") for presentation in Presentation]
     )
-    assert pair.judgment.outcome is Outcome.SAME_TEXT
+    assert pair.outcome == Outcome.SAME_TEXT
     assert pair.reason_ab == pair.reason_ba
     # Earlier versions wrote such a pair down as a tie with the same reason.
     assert stored_outcome("tie", pair.reason_ab) is Outcome.SAME_TEXT

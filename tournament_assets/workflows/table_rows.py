@@ -19,10 +19,9 @@ from tournament_assets.audits.missingness import (
     PairReading,
     ReplyReading,
 )
-from tournament_assets.judging.requests.pairs import PRESENTATIONS, PairToJudge, Presentation
+from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.judging.requests.verdict_parsing import (
-    PresentedReply,
     ReplyFormat,
     classify_reply,
     settle_pairs,
@@ -304,29 +303,9 @@ def judgments_of(verdicts: AnyTable) -> list[Judgment]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class SettledReply:
-    """What of the table `judge_replies` settles a pair."""
-
-    prompt_id: str
-    source: str
-    dimension: str
-    entrant_a: str
-    entrant_b: str
-    presentation: str
-    request_key: str
-    asking: int
-    judge_model: str
-    result_type: str
-    stop_reason: str | None
-    error_type: str | None
-    reply: str | None
-
-
-AnyReply = JudgeReplyRow | SettledReply
-
-
-def settled_rows(replies: Iterable[AnyReply], *, reply_format: ReplyFormat) -> Iterator[VerdictRow]:
+def settled_rows(
+    replies: Iterable[JudgeReplyRow], *, reply_format: ReplyFormat
+) -> Iterator[VerdictRow]:
     """Settle the pairs of the table `judge_replies` into rows of the table `judge_verdicts`.
 
     Args:
@@ -334,46 +313,7 @@ def settled_rows(replies: Iterable[AnyReply], *, reply_format: ReplyFormat) -> I
         reply_format: How the judge was told to write its verdict.
     """
     for _, about_one_pair in groupby(replies, key=pair_key):
-        yield from _settled(list(about_one_pair), reply_format)
-
-
-def _settled(replies: Sequence[AnyReply], reply_format: ReplyFormat) -> Iterator[VerdictRow]:
-    by_presentation = {row.presentation: row for row in replies}
-    presented = (
-        PresentedReply(
-            prompt_id=row.prompt_id,
-            dimension=row.dimension,
-            entrant_a=row.entrant_a,
-            entrant_b=row.entrant_b,
-            presentation=Presentation(row.presentation),
-            attempt=row.asking,
-            result_type=row.result_type,
-            stop_reason=row.stop_reason,
-            text=row.reply,
-        )
-        for row in replies
-    )
-    for pair in settle_pairs(presented, reply_format=reply_format):
-        judgment = pair.judgment
-        ab, ba = (by_presentation[presentation] for presentation in PRESENTATIONS)
-        yield VerdictRow(
-            prompt_id=judgment.prompt_id,
-            source=ab.source,
-            dimension=judgment.dimension,
-            entrant_a=judgment.entrant_a,
-            entrant_b=judgment.entrant_b,
-            verdict_ab=pair.verdict_ab.value,
-            verdict_ba=pair.verdict_ba.value,
-            outcome=judgment.outcome.value,
-            winner=judgment.winner,
-            reason_ab=pair.reason_ab,
-            reason_ba=pair.reason_ba,
-            request_key_ab=ab.request_key,
-            request_key_ba=ba.request_key,
-            asking_ab=pair.asking_ab,
-            asking_ba=pair.asking_ba,
-            judge_model=ab.judge_model,
-        )
+        yield from settle_pairs(about_one_pair, reply_format=reply_format)
 
 
 def verdicts_of(row: VerdictRow) -> tuple[Verdict, Verdict]:

@@ -16,10 +16,10 @@ from tournament_assets.storage.tables import (
     rows_of,
     write_table,
 )
-from tournament_assets.tournament.asset_rows import VerdictRow
+from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.verdicts import Outcome, Verdict
-from tournament_assets.workflows.table_rows import UNREAD, SettledReply, settled_rows, verdicts_of
+from tournament_assets.workflows.table_rows import UNREAD, settled_rows, verdicts_of
 
 _SHOWN_COLUMNS = ("prompt_id", "entrant_a", "entrant_b", "verdict_ab", "verdict_ba", "winner")
 _MISSING = (Verdict.REFUSED, Verdict.UNREADABLE, Verdict.PERMANENT, Verdict.PENDING)
@@ -49,7 +49,7 @@ def judge_verdicts(step: Step, replies: StoredTable, options: VerdictOptions) ->
     responses are the same text: the judge was not asked, and nobody won.
     """
     config = step.plan.config
-    counted = _Counted(rows_of(SettledReply, replies))
+    counted = _Counted(rows_of(JudgeReplyRow, replies))
     settled = _Settled(settled_rows(counted, reply_format=config.judge.reply_format))
     shown = Shown(settled, _SHOWN_COLUMNS)
     written = write_table("judge_verdicts", shown)
@@ -82,12 +82,12 @@ class _Counted:
         unread: How many wait for a reply that was paid for and could not be read.
     """
 
-    def __init__(self, rows: Iterable[SettledReply]) -> None:
+    def __init__(self, rows: Iterable[JudgeReplyRow]) -> None:
         self._rows = rows
         self.presentations = 0
         self.unread = 0
 
-    def __iter__(self) -> Iterator[SettledReply]:
+    def __iter__(self) -> Iterator[JudgeReplyRow]:
         last = None
         for row in self._rows:
             presentation = (pair_key(row), row.presentation)

@@ -14,8 +14,9 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from tournament_assets.judging.requests.pairs import Presentation
+from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.errors import VerdictParseError
-from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
+from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 ReplyFormat = Literal["line", "json_schema"]
 """How a judge writes its verdict: on the last line, or in a JSON object."""
@@ -375,60 +376,16 @@ def stored_outcome(outcome: str, reason: str | None) -> Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class PresentedReply:
-    """What came back for one presentation of one pair.
-
-    Attributes:
-        prompt_id: The prompt both entrants answered.
-        dimension: The quality being judged.
-        entrant_a: The pair's first entrant.
-        entrant_b: The pair's second entrant.
-        presentation: Whose response was shown as response A.
-        attempt: Which attempt this is the reply to; 1 is the first.
-        result_type: The result's type; `pending` where there is none yet, `identical` where there
-            was nothing to ask.
-        stop_reason: Why the judge stopped.
-        text: What it wrote.
-    """
-
-    prompt_id: str
-    dimension: str
-    entrant_a: str
-    entrant_b: str
-    presentation: Presentation
-    attempt: int
-    result_type: str
-    stop_reason: str | None
-    text: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class SettledPair:
-    """A judgment, with what each of the two replies said.
-
-    Attributes:
-        judgment: How the pair was settled.
-        verdict_ab: What the reply says where entrant_a's response was shown as A.
-        verdict_ba: What the reply says where entrant_b's response was shown as A.
-        reason_ab: Why the first reply holds no verdict, if so.
-        reason_ba: Why the second reply holds no verdict, if so.
-        asking_ab: Which attempt the first reply answers.
-        asking_ba: Which attempt the second reply answers.
-    """
-
-    judgment: Judgment
-    verdict_ab: Verdict
-    verdict_ba: Verdict
-    reason_ab: str | None
-    reason_ba: str | None
-    asking_ab: int
-    asking_ba: int
+class _Reading:
+    reply: JudgeReplyRow
+    verdict: Verdict
+    reason: str | None
 
 
 def settle_pairs(
-    replies: Iterable[PresentedReply], *, reply_format: ReplyFormat = "line"
-) -> list[SettledPair]:
-    """Read the replies to every pair and settle it; the pairs keep their order.
+    replies: Iterable[JudgeReplyRow], *, reply_format: ReplyFormat = "line"
+) -> list[VerdictRow]:
+    """Read the replies to every pair of a dimension and settle it; the pairs keep their order.
 
     A presentation that was asked about more than once counts by its first reply that holds a
     verdict, and by its last one if none does.
@@ -437,53 +394,48 @@ def settle_pairs(
         KeyError: If a presentation of a pair is missing altogether; a reply that is still
             to come is a `pending` row, not a missing one.
     """
-    pairs: dict[tuple[str, str, str], dict[Presentation, _Reading]] = {}
-    for reply in sorted(replies, key=lambda reply: reply.attempt):
+    pairs: dict[tuple[str, str, str], dict[str, _Reading]] = {}
+    for reply in sorted(replies, key=lambda reply: reply.asking):
         pair = (reply.prompt_id, reply.entrant_a, reply.entrant_b)
         presented = pairs.setdefault(pair, {})
         earlier = presented.get(reply.presentation)
         if earlier is None or not earlier.verdict.is_decided:
-            presented[reply.presentation] = _read(reply, reply_format)
-    settled: list[SettledPair] = []
-    for presented in pairs.values():
-        first, second = presented[Presentation.AB], presented[Presentation.BA]
-        judgment = Judgment(
-            prompt_id=first.reply.prompt_id,
-            dimension=first.reply.dimension,
-            entrant_a=first.reply.entrant_a,
-            entrant_b=first.reply.entrant_b,
-            outcome=(
-                Outcome.SAME_TEXT
-                if first.reply.result_type == second.reply.result_type == "identical"
-                else reconcile_swap(first.verdict, second.verdict)
-            ),
-        )
-        settled.append(
-            SettledPair(
-                judgment=judgment,
-                verdict_ab=first.verdict,
-                verdict_ba=second.verdict,
-                reason_ab=first.reason,
-                reason_ba=second.reason,
-                asking_ab=first.reply.attempt,
-                asking_ba=second.reply.attempt,
+            verdict, reason = read_reply(
+                result_type=reply.result_type,
+                stop_reason=reply.stop_reason,
+                text=reply.reply,
+                reply_format=reply_format,
             )
-        )
-    return settled
+            presented[reply.presentation] = _Reading(reply, verdict, reason)
+    return [
+        _settle(presented[Presentation.AB], presented[Presentation.BA])
+        for presented in pairs.values()
+    ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    reply: PresentedReply
-    verdict: Verdict
-    reason: str | None
-
-
-def _read(reply: PresentedReply, reply_format: ReplyFormat) -> _Reading:
-    verdict, reason = read_reply(
-        result_type=reply.result_type,
-        stop_reason=reply.stop_reason,
-        text=reply.text,
-        reply_format=reply_format,
+def _settle(ab: _Reading, ba: _Reading) -> VerdictRow:
+    reply = ab.reply
+    outcome = (
+        Outcome.SAME_TEXT
+        if reply.result_type == ba.reply.result_type == "identical"
+        else reconcile_swap(ab.verdict, ba.verdict)
     )
-    return _Reading(reply, verdict, reason)
+    winners = {Outcome.A_WINS: reply.entrant_a, Outcome.B_WINS: reply.entrant_b}
+    return VerdictRow(
+        prompt_id=reply.prompt_id,
+        source=reply.source,
+        dimension=reply.dimension,
+        entrant_a=reply.entrant_a,
+        entrant_b=reply.entrant_b,
+        verdict_ab=ab.verdict.value,
+        verdict_ba=ba.verdict.value,
+        outcome=outcome.value,
+        winner=winners.get(outcome),
+        reason_ab=ab.reason,
+        reason_ba=ba.reason,
+        request_key_ab=reply.request_key,
+        request_key_ba=ba.reply.request_key,
+        asking_ab=reply.asking,
+        asking_ba=ba.reply.asking,
+        judge_model=reply.judge_model,
+    )
