@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -11,6 +12,7 @@ from tournament_assets.reports.leaderboard import build_leaderboard
 from tournament_assets.reports.run.report_contents import ReportContents
 from tournament_assets.reports.separation import PairRecord
 from tournament_assets.storage.tables import make_table
+from tournament_assets.tournament.asset_rows import RatingMethodRow
 
 LOOPBACK = "loopback (lexical, not a language model)"
 CLAUDE = "Claude through the Message Batches API"
@@ -134,7 +136,7 @@ def models_table(means: Mapping[str, float], *, dimension: str = "factuality") -
         for rank, (name, mean) in enumerate(best_first, start=1):
             row = model_row(name, model, mean, rank, dimension=dimension)
             if model == "bradley_terry":
-                row |= {"standard_error": 10.0, "low": mean - 20, "high": mean + 20}
+                row = replace(row, standard_error=10.0, low=mean - 20, high=mean + 20)
             rows.append(row)
     return make_table("model_comparison", rows)
 
@@ -148,21 +150,18 @@ def model_row(
     dimension: str = "factuality",
     note: str | None = None,
     disputed_below: Sequence[str] = (),
-) -> dict[str, Any]:
+) -> RatingMethodRow:
     """Build a row of table "model_comparison"; equals tie in a third of their battles."""
-    return {
-        "dimension": dimension,
-        "entrant_id": entrant_id,
-        "model": model,
-        "rating": rating,
-        "rank": rank,
-        "note": note,
-        "standard_error": None,
-        "low": None,
-        "high": None,
-        "tie_parameter": 1.0 if model in ("davidson", "newman") else None,
-        "disputed_below": list(disputed_below),
-    }
+    return RatingMethodRow(
+        dimension=dimension,
+        entrant_id=entrant_id,
+        model=model,
+        rating=rating,
+        rank=rank,
+        note=note,
+        tie_parameter=1.0 if model in ("davidson", "newman") else None,
+        disputed_below=tuple(disputed_below),
+    )
 
 
 def pair_row(

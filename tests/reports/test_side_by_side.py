@@ -1,6 +1,6 @@
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
@@ -14,18 +14,19 @@ from tournament_assets.reports.rating_method_tables import (
     tie_sentence,
 )
 from tournament_assets.reports.run.page import render_html, render_markdown
-from tournament_assets.storage.tables import make_table, table_rows
+from tournament_assets.storage.tables import make_table, rows_of
+from tournament_assets.tournament.asset_rows import RatingMethodRow
 
 from .builders import contents, model_row, models_table
 
 AGREED = {"ada": 1450.0, "bob": 1400.0, "cy": 1350.0}
 
 
-def rows_of(means: Mapping[str, float]) -> list[dict[str, Any]]:
-    return table_rows("model_comparison", models_table(means))
+def rated(means: Mapping[str, float]) -> list[RatingMethodRow]:
+    return list(rows_of(RatingMethodRow, models_table(means)))
 
 
-def turned(below: Mapping[tuple[str, str], Sequence[str]]) -> list[dict[str, Any]]:
+def turned(below: Mapping[tuple[str, str], Sequence[str]]) -> list[RatingMethodRow]:
     """Build rows of two entrants; `below` says whom a model disputedly puts below whom."""
     return [
         model_row(name, model, 1400.0, 1, disputed_below=below.get((name, model), ()))
@@ -39,7 +40,7 @@ def test_the_table_has_a_row_an_entrant_with_rating_and_rank_by_each_model() -> 
         [
             model_row("ada", "elo", 1421.4, 1),
             model_row("bob", "elo", None, None, note="no match"),
-            model_row("ada", "bradley_terry", 1430.0, 2) | {"low": 1400.0, "high": 1460.0},
+            replace(model_row("ada", "bradley_terry", 1430.0, 2), low=1400.0, high=1460.0),
             model_row("bob", "bradley_terry", 1500.0, 1),
             model_row("ada", "davidson", 1432.0, 1),
             model_row("bob", "davidson", None, None),
@@ -57,7 +58,7 @@ def test_the_table_has_a_row_an_entrant_with_rating_and_rank_by_each_model() -> 
 
 
 def test_models_that_agree_are_said_to() -> None:
-    assert disagreement_sentences(rows_of(AGREED)) == [NO_DISAGREEMENT]
+    assert disagreement_sentences(rated(AGREED)) == [NO_DISAGREEMENT]
 
 
 def test_a_disagreement_names_the_models_on_either_side_and_in_between() -> None:
@@ -81,8 +82,7 @@ def test_a_disagreement_names_the_models_on_either_side_and_in_between() -> None
 
 def test_models_that_rate_nobody_in_common_do_not_agree() -> None:
     rows = [
-        {**row, "rating": None, "rank": None} if row["model"] != "elo" else row
-        for row in rows_of(AGREED)
+        replace(row, rating=None, rank=None) if row.model != "elo" else row for row in rated(AGREED)
     ]
     assert disagreement_sentences(rows) == [NOTHING_TO_COMPARE]
 
@@ -90,17 +90,17 @@ def test_models_that_rate_nobody_in_common_do_not_agree() -> None:
 def test_what_is_absent_is_explained_once_for_the_models_that_lack_it() -> None:
     reason = "won every match: no upper bound"
     rows = [
-        {**row, "rating": None, "rank": None, "note": reason}
-        if row["entrant_id"] == "ada" and row["model"] != "elo"
+        replace(row, rating=None, rank=None, note=reason)
+        if row.entrant_id == "ada" and row.model != "elo"
         else row
-        for row in rows_of(AGREED)
+        for row in rated(AGREED)
     ]
     first, second = comparison_notes(rows)
     assert first == f"Bradley-Terry, Davidson and Newman do not rank ada: {reason}."
     assert second.startswith("Davidson's tie parameter is 1.000")
     noted = [
-        {**row, "note": "no spread"} if row["model"] == "bradley_terry" else row
-        for row in rows_of(AGREED)
+        replace(row, note="no spread") if row.model == "bradley_terry" else row
+        for row in rated(AGREED)
     ]
     assert comparison_notes(noted)[0] == (
         "Bradley-Terry does not give an interval to ada, bob and cy: no spread."
@@ -117,7 +117,7 @@ def test_what_is_absent_is_explained_once_for_the_models_that_lack_it() -> None:
     ],
 )
 def test_the_tie_parameter_is_said_in_words(parameter: float | None, words: str) -> None:
-    rows = [{**row, "tie_parameter": parameter} for row in rows_of(AGREED)]
+    rows = [replace(row, tie_parameter=parameter) for row in rated(AGREED)]
     assert words in tie_sentence(rows)
 
 

@@ -1,10 +1,4 @@
-"""The audits as people read them: what is missing for whom, and the prompts that decide.
-
-Pure functions of the rows of tables "audit" and "prompt_audit", for the report's page, Markdown and
-the terminal alike.
-
-The audits on their own, with the judge's red lights: printed, as Markdown, and for JSON.
-"""
+"""What is missing for whom, and the prompts that decide: for pages, terminals and JSON alike."""
 
 import math
 from collections import Counter

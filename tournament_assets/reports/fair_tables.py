@@ -1,7 +1,4 @@
-"""The fair comparison as people read it: the same entrants on three denominators.
-
-What `tournament fair-comparison` says: the fair comparison for terminals, Markdown and scripts.
-"""
+"""The fair comparison as people read it: the same entrants on three denominators."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

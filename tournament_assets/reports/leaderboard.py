@@ -1,7 +1,4 @@
-"""The table people read: who leads on a dimension, and how sure that is.
-
-The leaderboard as a LaTeX table in the style of booktabs.
-"""
+"""The table people read, also in LaTeX: who leads on a dimension, and how sure that is."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -325,8 +322,6 @@ _TERMINAL_HEADERS = {
 def _judge_lines(rows: Sequence[Row]) -> list[str]:
     return sorted({f"judge: {row['judge']}; model: {row['judge_model']}" for row in rows})
 
-
-"""A row of table "leaderboard"."""
 
 _NOTE = (
     "% Needs \\usepackage{booktabs}. Order interval: order noise. Sampling interval: sampling\n"

@@ -1,7 +1,4 @@
-"""The models side by side, as a table and as sentences: where they rank two entrants otherwise.
-
-The K sweep as a table and a sentence.
-"""
+"""What rating methods and K-factors say side by side, as tables and as sentences."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,9 +8,7 @@ from typing import Any
 from tournament_assets.reports.formatting import ABSENT, format_interval, format_rating, join_names
 from tournament_assets.reports.report_tables import ReportTable
 from tournament_assets.reports.separation import is_rated
-
-Row = Mapping[str, Any]
-"""A row of table "model_comparison"."""
+from tournament_assets.tournament.asset_rows import RatingMethodRow
 
 MODEL_NAMES = {
     "elo": "Elo",
@@ -25,14 +20,14 @@ NO_DISAGREEMENT = "No two models disagree on who is above whom."
 NOTHING_TO_COMPARE = "No two models rate the same two entrants, so there is nothing to compare."
 
 
-def side_by_side_cells(rows: Sequence[Row], order: Sequence[str]) -> ReportTable:
+def side_by_side_cells(rows: Sequence[RatingMethodRow], order: Sequence[str]) -> ReportTable:
     """Return every model's rating and rank of every entrant, a row each.
 
     Args:
         rows: Rows of table "model_comparison" of one dimension.
         order: The entrants, in the order of the rows.
     """
-    by_both = {(row["entrant_id"], row["model"]): row for row in rows}
+    by_both = {(row.entrant_id, row.model): row for row in rows}
     return ReportTable(
         headers=("entrant", *MODEL_NAMES.values(), "Bradley-Terry sandwich interval"),
         rows=tuple(
@@ -46,15 +41,15 @@ def side_by_side_cells(rows: Sequence[Row], order: Sequence[str]) -> ReportTable
     )
 
 
-def _rating_cell(row: Row) -> str:
-    return ABSENT if row["rating"] is None else f"{format_rating(row['rating'])} ({row['rank']})"
+def _rating_cell(row: RatingMethodRow) -> str:
+    return ABSENT if row.rating is None else f"{format_rating(row.rating)} ({row.rank})"
 
 
-def _interval_cell(row: Row) -> str:
-    return format_interval(row["low"], row["high"], absent=ABSENT)
+def _interval_cell(row: RatingMethodRow) -> str:
+    return format_interval(row.low, row.high, absent=ABSENT)
 
 
-def disagreement_sentences(rows: Sequence[Row]) -> list[str]:
+def disagreement_sentences(rows: Sequence[RatingMethodRow]) -> list[str]:
     """Say of every two entrants that the models rank differently which model says what.
 
     Args:
@@ -63,19 +58,19 @@ def disagreement_sentences(rows: Sequence[Row]) -> list[str]:
     Returns:
         One sentence per pair; a single one if there is no such pair.
     """
-    by_both = {(row["entrant_id"], row["model"]): row for row in rows}
-    entrants = list(dict.fromkeys(row["entrant_id"] for row in rows))
+    by_both = {(row.entrant_id, row.model): row for row in rows}
+    entrants = list(dict.fromkeys(row.entrant_id for row in rows))
     sentences = []
     is_compared = False
     for a, b in combinations(entrants, 2):
         models = [
             model
             for model in MODEL_NAMES
-            if by_both[a, model]["rating"] is not None and by_both[b, model]["rating"] is not None
+            if by_both[a, model].rating is not None and by_both[b, model].rating is not None
         ]
         is_compared = is_compared or len(models) > 1
-        a_above = [model for model in models if b in by_both[a, model]["disputed_below"]]
-        b_above = [model for model in models if a in by_both[b, model]["disputed_below"]]
+        a_above = [model for model in models if b in by_both[a, model].disputed_below]
+        b_above = [model for model in models if a in by_both[b, model].disputed_below]
         if not a_above or not b_above:
             continue
         level = [model for model in models if model not in (*a_above, *b_above)]
@@ -94,7 +89,7 @@ def disagreement_sentences(rows: Sequence[Row]) -> list[str]:
     return [NO_DISAGREEMENT if is_compared else NOTHING_TO_COMPARE]
 
 
-def scale_sentence(rows: Sequence[Row], *, upper: str, lower: str) -> str | None:
+def scale_sentence(rows: Sequence[RatingMethodRow], *, upper: str, lower: str) -> str | None:
     """Say why the models put so different numbers on one gap; None where fewer than two do.
 
     Args:
@@ -102,7 +97,7 @@ def scale_sentence(rows: Sequence[Row], *, upper: str, lower: str) -> str | None
         upper: Who leads.
         lower: Who is next.
     """
-    ratings = {(row["entrant_id"], row["model"]): row["rating"] for row in rows}
+    ratings = {(row.entrant_id, row.model): row.rating for row in rows}
     gaps = {}
     for model in ("elo", "bradley_terry", "davidson"):
         above, below = ratings.get((upper, model)), ratings.get((lower, model))
@@ -118,7 +113,7 @@ def scale_sentence(rows: Sequence[Row], *, upper: str, lower: str) -> str | None
     )
 
 
-def comparison_notes(rows: Sequence[Row]) -> list[str]:
+def comparison_notes(rows: Sequence[RatingMethodRow]) -> list[str]:
     """Say which model ranks whom not or without an interval, and why; then how ready ties were.
 
     Args:
@@ -126,9 +121,9 @@ def comparison_notes(rows: Sequence[Row]) -> list[str]:
     """
     groups: dict[tuple[str, bool], dict[str, list[str]]] = {}
     for row in rows:
-        if row["note"] is not None:
-            group = groups.setdefault((row["note"], row["rating"] is None), {})
-            group.setdefault(row["model"], []).append(row["entrant_id"])
+        if row.note is not None:
+            group = groups.setdefault((row.note, row.rating is None), {})
+            group.setdefault(row.model, []).append(row.entrant_id)
     notes: list[str] = []
     for (reason, is_unrated), by_model in groups.items():
         models_of: dict[tuple[str, ...], list[str]] = {}
@@ -143,13 +138,13 @@ def comparison_notes(rows: Sequence[Row]) -> list[str]:
     return [*notes, tie_sentence(rows)]
 
 
-def tie_sentence(rows: Sequence[Row]) -> str:
+def tie_sentence(rows: Sequence[RatingMethodRow]) -> str:
     """Say how ready the judge was to tie, by Davidson's model.
 
     Args:
         rows: Rows of table "model_comparison" of one dimension.
     """
-    found = next((row["tie_parameter"] for row in rows if row["model"] == "davidson"), None)
+    found = next((row.tie_parameter for row in rows if row.model == "davidson"), None)
     if found is None:
         return "Davidson's tie parameter is not known, because nobody is rated."
     if math.isinf(found):
@@ -171,10 +166,7 @@ def _verb(subjects: Sequence[str], verb: str) -> str:
     return f"{verb}{ending}" if len(subjects) == 1 else verb
 
 
-"""A row of table "elo_ratings"."""
-
-
-def sweep_sentence(rows: Sequence[Row]) -> str:
+def sweep_sentence(rows: Sequence[Mapping[str, Any]]) -> str:
     """Say whether the order of the entrants depends on the K-factor."""
     orders = _orders_by_k(rows)
     primary = [row["k_factor"] for row in rows if row["is_primary"]]
@@ -189,7 +181,7 @@ def sweep_sentence(rows: Sequence[Row]) -> str:
     )
 
 
-def sweep_table(rows: Sequence[Row], order: Sequence[str]) -> ReportTable:
+def sweep_table(rows: Sequence[Mapping[str, Any]], order: Sequence[str]) -> ReportTable:
     """Return the mean rating of every entrant at every K-factor."""
     k_factors = sorted({row["k_factor"] for row in rows})
     means = {
@@ -204,7 +196,7 @@ def sweep_table(rows: Sequence[Row], order: Sequence[str]) -> ReportTable:
     )
 
 
-def _orders_by_k(rows: Sequence[Row]) -> dict[float, tuple[str, ...]]:
+def _orders_by_k(rows: Sequence[Mapping[str, Any]]) -> dict[float, tuple[str, ...]]:
     orders: dict[float, list[str]] = {}
     for row in sorted(filter(is_rated, rows), key=lambda row: (row["k_factor"], row["rank"])):
         orders.setdefault(row["k_factor"], []).append(row["entrant_id"])

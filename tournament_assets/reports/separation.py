@@ -1,7 +1,4 @@
-"""Who leads, by how much, and whom the judgments cannot tell apart from the leader, in words.
-
-The pairs of entrants between which the judgments do not decide.
-"""
+"""Who leads, by how much, and between whom the judgments do not decide, in words."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """Two finished runs side by side: what differs in the inputs, and what came of it.
 
 This is how one reviews a rubric edit: the same prompts and responses, judged by either text.
-
-The first line of a review: how many judgments flipped, after what, and whose place changed.
 """
 
 from collections.abc import Mapping, Sequence

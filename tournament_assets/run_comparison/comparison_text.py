@@ -1,7 +1,4 @@
-"""What a comparison of two runs says, in plain words.
-
-The tables of a comparison of two runs, as text for Markdown and terminal alike.
-"""
+"""What a comparison of two runs says, in sentences and tables."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

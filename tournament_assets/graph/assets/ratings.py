@@ -18,6 +18,7 @@ from tournament_assets.graph.outputs import (
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.matches import code_judgments, pairwise_winrates
 from tournament_assets.storage.tables import StoredTable, table_rows
+from tournament_assets.tournament.asset_rows import RatingMethodRow
 from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
@@ -156,7 +157,7 @@ def model_comparison(
     dimension: str,
     verdicts: StoredTable,
     traces: EloTraces,
-) -> Made[Rows]:
+) -> Made[list[RatingMethodRow]]:
     """Elo, Bradley-Terry, Davidson and Newman on the same pairs, and where they disagree.
 
     An inconsistent pair counts as a tie; Elo leaves ties out. Where a model has no rating, it
@@ -168,8 +169,9 @@ def model_comparison(
     preferences = code_judgments(judgments_of(verdicts), entrants=config.entrant_ids)
     # As many orderings as the ratings of this run have.
     settings = settings_of_run(config, mode=mode, n_permutations=traces.ratings.shape[0])
-    rows = comparison_rows(preferences, dimension=dimension, settings=settings)
-    order = list(dict.fromkeys(row["entrant_id"] for row in rows))
+    found = comparison_rows(preferences, dimension=dimension, settings=settings)
+    rows = [RatingMethodRow(**row) for row in found]
+    order = list(dict.fromkeys(row.entrant_id for row in rows))
     return Made(
         rows,
         metadata={
@@ -181,9 +183,9 @@ def model_comparison(
     )
 
 
-def _tie_parameter(rows: Rows) -> dict[str, float]:
+def _tie_parameter(rows: Sequence[RatingMethodRow]) -> dict[str, float]:
     # Absent or infinite is no number; the notes say it in words.
-    found = next(row["tie_parameter"] for row in rows if row["model"] == "davidson")
+    found = next(row.tie_parameter for row in rows if row.model == "davidson")
     return {} if found is None or math.isinf(found) else {"davidson_tie_parameter": found}
 
 

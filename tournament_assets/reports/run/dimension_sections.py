@@ -30,7 +30,8 @@ from tournament_assets.reports.separation import (
     unseparated_sentence,
     verdict_sentence,
 )
-from tournament_assets.storage.tables import table_rows
+from tournament_assets.storage.tables import rows_of, table_rows
+from tournament_assets.tournament.asset_rows import RatingMethodRow
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -185,7 +186,7 @@ def _section(contents: ReportContents, dimension: str, rows: Rows) -> DimensionS
     found = separation(rows)
     order = tuple(row["entrant_id"] for row in rows)
     elo_rows = table_rows("elo_ratings", contents.elo_ratings[dimension])
-    model_rows = table_rows("model_comparison", contents.model_comparison[dimension])
+    model_rows = list(rows_of(RatingMethodRow, contents.model_comparison[dimension]))
     pair_rows = table_rows("win_rates", contents.win_rates[dimension])
     unseparated = unseparated_pairs(rows, pair_rows)
     n_rated = sum(bool(row["n_entrant_matches"]) for row in rows)

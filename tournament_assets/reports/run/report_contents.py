@@ -1,9 +1,4 @@
-"""What a report is made from, before it is a page.
-
-What a reader must know before any number.
-
-What was asked for and what came back, by entrant, as a table.
-"""
+"""What a report is made from, and what a reader must know before any number."""
 
 import math
 from collections.abc import Mapping, Sequence
