@@ -1,5 +1,5 @@
+from dataclasses import replace
 from itertools import combinations
-from typing import Any
 
 import pytest
 
@@ -10,14 +10,14 @@ from tournament_assets.reports.fair_tables import (
     fair_section,
     fair_sentences,
 )
-from tournament_assets.storage.tables import make_table, table_rows
+from tournament_assets.tournament.asset_rows import FairRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 NAMES = ("ada", "<b>bob</b>", "cyd")
 
 
-def rows_of(judgments: list[Judgment], n_prompts: int, families: Families) -> list[dict[str, Any]]:
+def compared(judgments: list[Judgment], n_prompts: int, families: Families) -> list[FairRow]:
     prompts = [f"p{number}" for number in range(n_prompts)]
     rows = fair_comparison_rows(
         judgments,
@@ -31,7 +31,7 @@ def rows_of(judgments: list[Judgment], n_prompts: int, families: Families) -> li
         families=families,
         settings=RatingSettings(n_bootstraps=100),
     )
-    return table_rows("fair_comparison", make_table("fair_comparison", rows))
+    return [FairRow(**row) for row in rows]
 
 
 def judged(n_prompts: int, *, outage_from: int | None = None) -> list[Judgment]:
@@ -53,7 +53,7 @@ def judged(n_prompts: int, *, outage_from: int | None = None) -> list[Judgment]:
 
 def test_where_nothing_is_missing_it_says_that_the_order_is_the_same() -> None:
     sentences = fair_sentences(
-        rows_of(judged(12), 12, Families("claude-x", "claude", dict.fromkeys(NAMES, "olmo"))),
+        compared(judged(12), 12, Families("claude-x", "claude", dict.fromkeys(NAMES, "olmo"))),
         dimension="f",
     )
     assert sentences[0] == "On f, everyone answered and was judged on 12 of 12 planned prompts."
@@ -63,7 +63,7 @@ def test_where_nothing_is_missing_it_says_that_the_order_is_the_same() -> None:
 
 def test_an_outage_is_seen_in_the_orders_and_in_the_prompts() -> None:
     sentences = fair_sentences(
-        rows_of(judged(12, outage_from=6), 12, Families("x", None, {})), dimension="f"
+        compared(judged(12, outage_from=6), 12, Families("x", None, {})), dimension="f"
     )
     assert "on 6 of 12 planned prompts" in sentences[0]
     assert "on the prompts that all share is ada, <b>bob</b>, cyd." in " ".join(sentences)
@@ -72,7 +72,7 @@ def test_an_outage_is_seen_in_the_orders_and_in_the_prompts() -> None:
 
 def test_kin_of_the_judge_are_named_and_so_is_who_is_not_known() -> None:
     families = Families("claude-x", "claude", {"ada": "claude", "cyd": "olmo"})
-    rows = rows_of(judged(6), 6, families)
+    rows = compared(judged(6), 6, families)
     words = " ".join(fair_sentences(rows, dimension="f"))
     assert "The judge claude-x is of the same family (claude) as ada;" in words
     assert "of one family with <b>bob</b> is not known" in words
@@ -81,7 +81,7 @@ def test_kin_of_the_judge_are_named_and_so_is_who_is_not_known() -> None:
 
 
 def test_strata_and_gaps_have_tables_of_their_own() -> None:
-    section = fair_section(rows_of(judged(12), 12, Families("x", None, {})), confidence=0.95)
+    section = fair_section(compared(judged(12), 12, Families("x", None, {})), confidence=0.95)
     tables = dict(section.tables)
     assert list(tables) == ["f", "f: gaps between neighbours", "f: by stratum"]
     assert len(tables["f: gaps between neighbours"].rows) == 2
@@ -93,7 +93,7 @@ def test_strata_and_gaps_have_tables_of_their_own() -> None:
 
 
 def test_a_page_shows_only_the_strata_that_it_asks_for() -> None:
-    rows = rows_of(judged(12), 12, Families("x", None, {}))
+    rows = compared(judged(12), 12, Families("x", None, {}))
     asked = fair_section(rows, confidence=0.95, strata_by=("source",))
     assert "f: by stratum" in dict(asked.tables)
     assert "f: by stratum" not in dict(fair_section(rows, confidence=0.95, strata_by=()).tables)
@@ -104,18 +104,15 @@ def test_a_page_shows_only_the_strata_that_it_asks_for() -> None:
     [(-0.04, "below 0 to"), (0.04, "above 0 to"), (-0.3, "-0.3 to"), (0.0, "0.0 to")],
 )
 def test_an_end_near_zero_says_on_which_side_it_is(low: float, said: str) -> None:
-    rows = rows_of(judged(12), 12, Families("x", None, {}))
-    gap = next(row for row in rows if row["next_below"] is not None and row["basis"] == "common")
-    gap.update(gap_low=low, gap_high=83.2)
+    rows = compared(judged(12), 12, Families("x", None, {}))
+    rows = [replace(row, gap_low=low, gap_high=83.2) for row in rows]
     cells = dict(fair_section(rows, confidence=0.95).tables)["f: gaps between neighbours"].rows
     assert f"{said} 83.2" in [cell for row in cells for cell in row]
 
 
 def test_a_gap_without_a_bound_is_separated_where_the_ladder_separates_it() -> None:
-    rows = rows_of(judged(12), 12, Families("x", None, {}))
-    for row in rows:
-        if row["next_below"] is not None:
-            row.update(gap_low=None, gap_high=None, gap_beyond_noise=True)
+    rows = compared(judged(12), 12, Families("x", None, {}))
+    rows = [replace(row, gap_low=None, gap_high=None, gap_beyond_noise=True) for row in rows]
     section = fair_section(rows, confidence=0.95)
     assert "Every two neighbours on the common prompts are separated." in section.sentences[0]
     cells = dict(section.tables)["f: gaps between neighbours"].rows
@@ -128,7 +125,7 @@ def test_names_are_harmless_in_markdown() -> None:
         mode="pilot",
         judge="nobody",
         confidence=0.95,
-        rows=rows_of(judged(6), 6, Families("x", None, {})),
+        rows=compared(judged(6), 6, Families("x", None, {})),
         excluded=("dot|dash",),
         version="abc",
         page="none",

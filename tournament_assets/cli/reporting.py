@@ -21,7 +21,8 @@ from tournament_assets.graph.assets.reports import fair_rows
 from tournament_assets.launching import StoredTables
 from tournament_assets.project.config_files import load_config
 from tournament_assets.reports.fair_tables import FairReport
-from tournament_assets.storage.tables import content_version, make_table, table_rows
+from tournament_assets.storage.tables import content_version, make_table, rows_of
+from tournament_assets.tournament.asset_rows import FairRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import short
@@ -116,7 +117,7 @@ def load_fair_report(
     else:
         frame = stored.of_mode("fair_comparison")
         stored.raise_if_missing()
-        rows = table_rows("fair_comparison", frame)
+        rows = list(rows_of(FairRow, frame))
     if not rows:
         raise InputError(f"the stored comparison of mode {mode!r} holds nobody; expected entrants")
     return FairReport(

@@ -1,7 +1,7 @@
 """The fair comparison as people read it: the same entrants on three denominators."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tournament_assets.audits.fair_comparison import ALL, COMMON, PLANNED, WHOLE
@@ -20,11 +20,10 @@ from tournament_assets.reports.report_tables import (
     print_table,
     print_text,
 )
+from tournament_assets.tournament.asset_rows import FairRow
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-Row = Mapping[str, Any]
 
 _ORDERS = {
     COMMON: "on the prompts that all share",
@@ -34,7 +33,7 @@ _ORDERS = {
 
 
 def fair_section(
-    rows: Sequence[Row], *, confidence: float, strata_by: Collection[str] | None = None
+    rows: Sequence[FairRow], *, confidence: float, strata_by: Collection[str] | None = None
 ) -> ReportSection:
     """Return the section of a report that compares everybody on equal terms.
 
@@ -43,7 +42,7 @@ def fair_section(
         confidence: Coverage of the intervals.
         strata_by: Only strata by these, such as `source`; by all of them unless given.
     """
-    dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
+    dimensions = list(dict.fromkeys(row.dimension for row in rows))
     sentences = [" ".join(fair_sentences(rows, dimension=name)) for name in dimensions]
     tables = [
         table
@@ -80,7 +79,7 @@ def fair_notes(*, confidence: float) -> tuple[str, ...]:
     )
 
 
-def fair_sentences(rows: Sequence[Row], *, dimension: str) -> list[str]:
+def fair_sentences(rows: Sequence[FairRow], *, dimension: str) -> list[str]:
     """Say whether the three denominators agree, what is not separated, and who judges its own kin.
 
     Args:
@@ -88,11 +87,11 @@ def fair_sentences(rows: Sequence[Row], *, dimension: str) -> list[str]:
         dimension: The quality that was judged.
     """
     whole = _whole(rows, dimension)
-    by_basis = {basis: [row for row in whole if row["basis"] == basis] for basis in _ORDERS}
+    by_basis = {basis: [row for row in whole if row.basis == basis] for basis in _ORDERS}
     common = by_basis[COMMON]
     if not common:
         return [f"On {dimension}, there is nothing to compare."]
-    prompts, planned = common[0]["prompts"], by_basis[PLANNED][0]["prompts"]
+    prompts, planned = common[0].prompts, by_basis[PLANNED][0].prompts
     sentences = [
         f"On {dimension}, everyone answered and was judged on {prompts} of {planned} planned "
         "prompts."
@@ -106,12 +105,10 @@ def fair_sentences(rows: Sequence[Row], *, dimension: str) -> list[str]:
         sentences += [
             f"The order {_ORDERS[basis]} is {_in_words(order)}." for basis, order in orders.items()
         ]
-    gaps = [row for row in common if row["next_below"] is not None]
-    noise = [row for row in gaps if not row["gap_beyond_noise"]]
+    gaps = [row for row in common if row.next_below is not None]
+    noise = [row for row in gaps if not row.gap_beyond_noise]
     if gaps:
-        within = join_names(
-            [f"{row['entrant_id']} above {row['next_below']}" for row in _by_rank(noise)]
-        )
+        within = join_names([f"{row.entrant_id} above {row.next_below}" for row in _by_rank(noise)])
         sentences.append(
             f"Not separated on the common prompts: {within}."
             if noise
@@ -120,14 +117,14 @@ def fair_sentences(rows: Sequence[Row], *, dimension: str) -> list[str]:
     return [*sentences, *_family_sentences(common)]
 
 
-def _family_sentences(rows: Sequence[Row]) -> list[str]:
-    kin = [row["entrant_id"] for row in rows if row["same_family"]]
-    unknown = [row["entrant_id"] for row in rows if row["same_family"] is None]
-    judge = rows[0]["judge_model"]
+def _family_sentences(rows: Sequence[FairRow]) -> list[str]:
+    kin = [row.entrant_id for row in rows if row.same_family]
+    unknown = [row.entrant_id for row in rows if row.same_family is None]
+    judge = rows[0].judge_model
     sentences = []
     if kin:
         sentences.append(
-            f"The judge {judge} is of the same family ({rows[0]['judge_family']}) as "
+            f"The judge {judge} is of the same family ({rows[0].judge_family}) as "
             f"{join_names(kin)}; judges tend to favour their own."
         )
     if unknown:
@@ -138,7 +135,7 @@ def _family_sentences(rows: Sequence[Row]) -> list[str]:
     return sentences
 
 
-def fair_table(rows: Sequence[Row], *, dimension: str) -> ReportTable:
+def fair_table(rows: Sequence[FairRow], *, dimension: str) -> ReportTable:
     """Return everybody on the three denominators, best on the common support first.
 
     Args:
@@ -146,24 +143,24 @@ def fair_table(rows: Sequence[Row], *, dimension: str) -> ReportTable:
         dimension: The quality that was judged.
     """
     whole = _whole(rows, dimension)
-    places = {(row["basis"], row["entrant_id"]): row for row in whole}
-    names = [row["entrant_id"] for row in _by_share([r for r in whole if r["basis"] == COMMON])]
+    places = {(row.basis, row.entrant_id): row for row in whole}
+    names = [row.entrant_id for row in _by_share([r for r in whole if r.basis == COMMON])]
     lines = []
     for name in names:
         common, everything, planned = (places[basis, name] for basis in (COMMON, ALL, PLANNED))
-        flag = " (judge's family)" if common["same_family"] else ""
+        flag = " (judge's family)" if common.same_family else ""
         lines.append(
             (
                 f"{name}{flag}",
                 _rank(common),
-                format_share(common["share"]),
+                format_share(common.share),
                 _rating(common),
                 _rank(everything),
-                format_share(everything["share"]),
+                format_share(everything.share),
                 _rating(everything),
                 _rank(planned),
-                format_share(planned["share"]),
-                f"{everything['pairs']} of {planned['pairs']}",
+                format_share(planned.share),
+                f"{everything.pairs} of {planned.pairs}",
             )
         )
     return ReportTable(
@@ -183,26 +180,26 @@ def fair_table(rows: Sequence[Row], *, dimension: str) -> ReportTable:
     )
 
 
-def gap_table(rows: Sequence[Row], *, dimension: str) -> ReportTable:
+def gap_table(rows: Sequence[FairRow], *, dimension: str) -> ReportTable:
     """Return the gaps between neighbours on the common support, best first.
 
     Args:
         rows: Rows of table "fair_comparison".
         dimension: The quality that was judged.
     """
-    common = [row for row in _whole(rows, dimension) if row["basis"] == COMMON]
+    common = [row for row in _whole(rows, dimension) if row.basis == COMMON]
     return ReportTable(
         headers=("entrant", "next below", "gap", "interval of the difference", "verdict"),
         rows=tuple(
             (
-                row["entrant_id"],
-                row["next_below"],
-                f"{row['gap']:.0f}",
-                _gap_interval(row["gap_low"], row["gap_high"]),
-                "separated" if row["gap_beyond_noise"] else "not separated",
+                row.entrant_id,
+                row.next_below,
+                f"{row.gap:.0f}",
+                _gap_interval(row.gap_low, row.gap_high),
+                "separated" if row.gap_beyond_noise else "not separated",
             )
             for row in _by_rank(common)
-            if row["next_below"] is not None
+            if row.next_below is not None
         ),
         n_labels=2,
     )
@@ -222,7 +219,7 @@ def _near_zero(points: float) -> str:
 
 
 def stratum_table(
-    rows: Sequence[Row], *, dimension: str, strata_by: Collection[str] | None = None
+    rows: Sequence[FairRow], *, dimension: str, strata_by: Collection[str] | None = None
 ) -> ReportTable:
     """Return everybody's place in every stratum, on its common support.
 
@@ -234,66 +231,64 @@ def stratum_table(
     strata = [
         row
         for row in rows
-        if row["dimension"] == dimension
-        and row["stratum_by"] != WHOLE
-        and row["basis"] == COMMON
-        and (strata_by is None or row["stratum_by"] in strata_by)
+        if row.dimension == dimension
+        and row.stratum_by != WHOLE
+        and row.basis == COMMON
+        and (strata_by is None or row.stratum_by in strata_by)
     ]
-    keys = list(dict.fromkeys((row["stratum_by"], row["stratum"]) for row in strata))
+    keys = list(dict.fromkeys((row.stratum_by, row.stratum) for row in strata))
     return ReportTable(
         headers=("by", "stratum", "entrant", "prompts", "rank", "win share", "rating"),
         rows=tuple(
             (
                 stratum_by,
                 stratum,
-                row["entrant_id"],
-                str(row["prompts"]),
+                row.entrant_id,
+                str(row.prompts),
                 _rank(row),
-                format_share(row["share"]),
+                format_share(row.share),
                 _rating(row),
             )
             for stratum_by, stratum in keys
             for row in _by_share(
-                [r for r in strata if (r["stratum_by"], r["stratum"]) == (stratum_by, stratum)]
+                [r for r in strata if (r.stratum_by, r.stratum) == (stratum_by, stratum)]
             )
         ),
         n_labels=3,
     )
 
 
-def _whole(rows: Sequence[Row], dimension: str) -> list[Row]:
-    return [row for row in rows if row["dimension"] == dimension and row["stratum_by"] == WHOLE]
+def _whole(rows: Sequence[FairRow], dimension: str) -> list[FairRow]:
+    return [row for row in rows if row.dimension == dimension and row.stratum_by == WHOLE]
 
 
-def _by_share(rows: Sequence[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: (row["share_rank"] is None, row["share_rank"]))
+def _by_share(rows: Sequence[FairRow]) -> list[FairRow]:
+    return sorted(rows, key=lambda row: (row.share_rank is None, row.share_rank))
 
 
-def _by_rank(rows: Sequence[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: (row["rank"] is None, row["rank"]))
+def _by_rank(rows: Sequence[FairRow]) -> list[FairRow]:
+    return sorted(rows, key=lambda row: (row.rank is None, row.rank))
 
 
-def _order(rows: Sequence[Row]) -> tuple[tuple[str, ...], ...]:
+def _order(rows: Sequence[FairRow]) -> tuple[tuple[str, ...], ...]:
     """Return the entrants best first, those of equal share together."""
-    ranks = sorted({row["share_rank"] for row in rows if row["share_rank"] is not None})
-    return tuple(
-        tuple(row["entrant_id"] for row in rows if row["share_rank"] == rank) for rank in ranks
-    )
+    ranks = sorted({row.share_rank for row in rows if row.share_rank is not None})
+    return tuple(tuple(row.entrant_id for row in rows if row.share_rank == rank) for rank in ranks)
 
 
 def _in_words(order: Sequence[Sequence[str]]) -> str:
     return ", ".join(" = ".join(names) for names in order) or "not known"
 
 
-def _rank(row: Row) -> str:
-    return ABSENT if row["share_rank"] is None else str(row["share_rank"])
+def _rank(row: FairRow) -> str:
+    return ABSENT if row.share_rank is None else str(row.share_rank)
 
 
-def _rating(row: Row) -> str:
-    if row["rating"] is None:
+def _rating(row: FairRow) -> str:
+    if row.rating is None:
         return "not rated"
-    interval = format_interval(row["sampling_low"], row["sampling_high"], absent="unbounded")
-    return f"{format_rating(row['rating'])} ({interval})"
+    interval = format_interval(row.sampling_low, row.sampling_high, absent="unbounded")
+    return f"{format_rating(row.rating)} ({interval})"
 
 
 _COLUMNS = ReportTable(
@@ -335,7 +330,7 @@ class FairReport:
     mode: str
     judge: str
     confidence: float
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[FairRow]
     excluded: tuple[str, ...]
     version: str
     page: str
@@ -375,7 +370,7 @@ def fair_values(report: FairReport) -> dict[str, Any]:
         "content_hash": report.version,
         "page": report.page,
         "summary": list(section.sentences),
-        "fair_comparison": [dict(row) for row in report.rows],
+        "fair_comparison": [asdict(row) for row in report.rows],
     }
 
 
@@ -400,7 +395,7 @@ def _facts(report: FairReport) -> list[str]:
     facts = [
         f"tournament: {report.tournament_id}, mode: {report.mode}",
         f"judge: {report.judge}; model: "
-        f"{join_names(sorted({str(row['judge_model']) for row in report.rows}))}",
+        f"{join_names(sorted({str(row.judge_model) for row in report.rows}))}",
         f"page: {report.page}",
     ]
     if report.excluded:

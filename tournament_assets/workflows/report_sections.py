@@ -8,6 +8,7 @@ from tournament_assets.audits.outages import (
     check_missingness,
     outage_sentences,
 )
+from tournament_assets.tournament.asset_rows import FairRow
 from tournament_assets.workflows.plan import TournamentPlan
 
 if TYPE_CHECKING:
@@ -19,7 +20,12 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def report_sections(
-    plan: TournamentPlan, *, trust: Rows, audit: Rows, prompt_audit: Rows, fair: Rows
+    plan: TournamentPlan,
+    *,
+    trust: Rows,
+    audit: Rows,
+    prompt_audit: Rows,
+    fair: Sequence[FairRow],
 ) -> "dict[str, ReportSection]":
     """Return the sections on trust, what is missing, equal terms and prompts that decide.
 

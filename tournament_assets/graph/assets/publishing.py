@@ -21,9 +21,11 @@ from tournament_assets.storage.tables import (
     StoredTable,
     WrittenTable,
     iterate_rows,
+    rows_of,
     table_rows,
     write_table,
 )
+from tournament_assets.tournament.asset_rows import FairRow
 from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import combine
@@ -141,7 +143,7 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> "ReportConte
             trust=lights,
             audit=audit,
             prompt_audit=table_rows("prompt_audit", inputs.prompt_audit),
-            fair=table_rows("fair_comparison", inputs.fair),
+            fair=list(rows_of(FairRow, inputs.fair)),
         ),
     )
 

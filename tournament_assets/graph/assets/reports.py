@@ -31,6 +31,7 @@ from tournament_assets.storage.tables import (
     table_rows,
     write_table,
 )
+from tournament_assets.tournament.asset_rows import FairRow
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.prompts import GeneratedResponse
@@ -352,7 +353,7 @@ def fair_comparison(
     selected: pd.DataFrame,
     responses: Frames,
     verdicts: LargeTables,
-) -> Made[Rows]:
+) -> Made[list[FairRow]]:
     """Everybody on the prompts that all share, on all judged pairs, and on all planned ones.
 
     Where the three disagree on who is ahead, what is missing decides, not who is better.
@@ -376,7 +377,7 @@ def fair_rows(
     responses: Frames,
     verdicts: Mapping[str, AnyTable],
     excluded: Sequence[str] = (),
-) -> list[dict[str, Any]]:
+) -> list[FairRow]:
     """Return the rows of table "fair_comparison" of one mode.
 
     Args:
@@ -410,13 +411,13 @@ def fair_rows(
         entrant.entrant_id: entrant_family(entrant, named=config.families)
         for entrant in config.entrants
     }
-    rows: list[dict[str, Any]] = []
+    rows: list[FairRow] = []
     for dimension, frame in verdicts.items():
         judgments, entrants = without_entrants(
             judgments_of(frame), entrants=config.entrant_ids, excluded=excluded
         )
         judge_model = name_models(judge_models_of(frame)) or config.judge_model(mode)
-        rows += fair_comparison_rows(
+        found = fair_comparison_rows(
             judgments,
             dimension=dimension,
             entrants=entrants,
@@ -434,4 +435,5 @@ def fair_rows(
             ),
             settings=settings_of_run(config, mode=mode),
         )
+        rows += [FairRow(**row) for row in found]
     return rows
