@@ -3,7 +3,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from tests.chat_server import api_entrant
 from tournament_assets.tournament.entrants import AnthropicApiEntrant
+from tournament_assets.tournament.places import is_private
 
 
 def claude(**changes: Any) -> AnthropicApiEntrant:
@@ -60,3 +62,34 @@ def test_the_models_name_says_who_answers(model: str, service: str) -> None:
 def test_what_the_service_would_refuse_is_refused_first(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match=next(iter(wrong))):
         claude(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_ours"),
+    [
+        ("http://127.0.0.1:8000/v1", True),
+        ("http://[::1]:8000/v1", True),
+        ("http://localhost/v1", True),
+        ("http://10.1.2.3/v1", True),
+        ("http://192.168.0.7/v1", True),
+        ("http://gpu-node-7:8000/v1", True),
+        ("http://vllm.internal/v1", True),
+        ("http://2130706433/v1", True),  # 127.0.0.1 as one number
+        ("http://134744072/v1", False),  # 8.8.8.8 as one number
+        ("http://0x08.8.8.8/v1", False),
+        ("http://8.8.8.8/v1", False),
+        ("http://[::ffff:8.8.8.8]/v1", False),
+        ("http://[::ffff:10.0.0.1]/v1", True),
+        ("https://api.openai.com/v1", False),
+        ("https://localhost.example.com/v1", False),
+        ("https://127.0.0.1.example.com/v1", False),
+        ("", False),
+    ],
+)
+def test_only_this_machine_and_private_networks_are_ones_own(url: str, is_ours: bool) -> None:
+    assert is_private(url) == is_ours
+
+
+def test_a_served_model_cannot_bear_the_name_of_the_free_judge() -> None:
+    with pytest.raises(ValueError, match="'loopback-x' begins with 'loopback'"):
+        api_entrant(model="loopback-x")

@@ -31,6 +31,7 @@ from tournament_assets.judging.settlement.records import BatchIntent, Lease
 from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.errors import BudgetError, GenerationError, ServerError
+from tournament_assets.tournament.places import ServerAddress
 from tournament_assets.workflows.local_responses import CompletedResponses
 from tournament_assets.workflows.server_responses import complete_by_server, server_problems
 
@@ -249,6 +250,22 @@ def test_a_server_of_ones_own_is_free_unless_it_has_a_price(chat: ChatServer, ur
     assert gone_usd(url) == [0, 0]
     with pytest.raises(BudgetError):
         complete(chat, url, 0.0, price=1.0, revision="3")
+
+
+def test_what_a_free_server_answered_costs_nothing_though_its_address_is_gone(
+    chat: ChatServer, url: str
+) -> None:
+    complete(chat, url, None, price=None)
+    with closing(Ledger(url)) as ledger:
+        again = complete_by_server(
+            api_entrant(base_url=ServerAddress(env="NOT_SET")),
+            environment={},
+            prompts=PROMPTS,
+            ledger=ledger,
+            log=lambda line: None,
+            terms=response_terms(5.0),
+        )
+    assert (again.generated, again.costs) == (0, {})
 
 
 def test_a_server_elsewhere_without_a_price_is_refused_if_there_is_a_budget(

@@ -153,8 +153,9 @@ def complete_by_server(
         source = f"{entrant.model} behind {access.origin}"
         kept = ledger.responses(identity, by_fingerprint)
     costs: dict[str, Any] = {}
-    if not is_free:
-        keys = build_server_requests(entrant, prompts)
+    keys = build_server_requests(entrant, prompts)
+    # A server whose address nobody needed today may have been free when it answered.
+    if not is_free and ledger.answered_keys(keys):
         costs = bill_responses(keys, entrant.model, ledger=ledger, prices=terms.prices)
     return CompletedResponses(
         responses=[kept[key] for key in by_fingerprint if key in kept],
