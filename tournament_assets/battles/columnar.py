@@ -58,9 +58,8 @@ class _DoubtfulError(Exception):
 class Columns:
     """Where a format keeps the values of a battle.
 
-    Attributes:
-        names: The names each field may have in a file; of several the first with a value counts.
-        source: Who decided where the row does not say.
+    Of the names that a field may have the first with a value counts; `source` is who decided where
+    the row does not say.
     """
 
     names: Mapping[str, tuple[str, ...]]
@@ -289,11 +288,7 @@ _ROWS_PER_GROUP = 262_144
 
 
 def write_columns(
-    path: Path,
-    table: pa.Table,
-    *,
-    names: Mapping[str, str],
-    settings: RatingSettings | None = None,
+    path: Path, table: pa.Table, *, names: Mapping[str, str], settings: RatingSettings | None = None
 ) -> None:
     """Write a new file, Parquet or JSON lines by its name; equal tables give equal bytes.
 

@@ -61,11 +61,7 @@ def make_battle_table(battles: Iterable[Battle]) -> pa.Table:
 
 
 def encode_battle_table(parts: Iterable[pa.Table | pa.RecordBatch]) -> pa.Table:
-    """Put parts of a table together, each column in one piece and each name in it once.
-
-    Args:
-        parts: Tables with the columns of `BATTLE_SCHEMA`, their names as dictionaries or as texts.
-    """
+    """Put parts of a table together, each column in one piece and each name in it once."""
     encoded = [
         pa.Table.from_arrays(
             [_encode(part.column(field.name), field.type) for field in BATTLE_SCHEMA],
@@ -79,11 +75,7 @@ def encode_battle_table(parts: Iterable[pa.Table | pa.RecordBatch]) -> pa.Table:
 
 
 def complete_battle_table(table: pa.Table) -> pa.Table:
-    """Give a table the columns of `BATTLE_SCHEMA` that it lacks, with what an absent value means.
-
-    Args:
-        table: Some columns of battles, names as dictionaries or as texts; others are dropped.
-    """
+    """Give battles the columns of `BATTLE_SCHEMA` that they lack, and drop others."""
     columns = {
         field.name: table.column(field.name)
         if field.name in table.column_names
@@ -114,7 +106,7 @@ def name_codes(table: pa.Table, name: str, index_of: Mapping[str, int]) -> NDArr
 
     Args:
         table: The battles.
-        name: A column of names without an absent one.
+        name: A column of names, none absent.
         index_of: The places.
     """
     codes = [np.zeros(0, dtype=np.int64)]

@@ -256,12 +256,10 @@ class BattleFile:
 
 @dataclass(frozen=True, slots=True)
 class WriteReport:
-    """What became of battles on the way into a file.
+    """How many battles are in a new file, and what is not.
 
-    Attributes:
-        n_written: Battles in the file.
-        left_out: Battles that the format cannot hold, counted by the reason.
-        lost: Battles of which one value could not be written, counted by the value's name.
+    Battles that the format cannot hold are counted by the reason, and those of which one value
+    could not be written by the value's name.
     """
 
     n_written: int

@@ -38,11 +38,7 @@ class PooledBattles:
 
 
 def pool_battles(files: Sequence[BattleFile]) -> PooledBattles:
-    """Put the battles of files one after another; the first that says how it was rated decides.
-
-    Args:
-        files: At least one.
-    """
+    """Put the battles of files one after another; the first that says how it was rated decides."""
     table = encode_battle_table([file.table for file in files])
     left_out: Counter[str] = Counter()
     for file in files:

@@ -392,9 +392,6 @@ def _moved(
         rating=rating,
     )
     return [
-        {
-            **row,
-            **{name: row[name] + shift for name in columns if row[name] is not None},
-        }
+        {**row, **{name: row[name] + shift for name in columns if row[name] is not None}}
         for row in listed
     ]

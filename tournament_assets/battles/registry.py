@@ -5,12 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tournament_assets.battles.files import (
-    BattleFile,
-    FormatOptions,
-    WriteReport,
-    sample_file,
-)
+from tournament_assets.battles.files import BattleFile, FormatOptions, WriteReport, sample_file
 from tournament_assets.battles.formats.alpaca_eval import ALPACA_EVAL
 from tournament_assets.battles.formats.arena import JUDGEARENA, LMARENA, TOURNAMENT, ArenaFormat
 from tournament_assets.battles.formats.arena_hard import ARENA_HARD

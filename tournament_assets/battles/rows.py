@@ -53,12 +53,7 @@ class LeftOut:
 
 @dataclass(slots=True)
 class Unwritten:
-    """What does not get into a file.
-
-    Attributes:
-        left_out: Battles that the format cannot hold, counted by the reason.
-        lost: Battles of which one value could not be written, counted by the value's name.
-    """
+    """What does not get into a file: battles by the reason, and values by their name."""
 
     left_out: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)

@@ -73,10 +73,7 @@ def battles_group() -> None:
 )
 @_reading_options
 def battles_import_command(
-    file: Path,
-    format_name: str | None,
-    out: Path,
-    **reading: str | None,
+    file: Path, format_name: str | None, out: Path, **reading: str | None
 ) -> None:
     """Read another tool's FILE and write its battles as a file of ours.
 

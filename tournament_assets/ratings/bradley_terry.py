@@ -56,11 +56,7 @@ def are_strongly_connected(wins: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def find_standing(wins: NDArray[np.float64]) -> Standing:
-    """Find the entrants that can be rated against each other, and where the others stand.
-
-    Args:
-        wins: How often the row's entrant beat the column's, shape (n_entrants, n_entrants).
-    """
+    """Find who can be rated against each other, from wins of shape (n_entrants, n_entrants)."""
     reaches = chains_of_wins(wins)
     connected = reaches & reaches.T
     sizes = connected.sum(axis=1)
@@ -80,11 +76,7 @@ def find_standing(wins: NDArray[np.float64]) -> Standing:
 
 
 def chains_of_wins(wins: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Say whether wins lead from the row's entrant to the column's, through others or directly.
-
-    Args:
-        wins: How often the row's entrant beat the column's, shape (n_entrants, n_entrants).
-    """
+    """Say whether wins lead from the row's entrant to the column's, through others or directly."""
     # Squaring doubles the length of the chains found, so few rounds reach everyone.
     reaches = (wins > 0) | np.eye(wins.shape[0], dtype=np.bool_)
     while True:
@@ -103,14 +95,7 @@ _MAX_STEPS = 200
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """One entrant's rating, or why there is none.
-
-    Attributes:
-        entrant: Who is rated.
-        rating: Elo points; the ratings that exist average to the initial rating. None where the
-            matches do not determine it.
-        note: Why there is no rating; None where there is one.
-    """
+    """One entrant's rating in Elo points, or a note that says why there is none."""
 
     entrant: str
     rating: float | None

@@ -175,8 +175,8 @@ class CovariateEffect:
         name: The covariate.
         scale: Its root mean square over the battles; one unit of the effect is this much of it.
         effect: Elo points that a response gains by one unit more of it, all else equal.
-        standard_error: Elo points, from the sandwich; None where the units show no spread.
-        low: Lower end of the interval; None in the same case.
+        standard_error: Elo points, from the sandwich; None, as are the ends, without spread.
+        low: Lower end of the interval.
         high: Upper end.
     """
 
@@ -294,11 +294,7 @@ def _ends(
 
 
 def _refuse_unusable(
-    matches: Matches,
-    differences: NDArray[np.float64],
-    *,
-    names: Sequence[str],
-    penalty: float,
+    matches: Matches, differences: NDArray[np.float64], *, names: Sequence[str], penalty: float
 ) -> None:
     expected = (matches.n_matches, len(names))
     if differences.shape != expected:

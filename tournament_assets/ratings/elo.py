@@ -21,11 +21,7 @@ from tournament_assets.ratings.compilation import compiled
 from tournament_assets.ratings.elo_kernels import LANES, Orderings, pack, rate_exactly, rate_fast
 from tournament_assets.ratings.elo_traces import EloResult, EloTraces
 from tournament_assets.ratings.intervals import percentile_interval
-from tournament_assets.ratings.matches import (
-    Matches,
-    require_count,
-    require_k_factor,
-)
+from tournament_assets.ratings.matches import Matches, require_count, require_k_factor
 from tournament_assets.tournament.errors import InputError
 
 

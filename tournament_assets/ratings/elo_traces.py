@@ -46,10 +46,9 @@ class EloResult:
     Attributes:
         entrant: Who is rated.
         mean: The average over orderings, in Elo points; the initial rating without a match.
-        sem: Standard error of that average; it vanishes as orderings are added. None where
-            one ordering, or no match, shows no spread.
-        order_low: Lower end of the interval that holds the ratings of single orderings, or None
-            in the same cases.
+        sem: Standard error of that average, which vanishes as orderings are added; None, as are the
+            next two, where one ordering, or no match, shows no spread.
+        order_low: Lower end of the interval that holds the ratings of single orderings.
         order_high: Its upper end.
         n_matches: Decisive matches the entrant fought; 0 means that `mean` says nothing.
     """

@@ -64,8 +64,7 @@ class BootstrapRatings:
         ratings: Elo points, shape (n_bootstraps, n_entrants); inf or -inf where a resample sets
             no upper or no lower bound, NaN where it says nothing about the entrant.
         n_prompts: Prompts that were resampled.
-        n_degenerate: Resamples that do not determine the rating of everyone who has one on all
-            prompts; they are among the rows.
+        n_degenerate: Resamples, among the rows, that do not determine everyone's rating.
         seed: What seeded the resampling.
     """
 
@@ -178,10 +177,6 @@ def draw_prompts(generator: np.random.Generator, *, n_prompts: int) -> NDArray[n
 def two_sided_quantile(confidence: float, *, degrees_of_freedom: int) -> float:
     """Return how many standard errors each side of an interval takes, by Student's t.
 
-    Args:
-        confidence: Coverage of the interval.
-        degrees_of_freedom: Independent units behind the standard error, less one.
-
     Raises:
         InputError: If `confidence` is not between 0 and 1 or there is no degree of freedom.
     """
@@ -197,15 +192,10 @@ _NORMAL = NormalDist()
 
 
 def can_tell(confidence: float, *, n_units: int, n_pairs: int = 1) -> bool:
-    """Whether so many prompts can show anything at a confidence.
+    """Whether so many prompts can show anything at a confidence, for so many pairs together.
 
     Were nothing there to show, all prompts would say the same with a chance of 2 / 2^prompts. Where
     that is no rarity (5 prompts and fewer at 95 %), resamples that all agree show nothing.
-
-    Args:
-        confidence: Coverage of an interval, or of as many together as there are pairs.
-        n_units: Prompts that were resampled.
-        n_pairs: Pairs of entrants each of which they might all favour one side of.
     """
     return n_pairs * 2.0 ** (1 - n_units) <= 1 - confidence
 
@@ -260,13 +250,8 @@ def sampling_intervals(
 ) -> tuple[SamplingInterval, ...]:
     """Return every entrant's expanded percentile interval, in the order of the columns.
 
-    Args:
-        bootstrap: The ratings of the resamples.
-        confidence: Coverage of the intervals.
-
-    Returns:
-        Bounds are None where too many resamples set none, where there are too few prompts to show
-        anything (5 and fewer at 95 %), and where all resamples agree.
+    A bound is None where too many resamples set none, where there are too few prompts to show
+    anything (5 and fewer at 95 %), and where all resamples agree.
 
     Raises:
         InputError: If `confidence` is not between 0 and 1.

@@ -118,10 +118,7 @@ class Matches:
 
     @property
     def wins(self) -> NDArray[np.float64]:
-        """Shares of wins of the row's entrant over the column's, shape (n_entrants, n_entrants).
-
-        A tie is half a win for each side.
-        """
+        """Shares of wins of the row's entrant over the column's, shape (n_entrants, n_entrants)."""
         gained = self.table(self.weight * self.preference)
         return gained + self.table(self.weight * (1 - self.preference)).T
 
@@ -201,14 +198,7 @@ class Matches:
         )
 
     def require_hard(self, model: str) -> None:
-        """Refuse preferences that are neither a win, a loss nor a tie.
-
-        Args:
-            model: The model that knows nothing else.
-
-        Raises:
-            InputError: With the first few of them.
-        """
+        """Refuse, with an `InputError`, shares of a win, of which a model knows nothing."""
         problems = Problems()
         _report(
             problems,
@@ -294,15 +284,8 @@ _SEEN_FROM_B = {Outcome.A_WINS: Outcome.B_WINS, Outcome.B_WINS: Outcome.A_WINS}
 class PairCounts:
     """Every judgment between two entrants, counted by how it was settled.
 
-    Attributes:
-        entrant_a: The entrant whose name comes first.
-        entrant_b: The other one.
-        wins_a: Pairs that `entrant_a` won.
-        wins_b: Pairs that `entrant_b` won.
-        ties: Pairs that both presentations called a tie.
-        inconsistent: Pairs whose two presentations disagreed.
-        same_text: Pairs whose two responses are the same text; the judge was not asked.
-        unjudged: Pairs without two readable replies; in no rate.
+    `entrant_a` is the one whose name comes first. Pairs of one text were never shown to the judge;
+    unjudged ones lack two readable replies and are in no rate.
     """
 
     entrant_a: str
@@ -326,10 +309,7 @@ class PairCounts:
 
     @property
     def win_rate_a(self) -> float | None:
-        """Share of the settled pairs that `entrant_a` won, or None if none was settled.
-
-        Ties, inconsistent pairs and pairs of one text count half.
-        """
+        """Share of the settled pairs that `entrant_a` won, ties as halves; None without one."""
         if self.settled == 0:
             return None
         level = self.ties + self.inconsistent + self.same_text
@@ -337,11 +317,7 @@ class PairCounts:
 
 
 def pairwise_winrates(judgments: Iterable[Judgment]) -> list[PairCounts]:
-    """Count the judgments of every pair of entrants, whichever of them was shown first.
-
-    Returns:
-        One row per pair that occurs, sorted by the names of the two.
-    """
+    """Count the judgments of every pair that occurs, sorted by the names of the two."""
     outcomes: dict[tuple[str, str], Counter[Outcome]] = {}
     for judgment in judgments:
         pair = (judgment.entrant_a, judgment.entrant_b)
@@ -366,30 +342,18 @@ def pairwise_winrates(judgments: Iterable[Judgment]) -> list[PairCounts]:
 
 
 def require_count(name: str, value: int) -> None:
-    """Refuse a number of repetitions below 1.
-
-    Raises:
-        InputError: If it is.
-    """
+    """Refuse, with an `InputError`, a number of repetitions below 1."""
     if value < 1:
         raise InputError(f"{name} is {value!r}; expected a whole number of at least 1")
 
 
 def require_k_factor(value: float) -> None:
-    """Refuse a K-factor that is not a positive number of Elo points.
-
-    Raises:
-        InputError: If it is not.
-    """
+    """Refuse, with an `InputError`, a K-factor that is not a positive number of Elo points."""
     if not (math.isfinite(value) and value > 0):
         raise InputError(f"k_factor is {value!r}; expected a positive number of Elo points")
 
 
 def require_confidence(value: float) -> None:
-    """Refuse a coverage that is not strictly between 0 and 1.
-
-    Raises:
-        InputError: If it is not.
-    """
+    """Refuse, with an `InputError`, a coverage that is not strictly between 0 and 1."""
     if not 0 < value < 1:
         raise InputError(f"confidence is {value!r}; expected a share between 0 and 1, such as 0.95")

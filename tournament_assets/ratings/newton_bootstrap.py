@@ -4,8 +4,6 @@ Newton's method solves a new system of equations in every step. Near a known fit
 changes, so the steps here all use the inverse found there: the chord, or simplified Newton,
 method; Deuflhard, "Newton Methods for Nonlinear Problems", https://doi.org/10.1007/978-3-642-23899-4,
 section 2.1. It ends at the same maximum, or says that it does not.
-
-Wins between entrants on prompts drawn with replacement, as a compiled loop.
 """
 
 import math
@@ -146,12 +144,7 @@ class PromptResamples:
     """Draws as many prompts as there were, with replacement, as tables of wins."""
 
     def __init__(self, matches: Matches, *, seed: int) -> None:
-        """Sort the wins by prompt.
-
-        Args:
-            matches: Who beat whom on which prompt; a tie is half a win for each.
-            seed: Seeds the resampling.
-        """
+        """Sort the wins by prompt; a tie is half a win for each."""
         self._generator = np.random.default_rng(seed)
         self._n_entrants = len(matches.entrants)
         self._n_prompts = len(matches.prompts)

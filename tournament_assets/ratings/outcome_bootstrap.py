@@ -133,10 +133,7 @@ class _PoissonTables:
         )
 
     def draw(
-        self,
-        uniforms: NDArray[np.float64],
-        table_of: NDArray[np.int64],
-        cells: NDArray[np.int64],
+        self, uniforms: NDArray[np.float64], table_of: NDArray[np.int64], cells: NDArray[np.int64]
     ) -> int:
         """Draw a number for every cell, and return their sum."""
         return int(

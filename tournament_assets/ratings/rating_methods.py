@@ -4,8 +4,6 @@ The four answer somewhat different questions. Elo leaves ties out and forgets wh
 ordering; Bradley-Terry counts a tie as half a win; Davidson and Newman, who wrote down the same
 model and maximise it differently, give ties a rate of their own. A pair that they rank differently
 is a pair about which the battles say little, or something that depends on what a tie means.
-
-The models side by side, and the ratings at equal style, as rows of tables.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,14 +36,10 @@ _ORDER_NOISE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class ModelColumn:
-    """One model's ratings of everyone.
+    """One model's ratings of everyone, in the order of the entrants.
 
-    Attributes:
-        model: `elo`, `bradley_terry`, `davidson` or `newman`.
-        ratings: Elo points, in the order of the entrants; None where the model has none.
-        ranks: 1 for the highest rating, equal ratings sharing the better place; None without one.
-        notes: Why a rating is absent; None where it is there.
-        tie_parameter: Davidson's v; None for a model without one or where nobody is rated.
+    A rating, in Elo points, or its rank, 1 for the highest and shared by equals, is None where the
+    model has none, and a note says why; so is Davidson's v for a model without one.
     """
 
     model: str
@@ -57,14 +51,9 @@ class ModelColumn:
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """Two entrants that the models rank differently.
+    """Two entrants that the models rank differently: who puts which of them above.
 
-    Attributes:
-        entrant_a: The one listed first.
-        entrant_b: The other one.
-        a_above: The models that rate `entrant_a` higher.
-        b_above: The models that rate `entrant_b` higher.
-        level: The models that rate both alike; for Elo, alike within its order noise.
+    For Elo, level is within its order noise.
     """
 
     entrant_a: str
@@ -76,13 +65,9 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class ModelComparison:
-    """Every model on the same battles.
+    """Every model on the same matches, and the pairs that one ranks one way and another the other.
 
-    Attributes:
-        entrants: The order of every column.
-        columns: One per model.
-        disagreements: Pairs that one model ranks one way and another the other way. A pair that
-            some model does not rate is judged by the others.
+    A pair that some model does not rate is judged by the others.
     """
 
     entrants: tuple[str, ...]

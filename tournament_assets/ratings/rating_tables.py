@@ -12,10 +12,7 @@ from collections.abc import Mapping, Sequence
 from string import ascii_lowercase
 from typing import Any
 
-from tournament_assets.ratings.bradley_terry import (
-    bootstrap_bradley_terry,
-    fit_bradley_terry,
-)
+from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.elo import (
     EloStanding,
     compute_elo_permutation,
@@ -114,8 +111,7 @@ def elo_rows(
                 "note": notes[result.entrant],
             }
             for result in sorted(
-                results,
-                key=lambda each: (ranks[each.entrant] or len(results) + 1, -each.mean),
+                results, key=lambda each: (ranks[each.entrant] or len(results) + 1, -each.mean)
             )
         )
     return rows

@@ -56,10 +56,9 @@ class SandwichFit:
 
     Attributes:
         intervals: One per entrant, in the order of the tables.
-        covariance: Elo points squared, shape (n_entrants, n_entrants); NaN where the standard
-            error is None. Rows sum to 0 over the rated, because ratings are centred.
+        covariance: Elo points squared, shape (n_entrants, n_entrants); NaN where there is no error.
         unit: What was drawn at random.
-        n_units: How many of them have a battle among the rated entrants.
+        n_units: How many of them have a match among the rated entrants.
     """
 
     intervals: tuple[SandwichInterval, ...]
@@ -69,11 +68,7 @@ class SandwichFit:
 
 
 def sandwich_bradley_terry(
-    matches: Matches,
-    *,
-    unit: SamplingUnit,
-    confidence: float,
-    initial_rating: float = 1400.0,
+    matches: Matches, *, unit: SamplingUnit, confidence: float, initial_rating: float = 1400.0
 ) -> SandwichFit:
     """Rate the entrants by Bradley-Terry, with the error that comes from sampling units.
 
@@ -143,9 +138,6 @@ def prompt_influence(matches: Matches) -> NDArray[np.float64]:
     The infinitesimal jackknife: what the ratings would change by, to first order, per copy of the
     prompt that is added.
 
-    Args:
-        matches: Who met whom.
-
     Returns:
         Elo points, shape (n_prompts, n_entrants); NaN for an entrant without a rating.
 
@@ -213,18 +205,12 @@ def laplacian(
 
 
 def contrast_inverse(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Invert a Laplacian on differences between entrants, the only thing that it knows.
+    """Return the Moore-Penrose inverse of the `laplacian` of battles that connect all entrants.
 
     The likelihood is flat along the vector of ones, so the table has exactly one eigenvalue of 0.
     Rounding makes that a tiny number, and a pseudo-inverse, which tells tiny from small by its
     size, may take it for one to invert. Here the direction is known: it is given an eigenvalue of
-    its own, and centring the inverse takes that out again.
-
-    Args:
-        table: A `laplacian` of battles that connect all entrants, shape (n, n).
-
-    Returns:
-        The Moore-Penrose inverse, shape (n, n); rows and columns sum to 0.
+    its own, and centring the inverse takes that out again. Rows and columns sum to 0.
     """
     # With equal diagonals, entrants of few battles keep their digits beside those of a million.
     scale = np.sqrt(np.diagonal(table))
@@ -245,11 +231,7 @@ def _scores_by_unit(
 
 
 def _spread(
-    scores: _BattleScores,
-    units: NDArray[np.int64],
-    bread: NDArray[np.float64],
-    *,
-    is_alone: bool,
+    scores: _BattleScores, units: NDArray[np.int64], bread: NDArray[np.float64], *, is_alone: bool
 ) -> NDArray[np.float64]:
     """Sum the outer squares of what each unit moves the log strengths by."""
     n_entrants = bread.shape[0]

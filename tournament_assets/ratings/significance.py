@@ -40,10 +40,8 @@ class PairwiseOrder:
     Attributes:
         entrants: Rows and columns.
         above: Share of the resamples in which the row's entrant rated above the column's, equal
-            ratings as halves, shape (n, n); NaN where no resample says, and for an entrant
-            against itself.
-        n_undetermined: Resamples that do not say which of the two is above, shape (n, n); they are
-            in no share.
+            ratings as halves, shape (n, n); NaN where no resample says.
+        n_undetermined: Resamples that do not say which is above and are in no share, shape (n, n).
     """
 
     entrants: tuple[str, ...]
@@ -93,11 +91,10 @@ class SeparatedEntrants:
 
 
 def pairwise_order(bootstrap: BootstrapRatings) -> PairwiseOrder:
-    """Count how often each entrant rated above each other one.
+    """Count how often each entrant rated above each other one on the resamples.
 
-    Args:
-        bootstrap: Ratings of resamples. Infinite ratings are above, or below, all finite ones;
-            two of the same sign, unknown ones, and resamples of a single prompt say nothing.
+    Infinite ratings are above, or below, all finite ones; two of the same sign, unknown ones, and
+    resamples of a single prompt say nothing.
     """
     ratings = bootstrap.ratings
     n = len(bootstrap.entrants)

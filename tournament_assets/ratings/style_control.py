@@ -1,12 +1,9 @@
 """Style control on a tournament's own responses: which features can be controlled, and the fit.
 
-`covariates` refuses a feature whose effect the battles do not determine. A tournament's responses
-are what they are, so here such a feature is left out with the reason, and the others stay.
-
-How long a response is and how it is laid out, counted from its Markdown.
-
-Judges and people like long answers with lists and headings, whoever wrote them. These counts say
-how much of that a response has; `covariates` says what it was worth. Code is left out of every
+Judges and people like long answers with lists and headings, whoever wrote them. Counts from the
+Markdown say how much of that a response has; `covariates` says what it was worth, and refuses a
+feature whose effect the battles do not determine. A tournament's responses are what they are, so
+here such a feature is left out with the reason, and the others stay. Code is left out of every
 count: a `#` or a `-` means something else there. Syntax: https://spec.commonmark.org/0.31.2/.
 """
 
@@ -58,13 +55,9 @@ STYLE_CONTROL = ("words", "list_items", "bold_spans", "headings")
 
 
 def count_style(text: str) -> StyleFeatures:
-    """Count a response's length and marks outside code.
+    """Count a response's length and marks outside code: fenced blocks and spans between backticks.
 
-    Fenced blocks and spans between backticks are code. Indented lines are not taken as code,
-    because inside lists they are text.
-
-    Args:
-        text: Markdown, or plain text.
+    Indented lines are not taken as code, because inside lists they are text.
     """
     prose = _RULE.sub("", _without_code(text))
     return StyleFeatures(
@@ -144,12 +137,7 @@ NOTHING_CONTROLLED = (
 
 @dataclass(frozen=True, slots=True)
 class RefusedFeature:
-    """A feature whose effect the battles do not determine.
-
-    Attributes:
-        name: The feature.
-        reason: Why it is left out.
-    """
+    """A feature whose effect the battles do not determine, and why it is left out."""
 
     name: str
     reason: str
@@ -159,11 +147,9 @@ class RefusedFeature:
 class StyleControl:
     """Ratings at equal style, as far as the responses allow.
 
-    Attributes:
-        ratings: One per entrant, in the order of the tables; none where no feature is controlled.
-        effects: One per feature that is controlled.
-        refused: The other features.
-        penalty: The ridge penalty on the effects, as in `ControlledFit`.
+    There is a rating per entrant, in the order of the tables (none where no feature is controlled),
+    an effect per feature that is controlled, and the others with their reasons. The penalty is that
+    of `ControlledFit`.
     """
 
     ratings: tuple[SandwichInterval, ...]
@@ -178,15 +164,12 @@ def judged_differences(
     *,
     names: Sequence[str] = STYLE_CONTROL,
 ) -> NDArray[np.float64]:
-    """Return how the two responses of every battle differ in style.
+    """Return how the responses of every match differ in style, as `style_differences` defines it.
 
     Args:
         matches: Who met whom.
         responses: Every response, by entrant and prompt.
         names: The features.
-
-    Returns:
-        Shape (n_battles, n_features), as `style_differences` defines it.
 
     Raises:
         InputError: With every response that was judged and is not there.

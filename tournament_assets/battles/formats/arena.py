@@ -118,11 +118,7 @@ class ArenaFormat:
         if self.judges_ties_by_preference:
             table = _with_preferences_of_ties(table)
         lost = count_losses(
-            table,
-            holds=self.written,
-            title=self.title,
-            source=self.source,
-            tells_ties_apart=True,
+            table, holds=self.written, title=self.title, source=self.source, tells_ties_apart=True
         )
         write_columns(
             path, table, names=self.written, settings=settings if self.keeps_settings else None
@@ -185,15 +181,7 @@ JUDGEARENA = ArenaFormat(
     accepted=_OWN_NAMES,
     written={
         name: name
-        for name in (
-            "model_a",
-            "model_b",
-            "winner",
-            "source",
-            "question_id",
-            "judge_model",
-            "pref",
-        )
+        for name in ("model_a", "model_b", "winner", "source", "question_id", "judge_model", "pref")
     },
     judges_ties_by_preference=True,
 )

@@ -27,9 +27,7 @@ def _parse(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
         return [LeftOut(NO_VERDICT)]
     if row["winner"] not in _WINNERS:
         raise InputError(f"winner is {row['winner']!r:.40}; expected 'left', 'right' or 'tie'")
-    return [
-        {"model_a": row["left"], "model_b": row["right"], "winner": _WINNERS[row["winner"]]},
-    ]
+    return [{"model_a": row["left"], "model_b": row["right"], "winner": _WINNERS[row["winner"]]}]
 
 
 def _make_rows(table: pa.Table, _: FormatOptions, __: Unwritten) -> Iterator[Row]:

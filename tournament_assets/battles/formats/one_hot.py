@@ -48,11 +48,7 @@ def _parse(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
         said = ", ".join(f"{name} {value!r:.40}" for name, value in given.items())
         raise InputError(f"the winner's columns are {said}; expected one 1 and otherwise 0")
     return [
-        {
-            "model_a": row.get("model_a"),
-            "model_b": row.get("model_b"),
-            "winner": _WINNERS[won[0]],
-        }
+        {"model_a": row.get("model_a"), "model_b": row.get("model_b"), "winner": _WINNERS[won[0]]}
     ]
 
 

@@ -16,12 +16,7 @@ from tournament_assets.tournament.errors import InputError
 INCONCLUSIVE = "inconclusive: the judges came to no verdict"
 
 _VERSION = 3
-_PLACES: Mapping[str, str | None] = {
-    "A": "model_a",
-    "B": "model_b",
-    "a": "model_a",
-    "b": "model_b",
-}
+_PLACES: Mapping[str, str | None] = {"A": "model_a", "B": "model_b", "a": "model_a", "b": "model_b"}
 _WORDS: Mapping[str, str | None] = {
     "model_a": "model_a",
     "model_b": "model_b",
