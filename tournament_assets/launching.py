@@ -27,7 +27,8 @@ from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import load_rubrics, prepare_dagster_home
 from tournament_assets.storage.processes import has_died, own_identity
 from tournament_assets.storage.table_schemas import SCHEMAS
-from tournament_assets.storage.tables import StoredTable, table_rows
+from tournament_assets.storage.tables import StoredTable, rows_of, table_rows
+from tournament_assets.tournament.asset_rows import TrustRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.rubrics import Rubric
@@ -139,7 +140,7 @@ def run_tournament(
     leaderboard = pd.DataFrame()
     outages: list[str] = []
     copies: list[str] = []
-    trust: list[dict[str, Any]] = []
+    trust: list[TrustRow] = []
     tags = {
         "tournament": plan.tournament_id,
         "mode": options.mode,
@@ -171,9 +172,7 @@ def run_tournament(
                 audit = table_rows("audit", result.asset_value(asset_key(plan, "audit")))
                 outages, copies = outages_of(plan, audit), copy_sentences(audit)
             if "trust_panel" in stage.assets:
-                trust += table_rows(
-                    "trust_panel", result.asset_value(asset_key(plan, "trust_panel"))
-                )
+                trust += rows_of(TrustRow, result.asset_value(asset_key(plan, "trust_panel")))
             warnings.extend(failed_checks(result))
             on_done(stage, label)
             if "entrant_responses" not in stage.assets:

@@ -1,7 +1,8 @@
 from typing import Any
 
 from tournament_assets.reports.trust_tables import light_sentence, trust_rows, trust_section
-from tournament_assets.storage.tables import make_table, table_rows
+from tournament_assets.storage.tables import make_table, rows_of
+from tournament_assets.tournament.asset_rows import TrustRow
 from tournament_assets.trust.measures import WORDS
 from tournament_assets.trust.panel import Estimate, TrustLine, TrustState
 
@@ -18,14 +19,14 @@ RETEST = line("test_retest", TrustState.NOT_MEASURED)
 CYCLES = line("transitivity_within_prompts", TrustState.GREEN, 0.25, None, None, 0.01)
 
 
-def rows_of(*lines: TrustLine) -> list[dict[str, Any]]:
+def shown(*lines: TrustLine) -> list[TrustRow]:
     rows = trust_rows(lines, dimension="factuality")
     # Through the table and back: what is shown is what is stored.
-    return table_rows("trust_panel", make_table("trust_panel", rows))
+    return list(rows_of(TrustRow, make_table("trust_panel", rows)))
 
 
 def test_every_light_is_a_word_beside_its_number_interval_and_threshold() -> None:
-    section = trust_section(rows_of(BIASED, LONG, UNJUDGED, RETEST, CYCLES), confidence=0.95)
+    section = trust_section(shown(BIASED, LONG, UNJUDGED, RETEST, CYCLES), confidence=0.95)
     title, table = section.tables[0]
     assert title == "factuality"
     assert [row[:5] for row in table.rows] == [
@@ -38,7 +39,7 @@ def test_every_light_is_a_word_beside_its_number_interval_and_threshold() -> Non
 
 
 def test_the_section_begins_with_what_is_red_and_says_what_to_do() -> None:
-    section = trust_section(rows_of(BIASED, LONG, UNJUDGED, RETEST), confidence=0.9)
+    section = trust_section(shown(BIASED, LONG, UNJUDGED, RETEST), confidence=0.9)
     assert section.sentences[0] == (
         "On factuality, 1 of 2 lights are red: position bias. Measured, without a threshold in "
         "the config: length. Not measured: test–retest."
@@ -51,7 +52,7 @@ def test_the_section_begins_with_what_is_red_and_says_what_to_do() -> None:
 
 
 def test_without_a_red_light_there_is_nothing_to_do() -> None:
-    section = trust_section(rows_of(UNJUDGED, CYCLES), confidence=0.95)
+    section = trust_section(shown(UNJUDGED, CYCLES), confidence=0.95)
     assert section.sentences[0] == "On factuality, none of 2 lights is red."
     assert [title for title, _ in section.tables] == ["factuality", "What each light means"]
 

@@ -81,7 +81,8 @@ def _read_report(config_path: Path, mode: "Mode") -> "AuditReport":
     from tournament_assets.launching import StoredTables
     from tournament_assets.project.config_files import load_config
     from tournament_assets.reports.audit_tables import AuditReport
-    from tournament_assets.storage.tables import table_rows
+    from tournament_assets.storage.tables import rows_of, table_rows
+    from tournament_assets.tournament.asset_rows import TrustRow
 
     plan = build_plan(load_config(config_path), os.environ)
     stored = StoredTables(plan, mode, environment=os.environ)
@@ -101,5 +102,5 @@ def _read_report(config_path: Path, mode: "Mode") -> "AuditReport":
             max_unjudged_rate=checks.max_unjudged_rate,
             max_missing_spread=checks.max_missing_spread,
         ),
-        trust=[row for panel in panels.values() for row in table_rows("trust_panel", panel)],
+        trust=[row for panel in panels.values() for row in rows_of(TrustRow, panel)],
     )

@@ -17,6 +17,7 @@ from tournament_assets.reports.report_tables import (
     print_text,
 )
 from tournament_assets.reports.trust_tables import red_sentences
+from tournament_assets.tournament.asset_rows import TrustRow
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -384,7 +385,7 @@ class AuditReport:
     prompt_audit: Sequence[Mapping[str, Any]]
     check: MissingnessCheck
     outages: Sequence[Outage]
-    trust: Sequence[Mapping[str, Any]]
+    trust: Sequence[TrustRow]
 
     @property
     def passed(self) -> bool:
@@ -448,7 +449,7 @@ def audit_values(report: AuditReport) -> dict[str, Any]:
         },
         "first_sentences": list(report.first_sentences),
         "audit": [dict(row) for row in report.audit],
-        "trust_panel": [dict(row) for row in report.trust],
+        "trust_panel": [asdict(row) for row in report.trust],
         "prompt_audit": [
             {**row, "value": "inf" if row["value"] in (math.inf, -math.inf) else row["value"]}
             for row in report.prompt_audit

@@ -1,10 +1,10 @@
 """The trust panel as people read it: a light a line, in words, with its number and what to do."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from tournament_assets.reports.formatting import ABSENT, format_confidence, join_names
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
+from tournament_assets.tournament.asset_rows import TrustRow
 from tournament_assets.trust.measures import (
     FIRST_SLOT,
     FLIPS,
@@ -16,12 +16,10 @@ from tournament_assets.trust.measures import (
 )
 from tournament_assets.trust.panel import TrustLine, TrustState
 
-Row = Mapping[str, Any]
-
 _UPPER = (INJECTION, LONGER, UNJUDGED)
 
 
-def trust_rows(lines: Sequence[TrustLine], *, dimension: str) -> list[dict[str, Any]]:
+def trust_rows(lines: Sequence[TrustLine], *, dimension: str) -> list[TrustRow]:
     """Return the rows of table "trust_panel" for one dimension.
 
     Args:
@@ -29,26 +27,26 @@ def trust_rows(lines: Sequence[TrustLine], *, dimension: str) -> list[dict[str, 
         dimension: The quality that was judged.
     """
     return [
-        {
-            "dimension": dimension,
-            "measure": line.measure,
-            "subject": line.subject,
-            "unit": WORDS[line.measure].unit,
-            "value": line.estimate.value,
-            "low": line.estimate.low,
-            "high": line.estimate.high,
-            "n": line.estimate.n,
-            "threshold": line.threshold,
-            "state": line.state.value,
-            "meaning": WORDS[line.measure].meaning,
-            "advice": WORDS[line.measure].advice,
-            "detail": line.estimate.detail,
-        }
+        TrustRow(
+            dimension=dimension,
+            measure=line.measure,
+            subject=line.subject,
+            unit=WORDS[line.measure].unit,
+            value=line.estimate.value,
+            low=line.estimate.low,
+            high=line.estimate.high,
+            n=line.estimate.n,
+            threshold=line.threshold,
+            state=line.state.value,
+            meaning=WORDS[line.measure].meaning,
+            advice=WORDS[line.measure].advice,
+            detail=line.estimate.detail,
+        )
         for line in lines
     ]
 
 
-def trust_table(rows: Sequence[Row]) -> ReportTable:
+def trust_table(rows: Sequence[TrustRow]) -> ReportTable:
     """Return the panel of one dimension, a line each.
 
     Args:
@@ -58,12 +56,12 @@ def trust_table(rows: Sequence[Row]) -> ReportTable:
         headers=("measure", "light", "value (interval)", "n", "threshold", "behind it"),
         rows=tuple(
             (
-                _title(row["measure"], row["subject"]),
-                row["state"],
+                _title(row.measure, row.subject),
+                row.state,
                 _with_interval(row),
-                str(row["n"]),
-                _threshold(row["measure"], row["threshold"], row["unit"]),
-                row["detail"],
+                str(row.n),
+                _threshold(row.measure, row.threshold, row.unit),
+                row.detail,
             )
             for row in rows
         ),
@@ -91,22 +89,22 @@ def light_sentence(line: TrustLine) -> str:
     return f"{sentence} {words.advice}" if line.state is TrustState.RED else sentence
 
 
-def red_sentences(rows: Sequence[Row]) -> list[str]:
+def red_sentences(rows: Sequence[TrustRow]) -> list[str]:
     """Return what stands before any number: the red lights of every dimension that has any.
 
     Args:
         rows: Rows of table "trust_panel", all dimensions.
     """
     sentences = []
-    for dimension in dict.fromkeys(row["dimension"] for row in rows):
-        own = [row for row in rows if row["dimension"] == dimension]
-        red = [row for row in own if row["state"] == TrustState.RED]
-        lit = len(red) + sum(row["state"] == TrustState.GREEN for row in own)
+    for dimension in dict.fromkeys(row.dimension for row in rows):
+        own = [row for row in rows if row.dimension == dimension]
+        red = [row for row in own if row.state == TrustState.RED]
+        lit = len(red) + sum(row.state == TrustState.GREEN for row in own)
         if red:
             listed = "; ".join(
-                f"{_title(row['measure'], row['subject'])} {_with_interval(row)}, "
-                f"{_threshold(row['measure'], row['threshold'], row['unit'])} expected, "
-                f"n = {row['n']}"
+                f"{_title(row.measure, row.subject)} {_with_interval(row)}, "
+                f"{_threshold(row.measure, row.threshold, row.unit)} expected, "
+                f"n = {row.n}"
                 for row in red
             )
             sentences.append(
@@ -117,14 +115,14 @@ def red_sentences(rows: Sequence[Row]) -> list[str]:
     return sentences
 
 
-def trust_section(rows: Sequence[Row], *, confidence: float) -> ReportSection:
+def trust_section(rows: Sequence[TrustRow], *, confidence: float) -> ReportSection:
     """Return the section of a report on whether the judge can be trusted.
 
     Args:
         rows: Rows of table "trust_panel", all dimensions.
         confidence: Coverage of the intervals.
     """
-    dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
+    dimensions = list(dict.fromkeys(row.dimension for row in rows))
     sentences = [_summary(dimension, rows) for dimension in dimensions]
     sentences += [
         "Every number is over pairs that the judge was asked about, n counts distinct requests or "
@@ -137,19 +135,19 @@ def trust_section(rows: Sequence[Row], *, confidence: float) -> ReportSection:
     ]
     tables = []
     for dimension in dimensions:
-        own = [row for row in rows if row["dimension"] == dimension]
+        own = [row for row in rows if row.dimension == dimension]
         tables.append((dimension, trust_table(own)))
-        red = [row for row in own if row["state"] == TrustState.RED]
+        red = [row for row in own if row.state == TrustState.RED]
         if red:
             tables.append((f"{dimension}: what to do", _advice_table(red)))
     tables.append(("What each light means", _meaning_table(rows)))
     return ReportSection("Trust panel", tuple(sentences), tuple(tables))
 
 
-def _summary(dimension: str, rows: Sequence[Row]) -> str:
-    own = [row for row in rows if row["dimension"] == dimension]
+def _summary(dimension: str, rows: Sequence[TrustRow]) -> str:
+    own = [row for row in rows if row.dimension == dimension]
     by_state = {
-        state: [_title(row["measure"], row["subject"]) for row in own if row["state"] == state]
+        state: [_title(row.measure, row.subject) for row in own if row.state == state]
         for state in TrustState
     }
     red, green = by_state[TrustState.RED], by_state[TrustState.GREEN]
@@ -168,8 +166,8 @@ def _summary(dimension: str, rows: Sequence[Row]) -> str:
     return sentence
 
 
-def _advice_table(red: Sequence[Row]) -> ReportTable:
-    by_measure = {row["measure"]: row["advice"] for row in red}
+def _advice_table(red: Sequence[TrustRow]) -> ReportTable:
+    by_measure = {row.measure: row.advice for row in red}
     return ReportTable(
         headers=("red", "what to do"),
         rows=tuple((WORDS[measure].title, advice) for measure, advice in by_measure.items()),
@@ -177,8 +175,8 @@ def _advice_table(red: Sequence[Row]) -> ReportTable:
     )
 
 
-def _meaning_table(rows: Sequence[Row]) -> ReportTable:
-    by_measure = {row["measure"]: row["meaning"] for row in rows}
+def _meaning_table(rows: Sequence[TrustRow]) -> ReportTable:
+    by_measure = {row.measure: row.meaning for row in rows}
     return ReportTable(
         headers=("measure", "what it means"),
         rows=tuple((WORDS[measure].title, meaning) for measure, meaning in by_measure.items()),
@@ -201,11 +199,11 @@ def _number(value: float | None, unit: str) -> str:
     return f"{value:.3f}" if unit == "p" else f"{value:.2f}"
 
 
-def _with_interval(row: Row) -> str:
-    value = _number(row["value"], row["unit"])
-    if row["low"] is None or row["high"] is None:
+def _with_interval(row: TrustRow) -> str:
+    value = _number(row.value, row.unit)
+    if row.low is None or row.high is None:
         return value
-    low, high = (_number(row[end], row["unit"]).removesuffix(" Elo") for end in ("low", "high"))
+    low, high = (_number(end, row.unit).removesuffix(" Elo") for end in (row.low, row.high))
     return f"{value} ({low.removesuffix(' %')} to {high})"
 
 

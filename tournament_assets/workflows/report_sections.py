@@ -8,7 +8,7 @@ from tournament_assets.audits.outages import (
     check_missingness,
     outage_sentences,
 )
-from tournament_assets.tournament.asset_rows import FairRow
+from tournament_assets.tournament.asset_rows import FairRow, TrustRow
 from tournament_assets.workflows.plan import TournamentPlan
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ Rows = Sequence[Mapping[str, Any]]
 def report_sections(
     plan: TournamentPlan,
     *,
-    trust: Rows,
+    trust: Sequence[TrustRow],
     audit: Rows,
     prompt_audit: Rows,
     fair: Sequence[FairRow],

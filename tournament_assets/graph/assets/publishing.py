@@ -25,7 +25,7 @@ from tournament_assets.storage.tables import (
     table_rows,
     write_table,
 )
-from tournament_assets.tournament.asset_rows import FairRow
+from tournament_assets.tournament.asset_rows import FairRow, TrustRow
 from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import combine
@@ -107,7 +107,7 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> "ReportConte
 
     plan, config = step.plan, step.plan.config
     audit = table_rows("audit", inputs.audit)
-    lights = [row for each in inputs.trust.values() for row in table_rows("trust_panel", each)]
+    lights = [row for each in inputs.trust.values() for row in rows_of(TrustRow, each)]
     return ReportContents(
         tournament_id=config.tournament_id,
         description=config.description,

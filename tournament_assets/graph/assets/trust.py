@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from tournament_assets.graph.assets.verdicts import judge_models_of
-from tournament_assets.graph.outputs import Check, Made, Rows, report_table
+from tournament_assets.graph.outputs import Check, Made, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.storage.tables import PAIR_COLUMNS, StoredTable, iterate_rows, pair_key
+from tournament_assets.tournament.asset_rows import TrustRow
 from tournament_assets.tournament.verdicts import Verdict
 from tournament_assets.trust.evidence import (
     RETESTED_COLUMNS,
@@ -67,7 +68,7 @@ def trust_checks(plan: TournamentPlan) -> Mapping[str, str]:
     }
 
 
-def trust_panel(step: Step, inputs: TrustInputs) -> Made[Rows]:
+def trust_panel(step: Step, inputs: TrustInputs) -> Made[list[TrustRow]]:
     """Whether the judge can be trusted on one dimension: a light for every measure.
 
     Tests of the judge cost money and run on request. Until they have, for these very requests
@@ -133,9 +134,9 @@ def _judged_pairs(inputs: TrustInputs) -> "list[JudgedPair]":
     ]
 
 
-def _lights(rows: Rows) -> dict[str, Any]:
+def _lights(rows: Sequence[TrustRow]) -> dict[str, Any]:
     return {
-        f"lights_{state.replace(' ', '_')}": sum(row["state"] == state for row in rows)
+        f"lights_{state.replace(' ', '_')}": sum(row.state == state for row in rows)
         for state in _STATES
     }
 
