@@ -144,7 +144,7 @@ def test_twenty_problems_are_listed_and_the_others_counted() -> None:
     with pytest.raises(InputError) as caught:
         parse_medqa(rows)
     assert len(caught.value.problems) == 21
-    assert caught.value.problems[-1] == "... and 5 more problems like these"
+    assert caught.value.problems[-1] == "… and 5 more problems of the same file"
 
 
 def test_the_format_chooses_how_rows_are_read() -> None:

@@ -109,7 +109,7 @@ def test_twenty_items_that_are_no_objects_are_listed_and_the_others_counted(
         read_question_file(path)
     assert len(caught.value.problems) == 21
     assert caught.value.problems[0] == "train.json:item 2: found 0; expected a JSON object"
-    assert caught.value.problems[-1] == "... and 3 more problems like these"
+    assert caught.value.problems[-1] == "… and 3 more problems of the same file"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_twenty_items_that_are_no_objects_are_listed_and_the_others_counted(
         ("list.json", b"\n [\n{},\n", r"list.json:4: not JSON"),
         ("list.json", b'["\xff"]', "byte 3 is 0xff"),
         ("list.json", b"[[1]]", r"list.json:item 1: found \[1\]"),
-        ("cut.parquet", b"PAR1", "not readable as Parquet"),
+        ("cut.parquet", b"PAR1", "cannot be read as Parquet"),
     ],
 )
 def test_an_unreadable_file_says_what_is_wrong(

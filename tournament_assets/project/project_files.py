@@ -1,12 +1,9 @@
-"""Reads what people write: prompt banks, rubrics and recorded responses.
+"""A project's files: what people write, what entrants are made of, and the folder of its runs.
 
-The folder in which Dagster keeps its runs; the command line and the UI share it.
-
-Finds the files that the descriptions of entrants name.
+People write prompt banks, rubrics and recorded responses; entrants are made of weights and shards.
 """
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -25,11 +22,11 @@ from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.entrants import LocalEntrant
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, NeededShards
+from tournament_assets.tournament.json_lines import read_json_lines
 from tournament_assets.tournament.places import Location
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, parse_prompt_bank
 from tournament_assets.tournament.rubrics import Rubric, parse_rubric
 
-_LISTED_PROBLEMS = 20
 _RESPONSE_KEYS = ("response", "response_text", "text")
 
 
@@ -143,7 +140,8 @@ def load_recorded_responses(
     problems = Problems()
     found: dict[str, GeneratedResponse] = {}
     first_seen: dict[str, str] = {}
-    for where, row in _read_rows(path):
+    rows = read_parquet_rows(path) if path.suffix == ".parquet" else read_json_lines(path)
+    for where, row in rows:
         prompt_id = row.get("prompt_id")
         text = next((row[key] for key in _RESPONSE_KEYS if row.get(key) is not None), None)
         owner = row.get("entrant_id")
@@ -176,73 +174,21 @@ def load_recorded_responses(
     return [found[prompt.prompt_id] for prompt in prompts if prompt.prompt_id in found]
 
 
-def read_json_lines(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Read a JSONL file: where each row stands (`file:line`), and the row.
-
-    Empty lines are passed over.
+def read_parquet_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Read a Parquet file: where each row stands (`file:row N`, from 1), and the row.
 
     Raises:
-        InputError: With every line that is not a JSON object.
+        InputError: If it cannot be read.
     """
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{path}: the file cannot be read ({type(error).__name__}); "
-            "expected UTF-8 text with one JSON object a line"
-        ) from None
-    rows: list[tuple[str, dict[str, Any]]] = []
-    broken: list[str] = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        where = f"{path.name}:{number}"
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            broken.append(f"{where}: the line is not JSON ({error}); expected one JSON object")
-            continue
-        if "\\u" in line and not _is_unicode(row):
-            broken.append(
-                f"{where}: the line holds half a character (a lone \\ud800 to \\udfff); "
-                "expected whole characters; write the text again as UTF-8"
-            )
-            continue
-        if not isinstance(row, dict):
-            broken.append(f"{where}: the line holds {type(row).__name__}; expected a JSON object")
-            continue
-        rows.append((where, row))
-    if broken:
-        raise InputError(_capped(broken))
-    return rows
-
-
-def _is_unicode(row: object) -> bool:
-    try:
-        json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _read_rows(path: Path) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    if path.suffix != ".parquet":
-        return read_json_lines(path)
-    try:
-        rows = pq.read_table(path).to_pylist()
-    except (OSError, pa.ArrowInvalid) as error:
+        with pq.ParquetFile(path) as file:
+            rows = file.read().to_pylist()
+    except (pa.ArrowException, OSError) as error:
         raise InputError(
             f"{path}: the file cannot be read as Parquet ({type(error).__name__}); "
-            "expected a Parquet file"
+            "expected a whole Parquet file; write or download it again"
         ) from None
     return [(f"{path.name}:row {number}", row) for number, row in enumerate(rows, start=1)]
-
-
-def _capped(problems: list[str]) -> list[str]:
-    hidden = len(problems) - _LISTED_PROBLEMS
-    if hidden <= 0:
-        return problems
-    return [*problems[:_LISTED_PROBLEMS], f"… and {hidden} more problems of the same file"]
 
 
 DEFAULT_NAME = ".dagster_home"

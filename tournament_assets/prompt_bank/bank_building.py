@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tournament_assets.project.project_files import read_json_lines
 from tournament_assets.prompt_bank.multiple_choice import (
     MultipleChoiceQuestion,
     _fold,
@@ -22,6 +21,7 @@ from tournament_assets.prompt_bank.multiple_choice import (
 from tournament_assets.prompt_bank.recasting import LeftOut, OpenQuestion, recast
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.json_lines import read_json_lines
 from tournament_assets.tournament.prompts import parse_prompt_bank
 
 

@@ -1,9 +1,7 @@
-"""Multiple-choice questions and how the rows of their published sets are read.
+"""Multiple-choice questions, read from the published sets' files of JSON Lines, JSON or Parquet.
 
 MedMCQA: Pal et al., https://arxiv.org/abs/2203.14371. MedQA: Jin et al.,
 https://arxiv.org/abs/2009.13081.
-
-Files of multiple-choice questions, MedMCQA and MedQA, in JSON Lines, JSON or Parquet.
 """
 
 import json
@@ -13,15 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from tournament_assets.project.project_files import read_json_lines
-from tournament_assets.tournament.errors import InputError
+from tournament_assets.project.project_files import read_parquet_rows
+from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.json_lines import read_json_lines
 
 QuestionFormat = Literal["medmcqa", "medqa"]
-LISTED_PROBLEMS = 20
-"""Problems of one file that are listed in full; a wrong file can have one per row."""
+_LISTED_PROBLEMS = 20
 
 _LETTERS = "ABCD"
 
@@ -51,20 +46,6 @@ class MultipleChoiceQuestion:
     source_id: str | None = None
     subject: str | None = None
     category: str | None = None
-
-
-def raise_listed(problems: Sequence[str]) -> None:
-    """Raise the first problems of a file and the number of the others.
-
-    Raises:
-        InputError: If there is any problem.
-    """
-    if not problems:
-        return
-    listed = list(problems[:LISTED_PROBLEMS])
-    if more := len(problems) - len(listed):
-        listed.append(f"... and {more} more problems like these")
-    raise InputError(listed)
 
 
 def parse_questions(
@@ -105,7 +86,7 @@ def parse_medmcqa(
         InputError: With the first problems of the file and the number of the others; or if
             `cop_base` is None and the file does not settle it.
     """
-    problems: list[str] = []
+    problems = Problems(listed=_LISTED_PROBLEMS)
     cops = [_read_cop(where, row, problems) for where, row in rows]
     if cop_base is None:
         cop_base = _detect_cop_base(rows, cops, problems)
@@ -113,18 +94,18 @@ def parse_medmcqa(
         _parse_medmcqa_row(where, row, cop, cop_base, problems)
         for (where, row), cop in zip(rows, cops, strict=True)
     ]
-    raise_listed(problems)
+    problems.raise_if_any()
     return questions
 
 
-def _read_cop(where: str, row: Mapping[str, Any], problems: list[str]) -> int | None:
+def _read_cop(where: str, row: Mapping[str, Any], problems: Problems) -> int | None:
     value = row.get("cop")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if value is None or (value == -1 and not isinstance(value, bool)):
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= len(_LETTERS):
-        problems.append(
+        problems.add(
             f"{where}: cop is {value!r}; expected a whole number from 0 to 3, or from 1 to 4"
         )
         return None
@@ -132,23 +113,23 @@ def _read_cop(where: str, row: Mapping[str, Any], problems: list[str]) -> int | 
 
 
 def _detect_cop_base(
-    rows: Sequence[tuple[str, Mapping[str, Any]]], cops: Sequence[int | None], problems: list[str]
+    rows: Sequence[tuple[str, Mapping[str, Any]]], cops: Sequence[int | None], problems: Problems
 ) -> Literal[0, 1]:
     found = {cop for cop in cops if cop is not None}
     if 0 in found and len(_LETTERS) in found:
         zero, four = rows[cops.index(0)][0], rows[cops.index(len(_LETTERS))][0]
-        problems.append(
+        problems.add(
             f"cop is 0 at {zero} and 4 at {four}; expected every row of a file to count from the "
             "same number; if two releases were joined, give them as separate files"
         )
     elif found and 0 not in found and len(_LETTERS) not in found:
-        problems.append(
+        problems.add(
             f"{rows[0][0]}: cop is only ever {', '.join(map(str, sorted(found)))} in this file; "
             "expected a 0 or a 4 somewhere, which tells whether cop counts from 0 or from 1; "
             "say which it is, or give a larger file"
         )
     elif not found and rows and not problems:
-        problems.append(
+        problems.add(
             f"{rows[0][0]}: no row of this file has a cop; expected the number of the correct "
             "option; the test split is published without answers, so give train or validation"
         )
@@ -160,7 +141,7 @@ def _parse_medmcqa_row(
     row: Mapping[str, Any],
     cop: int | None,
     cop_base: Literal[0, 1],
-    problems: list[str],
+    problems: Problems,
 ) -> MultipleChoiceQuestion:
     options = tuple(
         _read_text(where, row, f"op{letter.lower()}", problems) or "" for letter in _LETTERS
@@ -171,13 +152,13 @@ def _parse_medmcqa_row(
         if 0 <= index < len(_LETTERS):
             gold_answer = options[index] or None
         else:
-            problems.append(
+            problems.add(
                 f"{where}: cop is {cop}; expected {cop_base} to {cop_base + len(_LETTERS) - 1}, "
                 f"as cop was said to count from {cop_base}"
             )
     choice_type = row.get("choice_type")
     if choice_type not in (None, "single", "multi"):
-        problems.append(f"{where}: choice_type is {choice_type!r}; expected 'single' or 'multi'")
+        problems.add(f"{where}: choice_type is {choice_type!r}; expected 'single' or 'multi'")
     return MultipleChoiceQuestion(
         where=where,
         source="medmcqa",
@@ -203,31 +184,31 @@ def parse_medqa(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[MultipleC
     Raises:
         InputError: With the first problems of the file and the number of the others.
     """
-    problems: list[str] = []
+    problems = Problems(listed=_LISTED_PROBLEMS)
     questions = [_parse_medqa_row(where, row, problems) for where, row in rows]
-    raise_listed(problems)
+    problems.raise_if_any()
     return questions
 
 
 def _parse_medqa_row(
-    where: str, row: Mapping[str, Any], problems: list[str]
+    where: str, row: Mapping[str, Any], problems: Problems
 ) -> MultipleChoiceQuestion:
     options = _read_options(where, row.get("options"), problems)
     letter = _read_text(where, row, "answer_idx", problems)
     answer = _read_text(where, row, "answer", problems)
     gold_answer = options.get(letter.upper()) if letter else answer
     if letter and gold_answer is None and options:
-        problems.append(
+        problems.add(
             f"{where}: answer_idx is {letter!r}; "
             f"expected the letter of an option: {', '.join(sorted(options))}"
         )
     elif letter and answer and gold_answer and _fold(answer) != _fold(gold_answer):
-        problems.append(
+        problems.add(
             f"{where}: answer is {answer!r} and answer_idx {letter!r} stands for {gold_answer!r}; "
             "expected the same answer; correct or remove the row"
         )
     elif not letter and answer and options and _fold(answer) not in map(_fold, options.values()):
-        problems.append(
+        problems.add(
             f"{where}: answer is {answer!r} and there is no answer_idx; "
             "expected the text of one of the options"
         )
@@ -242,7 +223,7 @@ def _parse_medqa_row(
     )
 
 
-def _read_options(where: str, value: Any, problems: list[str]) -> dict[str, str]:
+def _read_options(where: str, value: Any, problems: Problems) -> dict[str, str]:
     pairs: list[tuple[Any, Any]] = []
     if isinstance(value, Mapping):
         pairs = list(value.items())
@@ -259,25 +240,25 @@ def _read_options(where: str, value: Any, problems: list[str]) -> dict[str, str]
     }
     present = sum(text is not None for _, text in pairs)
     if not options or len(options) != present:
-        problems.append(
+        problems.add(
             f"{where}: options is {value!r}; expected letters and texts, "
             "as in {'A': 'Gout', 'B': 'Sprain'} or [{'key': 'A', 'value': 'Gout'}, ...]"
         )
     return options
 
 
-def _read_stem(where: str, row: Mapping[str, Any], problems: list[str]) -> str:
+def _read_stem(where: str, row: Mapping[str, Any], problems: Problems) -> str:
     stem = _read_text(where, row, "question", problems)
     found = row.get("question")
     if stem is None and (found is None or isinstance(found, str)):
-        problems.append(f"{where}: question is {found!r}; expected a non-empty text")
+        problems.add(f"{where}: question is {found!r}; expected a non-empty text")
     return stem or ""
 
 
-def _read_text(where: str, row: Mapping[str, Any], name: str, problems: list[str]) -> str | None:
+def _read_text(where: str, row: Mapping[str, Any], name: str, problems: Problems) -> str | None:
     value = row.get(name)
     if value is not None and not isinstance(value, str):
-        problems.append(f"{where}: {name} is {value!r}; expected a text")
+        problems.add(f"{where}: {name} is {value!r}; expected a text")
         return None
     return _tidy(value or "") or None
 
@@ -346,7 +327,7 @@ def read_question_file(path: Path) -> list[tuple[str, dict[str, Any]]]:
         )
     if not path.is_file():
         raise InputError(f"{path}: there is no such file; expected a file of questions")
-    rows = _read_parquet(path) if suffix == ".parquet" else _read_json(path)
+    rows = read_parquet_rows(path) if suffix == ".parquet" else _read_json(path)
     if not rows:
         raise InputError(f"{path}: the file holds no row; expected at least one question")
     return rows
@@ -378,7 +359,7 @@ def _read_json(path: Path) -> list[tuple[str, dict[str, Any]]]:
         opening = next((line.strip() for line in file if line.strip()), b"")
     if path.suffix.lower() == ".json" and opening.startswith(b"["):
         return _read_json_list(path)
-    return read_json_lines(path)
+    return read_json_lines(path, listed=_LISTED_PROBLEMS)
 
 
 def _read_json_list(path: Path) -> list[tuple[str, dict[str, Any]]]:
@@ -394,25 +375,13 @@ def _read_json_list(path: Path) -> list[tuple[str, dict[str, Any]]]:
             f"{path.name}:{error.lineno}: not JSON ({error.msg} at column {error.colno}); "
             "expected a JSON list of objects"
         ) from error
-    problems: list[str] = []
+    problems = Problems(listed=_LISTED_PROBLEMS)
     rows: list[tuple[str, dict[str, Any]]] = []
     for number, item in enumerate(items, start=1):
         where = f"{path.name}:item {number}"
         if isinstance(item, dict):
             rows.append((where, item))
         else:
-            problems.append(f"{where}: found {item!r:.60}; expected a JSON object")
-    raise_listed(problems)
+            problems.add(f"{where}: found {item!r:.60}; expected a JSON object")
+    problems.raise_if_any()
     return rows
-
-
-def _read_parquet(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    try:
-        with pq.ParquetFile(path) as file:
-            rows = file.read().to_pylist()
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(
-            f"{path}: not readable as Parquet ({error}); expected a whole Parquet file; "
-            "download it again"
-        ) from error
-    return [(f"{path.name}:row {number}", row) for number, row in enumerate(rows, start=1)]

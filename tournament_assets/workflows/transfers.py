@@ -33,7 +33,6 @@ from tournament_assets.project.project_files import (
     find_entrant_files,
     load_recorded_responses,
     load_rubric,
-    read_json_lines,
 )
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.storage.judgment_files import JudgmentRecord, read_judgments, write_judgments
@@ -44,6 +43,7 @@ from tournament_assets.tournament.entrants import (
     RecordedEntrant,
 )
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.json_lines import read_json_lines
 from tournament_assets.tournament.prompts import GeneratedResponse
 from tournament_assets.workflows.api_responses import keep_paid_responses, planned_responses
 from tournament_assets.workflows.judge_requests import JudgeAccess
