@@ -1,4 +1,4 @@
-"""One voice per prompt, without a jury: a drawn head or the base model."""
+"""One head per prompt, without a jury: a drawn head or the base model."""
 
 from collections.abc import Iterator
 

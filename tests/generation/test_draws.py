@@ -1,6 +1,6 @@
 import torch
 
-from tournament_assets.generation.hydra.decoding import Draws, draw_numbers
+from tournament_assets.generation.hydra.decoding import RandomNumbers, draw_numbers
 
 from .statistics_of_draws import p_value
 
@@ -38,5 +38,5 @@ def test_every_head_is_drawn_as_often_as_any_other() -> None:
 def test_the_largest_number_draws_the_last_head() -> None:
     extremes = torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64)
     for n_heads in range(1, 20):
-        drawn = Draws(heads=extremes, positions=torch.empty(2, 0, 3)).pick_heads(n_heads)
+        drawn = RandomNumbers(heads=extremes, positions=torch.empty(2, 0, 3)).pick_heads(n_heads)
         assert drawn.tolist() == [0, n_heads - 1]

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel, Olmo2ForCausalLM
 
 from tournament_assets.generation.hydra.hydra_model import HydraModel
-from tournament_assets.generation.hydra.shards import HeadShards, Voices, head_shape
+from tournament_assets.generation.hydra.shards import HeadSelection, HeadShards, head_shape
 from tournament_assets.generation.models.base_models import decoding_threads
 from tournament_assets.tournament.errors import InputError
 
@@ -40,18 +40,20 @@ def build(
     return model, adapters, put_heads_on(model, adapters)
 
 
-def read(model: HydraModel, ids: Tensor, voices: Voices, *, chunks: Sequence[int] = ()) -> Tensor:
+def read(
+    model: HydraModel, ids: Tensor, selection: HeadSelection, *, chunks: Sequence[int] = ()
+) -> Tensor:
     """Return logits, (copies, n_prompts, n_tokens, vocabulary), read in chunks of some sizes."""
     n_prompts, n_tokens = ids.shape
-    caches = model.new_caches(n_prompts=n_prompts, copies=voices.copies, n_slots=n_tokens)
+    caches = model.new_caches(n_prompts=n_prompts, copies=selection.copies, n_slots=n_tokens)
     positions = torch.arange(n_tokens).expand_as(ids)
     read_so_far = []
     sizes = list(chunks) or [n_tokens]
     parts = zip(torch.split(ids, sizes, dim=1), torch.split(positions, sizes, dim=1), strict=True)
     for part, where in parts:
-        frame = caches.frame(where)
-        hidden = model.enter_heads(model.trunk(part, frame, caches.trunk), frame, caches.trunk)
-        read_so_far.append(model.logits(model.heads(hidden, frame, caches.heads, voices)))
+        places = caches.locate(where)
+        hidden = model.enter_heads(model.trunk(part, places, caches.trunk), places, caches.trunk)
+        read_so_far.append(model.logits(model.heads(hidden, places, caches.heads, selection)))
     return torch.cat(read_so_far, dim=2)
 
 
@@ -72,7 +74,7 @@ def test_heads_with_zero_lora_are_bit_equal_to_the_plain_model(shape: dict[str, 
 
 def test_the_base_model_speaks_through_trained_heads_bit_for_bit() -> None:
     plain, _, hydra = build(SHAPES[1])
-    assert torch.equal(read(hydra, IDS, Voices())[0], plain(IDS).logits)
+    assert torch.equal(read(hydra, IDS, HeadSelection())[0], plain(IDS).logits)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -94,10 +96,10 @@ def test_factored_heads_equal_merged_models_for_every_choice_of_adapters(
 @pytest.mark.parametrize("shape", SHAPES)
 def test_reading_token_by_token_equals_reading_at_once(shape: dict[str, int]) -> None:
     _, _, hydra = build(shape)
-    for voices in (Voices(), hydra.jury(2), hydra.drawn(torch.tensor([1, 0, 2]), 1)):
-        at_once = read(hydra, IDS, voices)
+    for selection in (HeadSelection(), hydra.jury(2), hydra.drawn(torch.tensor([1, 0, 2]), 1)):
+        at_once = read(hydra, IDS, selection)
         for chunks in ([1] * 7, [4, 1, 2]):
-            in_parts = read(hydra, IDS, voices, chunks=chunks)
+            in_parts = read(hydra, IDS, selection, chunks=chunks)
             torch.testing.assert_close(in_parts, at_once, atol=1e-5, rtol=0)
 
 
@@ -116,7 +118,7 @@ def test_the_base_weights_are_used_and_not_copied() -> None:
     read(hydra, IDS, hydra.jury(2))
     assert torch.equal(plain(IDS).logits, before)
     plain.lm_head.weight.mul_(2)
-    torch.testing.assert_close(read(hydra, IDS, Voices())[0], 2 * before)
+    torch.testing.assert_close(read(hydra, IDS, HeadSelection())[0], 2 * before)
 
 
 def test_ghost_rows_of_the_vocabulary_have_no_logits() -> None:
@@ -211,16 +213,16 @@ def test_reading_for_the_caches_alone_leaves_the_same_keys_and_values(
     shape: dict[str, int],
 ) -> None:
     _, _, model = build(shape)
-    voices = model.jury(2)
+    selection = model.jury(2)
     n_prompts, n_tokens = IDS.shape
     full, alone = (
-        model.new_caches(n_prompts=n_prompts, copies=voices.copies, n_slots=n_tokens)
+        model.new_caches(n_prompts=n_prompts, copies=selection.copies, n_slots=n_tokens)
         for _ in range(2)
     )
-    frame = full.frame(torch.arange(n_tokens).expand_as(IDS))
-    entered = model.enter_heads(model.trunk(IDS, frame, full.trunk), frame, full.trunk)
-    model.heads(entered, frame, full.heads, voices)
-    model.remember(IDS, frame, alone, voices)
+    places = full.locate(torch.arange(n_tokens).expand_as(IDS))
+    entered = model.enter_heads(model.trunk(IDS, places, full.trunk), places, full.trunk)
+    model.heads(entered, places, full.heads, selection)
+    model.remember(IDS, places, alone, selection)
     for read, remembered in ((full.trunk, alone.trunk), (full.heads, alone.heads)):
         assert read.keys.keys() == remembered.keys.keys()
         for layer in read.keys:

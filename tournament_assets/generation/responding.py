@@ -1,8 +1,8 @@
 """Lets a loaded entrant answer prompts, batch by batch.
 
 A response must not depend on the prompts that happen to share its batch. Its random numbers are
-its own (see `sampling` and `draws`), and the shapes of all tensors are a function of its own length
-and of the batch size: prompts are batched with prompts of the same padded length only, and a batch
+its own (see `draw_numbers`), and the shapes of all tensors are a function of its own length and of
+the batch size: prompts are batched with prompts of the same padded length only, and a batch
 that is not full is filled up. Equal shapes make torch run the same kernels, whose rows do not see
 each other.
 

@@ -84,12 +84,12 @@ def ask_server(
         ServerError: While outcomes are taken, if nothing can succeed until somebody acts.
         GenerationError: While outcomes are taken, if not a single prompt was answered.
     """
-    asking = _Asking(server, max_retries=max_retries, log=log)
+    attempts = _Attempts(server, max_retries=max_retries, log=log)
     failed: list[Answered] = []
     fatal: GenerationError | None = None
     try:
         for some, n_threads in ((prompts[:1], 1), (prompts[1:], max_concurrency)):
-            with closing(asking.answers(some, n_threads=n_threads)) as outcomes:
+            with closing(attempts.answers(some, n_threads=n_threads)) as outcomes:
                 for answered in outcomes:
                     if answered.error is None:
                         has_answered = True
@@ -97,7 +97,7 @@ def ask_server(
                         failed.append(answered)
                         fatal = _reason_to_stop(answered.error, failed, has_answered=has_answered)
                     if fatal is not None:
-                        asking.stop()
+                        attempts.stop()
                     if answered.error is None or fatal is None:
                         yield answered
             if fatal is not None:
@@ -105,7 +105,7 @@ def ask_server(
         if failed and not has_answered:
             raise _no_answers(failed)
     finally:
-        asking.stop()
+        attempts.stop()
 
 
 def _reason_to_stop(
@@ -125,7 +125,7 @@ def _no_answers(failed: Sequence[Answered]) -> GenerationError:
     )
 
 
-class _Asking:
+class _Attempts:
     """Asks with threads until it is stopped."""
 
     def __init__(self, server: ChatServer, *, max_retries: int, log: Callable[[str], None]) -> None:

@@ -5,8 +5,8 @@ product of experts as the target; see `product_of_experts`. By default all heads
 in lockstep. Drafting several tokens ahead (`gamma`) is possible and changes nothing but the speed:
 whether a draft is accepted depends on what stands before it and on the numbers of its position.
 
-A response does not depend on its companions. Its random numbers are its own (see `draws`), and the
-shapes of all tensors depend on `n_rows`, `prompt_length` and the settings alone: rows that are not
+A response does not depend on its companions. Its random numbers are its own (`draw_numbers`), and
+the shapes of all tensors depend on `n_rows`, `prompt_length` and the settings alone: rows not
 used are filled with copies of the last prompt. On a CPU it does not depend on its row either, to
 the last bit, if the width inside the MLP is a multiple of 32, as in the published OLMo-2 models:
 torch computes the last few values of a tensor by other instructions than the rest.
@@ -47,7 +47,7 @@ from tournament_assets.generation.hydra.drafts import (
 )
 from tournament_assets.generation.hydra.hydra_model import HydraModel
 from tournament_assets.generation.hydra.rounds import Rounds, round_up
-from tournament_assets.generation.hydra.shards import Voices
+from tournament_assets.generation.hydra.shards import HeadSelection
 from tournament_assets.generation.models.base_models import decoding_threads
 from tournament_assets.generation.models.chat_prompts import EncodedPrompt, pad_right
 from tournament_assets.tournament.errors import Problems
@@ -98,7 +98,7 @@ class GraphedRounds:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Draws:
+class RandomNumbers:
     """Uniform numbers in [0, 1) of some prompts.
 
     Attributes:
@@ -114,7 +114,7 @@ class Draws:
         return (self.heads * n_heads).long()
 
 
-def draw_numbers(seeds: Sequence[int], *, n_positions: int) -> Draws:
+def draw_numbers(seeds: Sequence[int], *, n_positions: int) -> RandomNumbers:
     """Draw the numbers of some prompts, each from a generator of its own.
 
     A longer response begins with the same numbers as a shorter one.
@@ -135,7 +135,7 @@ def draw_numbers(seeds: Sequence[int], *, n_positions: int) -> Draws:
         for seed in seeds
     ]
     numbers = torch.stack(rows)
-    return Draws(heads=numbers[:, 0], positions=numbers[:, 1:].reshape(-1, n_positions, 3))
+    return RandomNumbers(heads=numbers[:, 0], positions=numbers[:, 1:].reshape(-1, n_positions, 3))
 
 
 _UNSEEN_ON_CUDA = 16
@@ -215,8 +215,10 @@ def start_rounds(
     prompt_length: int,
 ) -> Rounds:
     """Read prompts, and prepare all that the rounds to come need; arguments as for `decode`."""
-    draws = draw_numbers([row.seed for row in prompts], n_positions=settings.max_new_tokens)
-    heads = draws.pick_heads(max(model.n_heads, 1)).to(model.device)
+    random_numbers = draw_numbers(
+        [row.seed for row in prompts], n_positions=settings.max_new_tokens
+    )
+    heads = random_numbers.pick_heads(max(model.n_heads, 1)).to(model.device)
     # Drafts beyond the cap are never kept, but the last round may read them.
     n_slots = prompt_length + settings.max_new_tokens + settings.gamma - 1
     n_slots = round_up(n_slots, device=model.device)
@@ -234,7 +236,7 @@ def start_rounds(
         settings,
         progress=progress,
         heads=heads,
-        numbers=draws.positions.to(model.device),
+        numbers=random_numbers.positions.to(model.device),
         prompt_length=prompt_length,
     )
 
@@ -254,7 +256,7 @@ def _choose_drafter(
     base = settings.mode is DecodingMode.BASE
     return SoloDrafter(
         model,
-        Voices() if base else model.drawn(heads, settings.n_adapters),
+        HeadSelection() if base else model.drawn(heads, settings.n_adapters),
         temperature=settings.temperature,
         n_prompts=heads.numel(),
         n_slots=n_slots,

@@ -1,7 +1,7 @@
 """What is read and drafted in one round of decoding, and by whom.
 
 Every round begins with the last token of each prompt, read by nobody yet, and ends with one or
-more drafts per prompt. There are three ways: one voice alone; all heads in lockstep, which read
+more drafts per prompt. There are three ways: one head alone; all heads in lockstep, which read
 each token once, together; and the drawn head alone for several tokens, after which all heads read
 them at once.
 
@@ -21,8 +21,8 @@ from tournament_assets.generation.hydra.product_of_experts import (
     pick_heads,
     sum_verifiers,
 )
-from tournament_assets.generation.hydra.shards import Voices
-from tournament_assets.generation.hydra.slot_cache import Frame
+from tournament_assets.generation.hydra.shards import HeadSelection
+from tournament_assets.generation.hydra.slot_cache import TokenPositions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,43 +106,47 @@ class Drafter(Protocol):
 class _Reader:
     """A batch, what has been read of it, and who reads."""
 
-    def __init__(self, model: HydraModel, voices: Voices, *, n_prompts: int, n_slots: int) -> None:
+    def __init__(
+        self, model: HydraModel, selection: HeadSelection, *, n_prompts: int, n_slots: int
+    ) -> None:
         self.model = model
-        self.caches = model.new_caches(n_prompts=n_prompts, copies=voices.copies, n_slots=n_slots)
-        self._voices = voices
+        self.caches = model.new_caches(
+            n_prompts=n_prompts, copies=selection.copies, n_slots=n_slots
+        )
+        self._selection = selection
 
-    def enter(self, ids: Tensor, frame: Frame) -> Tensor:
+    def enter(self, ids: Tensor, places: TokenPositions) -> Tensor:
         """Everything that all heads share: (n_prompts, n_tokens, hidden_size)."""
-        hidden = self.model.trunk(ids, frame, self.caches.trunk)
-        return self.model.enter_heads(hidden, frame, self.caches.trunk)
+        hidden = self.model.trunk(ids, places, self.caches.trunk)
+        return self.model.enter_heads(hidden, places, self.caches.trunk)
 
-    def read_on(self, entered: Tensor, frame: Frame) -> Tensor:
+    def read_on(self, entered: Tensor, places: TokenPositions) -> Tensor:
         """The heads' residual stream: (copies, n_prompts, n_tokens, hidden_size)."""
-        return self.model.heads(entered, frame, self.caches.heads, self._voices)
+        return self.model.heads(entered, places, self.caches.heads, self._selection)
 
     def read(self, ids: Tensor, positions: Tensor, *, n_slots: int) -> Tensor:
-        frame = self.caches.frame(positions, n_slots=n_slots)
-        return self.read_on(self.enter(ids, frame), frame)
+        places = self.caches.locate(positions, n_slots=n_slots)
+        return self.read_on(self.enter(ids, places), places)
 
     def prefill(self, ids: Tensor) -> None:
         positions = torch.arange(ids.shape[1], device=ids.device).expand(ids.shape[0], -1)
-        frame = self.caches.frame(positions, n_slots=ids.shape[1])
-        self.model.remember(ids, frame, self.caches, self._voices)
+        places = self.caches.locate(positions, n_slots=ids.shape[1])
+        self.model.remember(ids, places, self.caches, self._selection)
 
 
 class SoloDrafter:
-    """One voice per prompt speaks alone; nobody verifies."""
+    """One head per prompt speaks alone; nobody verifies."""
 
     def __init__(
         self,
         model: HydraModel,
-        voices: Voices,
+        selection: HeadSelection,
         *,
         temperature: float | None,
         n_prompts: int,
         n_slots: int,
     ) -> None:
-        self._reader = _Reader(model, voices, n_prompts=n_prompts, n_slots=n_slots)
+        self._reader = _Reader(model, selection, n_prompts=n_prompts, n_slots=n_slots)
         self._temperature = temperature
 
     def prefill(self, ids: Tensor) -> None:
@@ -229,17 +233,17 @@ class AheadDrafter(_JuryDrafter):
         model = self._reader.model
         drafts, qs, entered, streams = [], [], [], []
         for ahead in range(uniforms.shape[1]):
-            frame = self._reader.caches.frame(positions[:, None] + ahead, n_slots=n_slots)
-            entered.append(self._reader.enter(tokens[:, None], frame))
-            hidden = model.heads(entered[-1], frame, self._alone_cache, self._alone)[0]
+            places = self._reader.caches.locate(positions[:, None] + ahead, n_slots=n_slots)
+            entered.append(self._reader.enter(tokens[:, None], places))
+            hidden = model.heads(entered[-1], places, self._alone_cache, self._alone)[0]
             q = draft_probabilities(model.logits(hidden), temperature=self._temperature)
             tokens = draw(q, uniforms[:, ahead : ahead + 1])[:, 0]
             drafts.append(tokens)
             qs.append(q)
             streams.append(hidden)
         read = torch.arange(uniforms.shape[1], device=positions.device)
-        frame = self._reader.caches.frame(positions[:, None] + read, n_slots=n_slots)
-        hidden = self._reader.read_on(torch.cat(entered, dim=1), frame)
+        places = self._reader.caches.locate(positions[:, None] + read, n_slots=n_slots)
+        hidden = self._reader.read_on(torch.cat(entered, dim=1), places)
         return Drafts(
             tokens=torch.stack(drafts, dim=1),
             q=torch.cat(qs, dim=1),

@@ -17,13 +17,13 @@ from torch import Tensor
 from transformers.models.olmo2.modeling_olmo2 import apply_rotary_pos_emb
 
 from tournament_assets.generation.hydra.shards import (
+    HeadSelection,
     HeadShards,
     LoraStack,
-    Voices,
     check_adapters,
     head_shape,
 )
-from tournament_assets.generation.hydra.slot_cache import Frame, HydraCaches, SlotCache
+from tournament_assets.generation.hydra.slot_cache import HydraCaches, SlotCache, TokenPositions
 from tournament_assets.generation.models.base_models import transformers_logging_off
 from tournament_assets.tournament.errors import InputError
 
@@ -97,15 +97,15 @@ class HydraModel:
         self._language = _stack(model, adapters)
         self._uncertainty = _stack(model, [] if uncertainty is None else [uncertainty])
 
-    def jury(self, n_adapters: int) -> Voices:
+    def jury(self, n_adapters: int) -> HeadSelection:
         """All heads, each with its first `n_adapters` adapters."""
         return _spoken(self._language, "adapters").jury(n_adapters)
 
-    def drawn(self, heads: Tensor, n_adapters: int) -> Voices:
+    def drawn(self, heads: Tensor, n_adapters: int) -> HeadSelection:
         """For each prompt one head with its first `n_adapters` adapters; `heads`: (n_prompts,)."""
         return _spoken(self._language, "adapters").drawn(heads, n_adapters)
 
-    def uncertainty(self) -> Voices:
+    def uncertainty(self) -> HeadSelection:
         """The uncertainty head, for all prompts."""
         return _spoken(self._uncertainty, "an uncertainty head").jury(1)
 
@@ -132,81 +132,91 @@ class HydraModel:
             rotary=(cos[0], sin[0]),
         )
 
-    def trunk(self, ids: Tensor, frame: Frame, cache: SlotCache) -> Tensor:
+    def trunk(self, ids: Tensor, places: TokenPositions, cache: SlotCache) -> Tensor:
         """Read tokens with the trunk's whole layers.
 
         Args:
             ids: Token ids, shape (n_prompts, n_tokens).
-            frame: Where they stand.
+            places: Where they stand.
             cache: The trunk's cache, which is written.
 
         Returns:
             The residual stream, shape (n_prompts, n_tokens, hidden_size).
         """
         hidden: Tensor = self._model.model.embed_tokens(ids)
-        writer = cache.at(frame.positions, n_seen=frame.n_slots)
+        writer = cache.at(places.positions, n_seen=places.n_slots)
         for layer in self._model.model.layers[: self._n_trunk]:
             hidden = layer(
                 hidden,
-                attention_mask=frame.mask,
-                position_embeddings=frame.rotary,
+                attention_mask=places.mask,
+                position_embeddings=places.rotary,
                 past_key_values=writer,
             )
         return hidden
 
-    def enter_heads(self, hidden: Tensor, frame: Frame, cache: SlotCache) -> Tensor:
+    def enter_heads(self, hidden: Tensor, places: TokenPositions, cache: SlotCache) -> Tensor:
         """Apply the attention that all heads begin with to the trunk's output; shapes as there."""
-        return _attend(self._model.model.layers[self._n_trunk], hidden, frame, cache)
+        return _attend(self._model.model.layers[self._n_trunk], hidden, places, cache)
 
-    def heads(self, hidden: Tensor, frame: Frame, cache: SlotCache, voices: Voices) -> Tensor:
+    def heads(
+        self, hidden: Tensor, places: TokenPositions, cache: SlotCache, selection: HeadSelection
+    ) -> Tensor:
         """Read on with the heads.
 
         Args:
             hidden: What `enter_heads` returned, shape (n_prompts, n_tokens, hidden_size).
-            frame: Where the tokens stand.
+            places: Where the tokens stand.
             cache: The heads' cache, which is written.
-            voices: Who reads.
+            selection: Who reads.
 
         Returns:
             The residual stream before the final norm,
             shape (copies, n_prompts, n_tokens, hidden_size).
         """
-        return self._read_heads(hidden, frame, cache, voices, n_layers=self.shape.heads_depth)
+        return self._read_heads(hidden, places, cache, selection, n_layers=self.shape.heads_depth)
 
-    def remember(self, ids: Tensor, frame: Frame, caches: HydraCaches, voices: Voices) -> None:
+    def remember(
+        self, ids: Tensor, places: TokenPositions, caches: HydraCaches, selection: HeadSelection
+    ) -> None:
         """Read tokens for the caches alone; what the last layer would say of them is left out.
 
         Args:
             ids: Token ids, shape (n_prompts, n_tokens).
-            frame: Where they stand.
+            places: Where they stand.
             caches: The caches, which are written.
-            voices: Who reads.
+            selection: Who reads.
         """
         last = self._model.model.layers[-1]
-        hidden = self.trunk(ids, frame, caches.trunk)
+        hidden = self.trunk(ids, places, caches.trunk)
         if self.shape.heads_depth == 1:
-            _keep(last, hidden, frame, caches.trunk)
+            _keep(last, hidden, places, caches.trunk)
             return
-        entered = self.enter_heads(hidden, frame, caches.trunk)
+        entered = self.enter_heads(hidden, places, caches.trunk)
         n_layers = self.shape.heads_depth - 1
-        read = self._read_heads(entered, frame, caches.heads, voices, n_layers=n_layers)
-        _keep(last, read.flatten(0, 1), frame.repeat(voices.copies), caches.heads)
+        read = self._read_heads(entered, places, caches.heads, selection, n_layers=n_layers)
+        _keep(last, read.flatten(0, 1), places.repeat(selection.copies), caches.heads)
 
     def _read_heads(
-        self, hidden: Tensor, frame: Frame, cache: SlotCache, voices: Voices, *, n_layers: int
+        self,
+        hidden: Tensor,
+        places: TokenPositions,
+        cache: SlotCache,
+        selection: HeadSelection,
+        *,
+        n_layers: int,
     ) -> Tensor:
         """Read with the first layers of the heads: (copies, n_prompts, n_tokens, hidden_size)."""
-        repeated = frame.repeat(voices.copies)
-        grouped = voices.group(hidden)
+        repeated = places.repeat(selection.copies)
+        grouped = selection.group(hidden)
         layers = self._model.model.layers[self._n_trunk : self._n_trunk + n_layers]
         for depth, layer in enumerate(layers):
             if depth:
                 rows = _attend(layer, grouped.flatten(0, 1), repeated, cache)
                 grouped = rows.reshape(grouped.shape)
             grouped = grouped + layer.post_feedforward_layernorm(
-                _change_mlp(layer.mlp, grouped, voices, depth=depth)
+                _change_mlp(layer.mlp, grouped, selection, depth=depth)
             )  # (n_groups, rows_per_group, n_tokens, hidden_size)
-        return grouped.reshape(voices.copies, *hidden.shape)
+        return grouped.reshape(selection.copies, *hidden.shape)
 
     def normalise(self, hidden: Tensor) -> Tensor:
         """Apply the final norm to the residual stream, shape (..., hidden_size)."""
@@ -253,34 +263,34 @@ def _spoken(stack: LoraStack | None, what: str) -> LoraStack:
     return stack
 
 
-def _attend(layer: Any, hidden: Tensor, frame: Frame, cache: SlotCache) -> Tensor:
+def _attend(layer: Any, hidden: Tensor, places: TokenPositions, cache: SlotCache) -> Tensor:
     """The first half of a layer, as `Olmo2DecoderLayer.forward` computes it."""
     attended, _ = layer.self_attn(
         hidden,
-        attention_mask=frame.mask,
-        position_embeddings=frame.rotary,
-        past_key_values=cache.at(frame.positions, n_seen=frame.n_slots),
+        attention_mask=places.mask,
+        position_embeddings=places.rotary,
+        past_key_values=cache.at(places.positions, n_seen=places.n_slots),
     )
     normed: Tensor = layer.post_attention_layernorm(attended)
     return hidden + normed
 
 
-def _keep(layer: Any, hidden: Tensor, frame: Frame, cache: SlotCache) -> None:
+def _keep(layer: Any, hidden: Tensor, places: TokenPositions, cache: SlotCache) -> None:
     """Compute a layer's keys and values, as `Olmo2Attention.forward` does, for the cache alone."""
     attention = layer.self_attn
     shape = (*hidden.shape[:-1], -1, attention.head_dim)
     keys = attention.k_norm(attention.k_proj(hidden)).view(shape).transpose(1, 2)
     values = attention.v_proj(hidden).view(shape).transpose(1, 2)
-    _, rotated = apply_rotary_pos_emb(keys, keys, *frame.rotary)
-    cache.at(frame.positions).update(rotated, values, attention.layer_idx)
+    _, rotated = apply_rotary_pos_emb(keys, keys, *places.rotary)
+    cache.at(places.positions).update(rotated, values, attention.layer_idx)
 
 
-def _change_mlp(mlp: Any, hidden: Tensor, voices: Voices, *, depth: int) -> Tensor:
+def _change_mlp(mlp: Any, hidden: Tensor, selection: HeadSelection, *, depth: int) -> Tensor:
     """A layer's MLP, as `Olmo2MLP.forward` computes it, with everybody's own changes."""
-    gate = voices.project(mlp.gate_proj, hidden, layer=depth, projection="gate_proj")
-    up = voices.project(mlp.up_proj, hidden, layer=depth, projection="up_proj")
+    gate = selection.project(mlp.gate_proj, hidden, layer=depth, projection="gate_proj")
+    up = selection.project(mlp.up_proj, hidden, layer=depth, projection="up_proj")
     inner = mlp.act_fn(gate).mul_(up)
-    return voices.project(mlp.down_proj, inner, layer=depth, projection="down_proj")
+    return selection.project(mlp.down_proj, inner, layer=depth, projection="down_proj")
 
 
 def merged_weights(model: Any, adapters: Sequence[HeadShards], *, head: int) -> dict[str, Tensor]:

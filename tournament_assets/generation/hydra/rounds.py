@@ -35,7 +35,7 @@ from tournament_assets.tournament.errors import GenerationError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verdict:
-    """One round, verified; what comes after a replacement was drafted in vain.
+    """One round, verified; what comes after a replacement was drafted for nothing.
 
     Attributes:
         drafts: What was drafted, shape (n_prompts, n_drafts).

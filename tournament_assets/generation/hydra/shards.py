@@ -365,7 +365,7 @@ Changes = tuple[Mapping[str, LoraFactors], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Voices:
+class HeadSelection:
     """Who speaks: what the heads' layers add to the base weights, for each group of rows.
 
     Attributes:
@@ -444,13 +444,13 @@ class LoraStack:
             for layer in range(adapters[0].shape.heads_depth)
         )
 
-    def jury(self, n_adapters: int) -> Voices:
+    def jury(self, n_adapters: int) -> HeadSelection:
         """All heads, each of them with its first adapters: one row per head and prompt."""
-        return Voices(copies=self.n_heads, changes=self._pick(n_adapters))
+        return HeadSelection(copies=self.n_heads, changes=self._pick(n_adapters))
 
-    def drawn(self, heads: Tensor, n_adapters: int) -> Voices:
+    def drawn(self, heads: Tensor, n_adapters: int) -> HeadSelection:
         """One head per prompt with its first adapters; `heads` has shape (n_prompts,)."""
-        return Voices(changes=self._pick(n_adapters, heads))
+        return HeadSelection(changes=self._pick(n_adapters, heads))
 
     def _pick(self, n_adapters: int, heads: Tensor | None = None) -> Changes:
         rank = sum(self.ranks[:n_adapters])

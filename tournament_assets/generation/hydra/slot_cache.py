@@ -118,7 +118,7 @@ def visible_slots(slots: Tensor, *, n_slots: int) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Frame:
+class TokenPositions:
     """Where the tokens of one forward pass stand.
 
     Attributes:
@@ -136,12 +136,12 @@ class Frame:
         """How many slots attention looks at, seen or not."""
         return self.mask.shape[-1]
 
-    def repeat(self, copies: int) -> "Frame":
+    def repeat(self, copies: int) -> "TokenPositions":
         """The same tokens once more for each further copy of the rows."""
         if copies == 1:
             return self
         cos, sin = self.rotary
-        return Frame(
+        return TokenPositions(
             positions=self.positions.repeat(copies, 1),
             rotary=(cos.repeat(copies, 1, 1), sin.repeat(copies, 1, 1)),
             mask=self.mask.repeat(copies, 1, 1, 1),
@@ -162,7 +162,7 @@ class HydraCaches:
     heads: SlotCache
     rotary: tuple[Tensor, Tensor]
 
-    def frame(self, positions: Tensor, *, n_slots: int | None = None) -> Frame:
+    def locate(self, positions: Tensor, *, n_slots: int | None = None) -> TokenPositions:
         """Prepare one forward pass.
 
         Args:
@@ -172,7 +172,7 @@ class HydraCaches:
         """
         cos, sin = self.rotary
         n_all = cos.shape[0]
-        return Frame(
+        return TokenPositions(
             positions=positions,
             rotary=(cos[positions], sin[positions]),
             mask=visible_slots(

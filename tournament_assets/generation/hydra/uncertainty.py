@@ -64,18 +64,18 @@ def estimate_p_correct(
             f"there are {len(prompts)} correctness prompts of {lengths} tokens for "
             f"{len(witnesses)} witnesses; expected one each, of 1 to {limit} tokens"
         )
-    voices = model.uncertainty()
+    selection = model.uncertainty()
     with torch.inference_mode(), decoding_threads(model.n_parameters):
         ids = pad_right(prompts, prompt_length).to(model.device)
         rows = torch.arange(len(prompts), device=model.device)
         last = torch.tensor(lengths, device=model.device) - 1
         caches = model.new_caches(n_prompts=len(prompts), copies=1, n_slots=prompt_length)
         positions = torch.arange(prompt_length, device=model.device).expand_as(ids)
-        frame = caches.frame(positions)
-        hidden = model.trunk(ids, frame, caches.trunk).clone()
+        places = caches.locate(positions)
+        hidden = model.trunk(ids, places, caches.trunk).clone()
         hidden[rows, last] += witnesses
-        entered = model.enter_heads(hidden, frame, caches.trunk)
-        read = model.heads(entered, frame, caches.heads, voices)[0]
+        entered = model.enter_heads(hidden, places, caches.trunk)
+        read = model.heads(entered, places, caches.heads, selection)[0]
         logits = model.logits(read[rows, last])  # (n_prompts, n_tokens)
         yes, no = answer_ids
         p_correct = (logits[:, yes].double() - logits[:, no].double()).sigmoid()
