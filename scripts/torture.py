@@ -2,8 +2,9 @@
 
 A process that settles requests is killed with SIGKILL at every boundary of its calls to the ledger
 and the service, and at random times; so are whole runs, their steps, and the judge. The next
-process does what is left. What was paid for is told by the judge's own log. Exits with 1 if a
-verdict was lost, or if anything was paid for twice that could have been paid for once.
+process does what is left. Ledgers are deleted or torn, and filled again under kills by what
+`tournament ledger recover` does. What was paid for is told by the judge's own log. Exits with 1 if
+a verdict was lost, or if anything was paid for twice that could have been paid for once.
 """
 
 import argparse

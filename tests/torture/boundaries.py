@@ -19,6 +19,7 @@ import sqlalchemy as sa
 _WRITES = frozenset(
     {
         "acquire_lease",
+        "begin_recovery",
         "renew_lease",
         "release_lease",
         "record_intent",
@@ -32,6 +33,7 @@ _READS = frozenset(
     {
         "answered_keys",
         "batch_keys",
+        "batch_states",
         "failed_keys",
         "iterate_replies",
         "keys_failed",

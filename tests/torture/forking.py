@@ -189,9 +189,9 @@ def _live(role: str, log: str, arguments: dict[str, Any]) -> None:
 
 def _find_role(role: str) -> Any:
     from tests.torture.judges import serve_judge
-    from tests.torture.worker import settle
+    from tests.torture.worker import recover, settle
 
-    return {"judge": serve_judge, "worker": settle}[role]
+    return {"judge": serve_judge, "worker": settle, "recovery": recover}[role]
 
 
 def _import_everything() -> None:

@@ -12,8 +12,19 @@ from tests.torture.databases import Databases
 from tests.torture.lanes import Task
 from tests.torture.real_runs import Reference
 from tests.torture.real_trials import Moment
-from tests.torture.scenarios import CHUNK_ROWS
-from tests.torture.trials import Kill, Measure, Trial, restart_judge, run_trial
+from tests.torture.scenarios import CHUNK_ROWS, FORGOTTEN
+from tests.torture.trials import (
+    Kill,
+    Loss,
+    Measure,
+    Trial,
+    lose_ledger,
+    restart_judge,
+    run_trial,
+)
+
+_RECOVERY_BOUNDARIES = 120
+"""About as many boundaries as a recovery passes that has everything to take back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +41,7 @@ class Sizes:
         interrupts: Whether to interrupt a run with each of two signals.
         judge_kills: Kills of the judge under a process.
         judge_kills_of_runs: Kills of the judge under a run.
+        lost_ledgers: Ledgers that are lost or torn, with kills of those that take replies back.
     """
 
     scenarios: tuple[str, ...]
@@ -41,6 +53,7 @@ class Sizes:
     interrupts: bool
     judge_kills: int
     judge_kills_of_runs: int
+    lost_ledgers: int
 
     @property
     def has_runs(self) -> bool:
@@ -56,6 +69,7 @@ LONG = Sizes(
         "lost answers",
         "slow ledger",
         "failing rows, PostgreSQL",
+        FORGOTTEN.name,
     ),
     every_boundary=True,
     doubles=60,
@@ -65,9 +79,10 @@ LONG = Sizes(
     interrupts=True,
     judge_kills=12,
     judge_kills_of_runs=2,
+    lost_ledgers=60,
 )
 SHORT = Sizes(
-    scenarios=("a little of all",),
+    scenarios=("a little of all", FORGOTTEN.name),
     every_boundary=False,
     doubles=2,
     random_times=5,
@@ -76,19 +91,20 @@ SHORT = Sizes(
     interrupts=False,
     judge_kills=1,
     judge_kills_of_runs=0,
+    lost_ledgers=2,
 )
 
 
 def plan_worker_tasks(
     sizes: Sizes, measures: Mapping[str, Measure], *, rng: Random, databases: Databases
 ) -> list[Task]:
-    """Plan the kills of processes that settle a scenario's requests."""
+    """Plan the kills of processes that settle a scenario's requests, and the losses of ledgers."""
+    names = [name for name in measures if name != FORGOTTEN.name]
     trials = [
         Trial(f"boundaries, {scenario}", scenario, (Kill(boundary),))
-        for scenario, measured in measures.items()
-        for boundary in _pick_boundaries(measured.boundaries, sizes.every_boundary, rng)
+        for scenario in names
+        for boundary in _pick_boundaries(measures[scenario].boundaries, sizes.every_boundary, rng)
     ]
-    names = list(measures)
     for number in range(sizes.doubles):
         scenario = names[number % len(names)]
         n_boundaries = len(measures[scenario].boundaries)
@@ -109,6 +125,15 @@ def plan_worker_tasks(
                 rng.uniform(0.0, 1.0),
                 databases=databases,
             )
+        )
+    for number in range(sizes.lost_ledgers):
+        # The more is done, the more is there to be taken back.
+        n_boundaries = len(measures[FORGOTTEN.name].boundaries)
+        settling = Kill(rng.randint(n_boundaries // 3, n_boundaries))
+        loss = Loss(rng.uniform(0.3, 1.0) if number % 2 else None)
+        recovering = [Kill(rng.randint(1, _RECOVERY_BOUNDARIES)) for _ in range(rng.randint(1, 2))]
+        tasks.append(
+            partial(lose_ledger, FORGOTTEN.name, settling, loss, recovering, databases=databases)
         )
     return tasks
 

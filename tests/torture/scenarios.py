@@ -118,12 +118,18 @@ SMALL = Scenario(
 )
 # Here it cannot be known in time that a batch was accepted: the list shows it too late.
 HIDING = replace(FAIR, name="hidden batches", faults=("list_lag:always",), grace_seconds=0.3)
+# Nothing is asked directly: the service keeps no replies to direct messages.
+FORGOTTEN = replace(
+    FAIR,
+    name="lost ledgers",
+    faults=("no_verdict:3", "stop_max_tokens:2", "row_overloaded_error:4"),
+)
 ON_POSTGRESQL = replace(FAILING, name="failing rows, PostgreSQL", ledger="postgresql")
 SMALL_ON_POSTGRESQL = replace(SMALL, name="a little of all, PostgreSQL", ledger="postgresql")
 SCENARIOS = {
     each.name: each
     for each in (
         *(FAIR, SLOW, FAILING, LOSING, DIRECT, ON_POSTGRESQL),
-        *(HIDING, SMALL, SMALL_ON_POSTGRESQL),
+        *(HIDING, FORGOTTEN, SMALL, SMALL_ON_POSTGRESQL),
     )
 }

@@ -7,7 +7,7 @@ from tests.torture.databases import Databases
 from tests.torture.forking import Nursery
 from tests.torture.planning import SHORT
 from tests.torture.torturing import Report, torture
-from tests.torture.trials import Kill, Trial, measure, run_trial
+from tests.torture.trials import Kill, Loss, Trial, lose_ledger, measure, run_trial
 
 WRITES = (
     "acquire_lease",
@@ -58,6 +58,26 @@ def test_a_process_is_killed_at_random_times_and_so_is_the_one_after_it(report: 
 def test_a_judge_that_is_killed_and_comes_back_is_asked_nothing_twice(report: Report) -> None:
     assert len(report.of("judge killed")) == SHORT.judge_kills
     assert not any(outcome.is_wrong for outcome in report.of("judge killed"))
+
+
+def test_a_ledger_that_is_lost_or_torn_is_filled_again_whoever_is_killed_at_it(
+    report: Report,
+) -> None:
+    lost = report.of("ledger lost")
+    assert len(lost) == SHORT.lost_ledgers
+    assert not any(outcome.is_wrong for outcome in lost)
+    assert any(place.startswith("recovery, ") for outcome in lost for place in outcome.deaths)
+
+
+def test_a_ledger_that_is_lost_and_not_filled_again_is_paid_for_twice_and_seen(
+    nursery: Nursery,
+) -> None:
+    with Databases() as databases:
+        outcome = lose_ledger(
+            "lost ledgers", Kill(), Loss(None), (), nursery, databases=databases, recovers=False
+        )
+    assert (outcome.batches_twice, outcome.verdicts_lost) == (6, 0)
+    assert outcome.requests_twice == 29
 
 
 def test_a_run_that_is_killed_while_it_judges_leaves_the_next_one_to_end_as_if_nothing_had_been(

@@ -1,9 +1,10 @@
 """One trial: a process is killed, once or more often, and the next one does what is left."""
 
 import json
+import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,6 +133,48 @@ def restart_judge(
         return bench.balance("judge killed")
 
 
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What is left of a ledger whose process was killed.
+
+    Attributes:
+        kept: The share of its write-ahead log that is left; None if all of the ledger is gone.
+    """
+
+    kept: float | None
+
+
+def lose_ledger(
+    scenario: str,
+    settling: Kill,
+    loss: Loss,
+    recovering: Sequence[Kill],
+    nursery: Nursery,
+    *,
+    databases: Databases,
+    recovers: bool = True,
+) -> Outcome:
+    """Kill a process and lose its ledger, kill those that take back its replies, and go on.
+
+    Args:
+        scenario: What the process is at work on.
+        settling: When it is killed.
+        loss: What is left of its ledger then.
+        recovering: When those are killed that take its replies back.
+        nursery: Who starts them.
+        databases: Where the ledger is made.
+        recovers: Whether the replies are taken back at all.
+    """
+    with _bench(scenario, nursery, databases) as bench:
+        bench.kill(settling)
+        bench.lose_ledger(loss)
+        if recovers:
+            for kill in (*recovering, Kill()):
+                bench.recover(kill)
+        bench.finish()
+        return bench.balance("ledger lost")
+
+
 @contextmanager
 def _bench(scenario: str, nursery: Nursery, databases: Databases) -> Iterator["_Bench"]:
     with (
@@ -181,6 +224,25 @@ class _Bench:
         note = self.note()
         self._deaths.append(note["boundary"])
         self._problems += find_unkept_rows(self._ledger_url, note["rows_read"])
+
+    def lose_ledger(self, loss: Loss) -> None:
+        """Delete the ledger, or cut off what was written to it last."""
+        ledger = self._folder / "ledger.sqlite"
+        log = ledger.with_name(f"{ledger.name}-wal")
+        ledger.with_name(f"{ledger.name}-shm").unlink(missing_ok=True)
+        if loss.kept is None:
+            ledger.unlink(missing_ok=True)
+            log.unlink(missing_ok=True)
+        elif log.exists():
+            os.truncate(log, int(loss.kept * log.stat().st_size))
+
+    def recover(self, kill: Kill) -> None:
+        """Let one process take back what the ledger has forgotten, until it is killed."""
+        end = self._wait(self._start(kill, role="recovery"), kill_after=kill.seconds)
+        if end.was_killed:
+            self._deaths.append(f"recovery, {self.note()['boundary']}")
+        elif end.status:
+            self._problems.append(f"the recovery ended with {end.status}: {self.trouble()}")
 
     def restart_judge(self, seconds: float, away_seconds: float) -> None:
         """Let one process work while the judge is killed and comes back."""
@@ -236,11 +298,11 @@ class _Bench:
             self._adopted += self.note()["adopted"]
         return end
 
-    def _start(self, kill: Kill) -> int:
+    def _start(self, kill: Kill, *, role: str = "worker") -> int:
         (self._folder / "note.json").unlink(missing_ok=True)
         self._n_processes += 1
         return self._nursery.start(
-            "worker",
+            role,
             self._folder / "worker.log",
             scenario=self._scenario.name,
             ledger_url=self._ledger_url,

@@ -1,18 +1,25 @@
 """The process that is killed: it settles a scenario's requests with the real ledger and adapter."""
 
 import secrets
+import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from random import Random
-from typing import cast
+from typing import Any, cast
 
-from tests.judging.builders import SCOPE, Progress
+from tests.judging.builders import SCOPE, SETTINGS, Progress
 from tests.torture.boundaries import Life, MortalLedger, MortalService
-from tests.torture.scenarios import BATCH_REQUESTS, CHUNK_ROWS, SCENARIOS
+from tests.torture.scenarios import BATCH_REQUESTS, CHUNK_ROWS, SCENARIOS, Scenario
 from tournament_assets.judging.batch_service import BatchService
 from tournament_assets.judging.settlement import harvest as harvesting
-from tournament_assets.judging.settlement import submission
+from tournament_assets.judging.settlement import recovery, submission
 from tournament_assets.judging.settlement.records import JudgingLedger
+from tournament_assets.judging.settlement.recovery import (
+    PlannedRequest,
+    RecoveryLedger,
+    recover_batches,
+)
 from tournament_assets.judging.settlement.sessions import JudgingOptions, WaitingPolicy
 from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
@@ -21,6 +28,7 @@ from tournament_assets.tournament.errors import TournamentError
 
 REFUSED = 3
 """The exit code of a process that ended with one of the project's own errors."""
+_POLL_SECONDS = 0.02
 
 
 def settle(
@@ -39,40 +47,85 @@ def settle(
     Returns:
         The exit code.
     """
-    # A few requests are several batches, and a few rows several parts.
-    submission.MAX_BATCH_REQUESTS = BATCH_REQUESTS
-    harvesting._CHUNK = CHUNK_ROWS
-    # The order of the results, and so that of the boundaries, follows from the nonces.
-    secrets.token_hex = _NumberedNames(number).token_hex
     chosen = SCENARIOS[scenario]
-    life, progress = Life(dies_at, Path(note)), Progress()
-    policy = WaitingPolicy(
-        poll_initial_seconds=0.02,
+
+    def work(ledger: MortalLedger, service: MortalService, progress: Progress) -> dict[str, Any]:
+        tally = settle_requests(
+            chosen.requests,
+            scope=SCOPE,
+            ledger=cast("JudgingLedger", ledger),
+            service=cast("BatchService", service),
+            progress=progress,
+            options=JudgingOptions(policy=_policy(chosen)),
+        )
+        return {"adopted": tally.adopted, "direct": tally.direct}
+
+    return _live(work, chosen, ledger_url, judge_url, number, Life(dies_at, Path(note)))
+
+
+def recover(
+    *, scenario: str, ledger_url: str, judge_url: str, number: int, dies_at: int, note: str
+) -> int:
+    """Take back what a ledger has forgotten, as `tournament ledger recover` does; see `settle`."""
+    chosen = SCENARIOS[scenario]
+    model = SETTINGS.judge_model
+    planned = {
+        request.request_key: PlannedRequest(SCOPE, model, "line") for request in chosen.requests
+    }
+
+    def work(ledger: MortalLedger, service: MortalService, progress: Progress) -> dict[str, Any]:
+        while True:
+            report = recover_batches(
+                planned,
+                ledger=cast("RecoveryLedger", ledger),
+                service=cast("BatchService", service),
+                policy=_policy(chosen),
+                progress=progress,
+            )
+            if not report.in_progress and not report.incomplete:
+                return {"adopted": 0, "taken": len(report.taken)}
+            time.sleep(_POLL_SECONDS)
+
+    return _live(work, chosen, ledger_url, judge_url, number, Life(dies_at, Path(note)))
+
+
+def _policy(scenario: Scenario) -> WaitingPolicy:
+    return WaitingPolicy(
+        poll_initial_seconds=_POLL_SECONDS,
         poll_max_seconds=0.2,
         deadline_seconds=60.0,
-        prewarm_wait_seconds=chosen.prewarm_wait_seconds,
-        adopt_grace_seconds=chosen.grace_seconds,
-        max_rounds=chosen.max_rounds,
+        prewarm_wait_seconds=scenario.prewarm_wait_seconds,
+        adopt_grace_seconds=scenario.grace_seconds,
+        max_rounds=scenario.max_rounds,
     )
+
+
+def _live(
+    work: Callable[[MortalLedger, MortalService, Progress], dict[str, Any]],
+    scenario: Scenario,
+    ledger_url: str,
+    judge_url: str,
+    number: int,
+    life: Life,
+) -> int:
+    # A few requests are several batches, and a few rows several parts.
+    submission.MAX_BATCH_REQUESTS = BATCH_REQUESTS
+    harvesting._CHUNK = recovery._CHUNK = CHUNK_ROWS
+    # The order of the results, and so that of the boundaries, follows from the nonces.
+    secrets.token_hex = _NumberedNames(number).token_hex
+    progress = Progress()
     try:
         with (
             closing(life),
             closing(life.write("opening", Ledger, ledger_url)) as ledger,
             closing(AnthropicBatches(base_url=judge_url, api_key="any")) as service,
         ):
-            mortal = MortalLedger(ledger, life, pause_seconds=chosen.pause_seconds)
-            tally = settle_requests(
-                chosen.requests,
-                scope=SCOPE,
-                ledger=cast("JudgingLedger", mortal),
-                service=cast("BatchService", MortalService(service, life)),
-                progress=progress,
-                options=JudgingOptions(policy=policy),
-            )
+            mortal = MortalLedger(ledger, life, pause_seconds=scenario.pause_seconds)
+            done = work(mortal, MortalService(service, life), progress)
     except TournamentError as error:
         life.leave_note("refused", error=str(error), notes=progress.notes)
         return REFUSED
-    life.leave_note("the end", adopted=tally.adopted, direct=tally.direct, notes=progress.notes)
+    life.leave_note("the end", notes=progress.notes, **done)
     return 0
 
 
