@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -21,6 +22,7 @@ from tournament_assets.audits.fair_comparison import (
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
+from tournament_assets.tournament.asset_rows import FairRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Judgment, Outcome
@@ -51,7 +53,7 @@ def tournament(
 
 def compare(
     judgments: Sequence[Judgment], *, n_prompts: int, names: Sequence[str] = NAMES, **changes: Any
-) -> list[dict[str, Any]]:
+) -> list[FairRow]:
     prompts = [f"p{number:02}" for number in range(n_prompts)]
     options: dict[str, Any] = {
         "dimension": "f",
@@ -64,12 +66,12 @@ def compare(
     return fair_comparison_rows(judgments, **{**options, **changes})
 
 
-def of(rows: Sequence[dict[str, Any]], basis: str, **wanted: str) -> dict[str, dict[str, Any]]:
+def of(rows: Sequence[FairRow], basis: str, **wanted: str) -> dict[str, FairRow]:
     wanted = {"stratum_by": "all", **wanted, "basis": basis}
     return {
-        row["entrant_id"]: row
+        row.entrant_id: row
         for row in rows
-        if all(row[name] == value for name, value in wanted.items())
+        if all(getattr(row, name) == value for name, value in wanted.items())
     }
 
 
@@ -99,10 +101,10 @@ def test_where_nothing_is_missing_all_three_denominators_agree() -> None:
     rows = compare(tournament(30), n_prompts=30)
     common, everything, planned = (of(rows, basis) for basis in (COMMON, ALL, PLANNED))
     for name in NAMES:
-        assert common[name] == {**everything[name], "basis": COMMON}
+        assert common[name] == replace(everything[name], basis=COMMON)
         for column in ("points", "pairs", "share", "share_rank", "prompts"):
-            assert planned[name][column] == common[name][column]
-        assert planned[name]["rating"] is None
+            assert getattr(planned[name], column) == getattr(common[name], column)
+        assert planned[name].rating is None
 
 
 def test_an_outage_for_one_entrant_shows_in_the_difference_of_the_denominators() -> None:
@@ -115,23 +117,23 @@ def test_an_outage_for_one_entrant_shows_in_the_difference_of_the_denominators()
     ]
     rows = compare(judgments, n_prompts=40)
     common, everything, planned = (of(rows, basis) for basis in (COMMON, ALL, PLANNED))
-    assert common["ada"]["prompts"] < everything["ada"]["prompts"] == 40
-    assert everything["ada"]["share"] > planned["ada"]["share"]
-    assert everything["ada"]["share"] == pytest.approx(
-        everything["ada"]["points"] / everything["ada"]["pairs"]
+    assert common["ada"].prompts < everything["ada"].prompts == 40
+    assert (everything["ada"].share or 0) > (planned["ada"].share or 0)
+    assert everything["ada"].share == pytest.approx(
+        everything["ada"].points / everything["ada"].pairs
     )
-    assert planned["ada"]["share"] == pytest.approx(everything["ada"]["points"] / 120)
-    assert common["bob"]["share"] != everything["bob"]["share"]
+    assert planned["ada"].share == pytest.approx(everything["ada"].points / 120)
+    assert common["bob"].share != everything["bob"].share
     alike = common_support(
         judgments,
         entrants=NAMES,
         answered={name: {f"p{n:02}" for n in range(40)} for name in NAMES},
     )
     alone = [each for each in judgments if each.prompt_id in alike]
-    assert len(alike) == common["ada"]["prompts"]
+    assert len(alike) == common["ada"].prompts
     fitted = fit_bradley_terry(code_judgments(alone, entrants=NAMES))
-    assert [each.rating for each in fitted] == [common[name]["rating"] for name in NAMES]
-    assert common["ada"]["rating"] != everything["ada"]["rating"]
+    assert [each.rating for each in fitted] == [common[name].rating for name in NAMES]
+    assert common["ada"].rating != everything["ada"].rating
 
 
 def test_what_is_missing_can_change_who_leads() -> None:
@@ -144,10 +146,10 @@ def test_what_is_missing_can_change_who_leads() -> None:
         *[Judgment(f"p{n:02}", "f", "bob", "cyd", Outcome.UNJUDGED) for n in range(4, 10)],
     ]
     rows = compare(judgments, n_prompts=10, names=NAMES[:3])
-    assert of(rows, COMMON)["bob"]["share_rank"] == 1
-    assert of(rows, ALL)["ada"]["share_rank"] == 1
-    assert of(rows, PLANNED)["ada"]["share"] == pytest.approx(10 / 20)
-    assert of(rows, COMMON)["bob"]["share"] == pytest.approx(8 / 8)
+    assert of(rows, COMMON)["bob"].share_rank == 1
+    assert of(rows, ALL)["ada"].share_rank == 1
+    assert of(rows, PLANNED)["ada"].share == pytest.approx(10 / 20)
+    assert of(rows, COMMON)["bob"].share == pytest.approx(8 / 8)
 
 
 def test_ratings_are_those_of_bradley_terry_on_the_pairs_of_the_basis() -> None:
@@ -159,7 +161,7 @@ def test_ratings_are_those_of_bradley_terry_on_the_pairs_of_the_basis() -> None:
             for each in fit_bradley_terry(code_judgments(judgments, entrants=NAMES))
             if each.entrant == name
         ]
-        assert row["rating"] == expected.rating
+        assert row.rating == expected.rating
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -173,7 +175,7 @@ def test_the_leaderboard_and_the_fair_comparison_tell_the_same_entrants_apart(se
         dimension="factuality",
         settings=SETTINGS,
     )
-    above = {row["entrant_id"]: row["shown_above"] for row in rows if row["is_primary"]}
+    above = {row.entrant_id: row.shown_above for row in rows if row.is_primary}
     gaps = {each.entrant_id: each.gap for each in places if each.gap is not None}
     assert len(gaps) == 3
     for name, gap in gaps.items():
@@ -203,11 +205,11 @@ def test_who_answered_nothing_leaves_no_common_prompt_until_it_is_left_out() -> 
     judgments = tournament(10)
     answered = {name: {f"p{n:02}" for n in range(10)} for name in NAMES} | {"dot": set()}
     rows = compare(judgments, n_prompts=10, answered=answered)
-    assert of(rows, COMMON)["ada"]["prompts"] == 0
-    assert of(rows, COMMON)["ada"]["share"] is None
+    assert of(rows, COMMON)["ada"].prompts == 0
+    assert of(rows, COMMON)["ada"].share is None
     kept, left = without_entrants(judgments, entrants=NAMES, excluded=["dot"])
     rows = compare(kept, n_prompts=10, names=left, answered=answered)
-    assert of(rows, COMMON)["ada"]["prompts"] == 10
+    assert of(rows, COMMON)["ada"].prompts == 10
 
 
 def test_strata_are_rated_as_tournaments_of_their_own_prompts() -> None:
@@ -217,7 +219,7 @@ def test_strata_are_rated_as_tournaments_of_their_own_prompts() -> None:
         for n in range(20)
     ]
     rows = compare(judgments, n_prompts=20, prompts=prompts)
-    assert {(row["stratum_by"], row["stratum"]) for row in rows} == {
+    assert {(row.stratum_by, row.stratum) for row in rows} == {
         ("all", "all"),
         ("category", "odd"),
         ("tag", "x"),
@@ -227,7 +229,7 @@ def test_strata_are_rated_as_tournaments_of_their_own_prompts() -> None:
     for name, row in of(rows, COMMON, stratum_by="category").items():
         expected = of(alone, COMMON)[name]
         for column in ("share", "rating", "sampling_low", "gap", "prompts"):
-            assert row[column] == expected[column]
+            assert getattr(row, column) == getattr(expected, column)
 
 
 def test_all_that_is_wrong_with_an_exclusion_is_said_at_once() -> None:

@@ -31,7 +31,7 @@ def place(judged: list[Battle], human: list[Battle]) -> ArenaPlaces:
 
 
 def ratings(places: ArenaPlaces, basis: str) -> dict[str, float | None]:
-    return {row["entrant_id"]: row["rating"] for row in places.rows if row["basis"] == basis}
+    return {row.entrant_id: row.rating for row in places.rows if row.basis == basis}
 
 
 def test_the_place_of_a_model_that_people_never_saw_follows_from_one_they_did() -> None:
@@ -49,11 +49,11 @@ def test_without_anybody_in_common_the_judge_keeps_a_scale_of_its_own() -> None:
     people = [*three_to_one("ann", "bob", "human"), *three_to_one("bob", "cyd", "human")]
     places = place(three_to_one("kim", "eve", "llm-judge"), people)
     assert places.anchors == {"judge": None, "human": None, "both": "bob"}
-    scales = {(row["basis"], row["scale"]) for row in places.rows}
+    scales = {(row.basis, row.scale) for row in places.rows}
     assert scales == {("judge", "own"), ("human", "arena"), ("both", "arena")}
     # Nothing connects the two groups: no place in the arena, and it says why.
     assert (ratings(places, "both")["kim"], ratings(places, "both")["eve"]) == (None, None)
-    notes = {row["note"] for row in places.rows if row["basis"] == "both" and not row["rating"]}
+    notes = {row.note for row in places.rows if row.basis == "both" and not row.rating}
     assert notes == {"no wins or losses connect it to the rated entrants"}
 
 

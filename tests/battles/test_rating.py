@@ -38,28 +38,28 @@ def test_battles_alone_give_the_numbers_of_the_judgments_to_the_bit() -> None:
         traces = compute_elo_permutation(
             matches, k_factor=k_factor, n_permutations=9, seed=3, initial_rating=1500.0
         )
-        rows = {row["entrant_id"]: row for row in found.elo if row["k_factor"] == k_factor}
+        rows = {row.entrant_id: row for row in found.elo if row.k_factor == k_factor}
         for result in summarise_elo(traces, confidence=0.9):
             row = rows[result.entrant]
             if result.n_matches == 0:
-                assert row["mean"] is row["rank"] is None
+                assert row.mean is row.rank is None
                 continue
-            assert (row["mean"], row["sem"]) == (result.mean, result.sem)
-            assert (row["order_low"], row["order_high"]) == (result.order_low, result.order_high)
-            assert row["is_primary"] is (k_factor == 24.0)
+            assert (row.mean, row.sem) == (result.mean, result.sem)
+            assert (row.order_low, row.order_high) == (result.order_low, result.order_high)
+            assert row.is_primary is (k_factor == 24.0)
     elo = bootstrap_elo(matches, k_factor=24.0, n_bootstraps=40, seed=4, initial_rating=1500.0)
-    primary = {row["entrant_id"]: row for row in found.elo if row["is_primary"]}
+    primary = {row.entrant_id: row for row in found.elo if row.is_primary}
     for bound in sampling_intervals(elo, confidence=0.9):
         row = primary[bound.entrant]
-        assert (row["sampling_low"], row["sampling_high"]) == (bound.low, bound.high)
+        assert (row.sampling_low, row.sampling_high) == (bound.low, bound.high)
     fitted = fit_bradley_terry(matches, initial_rating=1500.0)
     resampled = bootstrap_bradley_terry(matches, n_bootstraps=40, seed=4, initial_rating=1500.0)
-    bradley_terry = {row["entrant_id"]: row for row in found.bradley_terry}
+    bradley_terry = {row.entrant_id: row for row in found.bradley_terry}
     for result_bt, bound in zip(fitted, sampling_intervals(resampled, confidence=0.9), strict=True):
-        row = bradley_terry[bound.entrant]
-        assert (row["rating"], row["note"]) == (result_bt.rating, result_bt.note)
-        assert (row["sampling_low"], row["sampling_high"]) == (bound.low, bound.high)
-    assert bradley_terry["never_judged"]["rating"] is None
+        own = bradley_terry[bound.entrant]
+        assert (own.rating, own.note) == (result_bt.rating, result_bt.note)
+        assert (own.sampling_low, own.sampling_high) == (bound.low, bound.high)
+    assert bradley_terry["never_judged"].rating is None
 
 
 def test_ranks_are_best_first_and_shared_by_equals() -> None:
@@ -70,7 +70,7 @@ def test_ranks_are_best_first_and_shared_by_equals() -> None:
     ]
     battles += [fight("tie", model_a="eve", question_id="p")]
     (found,) = rate(battles, RatingSettings(n_permutations=720, n_bootstraps=40))
-    ranked = {row["entrant_id"]: row["rank"] for row in found.elo}
+    ranked = {row.entrant_id: row.rank for row in found.elo}
     assert list(ranked) == sorted(ranked, key=lambda name: ranked[name] or 9)
     assert ranked["ada"] == 1
     assert ranked["eve"] is None

@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pytest
@@ -7,6 +6,7 @@ import pytest
 from tournament_assets.ratings.intervals import expanded_percentile_interval
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
+from tournament_assets.tournament.asset_rows import EloRow
 from tournament_assets.tournament.battles import RatingSettings
 
 from .builders import outright, tie, win
@@ -17,7 +17,7 @@ NAMES = ("ada", "bob", "cyd", "idle")
 
 def rate(
     wins: Mapping[tuple[int, int], float], *, n_prompts: int
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+) -> tuple[list[EloRow], list[EloRow]]:
     """Rate matches where the first of each pair wins its share of the prompts, evenly spread.
 
     Returns:
@@ -39,49 +39,47 @@ def rate(
     )
     traces = trace_elo(matches, SETTINGS)
     rows = elo_rows(matches, traces, dimension="d", settings=SETTINGS)
-    return [row for row in rows if row["is_primary"]], [
-        row for row in rows if not row["is_primary"]
-    ]
+    return [row for row in rows if row.is_primary], [row for row in rows if not row.is_primary]
 
 
 def test_places_and_letters_say_who_is_told_apart() -> None:
     primary, others = rate({(0, 1): 0.5, (0, 2): 0.9, (1, 2): 0.9}, n_prompts=60)
-    by_name = {row["entrant_id"]: row for row in primary}
-    assert set(by_name["ada"]["shown_above"]) == {"cyd"}
-    assert by_name["cyd"]["shown_above"] == []
-    places = {name: (row["rank_best"], row["rank_worst"]) for name, row in by_name.items()}
+    by_name = {row.entrant_id: row for row in primary}
+    assert set(by_name["ada"].shown_above) == {"cyd"}
+    assert by_name["cyd"].shown_above == ()
+    places = {name: (row.rank_best, row.rank_worst) for name, row in by_name.items()}
     assert places == {"ada": (1, 2), "bob": (1, 2), "cyd": (3, 3), "idle": (None, None)}
-    assert by_name["ada"]["group"] == by_name["bob"]["group"] == "a"
-    assert by_name["cyd"]["group"] == "b"
-    assert all(row["shown_above"] == [] and row["group"] is None for row in others)
+    assert by_name["ada"].group == by_name["bob"].group == "a"
+    assert by_name["cyd"].group == "b"
+    assert all(row.shown_above == () and row.group is None for row in others)
 
 
 def test_who_never_played_has_no_place_and_a_note() -> None:
     primary, _ = rate({(0, 1): 0.6, (0, 2): 0.7, (1, 2): 0.6}, n_prompts=30)
-    (idle,) = [row for row in primary if row["entrant_id"] == "idle"]
-    assert idle["sampling_low"] is None
-    assert idle["group"] is None
-    assert idle["note"].startswith("no decisive match")
-    assert {row["note"] for row in primary if row is not idle} == {None}
+    (idle,) = [row for row in primary if row.entrant_id == "idle"]
+    assert idle.sampling_low is None
+    assert idle.group is None
+    assert str(idle.note).startswith("no decisive match")
+    assert {row.note for row in primary if row is not idle} == {None}
 
 
 def test_whoever_won_everything_has_a_place_and_no_number() -> None:
     primary, others = rate({(0, 1): 1.0, (0, 2): 1.0, (1, 2): 0.5}, n_prompts=30)
     ada = primary[0]
-    assert (ada["entrant_id"], ada["rank"]) == ("ada", 1)
-    assert ada["note"] == "won every decisive match: no upper bound"
-    assert ada["shown_above"] == ["bob", "cyd"]
+    assert (ada.entrant_id, ada.rank) == ("ada", 1)
+    assert ada.note == "won every decisive match: no upper bound"
+    assert ada.shown_above == ("bob", "cyd")
     numbers = ("mean", "sem", "order_low", "order_high", "sampling_low", "sampling_high")
-    assert {ada[name] for name in numbers} == {None}
-    assert all(row["mean"] is None for row in others if row["entrant_id"] == "ada")
+    assert {getattr(ada, name) for name in numbers} == {None}
+    assert all(row.mean is None for row in others if row.entrant_id == "ada")
 
 
 def test_groups_that_never_met_have_no_places_among_one_another() -> None:
     apart, _ = rate({(0, 1): 0.6, (2, 3): 0.9}, n_prompts=40)
     for row in apart:
-        assert (row["mean"], row["rank"], row["rank_best"], row["group"]) == (None,) * 4
-        assert row["shown_above"] == []
-        assert row["note"] == "the decisive matches fall into separate groups of the same size"
+        assert (row.mean, row.rank, row.rank_best, row.group) == (None,) * 4
+        assert row.shown_above == ()
+        assert row.note == "the decisive matches fall into separate groups of the same size"
 
 
 def test_whom_only_ties_connect_has_no_place() -> None:
@@ -92,10 +90,10 @@ def test_whom_only_ties_connect_has_no_place() -> None:
     ]
     matches = code_judgments(judgments, entrants=NAMES)
     rows = elo_rows(matches, trace_elo(matches, SETTINGS), dimension="d", settings=SETTINGS)
-    ada, bob, *others = [row for row in rows if row["is_primary"]]
-    assert (ada["rank_worst"], ada["shown_above"], bob["rank_best"]) == (1, ["bob"], 2)
+    ada, bob, *others = [row for row in rows if row.is_primary]
+    assert (ada.rank_worst, ada.shown_above, bob.rank_best) == (1, ("bob",), 2)
     for row in others:
-        assert (row["rank_best"], row["group"]) == (None, None)
+        assert (row.rank_best, row.group) == (None, None)
 
 
 @pytest.mark.parametrize(("n_prompts", "is_told"), [(7, False), (8, True)])
@@ -105,8 +103,8 @@ def test_whoever_won_everything_is_above_once_that_is_no_luck(
     # Some pair of six is won throughout 7 prompts by luck in up to 6 / 64 = 9 % of the tournaments.
     everyone = {(0, 1): 1.0, (0, 2): 1.0, (0, 3): 1.0, (1, 2): 0.5, (1, 3): 0.5, (2, 3): 0.5}
     primary, _ = rate(everyone, n_prompts=n_prompts)
-    (ada,) = [row for row in primary if row["entrant_id"] == "ada"]
-    assert ada["shown_above"] == (["bob", "cyd", "idle"] if is_told else [])
+    (ada,) = [row for row in primary if row.entrant_id == "ada"]
+    assert ada.shown_above == (("bob", "cyd", "idle") if is_told else ())
 
 
 @pytest.mark.parametrize(("n_prompts", "has_interval"), [(5, False), (6, True)])
@@ -115,5 +113,5 @@ def test_a_handful_of_prompts_gives_no_interval(n_prompts: int, has_interval: bo
     interval = expanded_percentile_interval(samples, confidence=0.95, n_units=n_prompts)
     assert bool(np.isfinite(interval.low).all()) is has_interval
     primary, _ = rate({(0, 1): 0.5, (0, 2): 0.7, (1, 2): 0.5}, n_prompts=n_prompts)
-    (ada,) = [row for row in primary if row["entrant_id"] == "ada"]
-    assert (ada["sampling_low"] is not None) is has_interval
+    (ada,) = [row for row in primary if row.entrant_id == "ada"]
+    assert (ada.sampling_low is not None) is has_interval

@@ -19,7 +19,7 @@ NAMES = ("ada", "<b>bob</b>", "cyd")
 
 def compared(judgments: list[Judgment], n_prompts: int, families: Families) -> list[FairRow]:
     prompts = [f"p{number}" for number in range(n_prompts)]
-    rows = fair_comparison_rows(
+    return fair_comparison_rows(
         judgments,
         dimension="f",
         entrants=NAMES,
@@ -31,7 +31,6 @@ def compared(judgments: list[Judgment], n_prompts: int, families: Families) -> l
         families=families,
         settings=RatingSettings(n_bootstraps=100),
     )
-    return [FairRow(**row) for row in rows]
 
 
 def judged(n_prompts: int, *, outage_from: int | None = None) -> list[Judgment]:

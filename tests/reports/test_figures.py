@@ -1,5 +1,6 @@
 import io
 from collections.abc import Callable
+from dataclasses import asdict
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -182,7 +183,7 @@ def _large_ladder() -> list[dict[str, Any]]:
         dimension="factuality",
         settings=settings,
     )
-    return [row | {"judge": "judge-1"} for row in rows]
+    return [asdict(row) | {"judge": "judge-1"} for row in rows]
 
 
 def test_a_ladder_of_many_matches_shows_sampling_bars_and_no_order_noise() -> None:

@@ -1,22 +1,24 @@
 from typing import Any
 
+from tournament_assets.tournament.asset_rows import EloRow
 from tournament_assets.tournament.battles import (
-    bradley_terry_entries,
     build_elo_report,
     elo_entries,
 )
 
 
-def elo_row(entrant: str, mean: float, **changes: Any) -> dict[str, Any]:
-    return {
-        "entrant_id": entrant,
-        "mean": mean,
-        "sampling_low": mean - 10,
-        "sampling_high": None,
-        "n_entrant_matches": 5,
-        "is_primary": True,
-        **changes,
-    }
+def elo_row(entrant: str, mean: float | None, *, is_primary: bool = True) -> EloRow:
+    return EloRow(
+        dimension="factuality",
+        k_factor=16.0,
+        is_primary=is_primary,
+        entrant_id=entrant,
+        mean=mean,
+        sampling_low=mean and mean - 10,
+        shown_above=(),
+        n_decisive_matches=9,
+        n_entrant_matches=5,
+    )
 
 
 def test_entries_are_best_first_and_only_of_the_primary_k_factor() -> None:
@@ -32,15 +34,8 @@ def test_entries_are_best_first_and_only_of_the_primary_k_factor() -> None:
 
 
 def test_a_model_without_a_rating_is_last_and_has_none() -> None:
-    rows: list[dict[str, Any]] = [
-        {"entrant_id": "ada", "rating": None, "sampling_low": None, "sampling_high": None},
-        {"entrant_id": "bob", "rating": -5.0, "sampling_low": -9.0, "sampling_high": 1.0},
-    ]
-    entries = bradley_terry_entries(rows, n_battles={"bob": 3})
-    assert [(entry.model, entry.rating, entry.n_battles) for entry in entries] == [
-        ("bob", -5.0, 3),
-        ("ada", None, 0),
-    ]
+    entries = elo_entries([elo_row("ada", None), elo_row("bob", -5.0)])
+    assert [(entry.model, entry.rating) for entry in entries] == [("bob", -5.0), ("ada", None)]
 
 
 def test_a_report_names_the_model_under_test_only_if_there_is_one() -> None:

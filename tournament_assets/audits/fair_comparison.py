@@ -22,13 +22,13 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import isfinite
 from pathlib import PurePosixPath
-from typing import Any
 
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.intervals import sampling_intervals
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.significance import SeparatedEntrants, separate_judged
 from tournament_assets.tournament import judge_services
+from tournament_assets.tournament.asset_rows import FairRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.entrants import AnyEntrant, LocalEntrant, RecordedEntrant
 from tournament_assets.tournament.errors import Problems
@@ -431,7 +431,7 @@ def fair_comparison_rows(
     answered: Mapping[str, AbstractSet[str]],
     families: Families,
     settings: RatingSettings,
-) -> list[dict[str, Any]]:
+) -> list[FairRow]:
     """Return the rows of table "fair_comparison" for one dimension.
 
     Args:
@@ -450,7 +450,7 @@ def fair_comparison_rows(
         RatingError: If a likelihood could not be maximised.
     """
     common = set(common_support(judgments, entrants=entrants, answered=answered))
-    rows = []
+    rows: list[FairRow] = []
     for stratum_by, stratum, members in _strata(prompts):
         inside = [each for each in judgments if each.prompt_id in members]
         on_common = [each for each in inside if each.prompt_id in common]
@@ -462,43 +462,36 @@ def fair_comparison_rows(
         judged = {each.prompt_id for each in inside if each.outcome is not Outcome.UNJUDGED}
         counts = {COMMON: len(common & members), ALL: len(judged), PLANNED: len(members)}
         rows += [
-            {
-                "dimension": dimension,
-                "stratum_by": stratum_by,
-                "stratum": stratum,
-                "basis": basis,
-                "entrant_id": place.entrant_id,
-                "prompts": counts[basis],
-                **_columns(place),
-                "judge_model": families.judge_model,
-                "judge_family": families.judge,
-                "entrant_family": families.entrants.get(place.entrant_id),
-                "same_family": families.is_shared_with(place.entrant_id),
-            }
+            FairRow(
+                dimension=dimension,
+                stratum_by=stratum_by,
+                stratum=stratum,
+                basis=basis,
+                entrant_id=place.entrant_id,
+                prompts=counts[basis],
+                points=place.points,
+                pairs=place.pairs,
+                share=place.share,
+                share_rank=place.share_rank,
+                rating=place.rating,
+                rank=place.rank,
+                sampling_low=place.low,
+                sampling_high=place.high,
+                note=place.note,
+                next_below=place.gap.below if place.gap else None,
+                gap=place.gap.points if place.gap else None,
+                gap_low=place.gap.low if place.gap else None,
+                gap_high=place.gap.high if place.gap else None,
+                gap_beyond_noise=place.gap.is_beyond_noise if place.gap else None,
+                judge_model=families.judge_model,
+                judge_family=families.judge,
+                entrant_family=families.entrants.get(place.entrant_id),
+                same_family=families.is_shared_with(place.entrant_id),
+            )
             for basis, places in by_basis.items()
             for place in places
         ]
     return rows
-
-
-def _columns(place: FairPlace) -> dict[str, Any]:
-    gap = place.gap
-    return {
-        "points": place.points,
-        "pairs": place.pairs,
-        "share": place.share,
-        "share_rank": place.share_rank,
-        "rating": place.rating,
-        "rank": place.rank,
-        "sampling_low": place.low,
-        "sampling_high": place.high,
-        "note": place.note,
-        "next_below": gap.below if gap else None,
-        "gap": gap.points if gap else None,
-        "gap_low": gap.low if gap else None,
-        "gap_high": gap.high if gap else None,
-        "gap_beyond_noise": gap.is_beyond_noise if gap else None,
-    }
 
 
 def _strata(prompts: Sequence[PlannedPrompt]) -> list[tuple[str, str, set[str]]]:

@@ -7,7 +7,7 @@ scale, the arena's, by an entrant that all of them rate.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 
@@ -15,12 +15,12 @@ from tournament_assets.battles.columns import battles_per_model
 from tournament_assets.battles.human import join_battles
 from tournament_assets.battles.rating import BattleRatings, rate_battles
 from tournament_assets.ratings.rating_tables import anchor_shift
+from tournament_assets.tournament.asset_rows import ArenaRatingRow
 from tournament_assets.tournament.battles import RatingSettings
 
 Basis = Literal["judge", "human", "both"]
 BASES: tuple[Basis, ...] = ("judge", "human", "both")
 
-_MOVED = ("rating", "sampling_low", "sampling_high")
 _NO_BATTLE: Mapping[Basis, str] = {
     "judge": "no judged pair",
     "human": "no human battle among those kept",
@@ -40,7 +40,7 @@ class ArenaPlaces:
         notes: What a reader of the human battles' ratings has to know.
     """
 
-    rows: tuple[Mapping[str, Any], ...]
+    rows: tuple[ArenaRatingRow, ...]
     anchors: Mapping[Basis, str | None]
     n_battles: Mapping[Basis, int]
     notes: tuple[str, ...]
@@ -80,7 +80,7 @@ def place_in_arena(
     }
     ratings = {basis: _ratings_of(found) for basis, found in rated.items()}
     anchors = _find_anchors(ratings, n_human=arena)
-    rows: list[dict[str, Any]] = []
+    rows: list[ArenaRatingRow] = []
     for basis in BASES:
         n_battles = battles_per_model(tables[basis][0])
         shift, anchor = 0.0, anchors[basis]
@@ -92,17 +92,19 @@ def place_in_arena(
                 rating=ratings["human"][anchor],
             )
         rows.extend(
-            {
-                "dimension": dimension,
-                "basis": basis,
-                "entrant_id": row["entrant_id"],
-                "source": "evaluated" if row["entrant_id"] in evaluated else "human",
-                **{name: _moved(row[name], shift) for name in _MOVED},
-                "n_battles": n_battles.get(row["entrant_id"], 0),
-                "scale": "own" if basis != "human" and anchor is None else "arena",
-                "anchor": anchor,
-                "note": row["note"] if row["entrant_id"] in n_battles else _NO_BATTLE[basis],
-            }
+            ArenaRatingRow(
+                dimension=dimension,
+                basis=basis,
+                entrant_id=row.entrant_id,
+                source="evaluated" if row.entrant_id in evaluated else "human",
+                rating=_moved(row.rating, shift),
+                sampling_low=_moved(row.sampling_low, shift),
+                sampling_high=_moved(row.sampling_high, shift),
+                n_battles=n_battles.get(row.entrant_id, 0),
+                scale="own" if basis != "human" and anchor is None else "arena",
+                anchor=anchor,
+                note=row.note if row.entrant_id in n_battles else _NO_BATTLE[basis],
+            )
             for row in rated[basis].bradley_terry
         )
     return ArenaPlaces(
@@ -136,9 +138,7 @@ def _find_anchors(
 
 
 def _ratings_of(found: BattleRatings) -> dict[str, float]:
-    return {
-        row["entrant_id"]: row["rating"] for row in found.bradley_terry if row["rating"] is not None
-    }
+    return {row.entrant_id: row.rating for row in found.bradley_terry if row.rating is not None}
 
 
 def _moved(value: float | None, shift: float) -> float | None:

@@ -6,7 +6,7 @@ Rows are those of the tables "elo_ratings" and "bradley_terry_ratings", in the s
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ from tournament_assets.ratings.rating_tables import (
 )
 from tournament_assets.ratings.sandwich import prompt_influence
 from tournament_assets.ratings.significance import pairwise_order
+from tournament_assets.tournament.asset_rows import BradleyTerryRow, EloRow, StyleRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
 
@@ -41,6 +42,30 @@ Responses = Mapping[tuple[str, str], str]
 """What each model wrote, by model and prompt."""
 
 _LISTED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TieModelRating:
+    """A model's rating by a method that gives ties a rate of their own."""
+
+    model: str
+    entrant_id: str
+    rating: float | None
+    tie_parameter: float | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PairOrder:
+    """How two models fared against each other, and how surely the first is above the second."""
+
+    model_a: str
+    model_b: str
+    wins_a: int
+    wins_b: int
+    ties: int
+    win_rate_a: float
+    p_a_above_b: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,17 +87,20 @@ class BattleRatings:
 
     dimension: str | None
     counts: Mapping[str, int]
-    elo: tuple[Mapping[str, Any], ...]
-    bradley_terry: tuple[Mapping[str, Any], ...]
-    tie_models: tuple[Mapping[str, Any], ...] = ()
-    style: tuple[Mapping[str, Any], ...] = ()
+    elo: tuple[EloRow, ...]
+    bradley_terry: tuple[BradleyTerryRow, ...]
+    tie_models: tuple[TieModelRating, ...] = ()
+    style: tuple[StyleRow, ...] = ()
     win_rates: Mapping[str, float] = field(default_factory=dict)
-    pairs: tuple[Mapping[str, Any], ...] = ()
+    pairs: tuple[PairOrder, ...] = ()
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Return them as JSON values."""
-        return asdict(self)
+        values = asdict(self)
+        for name in ("elo", "bradley_terry", "style"):
+            values[name] = [row | {"dimension": self.dimension} for row in values[name]]
+        return values
 
 
 def rate_battles(
@@ -143,20 +171,21 @@ def _rate(
     responses: Responses | None,
 ) -> BattleRatings:
     coded = code_battles(table, entrants=settings.entrants, soft=soft)
-    elo, bradley_terry = [], []
+    # The rows of a table have a dimension; where battles name none, nobody is shown the empty one.
+    named = dimension or ""
+    elo: list[EloRow] = []
+    bradley_terry: list[BradleyTerryRow] = []
     if "elo" in methods:
         traces = trace_elo(coded.matches, settings)
         elo = elo_rows(
-            coded.matches, traces, shares=coded.shares, dimension=dimension, settings=settings
+            coded.matches, traces, shares=coded.shares, dimension=named, settings=settings
         )
     if "bradley-terry" in methods:
-        bradley_terry = bradley_terry_rows(coded.shares, dimension=dimension, settings=settings)
+        bradley_terry = bradley_terry_rows(coded.shares, dimension=named, settings=settings)
         if bca:
             bradley_terry = _with_bca(bradley_terry, coded, settings)
     style = (
-        style_control_rows(
-            coded.shares, responses, dimension=dimension, penalty=0.0, settings=settings
-        )
+        style_control_rows(coded.shares, responses, dimension=named, penalty=0.0, settings=settings)
         if responses is not None
         else []
     )
@@ -187,15 +216,15 @@ def _rate(
 
 
 def _with_bca(
-    rows: Sequence[Mapping[str, Any]], coded: CodedBattles, settings: RatingSettings
-) -> list[dict[str, Any]]:
+    rows: Sequence[BradleyTerryRow], coded: CodedBattles, settings: RatingSettings
+) -> list[BradleyTerryRow]:
     bootstrap = bootstrap_bradley_terry(
         coded.shares,
         n_bootstraps=settings.n_bootstraps,
         seed=settings.bootstrap_seed,
         initial_rating=settings.initial_rating,
     )
-    ratings = {row["entrant_id"]: row["rating"] for row in rows}
+    ratings = {row.entrant_id: row.rating for row in rows}
     found = [ratings[name] for name in bootstrap.entrants]
     interval = bca_interval(
         bootstrap.ratings,
@@ -210,21 +239,21 @@ def _with_bca(
         )
     }
     return [
-        {**row, "sampling_low": ends[name][0], "sampling_high": ends[name][1]}
+        replace(row, sampling_low=low, sampling_high=high)
         for row in rows
-        for name in [row["entrant_id"]]
+        for low, high in [ends[row.entrant_id]]
     ]
 
 
-def _tie_model_rows(model: str, fit: TieModelFit) -> list[dict[str, Any]]:
+def _tie_model_rows(model: str, fit: TieModelFit) -> list[TieModelRating]:
     return [
-        {
-            "model": model,
-            "entrant_id": each.entrant,
-            "rating": each.rating,
-            "tie_parameter": fit.tie_parameter if each.rating is not None else None,
-            "note": each.note,
-        }
+        TieModelRating(
+            model=model,
+            entrant_id=each.entrant,
+            rating=each.rating,
+            tie_parameter=fit.tie_parameter if each.rating is not None else None,
+            note=each.note,
+        )
         for each in sorted(
             fit.ratings, key=lambda each: (each.rating is None, -(each.rating or 0.0))
         )
@@ -248,7 +277,7 @@ def _win_rates(coded: CodedBattles) -> dict[str, float]:
     }
 
 
-def _pair_rows(coded: CodedBattles, settings: RatingSettings) -> Iterator[dict[str, Any]]:
+def _pair_rows(coded: CodedBattles, settings: RatingSettings) -> Iterator[PairOrder]:
     met, won = _met(coded)
     order = pairwise_order(
         bootstrap_bradley_terry(
@@ -258,26 +287,26 @@ def _pair_rows(coded: CodedBattles, settings: RatingSettings) -> Iterator[dict[s
     for a, b in zip(*np.nonzero(np.triu(met, 1)), strict=True):
         n_ties = int(met[a, b] - won[a, b] - won[b, a])
         above = order.above[a, b]
-        yield {
-            "model_a": coded.matches.entrants[a],
-            "model_b": coded.matches.entrants[b],
-            "wins_a": int(won[a, b]),
-            "wins_b": int(won[b, a]),
-            "ties": n_ties,
-            "win_rate_a": float((won[a, b] + n_ties / 2) / met[a, b]),
-            "p_a_above_b": None if np.isnan(above) else float(above),
-        }
+        yield PairOrder(
+            model_a=coded.matches.entrants[a],
+            model_b=coded.matches.entrants[b],
+            wins_a=int(won[a, b]),
+            wins_b=int(won[b, a]),
+            ties=n_ties,
+            win_rate_a=float((won[a, b] + n_ties / 2) / met[a, b]),
+            p_a_above_b=None if np.isnan(above) else float(above),
+        )
 
 
 def _rank_notes(
-    elo: Sequence[Mapping[str, Any]],
-    bradley_terry: Sequence[Mapping[str, Any]],
+    elo: Sequence[EloRow],
+    bradley_terry: Sequence[BradleyTerryRow],
     coded: CodedBattles,
 ) -> list[str]:
     """Say where Elo and Bradley-Terry rank two models differently, and which to trust."""
-    means = {row["entrant_id"]: row["mean"] for row in elo if row["is_primary"]}
-    strengths = {row["entrant_id"]: row["rating"] for row in bradley_terry}
-    both = [name for name in means if means[name] is not None and strengths.get(name) is not None]
+    means = {row.entrant_id: row.mean for row in elo if row.is_primary and row.mean is not None}
+    strengths = {row.entrant_id: row.rating for row in bradley_terry if row.rating is not None}
+    both = [name for name in means if name in strengths]
     turned = [
         f"{one} above {other}"
         for index, one in enumerate(both)
@@ -335,7 +364,7 @@ def _notes(coded: CodedBattles, *, soft: bool) -> list[str]:
 _ELO_POINTS = ("mean", "order_low", "order_high", "sampling_low", "sampling_high")
 _BRADLEY_TERRY_POINTS = ("rating", "sampling_low", "sampling_high")
 
-Row = Mapping[str, Any]
+MovedRow = TypeVar("MovedRow", EloRow, BradleyTerryRow, TieModelRating)
 
 
 def anchor_ratings(ratings: BattleRatings, *, model: str, rating: float) -> BattleRatings:
@@ -355,7 +384,7 @@ def anchor_ratings(ratings: BattleRatings, *, model: str, rating: float) -> Batt
     try:
         elo = [
             row
-            for _, rows in groupby(ratings.elo, key=lambda row: row["k_factor"])
+            for _, rows in groupby(ratings.elo, key=lambda row: row.k_factor)
             for row in _moved(list(rows), _ELO_POINTS, model=model, rating=rating)
         ]
         bradley_terry = _moved(
@@ -363,7 +392,7 @@ def anchor_ratings(ratings: BattleRatings, *, model: str, rating: float) -> Batt
         )
         tie_models = [
             row
-            for _, rows in groupby(ratings.tie_models, key=lambda row: row["model"])
+            for _, rows in groupby(ratings.tie_models, key=lambda row: row.model)
             for row in _moved(list(rows), ("rating",), model=model, rating=rating)
         ]
     except InputError as error:
@@ -379,19 +408,24 @@ def anchor_ratings(ratings: BattleRatings, *, model: str, rating: float) -> Batt
 
 
 def _moved(
-    rows: Iterable[Row], columns: tuple[str, ...], *, model: str, rating: float
-) -> list[dict[str, Any]]:
+    rows: Iterable[MovedRow], columns: tuple[str, ...], *, model: str, rating: float
+) -> list[MovedRow]:
     """Add the same to some columns of all rows; the first is the rating."""
     listed = list(rows)
     if not listed:
         return []
     shift = anchor_shift(
-        [row["entrant_id"] for row in listed],
-        [row[columns[0]] for row in listed],
+        [row.entrant_id for row in listed],
+        [getattr(row, columns[0]) for row in listed],
         model=model,
         rating=rating,
     )
     return [
-        {**row, **{name: row[name] + shift for name in columns if row[name] is not None}}
+        replace(
+            row,
+            **{
+                name: value + shift for name in columns if (value := getattr(row, name)) is not None
+            },
+        )
         for row in listed
     ]

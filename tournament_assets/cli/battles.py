@@ -20,6 +20,7 @@ from tournament_assets.reports.formatting import (
 )
 from tournament_assets.reports.rendering import escape_terminal
 from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
+from tournament_assets.tournament.asset_rows import BradleyTerryRow, EloRow
 from tournament_assets.tournament.battles import RatingSettings
 
 if TYPE_CHECKING:
@@ -324,13 +325,13 @@ def print_battle_ratings(
 
 
 def _more_tables(ratings: BattleRatings) -> Iterator[tuple[str, ReportTable]]:
-    for model in dict.fromkeys(row["model"] for row in ratings.tie_models):
-        rows = [row for row in ratings.tie_models if row["model"] == model]
+    for model in dict.fromkeys(row.model for row in ratings.tie_models):
+        rows = [row for row in ratings.tie_models if row.model == model]
         yield (
             f"{model}: ties at a rate of their own",
             ReportTable(
                 ("model", "rating", "why not"),
-                tuple((r["entrant_id"], format_rating(r["rating"]), r["note"] or "") for r in rows),
+                tuple((r.entrant_id, format_rating(r.rating), r.note or "") for r in rows),
             ),
         )
     if ratings.style:
@@ -340,10 +341,10 @@ def _more_tables(ratings: BattleRatings) -> Iterator[tuple[str, ReportTable]]:
                 ("model or feature", "points", "interval", "why not"),
                 tuple(
                     (
-                        row["name"],
-                        ABSENT if row.get("points") is None else f"{row['points']:.1f}",
-                        format_interval(row.get("low"), row.get("high"), absent=ABSENT),
-                        row["note"] or "",
+                        row.name,
+                        ABSENT if row.points is None else f"{row.points:.1f}",
+                        format_interval(row.low, row.high, absent=ABSENT),
+                        row.note or "",
                     )
                     for row in ratings.style
                 ),
@@ -356,9 +357,9 @@ def _more_tables(ratings: BattleRatings) -> Iterator[tuple[str, ReportTable]]:
                 ("A", "B", "A wins", "B wins", "ties", "A's win rate", "P(A above B)"),
                 tuple(
                     (
-                        *(row["model_a"], row["model_b"]),
-                        *(str(row["wins_a"]), str(row["wins_b"]), str(row["ties"])),
-                        *(format_share(row["win_rate_a"]), format_share(row["p_a_above_b"])),
+                        *(row.model_a, row.model_b),
+                        *(str(row.wins_a), str(row.wins_b), str(row.ties)),
+                        *(format_share(row.win_rate_a), format_share(row.p_a_above_b)),
                     )
                     for row in ratings.pairs
                 ),
@@ -369,13 +370,13 @@ def _more_tables(ratings: BattleRatings) -> Iterator[tuple[str, ReportTable]]:
 
 def _unrated(ratings: BattleRatings) -> list[str]:
     """Say of everyone without a number which rating lacks it and why."""
-    elo = [row for row in ratings.elo if row["is_primary"]]
+    elo = [row for row in ratings.elo if row.is_primary]
     reasons: dict[str, dict[str, list[str]]] = {}
     for method, rows in (("Elo", elo), ("Bradley–Terry", ratings.bradley_terry)):
         for row in rows:
-            if row["note"]:
-                by_note = reasons.setdefault(row["entrant_id"], {})
-                by_note.setdefault(row["note"], []).append(method)
+            if row.note:
+                by_note = reasons.setdefault(row.entrant_id, {})
+                by_note.setdefault(row.note, []).append(method)
     return [
         f"no {' and no '.join(methods)} rating of {name}: {note}"
         for name, by_note in reasons.items()
@@ -384,11 +385,11 @@ def _unrated(ratings: BattleRatings) -> list[str]:
 
 
 def _table(ratings: BattleRatings) -> ReportTable:
-    elo = {row["entrant_id"]: row for row in ratings.elo if row["is_primary"]}
-    bradley_terry = {row["entrant_id"]: row for row in ratings.bradley_terry}
+    elo = {row.entrant_id: row for row in ratings.elo if row.is_primary}
+    bradley_terry = {row.entrant_id: row for row in ratings.bradley_terry}
     lines = []
     for place, name in enumerate(elo or bradley_terry, start=1):
-        place_of = elo[name]["rank"] if elo else place if bradley_terry[name]["rating"] else None
+        place_of = elo[name].rank if elo else place if bradley_terry[name].rating else None
         cells = [ABSENT if place_of is None else str(place_of), name]
         cells += _elo_cells(elo[name]) if elo else []
         cells += _bradley_terry_cells(bradley_terry[name]) if bradley_terry else []
@@ -407,21 +408,21 @@ def _table(ratings: BattleRatings) -> ReportTable:
     )
 
 
-def _elo_cells(row: Mapping[str, Any]) -> list[str]:
-    sem = ABSENT if row["sem"] is None else f"{row['sem']:.1f}"
-    mean = ABSENT if row["mean"] is None else f"{row['mean']:.1f} ± {sem}"
+def _elo_cells(row: EloRow) -> list[str]:
+    sem = ABSENT if row.sem is None else f"{row.sem:.1f}"
+    mean = ABSENT if row.mean is None else f"{row.mean:.1f} ± {sem}"
     return [
         mean,
-        format_interval(row["order_low"], row["order_high"], absent=ABSENT),
-        format_interval(row["sampling_low"], row["sampling_high"], absent=ABSENT),
-        str(row["n_entrant_matches"]),
+        format_interval(row.order_low, row.order_high, absent=ABSENT),
+        format_interval(row.sampling_low, row.sampling_high, absent=ABSENT),
+        str(row.n_entrant_matches),
     ]
 
 
-def _bradley_terry_cells(row: Mapping[str, Any]) -> list[str]:
+def _bradley_terry_cells(row: BradleyTerryRow) -> list[str]:
     return [
-        format_rating(row["rating"]),
-        format_interval(row["sampling_low"], row["sampling_high"], absent=ABSENT),
+        format_rating(row.rating),
+        format_interval(row.sampling_low, row.sampling_high, absent=ABSENT),
     ]
 
 

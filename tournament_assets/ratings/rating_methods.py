@@ -8,8 +8,8 @@ is a pair about which the battles say little, or something that depends on what 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,10 @@ from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.sandwich import (
     SamplingUnit,
-    SandwichInterval,
     sandwich_bradley_terry,
 )
 from tournament_assets.ratings.style_control import control_style, judged_differences
+from tournament_assets.tournament.asset_rows import RatingMethodRow, StyleRow
 from tournament_assets.tournament.battles import RatingSettings
 
 _LEVEL = 1e-6
@@ -216,8 +216,8 @@ _NO_ERROR = "no spread between prompts, so the error cannot be measured"
 
 
 def comparison_rows(
-    matches: Matches, *, dimension: str | None, settings: RatingSettings
-) -> list[dict[str, Any]]:
+    matches: Matches, *, dimension: str, settings: RatingSettings
+) -> list[RatingMethodRow]:
     """Return the rows of table "model_comparison" for one dimension.
 
     Args:
@@ -252,29 +252,23 @@ def comparison_rows(
         for entrant, rating, rank, note in sorted(
             each_entrant, key=lambda each: (each[2] is None, each[2])
         ):
+            error = errors[entrant] if column.model == "bradley_terry" else None
             rows.append(
-                {
-                    "dimension": dimension,
-                    "entrant_id": entrant,
-                    "model": column.model,
-                    "rating": rating,
-                    "rank": rank,
-                    "note": note,
-                    **(_error_of(errors[entrant]) if column.model == "bradley_terry" else {}),
-                    "tie_parameter": column.tie_parameter,
-                    "disputed_below": disputed.get((entrant, column.model), []),
-                }
+                RatingMethodRow(
+                    dimension=dimension,
+                    entrant_id=entrant,
+                    model=column.model,
+                    rating=rating,
+                    rank=rank,
+                    note=error.note if error else note,
+                    standard_error=error.standard_error if error else None,
+                    low=error.low if error else None,
+                    high=error.high if error else None,
+                    tie_parameter=column.tie_parameter,
+                    disputed_below=tuple(disputed.get((entrant, column.model), ())),
+                )
             )
     return rows
-
-
-def _error_of(interval: SandwichInterval) -> dict[str, Any]:
-    return {
-        "standard_error": interval.standard_error,
-        "low": interval.low,
-        "high": interval.high,
-        "note": interval.note,
-    }
 
 
 def _disputed(found: ModelComparison) -> dict[tuple[str, str], list[str]]:
@@ -293,10 +287,10 @@ def style_control_rows(
     matches: Matches,
     responses: Mapping[tuple[str, str], str],
     *,
-    dimension: str | None,
+    dimension: str,
     penalty: float,
     settings: RatingSettings,
-) -> list[dict[str, Any]]:
+) -> list[StyleRow]:
     """Return the rows of table "style_control" for one dimension.
 
     Args:
@@ -321,37 +315,33 @@ def style_control_rows(
         confidence=settings.confidence,
         initial_rating=settings.initial_rating,
     )
-    entrants: list[dict[str, Any]] = [
-        {
-            "kind": "entrant",
-            "name": each.entrant,
-            "points": each.rating,
-            "standard_error": each.standard_error,
-            "low": each.low,
-            "high": each.high,
-            "note": each.note,
-        }
+    row = partial(StyleRow, dimension=dimension, penalty=found.penalty)
+    entrants = [
+        row(
+            kind="entrant",
+            name=each.entrant,
+            points=each.rating,
+            standard_error=each.standard_error,
+            low=each.low,
+            high=each.high,
+            note=each.note,
+        )
         for each in sorted(
             found.ratings, key=lambda each: (each.rating is None, -(each.rating or 0.0))
         )
     ]
-    effects: list[dict[str, Any]] = [
-        {
-            "kind": "feature",
-            "name": each.name,
-            "points": each.effect,
-            "standard_error": each.standard_error,
-            "low": each.low,
-            "high": each.high,
-            "scale": each.scale,
-            "note": _NO_ERROR if each.standard_error is None else None,
-        }
+    effects = [
+        row(
+            kind="feature",
+            name=each.name,
+            points=each.effect,
+            standard_error=each.standard_error,
+            low=each.low,
+            high=each.high,
+            scale=each.scale,
+            note=_NO_ERROR if each.standard_error is None else None,
+        )
         for each in found.effects
     ]
-    refused: list[dict[str, Any]] = [
-        {"kind": "feature", "name": each.name, "note": each.reason} for each in found.refused
-    ]
-    return [
-        {"dimension": dimension, **row, "penalty": found.penalty}
-        for row in (*entrants, *effects, *refused)
-    ]
+    refused = [row(kind="feature", name=each.name, note=each.reason) for each in found.refused]
+    return [*entrants, *effects, *refused]

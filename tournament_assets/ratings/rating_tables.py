@@ -8,9 +8,9 @@ both is put at the same place.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from string import ascii_lowercase
-from typing import Any
 
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.elo import (
@@ -21,9 +21,15 @@ from tournament_assets.ratings.elo import (
     summarise_elo,
 )
 from tournament_assets.ratings.elo_traces import EloResult, EloTraces
-from tournament_assets.ratings.intervals import BootstrapRatings, bootstrap_elo, sampling_intervals
+from tournament_assets.ratings.intervals import (
+    BootstrapRatings,
+    SamplingInterval,
+    bootstrap_elo,
+    sampling_intervals,
+)
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.significance import SeparatedEntrants, separate_judged
+from tournament_assets.tournament.asset_rows import BradleyTerryRow, EloRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import Problems
 
@@ -44,9 +50,9 @@ def elo_rows(
     traces: EloTraces,
     *,
     shares: Matches | None = None,
-    dimension: str | None,
+    dimension: str,
     settings: RatingSettings,
-) -> list[dict[str, Any]]:
+) -> list[EloRow]:
     """Return the rows of table "elo_ratings" for one dimension.
 
     Args:
@@ -83,7 +89,7 @@ def elo_rows(
     won = matches.decisive()
     standing = elo_standing(won)
     notes = dict(zip(matches.entrants, standing.notes, strict=True))
-    rows: list[dict[str, Any]] = []
+    rows: list[EloRow] = []
     for swept in sorted((traces, *sweep), key=lambda each: each.k_factor):
         results = summarise_elo(swept, confidence=settings.confidence)
         resampled = (
@@ -97,19 +103,21 @@ def elo_rows(
         )
         ranks = _elo_ranks(results, standing)
         rows.extend(
-            {
-                "dimension": dimension,
-                "k_factor": swept.k_factor,
-                "is_primary": swept is traces,
-                "rank": ranks[result.entrant],
-                "entrant_id": result.entrant,
-                **_order_noise(result),
-                **resampled.get(result.entrant, _NOTHING_SAID),
-                **({} if notes[result.entrant] is None else _NO_NUMBER),
-                "n_decisive_matches": won.n_matches,
-                "n_entrant_matches": result.n_matches,
-                "note": notes[result.entrant],
-            }
+            _elo_row(
+                EloRow(
+                    dimension=dimension,
+                    k_factor=swept.k_factor,
+                    is_primary=swept is traces,
+                    rank=ranks[result.entrant],
+                    entrant_id=result.entrant,
+                    shown_above=(),
+                    n_decisive_matches=won.n_matches,
+                    n_entrant_matches=result.n_matches,
+                    note=notes[result.entrant],
+                ),
+                result,
+                resampled.get(result.entrant),
+            )
             for result in sorted(
                 results, key=lambda each: (ranks[each.entrant] or len(results) + 1, -each.mean)
             )
@@ -131,27 +139,37 @@ def _elo_ranks(results: Sequence[EloResult], standing: EloStanding) -> dict[str,
     return ranks
 
 
-def _order_noise(result: EloResult) -> dict[str, float | None]:
-    return {
-        "mean": result.mean,
-        "sem": result.sem,
-        "order_low": result.order_low,
-        "order_high": result.order_high,
-    }
+def _elo_row(row: EloRow, result: EloResult, resampled: "_Resampled | None") -> EloRow:
+    """Add what the orderings and the resamples say; no number where the note says why."""
+    if row.note is None:
+        row = replace(
+            row,
+            mean=result.mean,
+            sem=result.sem,
+            order_low=result.order_low,
+            order_high=result.order_high,
+        )
+    if resampled is None:
+        return row
+    has_number = row.note is None
+    return replace(
+        row,
+        sampling_low=resampled.interval.low if has_number else None,
+        sampling_high=resampled.interval.high if has_number else None,
+        rank_best=resampled.rank_best,
+        rank_worst=resampled.rank_worst,
+        shown_above=resampled.shown_above,
+        group=resampled.group,
+    )
 
 
-_NO_NUMBER: Mapping[str, None] = dict.fromkeys(
-    ("mean", "sem", "order_low", "order_high", "sampling_low", "sampling_high")
-)
-
-_NOTHING_SAID: Mapping[str, Any] = {
-    "sampling_low": None,
-    "sampling_high": None,
-    "rank_best": None,
-    "rank_worst": None,
-    "shown_above": [],
-    "group": None,
-}
+@dataclass(frozen=True, slots=True)
+class _Resampled:
+    interval: SamplingInterval
+    rank_best: int | None = None
+    rank_worst: int | None = None
+    shown_above: tuple[str, ...] = ()
+    group: str | None = None
 
 
 def _separate(
@@ -176,26 +194,27 @@ def _separate(
 
 def _what_resamples_say(
     bootstrap: BootstrapRatings, separated: SeparatedEntrants, *, confidence: float
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, _Resampled]:
     """Return intervals, places, who is below and the letters of the groups, by entrant."""
-    said: dict[str, dict[str, Any]] = {}
-    for interval in sampling_intervals(bootstrap, confidence=confidence):
-        bounds = {"sampling_low": interval.low, "sampling_high": interval.high}
-        said[interval.entrant] = {**_NOTHING_SAID, **bounds}
+    said = {
+        interval.entrant: _Resampled(interval)
+        for interval in sampling_intervals(bootstrap, confidence=confidence)
+    }
     for place in separated.ranks:
         below = separated.is_above[separated.entrants.index(place.entrant)]
-        said[place.entrant] |= {
-            "rank_best": place.best,
-            "rank_worst": place.worst,
-            "shown_above": [
+        said[place.entrant] = replace(
+            said[place.entrant],
+            rank_best=place.best,
+            rank_worst=place.worst,
+            shown_above=tuple(
                 other for other, is_below in zip(separated.entrants, below, strict=True) if is_below
-            ],
-            "group": " ".join(
+            ),
+            group=" ".join(
                 _group_name(index)
                 for index, group in enumerate(separated.groups)
                 if place.entrant in group
             ),
-        }
+        )
     return said
 
 
@@ -204,8 +223,8 @@ def _group_name(index: int) -> str:
 
 
 def bradley_terry_rows(
-    matches: Matches, *, dimension: str | None, settings: RatingSettings
-) -> list[dict[str, Any]]:
+    matches: Matches, *, dimension: str, settings: RatingSettings
+) -> list[BradleyTerryRow]:
     """Return the rows of table "bradley_terry_ratings" for one dimension, best first.
 
     Args:
@@ -226,16 +245,16 @@ def bradley_terry_rows(
         key=lambda pair: (pair[0].rating is None, -(pair[0].rating or 0.0)),
     )
     return [
-        {
-            "dimension": dimension,
-            "entrant_id": result.entrant,
-            "rating": result.rating,
-            "sampling_low": interval.low,
-            "sampling_high": interval.high,
-            "note": result.note,
-            "n_bootstraps": settings.n_bootstraps,
-            "n_degenerate": bootstrap.n_degenerate,
-        }
+        BradleyTerryRow(
+            dimension=dimension,
+            entrant_id=result.entrant,
+            rating=result.rating,
+            sampling_low=interval.low,
+            sampling_high=interval.high,
+            note=result.note,
+            n_bootstraps=settings.n_bootstraps,
+            n_degenerate=bootstrap.n_degenerate,
+        )
         for result, interval in best_first
     ]
 

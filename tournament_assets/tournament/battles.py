@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
+from tournament_assets.tournament.asset_rows import EloRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Judgment, Outcome
@@ -232,7 +233,7 @@ class EloReport:
 
 
 def elo_entries(
-    rows: Iterable[Mapping[str, Any]], *, known_from_humans: Collection[str] = ()
+    rows: Iterable[EloRow], *, known_from_humans: Collection[str] = ()
 ) -> tuple[RatingEntry, ...]:
     """Turn rows of table "elo_ratings" into entries, best first; only the primary K is used.
 
@@ -242,43 +243,15 @@ def elo_entries(
     """
     return _sorted(
         RatingEntry(
-            model=row["entrant_id"],
-            rating=row["mean"],
-            ci_low=row["sampling_low"],
-            ci_high=row["sampling_high"],
-            n_battles=row["n_entrant_matches"],
-            source="human" if row["entrant_id"] in known_from_humans else "evaluated",
+            model=row.entrant_id,
+            rating=row.mean,
+            ci_low=row.sampling_low,
+            ci_high=row.sampling_high,
+            n_battles=row.n_entrant_matches,
+            source="human" if row.entrant_id in known_from_humans else "evaluated",
         )
         for row in rows
-        if row["is_primary"]
-    )
-
-
-def bradley_terry_entries(
-    rows: Iterable[Mapping[str, Any]],
-    *,
-    n_battles: Mapping[str, int],
-    known_from_humans: Collection[str] = (),
-) -> tuple[RatingEntry, ...]:
-    """Turn rows of table "bradley_terry_ratings" into entries, best first.
-
-    A model that the battles do not determine a rating of is last and has none.
-
-    Args:
-        rows: Rows of one dimension.
-        n_battles: Battles each model fought, ties among them; 0 for whom it does not name.
-        known_from_humans: Models that are known from human battles and not under test.
-    """
-    return _sorted(
-        RatingEntry(
-            model=row["entrant_id"],
-            rating=row["rating"],
-            ci_low=row["sampling_low"],
-            ci_high=row["sampling_high"],
-            n_battles=n_battles.get(row["entrant_id"], 0),
-            source="human" if row["entrant_id"] in known_from_humans else "evaluated",
-        )
-        for row in rows
+        if row.is_primary
     )
 
 

@@ -4,13 +4,21 @@ A test of the judge counts only where it was of the very thing that is rated: pa
 by the requests of the verdicts, controls by the judge and the rubric of the replies.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from tournament_assets.judging.requests.controls import ControlKind
-from tournament_assets.storage.tables import pair_key, table_rows
+from tournament_assets.storage.tables import AnyTable, pair_key, rows_of
+from tournament_assets.tournament.asset_rows import (
+    ControlRow,
+    HumanAgreementRow,
+    JudgeAgreementRow,
+    RetestRow,
+    StyleRow,
+)
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -18,42 +26,64 @@ if TYPE_CHECKING:
     from tournament_assets.audits.judge_tests import JudgedTwice, SettledControl
     from tournament_assets.trust.panel import Estimate
 
-Rows = Iterable[Mapping[str, Any]]
 
-RETESTED_COLUMNS = ("request_key_ab", "request_key_ba", "verdict_ab", "verdict_ba")
-"""What `retest_of` reads of the table `judge_verdicts`."""
+@dataclass(frozen=True, slots=True)
+class RatedPair:
+    """What of the table `judge_verdicts` tells what the judge was asked, and what it said."""
+
+    prompt_id: str
+    entrant_a: str
+    entrant_b: str
+    request_key_ab: str
+    request_key_ba: str
+    verdict_ab: str
+    verdict_ba: str
+
+
+@dataclass(frozen=True, slots=True)
+class _AskedBy:
+    judge_model: str
+    rubric_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    prompt_id: str
+    entrant_a: str
+    entrant_b: str
+    response_a: str
+    response_b: str
 
 
 def retest_of(
-    frame: pd.DataFrame | None, verdicts: Rows, *, job: str
+    frame: pd.DataFrame | None, verdicts: AnyTable, *, job: str
 ) -> "Sequence[JudgedTwice] | str":
     """Return the pairs judged again whose first requests are those of the verdicts.
 
     Args:
         frame: The table `judge_retest`; None if there is none.
-        verdicts: Rows of the table `judge_verdicts`.
+        verdicts: The table `judge_verdicts`.
         job: What makes the table.
     """
     from tournament_assets.audits.judge_tests import JudgedTwice
 
     if frame is None:
         return f"no pair was judged a second time; the job {job} does it"
-    rows = table_rows("judge_retest", frame)
+    rows = list(rows_of(RetestRow, frame))
     first = {
-        (row["request_key_ab"], row["request_key_ba"]): (row["verdict_ab"], row["verdict_ba"])
-        for row in verdicts
+        (row.request_key_ab, row.request_key_ba): (row.verdict_ab, row.verdict_ba)
+        for row in rows_of(RatedPair, verdicts)
     }
     pairs = [
         JudgedTwice(
-            prompt_id=row["prompt_id"],
-            first=Outcome(row["first_outcome"]),
-            second=Outcome(row["second_outcome"]),
-            first_verdicts=(Verdict(row["first_ab"]), Verdict(row["first_ba"])),
-            second_verdicts=(Verdict(row["second_ab"]), Verdict(row["second_ba"])),
+            prompt_id=row.prompt_id,
+            first=Outcome(row.first_outcome),
+            second=Outcome(row.second_outcome),
+            first_verdicts=(Verdict(row.first_ab), Verdict(row.first_ba)),
+            second_verdicts=(Verdict(row.second_ab), Verdict(row.second_ba)),
         )
         for row in rows
-        if first.get((row["request_key_ab"], row["request_key_ba"]))
-        == (row["first_ab"], row["first_ba"])
+        if first.get((row.request_key_ab, row.request_key_ba)) == (row.first_ab, row.first_ba)
     ]
     if rows and not pairs:
         return f"what was judged a second time is no longer what is rated; run the job {job} again"
@@ -61,31 +91,31 @@ def retest_of(
 
 
 def controls_of(
-    frame: pd.DataFrame | None, replies: Rows, *, job: str
+    frame: pd.DataFrame | None, replies: AnyTable, *, job: str
 ) -> "Sequence[SettledControl] | str":
     """Return the planted controls that the judge of the replies was given, by their rubric.
 
     Args:
         frame: The table `judge_controls`; None if there is none.
-        replies: Rows of the table `judge_replies`.
+        replies: The table `judge_replies`.
         job: What makes the table.
     """
     from tournament_assets.audits.judge_tests import SettledControl
 
     if frame is None:
         return f"no control was planted; the job {job} does it"
-    asked = {(row["judge_model"], row["rubric_hash"]) for row in replies}
-    rows = table_rows("judge_controls", frame)
+    asked = {(row.judge_model, row.rubric_hash) for row in rows_of(_AskedBy, replies)}
+    rows = list(rows_of(ControlRow, frame))
     controls = [
         SettledControl(
-            kind=ControlKind(row["kind"]),
-            control_id=row["control_id"],
-            expected=Outcome(row["expected"]) if row["expected"] is not None else None,
-            outcome=Outcome(row["outcome"]),
-            verdicts=(Verdict(row["verdict_ab"]), Verdict(row["verdict_ba"])),
+            kind=ControlKind(row.kind),
+            control_id=row.control_id,
+            expected=Outcome(row.expected) if row.expected is not None else None,
+            outcome=Outcome(row.outcome),
+            verdicts=(Verdict(row.verdict_ab), Verdict(row.verdict_ba)),
         )
         for row in rows
-        if (row["judge_model"], row["rubric_hash"]) in asked
+        if (row.judge_model, row.rubric_hash) in asked
     ]
     if rows and not controls:
         return f"the controls were judged by another model or rubric; run the job {job} again"
@@ -108,13 +138,15 @@ def judges_of(
         return f"it was not compared with another judge; the job {job} does it"
     rows = [
         row
-        for row in table_rows("judge_agreement", frame)
-        if row["judge_model"] == ", ".join(sorted(judge_models))
+        for row in rows_of(JudgeAgreementRow, frame)
+        if row.judge_model == ", ".join(sorted(judge_models))
     ]
     if not rows:
         return "no other judge model was asked about the same pairs by the same rubric"
     return {
-        row["other_judge_model"]: Agreement(**{name: row[name] for name in Agreement.__slots__})
+        row.other_judge_model: Agreement(
+            **{name: getattr(row, name) for name in Agreement.__slots__}
+        )
         for row in rows
     }
 
@@ -125,24 +157,24 @@ def people_of(frame: pd.DataFrame | None) -> "Estimate | str | None":
 
     if frame is None:
         return None
-    row = next(row for row in table_rows("human_agreement", frame) if row["verdicts"] == "all")
-    if row["kappa"] is None:
-        return str(row["note"])
-    note = f"; {row['note']}" if row["note"] else ""
+    row = next(row for row in rows_of(HumanAgreementRow, frame) if row.verdicts == "all")
+    if row.kappa is None:
+        return str(row.note)
+    note = f"; {row.note}" if row.note else ""
     return Estimate(
-        row["kappa"],
-        row["kappa_low"],
-        row["kappa_high"],
-        row["comparisons"],
-        f"the same in {row['agreement']:.1%} of {row['comparisons']} comparisons{note}",
+        row.kappa,
+        row.kappa_low,
+        row.kappa_high,
+        row.comparisons,
+        f"the same in {row.agreement:.1%} of {row.comparisons} comparisons{note}",
     )
 
 
-def longer_responses(matches: Rows) -> dict[tuple[str, str, str], Outcome]:
+def longer_responses(matches: AnyTable) -> dict[tuple[str, str, str], Outcome]:
     """Return which response of every pair has more words.
 
     Args:
-        matches: Rows of the table `match_list`.
+        matches: The table `match_list`.
 
     Returns:
         By prompt and entrants: `a_wins` or `b_wins` for whose response is longer, or `tie`.
@@ -152,11 +184,11 @@ def longer_responses(matches: Rows) -> dict[tuple[str, str, str], Outcome]:
     words: dict[str, int] = {}
     names: dict[str, str] = {}
     longer: dict[tuple[str, str, str], Outcome] = {}
-    for row in matches:
-        for text in (row["response_a"], row["response_b"]):
+    for row in rows_of(_Texts, matches):
+        for text in (row.response_a, row.response_b):
             if text not in words:
                 words[text] = count_style(text).words
-        a, b = words[row["response_a"]], words[row["response_b"]]
+        a, b = words[row.response_a], words[row.response_b]
         prompt_id, first, second = (names.setdefault(name, name) for name in pair_key(row))
         longer[prompt_id, first, second] = (
             Outcome.A_WINS if a > b else Outcome.B_WINS if a < b else Outcome.TIE
@@ -174,17 +206,15 @@ def length_of(frame: pd.DataFrame, *, n_judged: int) -> "Estimate | str":
     from tournament_assets.trust.panel import Estimate
 
     row = next(
-        row
-        for row in table_rows("style_control", frame)
-        if (row["kind"], row["name"]) == ("feature", "words")
+        row for row in rows_of(StyleRow, frame) if (row.kind, row.name) == ("feature", "words")
     )
-    if row["points"] is None:
-        return str(row["note"])
-    note = f"; {row['note']}" if row["note"] else ""
+    if row.points is None:
+        return str(row.note)
+    note = f"; {row.note}" if row.note else ""
     return Estimate(
-        row["points"],
-        row["low"],
-        row["high"],
+        row.points,
+        row.low,
+        row.high,
         n_judged,
-        f"a usual difference is {row['scale']:.0%} of the words of both responses together{note}",
+        f"a usual difference is {row.scale:.0%} of the words of both responses together{note}",
     )

@@ -19,6 +19,7 @@ from tournament_assets.graph.outputs import (
 )
 from tournament_assets.storage.table_schemas import SCHEMAS
 from tournament_assets.storage.tables import StoredTable, encode_parquet, to_arrow
+from tournament_assets.tournament.asset_rows import ArenaRatingRow
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
@@ -113,7 +114,7 @@ def arena_ratings(
     dimension: str,
     verdicts: StoredTable,
     human: pd.DataFrame,
-) -> Made[Rows]:
+) -> Made[tuple[ArenaRatingRow, ...]]:
     """Bradley-Terry ratings by the judge's battles, by people's, and by both joined.
 
     Joined they place the entrants inside the existing arena, each with its own interval from
@@ -145,7 +146,7 @@ def arena_ratings(
 def _by_basis(places: "ArenaPlaces") -> dict[str, Any]:
     from tournament_assets.battles.arena_places import BASES
 
-    rows = {basis: [row for row in places.rows if row["basis"] == basis] for basis in BASES}
+    rows = {basis: [row for row in places.rows if row.basis == basis] for basis in BASES}
     return {
         **{f"battles_{basis}": places.n_battles[basis] for basis in BASES},
         **{

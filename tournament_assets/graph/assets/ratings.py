@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pandas as pd
@@ -17,8 +17,14 @@ from tournament_assets.graph.outputs import (
 )
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.ratings.matches import code_judgments, pairwise_winrates
-from tournament_assets.storage.tables import StoredTable, table_rows
-from tournament_assets.tournament.asset_rows import RatingMethodRow
+from tournament_assets.storage.tables import StoredTable, rows_of
+from tournament_assets.tournament.asset_rows import (
+    BradleyTerryRow,
+    EloRow,
+    RatingMethodRow,
+    ResponseRow,
+    StyleRow,
+)
 from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
@@ -82,7 +88,7 @@ def elo_ratings(
     dimension: str,
     verdicts: StoredTable,
     traces: EloTraces,
-) -> Made[Rows]:
+) -> Made[list[EloRow]]:
     """Elo ratings with both intervals, and the same for a sweep of K-factors.
 
     The order interval and the SEM show only how much the order of the pairs matters. The
@@ -97,7 +103,7 @@ def elo_ratings(
     return Made(
         rows,
         metadata={
-            **_elo_metadata([row for row in rows if row["is_primary"]]),
+            **_elo_metadata([row for row in rows if row.is_primary]),
             "decisive_matches": traces.n_matches,
             "prompts": len(matches.prompts),
             "judge": config.judge_label,
@@ -106,30 +112,28 @@ def elo_ratings(
     )
 
 
-def _elo_metadata(primary: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _elo_metadata(primary: Sequence[EloRow]) -> dict[str, Any]:
     from tournament_assets.reports.leaderboard import leaderboard_cells
 
-    cells = leaderboard_cells([{**row, "win_rate": None} for row in primary])
+    cells = leaderboard_cells([{**asdict(row), "win_rate": None} for row in primary])
     return {
         "leaderboard": report_table(cells, columns=cells.headers[:-1]),
-        "leader": primary[0]["entrant_id"] if primary[0]["rank"] else "nobody",
-        **{
-            f"mean_{row['entrant_id']}": round(row["mean"], 1)
-            for row in primary
-            if row["mean"] is not None
-        },
+        "leader": primary[0].entrant_id if primary[0].rank else "nobody",
+        **{f"mean_{row.entrant_id}": round(row.mean, 1) for row in primary if row.mean is not None},
     }
 
 
-def _k_sensitivity(rows: Sequence[dict[str, Any]]) -> Markdown:
+def _k_sensitivity(rows: Sequence[EloRow]) -> Markdown:
     from tournament_assets.reports.figures.figures import k_sensitivity_figure, png_markdown
 
-    return Markdown(png_markdown(k_sensitivity_figure(rows), "mean Elo by K-factor"))
+    return Markdown(
+        png_markdown(k_sensitivity_figure([asdict(row) for row in rows]), "mean Elo by K-factor")
+    )
 
 
 def bradley_terry_ratings(
     config: TournamentConfig, mode: Mode, dimension: str, verdicts: StoredTable
-) -> Made[Rows]:
+) -> Made[list[BradleyTerryRow]]:
     """Bradley-Terry ratings on the Elo scale, ties as half wins, prompts resampled.
 
     Where the pairs do not determine a rating or a bound, it is absent and a note says why.
@@ -146,7 +150,7 @@ def bradley_terry_ratings(
         rows,
         metadata={
             "ratings": markdown_table(rows, columns),
-            "resamples_without_a_rating": rows[0]["n_degenerate"],
+            "resamples_without_a_rating": rows[0].n_degenerate,
         },
     )
 
@@ -169,8 +173,7 @@ def model_comparison(
     preferences = code_judgments(judgments_of(verdicts), entrants=config.entrant_ids)
     # As many orderings as the ratings of this run have.
     settings = settings_of_run(config, mode=mode, n_permutations=traces.ratings.shape[0])
-    found = comparison_rows(preferences, dimension=dimension, settings=settings)
-    rows = [RatingMethodRow(**row) for row in found]
+    rows = comparison_rows(preferences, dimension=dimension, settings=settings)
     order = list(dict.fromkeys(row.entrant_id for row in rows))
     return Made(
         rows,
@@ -207,7 +210,7 @@ def style_control(
     verdicts: StoredTable,
     responses: Mapping[str, pd.DataFrame],
     options: StyleOptions,
-) -> Made[Rows]:
+) -> Made[list[StyleRow]]:
     """Bradley-Terry ratings as if all responses were equally long and laid out alike.
 
     A feature of style whose effect the pairs do not determine is left out, and its note says
@@ -222,8 +225,8 @@ def style_control(
         penalty=options.penalty,
         settings=settings_of_run(config, mode=mode),
     )
-    features = [row for row in rows if row["kind"] == "feature"]
-    refused = [f"{row['name']}: {row['note']}" for row in features if row.get("points") is None]
+    features = [row for row in rows if row.kind == "feature"]
+    refused = [f"{row.name}: {row.note}" for row in features if row.points is None]
     columns = ("kind", "name", "points", "low", "high", "note")
     return Made(
         rows,
@@ -239,9 +242,9 @@ def style_control(
 def response_texts(responses: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], str]:
     """Return what each entrant answered, by entrant and prompt."""
     return {
-        (entrant, row["prompt_id"]): row["response"]
+        (entrant, row.prompt_id): row.response
         for entrant, frame in responses.items()
-        for row in table_rows("entrant_responses", frame)
+        for row in rows_of(ResponseRow, frame)
     }
 
 

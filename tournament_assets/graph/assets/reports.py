@@ -28,10 +28,11 @@ from tournament_assets.storage.tables import (
     AnyTable,
     WrittenTable,
     iterate_rows,
+    rows_of,
     table_rows,
     write_table,
 )
-from tournament_assets.tournament.asset_rows import FairRow
+from tournament_assets.tournament.asset_rows import FairRow, PromptRow, ResponseRow
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.prompts import GeneratedResponse
@@ -402,9 +403,9 @@ def fair_rows(
     )
 
     config = plan.config
-    prompts = table_rows("selected_prompts", selected)
+    prompts = list(rows_of(PromptRow, selected))
     answered = {
-        entrant: {row["prompt_id"] for row in table_rows("entrant_responses", frame)}
+        entrant: {row.prompt_id for row in rows_of(ResponseRow, frame)}
         for entrant, frame in responses.items()
     }
     families = {
@@ -422,10 +423,9 @@ def fair_rows(
             dimension=dimension,
             entrants=entrants,
             prompts=[
-                PlannedPrompt(row["prompt_id"], row["source"], row["category"], tuple(row["tags"]))
+                PlannedPrompt(row.prompt_id, row.source, row.category, row.tags)
                 for row in prompts
-                if row["gold_answer"] is not None
-                or not config.dimensions[dimension].needs_gold_answer
+                if row.gold_answer is not None or not config.dimensions[dimension].needs_gold_answer
             ],
             answered=answered,
             families=Families(
@@ -435,5 +435,5 @@ def fair_rows(
             ),
             settings=settings_of_run(config, mode=mode),
         )
-        rows += [FairRow(**row) for row in found]
+        rows += found
     return rows

@@ -9,11 +9,11 @@ import pandas as pd
 from tournament_assets.graph.assets.verdicts import judge_models_of
 from tournament_assets.graph.outputs import Check, Made, report_table
 from tournament_assets.graph.rows import Step
-from tournament_assets.storage.tables import PAIR_COLUMNS, StoredTable, iterate_rows, pair_key
+from tournament_assets.storage.tables import StoredTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import TrustRow
 from tournament_assets.tournament.verdicts import Verdict
 from tournament_assets.trust.evidence import (
-    RETESTED_COLUMNS,
+    RatedPair,
     controls_of,
     judges_of,
     length_of,
@@ -103,13 +103,11 @@ def _evidence(inputs: TrustInputs, *, job: str) -> "TrustEvidence":
 
     verdicts, pairs = inputs.verdicts, _judged_pairs(inputs)
     n_judged = sum(pair.judgment.outcome.is_judged for pair in pairs)
-    asked = iterate_rows("judge_verdicts", verdicts, RETESTED_COLUMNS)
-    judged_by = iterate_rows("judge_replies", inputs.replies, ("judge_model", "rubric_hash"))
     return TrustEvidence(
         pairs=pairs,
         length=length_of(inputs.style, n_judged=n_judged),
-        retest=retest_of(inputs.retest, asked, job=job),
-        controls=controls_of(inputs.controls, judged_by, job=job),
+        retest=retest_of(inputs.retest, verdicts, job=job),
+        controls=controls_of(inputs.controls, inputs.replies, job=job),
         people=people_of(inputs.people),
         judges=judges_of(inputs.judges, judge_models=judge_models_of(verdicts), job=job),
     )
@@ -118,16 +116,13 @@ def _evidence(inputs: TrustInputs, *, job: str) -> "TrustEvidence":
 def _judged_pairs(inputs: TrustInputs) -> "list[JudgedPair]":
     from tournament_assets.audits.judge_consistency import JudgedPair
 
-    lengths = longer_responses(
-        iterate_rows("match_list", inputs.matches, (*PAIR_COLUMNS, "response_a", "response_b"))
-    )
-    columns = (*PAIR_COLUMNS, *RETESTED_COLUMNS)
-    rows = iterate_rows("judge_verdicts", inputs.verdicts, columns)
+    lengths = longer_responses(inputs.matches)
+    rows = rows_of(RatedPair, inputs.verdicts)
     return [
         JudgedPair(
             judgment,
-            (Verdict(row["verdict_ab"]), Verdict(row["verdict_ba"])),
-            (row["request_key_ab"], row["request_key_ba"]),
+            (Verdict(row.verdict_ab), Verdict(row.verdict_ba)),
+            (row.request_key_ab, row.request_key_ba),
             lengths.get(pair_key(row)),
         )
         for judgment, row in zip(judgments_of(inputs.verdicts), rows, strict=True)

@@ -36,7 +36,14 @@ from tournament_assets.reports.figures.figures import figure_files
 from tournament_assets.reports.leaderboard import by_dimension, leaderboard_latex
 from tournament_assets.reports.report_tables import table_csv
 from tournament_assets.storage.run_directory import FileContent
-from tournament_assets.storage.tables import AnyTable, StoredTable, iterate_rows, table_rows
+from tournament_assets.storage.tables import (
+    AnyTable,
+    StoredTable,
+    iterate_rows,
+    rows_of,
+    table_rows,
+)
+from tournament_assets.tournament.asset_rows import EloRow
 from tournament_assets.tournament.battles import (
     EloReport,
     RatingSettings,
@@ -168,7 +175,7 @@ def _elo_reports(tables: RunTables, settings: RatingSettings) -> dict[str, EloRe
     for dimension, frame in tables.elo_ratings.items():
         verdicts = iterate_rows("judge_verdicts", tables.verdicts[dimension], ("judge_model",))
         reports[dimension] = build_elo_report(
-            elo_entries(table_rows("elo_ratings", frame)),
+            elo_entries(rows_of(EloRow, frame)),
             arena=f"{settings.arena}/{dimension}",
             judge_model=", ".join(sorted({row["judge_model"] for row in verdicts})) or None,
             n_bootstraps=settings.n_bootstraps,
