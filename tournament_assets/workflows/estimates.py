@@ -130,14 +130,8 @@ def estimate_judging(
 ) -> JudgingEstimate:
     """Count the requests that a mode would send, with the responses that exist so far.
 
-    Nothing is generated, sent or written. Weights that are not there yet are no problem.
-
-    Args:
-        plan: The tournament.
-        mode: The mode.
-        ledger: What is in it is not asked again.
-        judge_model: Another model than the configured one.
-        counter: Counts the tokens of a sample of requests; None counts characters.
+    Nothing is generated, sent or written. Weights that are not there yet are no problem. See
+    `estimate_pairs` for the arguments.
 
     Raises:
         InputError: If the bank, a rubric or a recorded file cannot be used.

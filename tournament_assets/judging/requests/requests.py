@@ -15,7 +15,7 @@ from typing import Any, TypeVar, overload
 from tournament_assets.judging.requests.pairs import PRESENTATIONS, PairToJudge, Presentation
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat, output_config
-from tournament_assets.tournament.fingerprints import canonical_json, fingerprint, short
+from tournament_assets.tournament.fingerprints import canonical_json, fingerprint
 from tournament_assets.tournament.prompts import CURATED_SOURCE
 from tournament_assets.tournament.rubrics import Rubric
 
@@ -216,11 +216,6 @@ def with_larger_cap(request: AnyRequest) -> AnyRequest:
     """Return the same question with room for twice as long a reply; it keeps its key."""
     params = {**request.params, "max_tokens": 2 * request.params["max_tokens"]}
     return replace(request, params=params)
-
-
-def derive_cache_key(request: ModelRequest) -> str:
-    """Return the short form of a request's key, for people."""
-    return short(request.request_key)
 
 
 def custom_id(nonce: str, request_key: str) -> str:

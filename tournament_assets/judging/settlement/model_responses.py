@@ -38,11 +38,7 @@ class ResponseRequest(ModelRequest):
 
 @dataclass(frozen=True, slots=True)
 class NoResponse:
-    """A prompt that was asked and has no response.
-
-    Attributes:
-        reason: Why, as a sentence without an end.
-    """
+    """Why a prompt that was asked has no response, as a sentence without an end."""
 
     reason: str
 

@@ -55,12 +55,7 @@ class JudgingScope:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to submit the work of a scope; it ends by itself unless it is renewed.
-
-    Attributes:
-        scope: What may be submitted.
-        token: Tells this holder from every other one.
-    """
+    """The right of one holder to submit a scope's work; it ends by itself unless it is renewed."""
 
     scope: JudgingScope
     token: str
@@ -112,13 +107,7 @@ class OpenBatch:
 
 @dataclass(frozen=True, slots=True)
 class SubmittedBatch:
-    """A batch that the provider has confirmed.
-
-    Attributes:
-        nonce: Our own name for it, part of every custom id in it.
-        batch_id: The provider's name.
-        begun_at: When its intent was written down.
-    """
+    """A batch that the provider has confirmed; see `OpenBatch`."""
 
     nonce: str
     batch_id: str
