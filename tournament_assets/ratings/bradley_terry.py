@@ -19,8 +19,8 @@ from tournament_assets.ratings.matches import Matches, require_count
 from tournament_assets.ratings.newton_bootstrap import (
     UNCONNECTED,
     UNSETTLED,
-    Chord,
     PromptResamples,
+    SimplifiedNewton,
 )
 from tournament_assets.tournament.errors import RatingError
 
@@ -196,10 +196,10 @@ def rate_resamples(
     ratings = np.full((n_bootstraps, len(entrants)), np.nan)
     n_degenerate = 0
     if strengths.size:
-        chord = Chord.at(strengths, _among(all_wins, rated))
+        newton = SimplifiedNewton.at(strengths, _among(all_wins, rated))
         for row in ratings:
             wins = _among(draw_wins(), rated)
-            outcome = chord.fit(wins, fitted := np.empty_like(strengths))
+            outcome = newton.fit(wins, fitted := np.empty_like(strengths))
             if outcome == UNCONNECTED:
                 n_degenerate += 1
                 row[rated] = _degenerate_ratings(wins, strengths * ELO_PER_NAT)

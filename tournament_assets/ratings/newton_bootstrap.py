@@ -31,7 +31,7 @@ _LAST_STEP = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chord:
+class SimplifiedNewton:
     """A known fit, from which to reach those of similar tables.
 
     Attributes:
@@ -44,7 +44,7 @@ class Chord:
     inverse: NDArray[np.float64]
 
     @classmethod
-    def at(cls, strengths: NDArray[np.float64], wins: NDArray[np.float64]) -> "Chord":
+    def at(cls, strengths: NDArray[np.float64], wins: NDArray[np.float64]) -> "SimplifiedNewton":
         """Begin at the strengths that were fitted to a table of wins."""
         lead = np.tanh((strengths[:, None] - strengths) / 2)
         curvature = (wins + wins.T) * (1 - lead**2) / 4

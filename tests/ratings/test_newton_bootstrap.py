@@ -6,11 +6,16 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from tournament_assets.ratings.bradley_terry import are_strongly_connected, log_strengths
-from tournament_assets.ratings.newton_bootstrap import FITTED, UNCONNECTED, UNSETTLED, Chord
+from tournament_assets.ratings.newton_bootstrap import (
+    FITTED,
+    UNCONNECTED,
+    UNSETTLED,
+    SimplifiedNewton,
+)
 
 
-def chord_at(wins: NDArray[np.float64]) -> Chord:
-    return Chord.at(log_strengths(wins), wins)
+def newton_at(wins: NDArray[np.float64]) -> SimplifiedNewton:
+    return SimplifiedNewton.at(log_strengths(wins), wins)
 
 
 def draw_table(n_entrants: int, *, seed: int, mean: float = 20.0) -> NDArray[np.float64]:
@@ -25,12 +30,12 @@ def draw_table(n_entrants: int, *, seed: int, mean: float = 20.0) -> NDArray[np.
 @pytest.mark.parametrize("n_entrants", [2, 3, 9, 40])
 def test_a_resample_ends_where_newton_ends(n_entrants: int) -> None:
     wins = draw_table(n_entrants, seed=0)
-    chord = chord_at(wins)
+    newton = newton_at(wins)
     generator = np.random.default_rng(1)
     for _ in range(20):
         other = generator.poisson(wins * 4) / 4 + 0.25 * (wins > 0)
         strengths = np.empty(n_entrants)
-        assert chord.fit(other, strengths) == FITTED
+        assert newton.fit(other, strengths) == FITTED
         np.testing.assert_allclose(strengths, log_strengths(other), rtol=0, atol=1e-11)
         assert strengths.mean() == pytest.approx(0, abs=1e-14)
 
@@ -39,9 +44,9 @@ def test_a_resample_ends_where_newton_ends(n_entrants: int) -> None:
 @given(arrays(np.float64, (4, 4), elements=st.sampled_from([0.0, 0.0, 0.5, 1.0, 3.0, 40.0])))
 def test_any_table_is_fitted_or_said_not_to_be(wins: NDArray[np.float64]) -> None:
     np.fill_diagonal(wins, 0)
-    chord = chord_at(draw_table(4, seed=2))
+    newton = newton_at(draw_table(4, seed=2))
     strengths = np.empty(4)
-    outcome = chord.fit(wins, strengths)
+    outcome = newton.fit(wins, strengths)
     assert (outcome == UNCONNECTED) == (not are_strongly_connected(wins[None])[0])
     if outcome == FITTED:
         np.testing.assert_allclose(strengths, log_strengths(wins), rtol=0, atol=1e-10)
@@ -50,18 +55,18 @@ def test_any_table_is_fitted_or_said_not_to_be(wins: NDArray[np.float64]) -> Non
 def test_a_table_far_from_the_known_one_is_not_taken_for_fitted() -> None:
     even = np.full((3, 3), 10.0) * (1 - np.eye(3))
     ladder = np.array([[0, 1e6, 0], [1, 0, 1e6], [0, 1, 0]])
-    assert chord_at(even).fit(ladder, np.empty(3)) == UNSETTLED
+    assert newton_at(even).fit(ladder, np.empty(3)) == UNSETTLED
 
 
 def test_strengths_beyond_the_range_of_numbers_are_unsettled() -> None:
     even = np.full((3, 3), 1e-3) * (1 - np.eye(3))
     with np.errstate(all="ignore"):
-        assert chord_at(even).fit(even * 1e9 + np.diag([1e9, 1e9], 1), np.empty(3)) == UNSETTLED
+        assert newton_at(even).fit(even * 1e9 + np.diag([1e9, 1e9], 1), np.empty(3)) == UNSETTLED
 
 
 def test_the_known_table_is_fitted_where_it_is() -> None:
     wins = draw_table(6, seed=3)
-    chord = chord_at(wins)
+    newton = newton_at(wins)
     strengths = np.empty(6)
-    assert chord.fit(wins, strengths) == FITTED
-    np.testing.assert_allclose(strengths, chord.strengths, rtol=0, atol=1e-12)
+    assert newton.fit(wins, strengths) == FITTED
+    np.testing.assert_allclose(strengths, newton.strengths, rtol=0, atol=1e-12)
