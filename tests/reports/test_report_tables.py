@@ -183,13 +183,13 @@ def test_a_narrow_terminal_never_breaks_a_word(
 
 
 def test_what_does_not_fit_side_by_side_is_stacked() -> None:
-    table = ReportTable(("entrant", "win share"), (("olmo_" * 8, "55.3 %"), ("b", "44.7 %")))
-    assert _printed(table, 49).split("\n") == [
+    table = ReportTable(("who", "win share"), (("olmo_" * 8, "55.3 %"), ("b", "44.7 %")))
+    assert _printed(table, 47).split("\n") == [
         "",
-        f"entrant: {'olmo_' * 8}",
+        f"who: {'olmo_' * 8}",
         "win share: 55.3 %",
         "",
-        "entrant: b",
+        "who: b",
         "win share: 44.7 %",
         "",
     ]
@@ -214,3 +214,9 @@ def test_a_cell_may_look_otherwise_in_html_alone() -> None:
     page = table_html(table, "grid")
     assert '<td class="r11"><a href="#x?a=&lt;b&gt;" aria-label="of &#34;ada&#34;">' in page
     assert "55 %<small>n = 9</small></a>" in page
+
+
+def test_columns_that_just_fit_stand_side_by_side() -> None:
+    table = ReportTable(("who", "won"), (("a" * 20, "1" * 8),))
+    assert f"{'a' * 20}  {'1' * 8}\n" in _printed(table, 30)
+    assert f"who: {'a' * 20}\n" in _printed(table, 29)

@@ -255,7 +255,7 @@ def _fitting_widths(table: ReportTable, columns: Sequence[int], width: int) -> d
         whole[column] = max(words, *map(cell_len, cells), 1)
         least[column] = words if table.is_text(column) else whole[column]
         widths[column] = max(whole[column], *map(cell_len, header.split("\n")))
-    excess = sum(widths.values()) + _GAP * len(columns) - width
+    excess = sum(widths.values()) + _GAP * (len(columns) - 1) - width
     for floor in (whole, least):
         while excess > 0:
             shrinkable = [column for column in columns if widths[column] > floor[column]]
@@ -280,6 +280,7 @@ def _print_side_by_side(
         box=SIMPLE_HEAD,
         show_edge=False,
         padding=(0, 1, 0, 0),
+        pad_edge=False,
     )
     for column, width in widths.items():
         justify: Literal["left", "right"] = "left" if cells.is_text(column) else "right"
