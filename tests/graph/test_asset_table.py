@@ -52,7 +52,7 @@ def test_a_function_asks_for_its_inputs_and_for_what_every_asset_can_have(row: A
     wanted = set(row.wanted)
     others = wanted - GIVEN - RESOURCES - {"options", "inputs"}
     if "inputs" in wanted:
-        assert [field.name for field in fields(row.wanted["inputs"])] == list(row.inputs)
+        assert {field.name for field in fields(row.wanted["inputs"])} == set(row.inputs)
         assert others == set()
     else:
         assert others == set(row.inputs)

@@ -87,8 +87,10 @@ def _build_asset(
 ) -> dg.AssetsDefinition:
     key = asset_key(plan, row.name)
     inputs = {name: each for name, each in row.input_rows().items() if each.asset in rows}
-    edges = {name: edge_between(rows[each.asset].axes, row.axes, over=each.over)
-             for name, each in inputs.items()}  # fmt: skip
+    edges = {
+        name: edge_between(rows[each.asset].axes, row.axes, over=each.over)
+        for name, each in inputs.items()
+    }
     over = {name: edge.over for name, edge in edges.items() if edge.over is not None}
 
     def compute(context: dg.AssetExecutionContext, **given: Any) -> Any:

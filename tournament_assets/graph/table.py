@@ -88,6 +88,7 @@ def _gpu_tags(plan: TournamentPlan) -> Mapping[str, Any] | None:
     return GPU_STEP_TAGS if is_local else None
 
 
+_OBSERVED: Mapping[str, Any] = {"job": "0_observe_inputs", "stored_as": "file"}
 _TESTED_JUDGE: Mapping[str, Any] = {
     "stage": "3_judging_tests",
     "axes": MODE_BY_DIMENSION,
@@ -112,32 +113,10 @@ _RATED: Mapping[str, Any] = {
 _REPORTED: Mapping[str, Any] = {"stage": "5_report", "job": "7_report", "axes": MODE}
 
 ASSETS = (
-    AssetRow(
-        observed_inputs.prompt_file,
-        stage="1_prompts",
-        job="0_observe_inputs",
-        stored_as="file",
-    ),
-    AssetRow(
-        observed_inputs.entrants,
-        stage="2_responses",
-        job="0_observe_inputs",
-        axes=ENTRANT,
-        stored_as="file",
-    ),
-    AssetRow(
-        observed_inputs.rubrics,
-        stage="3_judging",
-        job="0_observe_inputs",
-        axes=DIMENSION,
-        stored_as="file",
-    ),
-    AssetRow(
-        observed_inputs.price_list,
-        stage="3_judging",
-        job="0_observe_inputs",
-        stored_as="file",
-    ),
+    AssetRow(observed_inputs.prompt_file, stage="1_prompts", **_OBSERVED),
+    AssetRow(observed_inputs.entrants, stage="2_responses", axes=ENTRANT, **_OBSERVED),
+    AssetRow(observed_inputs.rubrics, stage="3_judging", axes=DIMENSION, **_OBSERVED),
+    AssetRow(observed_inputs.price_list, stage="3_judging", **_OBSERVED),
     AssetRow(
         prompts.prompt_bank,
         stage="1_prompts",
@@ -328,11 +307,11 @@ ASSETS = (
     AssetRow(
         reports.leaderboard,
         inputs={
+            "win_rates": "win_rates",
+            "audit": "audit",
             "elo": "elo_ratings",
             "bradley_terry": "bradley_terry_ratings",
-            "win_rates": "win_rates",
             "verdicts": "judge_verdicts",
-            "audit": "audit",
         },
         settings=settings.noticing_settings,
         checks={LEADERBOARD_CHECK: LEADERBOARD_DESCRIPTION},
@@ -344,6 +323,7 @@ ASSETS = (
             "leaderboard": "leaderboard",
             "audit": "audit",
             "prompt_audit": "prompt_audit",
+            "win_rates": "win_rates",
             "fair": "fair_comparison",
             "trust": "trust_panel",
             "selected": "selected_prompts",
@@ -353,7 +333,6 @@ ASSETS = (
             "verdicts": "judge_verdicts",
             "elo": "elo_ratings",
             "models": "model_comparison",
-            "win_rates": "win_rates",
         },
         settings=settings.noticing_settings,
         kinds={"html", "markdown"},
@@ -366,6 +345,7 @@ ASSETS = (
             "leaderboard": "leaderboard",
             "battles": "battles",
             "audit": "audit",
+            "win_rates": "win_rates",
             "bank": "prompt_bank",
             "selected": "selected_prompts",
             "responses": "entrant_responses",
@@ -374,7 +354,6 @@ ASSETS = (
             "verdicts": "judge_verdicts",
             "elo": "elo_ratings",
             "traces": "elo_traces",
-            "win_rates": "win_rates",
         },
         stored_as="folder",
         kinds={"json", "parquet", "html"},

@@ -8,7 +8,7 @@ import dagster as dg
 
 from tournament_assets.graph.automation.observations import build_observing_job
 from tournament_assets.graph.partitions import asset_key
-from tournament_assets.graph.rows import JobRow
+from tournament_assets.graph.rows import AssetRow, JobRow
 from tournament_assets.graph.table import JOBS, rows_of
 from tournament_assets.tournament.config import Mode
 from tournament_assets.workflows.plan import TournamentPlan
@@ -71,15 +71,20 @@ def _stage(plan: TournamentPlan, job: JobRow) -> Stage:
     rows = [row for row in rows_of(plan).values() if row.job == job.name]
     has_people = plan.config.human_battles is not None
     title = job.title_with_people if has_people and job.title_with_people else job.title
-    axes = {row.axes for row in rows if row.stored_as != "file"} or {()}
-    ((*_, axis),) = (("none", *each) for each in axes)
     return Stage(
         job_name=f"{plan.tournament_id}_{job.name}",
         title=title,
         assets=tuple(row.name for row in rows),
-        partition_axis=axis,
+        partition_axis=_axis_of(rows[0]),
         description=f"{plan.tournament_id}: {job.description or title}",
     )
+
+
+def _axis_of(row: AssetRow) -> str:
+    """Return the axis besides the mode; what is observed is observed whole."""
+    if row.stored_as == "file" or not row.axes:
+        return "none"
+    return row.axes[-1]
 
 
 def _selection(plan: TournamentPlan, names: Sequence[str]) -> dg.AssetSelection:
