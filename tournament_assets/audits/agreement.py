@@ -1,14 +1,10 @@
-"""Agreement between two readings of the same things: raw, and corrected for chance.
+"""Agreement between two readings of the same things, such as a judge's and people's.
 
 Raw agreement flatters: two judges who call nearly everything a tie agree nearly always. Cohen's
 kappa is 0 for what labels drawn at random in the same proportions would reach, and 1 for perfect
 agreement. Sources: Cohen, https://doi.org/10.1177/001316446002000104 (kappa); Wilson,
 https://doi.org/10.1080/01621459.1927.10502953 (interval of a share); Franco and others,
 https://pmc.ncbi.nlm.nih.gov/articles/PMC6690503 (the same for shares of clusters).
-
-Agreement of a judge with people who judged the same two models on the same prompt.
-
-How measured shares are put into words.
 """
 
 from collections import Counter, defaultdict

@@ -1,14 +1,10 @@
 """The same entrants on three denominators, whole and by strata: does who leads depend on them?
 
-Entrants ranked on one set of judgments, and which gaps between neighbours are within noise.
-
-Ratings are Bradley-Terry with ties as half wins, so their order does not depend on the order of the
-judgments. Gaps are told from noise by `ratings.significance`, as on the leaderboard.
-
-Like for like: the prompts on which every entrant met every other one and was judged.
-
 A rating over whatever happens to be judged compares entrants on different questions as soon as
-something is missing for one of them. On the common support nothing is missing for anybody.
+something is missing for one of them. On the common support, the prompts on which every entrant met
+every other one and was judged, nothing is missing for anybody. Ratings are Bradley-Terry with ties
+as half wins, so their order does not depend on the order of the judgments; gaps are told from noise
+by `ratings.significance`, as on the leaderboard.
 
 A judge tends to favour text of its own family of models, so that is said: Panickssery, Bowman and
 Feng, "LLM evaluators recognize and favor their own generations", https://arxiv.org/abs/2404.13076.
@@ -246,19 +242,10 @@ def rank_by_rating(
     )
 
 
-def rank_by_planned_share(
+def _rank_by_planned_share(
     judgments: Iterable[Judgment], *, entrants: Sequence[str], planned_prompts: int
 ) -> tuple[FairPlace, ...]:
-    """Rank everyone by points over planned pairs: whatever is missing counts as nothing.
-
-    Args:
-        judgments: Settled pairs of one dimension.
-        entrants: Everyone who may appear.
-        planned_prompts: Prompts on which everyone was to meet everyone else.
-
-    Returns:
-        In the order of the entrants.
-    """
+    """Rank everyone by points over planned pairs: whatever is missing counts as nothing."""
     points, _ = _count(judgments)
     planned = planned_prompts * (len(entrants) - 1)
     shares = {each: points[each] / planned if planned else None for each in entrants}
@@ -457,7 +444,9 @@ def fair_comparison_rows(
         by_basis = {
             COMMON: rank_by_rating(on_common, entrants=entrants, settings=settings),
             ALL: rank_by_rating(inside, entrants=entrants, settings=settings),
-            PLANNED: rank_by_planned_share(inside, entrants=entrants, planned_prompts=len(members)),
+            PLANNED: _rank_by_planned_share(
+                inside, entrants=entrants, planned_prompts=len(members)
+            ),
         }
         judged = {each.prompt_id for each in inside if each.outcome is not Outcome.UNJUDGED}
         counts = {COMMON: len(common & members), ALL: len(judged), PLANNED: len(members)}

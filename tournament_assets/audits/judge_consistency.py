@@ -1,21 +1,18 @@
-"""Position bias: whether a judge prefers a response because of the slot it is shown in.
+"""Whether a judge contradicts itself: between the two orders of a pair, and around three entrants.
 
-Both orders of every pair are judged. A judge without position bias names the first slot in half of
-the replies that name one, and a pair that flips, because both of its replies name the same slot,
-flips to either slot alike. Only pairs that were asked count, and each pair of requests once: two
-pairs of entrants that were shown the judge as the same two texts were asked once. Sources: Zheng
-et al., "Judging LLM-as-a-judge with MT-bench and Chatbot Arena", https://arxiv.org/abs/2306.05685
-(the bias, and the swap that shows it); McNemar, https://doi.org/10.1007/BF02295996 (what discordant
-pairs say about a direction).
+Position bias: a judge without it names the first slot in half of the replies that name one, and a
+pair that flips, because both of its replies name the same slot, flips to either slot alike. Only
+pairs that were asked count, and each pair of requests once: two pairs of entrants that were shown
+the judge as the same two texts were asked once. Sources: Zheng et al., "Judging LLM-as-a-judge with
+MT-bench and Chatbot Arena", https://arxiv.org/abs/2306.05685 (the bias, and the swap that shows
+it); McNemar, https://doi.org/10.1007/BF02295996 (what discordant pairs say about a direction).
 
-Transitivity: whether a judge that puts a over b and b over c also puts a over c.
-
-Some cycles come from noise alone: entrants that are alike beat one another at random, and then a
-quarter of all triples are cycles (Kendall and Babington Smith, "On the method of paired
-comparisons", https://doi.org/10.1093/biomet/31.3-4.324). So the cycles are held against what
-independent outcomes give that follow one scale: every decisive pair is decided anew, with the odds
-of a Bradley-Terry fit to all of them, many times over. The p-value counts the observation among
-the simulations, so it is never 0: Phipson and Smyth, https://doi.org/10.2202/1544-6115.1585.
+Transitivity: entrants that are alike beat one another at random, and then a quarter of all triples
+are cycles (Kendall and Babington Smith, "On the method of paired comparisons",
+https://doi.org/10.1093/biomet/31.3-4.324). So cycles are held against independent outcomes that
+follow one scale: every decisive pair is decided anew, with the odds of a Bradley-Terry fit to all
+of them, many times over. The p-value counts the observation among the simulations, so it is never
+0: Phipson and Smyth, https://doi.org/10.2202/1544-6115.1585.
 """
 
 from collections.abc import Iterable, Sequence

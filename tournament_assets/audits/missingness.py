@@ -1,19 +1,16 @@
-"""Coverage: what each entrant was planned for, what became of it, and how it scored there.
+"""What each entrant was planned for, what became of it, and whether what is missing falls evenly.
 
 A score is a win share, as in the win rates: a win counts 1, a tie and an inconsistent pair 1/2. A
 pair that is missing counts nothing, neither for nor against; only the coverage-normalised score
 divides by what was planned, so that there it costs what a loss costs.
 
-Whether what is missing is spread evenly over the entrants.
-
 An entrant whose comparisons are missing more often than the others' is compared on other prompts
-or against other opponents than they are, so its score is not like theirs. A small difference is to
-be expected, so two things have to come together before it counts: a spread above what the config
-allows, and an entrant whose count chance would hardly give. The chance is exact: if the missing
-units were drawn from the planned ones without looking at who is in them, the number in which an
-entrant takes part would be hypergeometric. Source: Fisher, "On the interpretation of chi-squared
-from contingency tables, and the calculation of P", https://doi.org/10.2307/2340521; Bonferroni's
-factor for looking at every entrant from both sides.
+or against other opponents, so its score is not like theirs. Two things have to come together
+before that is said: a spread above what the config allows, and an entrant whose count chance would
+hardly give. The chance is exact: were the missing units drawn from the planned ones without looking
+at who is in them, the number in which an entrant takes part would be hypergeometric. Source:
+Fisher, "On the interpretation of chi-squared from contingency tables, and the calculation of P",
+https://doi.org/10.2307/2340521; Bonferroni's factor for looking at every entrant from both sides.
 """
 
 from collections import Counter

@@ -1,6 +1,4 @@
-"""Prompts to look at, across entrants: broken ones, lucky ones, and those that decide.
-
-Entrants that fail in one stratum and nowhere else.
+"""Prompts to look at: broken, lucky and deciding ones; and entrants that fail in one stratum.
 
 An entrant fails a stratum if its mean score there is below one half and its mean score on the other
 prompts is not, and Welch's test tells the two apart. The unit is the prompt: an entrant's score on

@@ -1,17 +1,12 @@
-"""What is said of prompts: the kinds of findings, and how measurements are put into words.
+"""What is said of prompts: the kinds of findings, what is measured for them, and the words.
 
-The prompts that decide the ranking: what would be rated without each of them.
+The prompts that decide the ranking: every prompt is left out in turn and the entrants are rated by
+Bradley-Terry on the others, all in one fit. This is the jackknife's leave-one-out, with the prompt
+as the unit, read prompt by prompt instead of being summed up as a standard error. Source: Miller,
+"The jackknife - a review", https://doi.org/10.1093/biomet/61.1.1.
 
-Every prompt is left out in turn and the entrants are rated by Bradley-Terry on the others, all in
-one fit. This is the jackknife's leave-one-out, with the prompt as the unit, read prompt by prompt
-instead of being summed up as a standard error. Source: Miller, "The jackknife - a review",
-https://doi.org/10.1093/biomet/61.1.1.
-
-Signal to noise: how far groups differ, against how far repeated scores of one group do.
-
-The groups are models and the repetitions their runs, or the groups are entrants and the
-repetitions the two presentations of a pair. A one-way random-effects analysis of variance of k
-groups and N scores gives
+Signal to noise: how far groups differ, against how far repeated scores of one group do. A one-way
+random-effects analysis of variance of k groups and N scores gives
 
     MSB = sum_i n_i (mean_i - mean)^2 / (k - 1)              between groups
     MSW = sum_i sum_j (score_ij - mean_i)^2 / (N - k)        within them: noise
@@ -27,12 +22,11 @@ https://doi.org/10.1002/9780470316856, section 3.6 (unbalanced data); Shrout and
 https://doi.org/10.1037/0033-2909.86.2.420: with n scores a group the ratio is
 ICC(1, n) / (1 - ICC(1, n)).
 
-How much a prompt tells the entrants apart, against how much the judge wavers on it.
-
-Every entrant has two scores on a prompt: its mean points over its pairs in presentation `ab`, and
-in presentation `ba`. Were the judge not to look at positions, both would be the same. So the two
-presentations are two repetitions of one measurement, and `signal_noise` separates what differs
-between entrants from what differs between presentations.
+How much a prompt tells the entrants apart, against how much the judge wavers on it: every entrant
+has two scores on a prompt: its mean points over its pairs in presentation `ab`, and in presentation
+`ba`. Were the judge not to look at positions, both would be the same. So the two presentations are
+two repetitions of one measurement, and `signal_noise` separates what differs between entrants from
+what differs between presentations.
 
 What one entrant of a pair gains the other loses, so that the differences of all n entrants sum to
 zero: the mean square within has n - 1 degrees of freedom here, where independent scores would have

@@ -2,9 +2,7 @@
 
 A record is one presentation of one pair together with what came back for it. One request can
 serve several pairs, whose texts are the same, so a reply may stand in a file more than once, each
-time with another pair; it must then be the same reply.
-
-Reading a judgment out of a line of JSON: every value, and everything that is wrong with it.
+time with another pair; it must then be the same reply. All that is wrong in a line is told at once.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""The run directory: `runs/<mode>_<timestamp>/`, written whole or not at all.
-
-Finds the finished runs among the directories in a folder, by what their manifests say.
-"""
+"""The run directory `runs/<mode>_<timestamp>/`: written whole or not at all, and found again."""
 
 import hashlib
 import json

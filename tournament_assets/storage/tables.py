@@ -1,11 +1,10 @@
-"""The tables that travel between assets: rows, frames, Arrow, and Parquet bytes.
+"""The tables that travel between assets: rows, frames, Arrow, and Parquet bytes; and traces as npz.
 
 A table is a pandas DataFrame with Arrow-backed columns, so that an absent number stays absent and
 an integer stays an integer on the way through a file. The tables that grow with the square of the
 number of entrants (`STREAMED`) are never in memory as a whole: they are written row by row
-(`write_table`), travel as the file they were written to, and are read some rows at a time.
-
-Rating traces as npz archives; equal traces give equal bytes, and nothing is ever unpickled.
+(`write_table`), travel as the file they were written to, and are read some rows at a time. Equal
+tables and traces give equal bytes, and nothing is ever unpickled.
 """
 
 import hashlib

@@ -1,12 +1,8 @@
-"""The battle: a settled pair as other tools know it, and the leaderboard computed from many.
+"""The battle: a settled pair as other tools know it, and what is computed from many.
 
-A rating is a pure function of a list of battles, so a file of battles is enough to reproduce it.
-
-From rows of ratings to the leaderboard that other tools read.
-
-The shape is that of `elo_ratings.json`: an arena, who judged, and one entry for each model.
-
-What a rating needs beside the battles, so that a file of both reproduces it to the bit.
+A rating is a pure function of a list of battles and its settings, so that a file of both reproduces
+it to the bit. The leaderboard that other tools read has the shape of `elo_ratings.json`: an arena,
+who judged, and one entry for each model.
 """
 
 import math

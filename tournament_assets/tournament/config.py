@@ -1,15 +1,8 @@
 """The one configuration of a tournament: every number that changes a result, validated once.
 
-The file format is YAML; reading it and saying in which line a problem stands is the business of
-`project/project_files.py`.
-
-What a tournament does by itself: when its headline runs again, and what an edit reruns.
-
-Where the asset checks of a tournament turn red.
-
-Families of models that a config names, by entrant or by judge model.
-
-Where a tournament's human battles come from, and who is who in them.
+Among them: when a headline runs again and what an edit reruns, where checks turn red, families of
+models, and where human battles come from. How YAML is read and a problem's line is told stands in
+`yaml_files.py`.
 """
 
 import difflib
@@ -124,18 +117,10 @@ class CheckThresholds(Frozen):
     min_transitivity_p: float | None = Field(default=None, ge=0, le=1)
 
 
-def family_problems(
+def _family_problems(
     values: Mapping[str, Any], entrant_ids: Sequence[Any]
 ) -> list[tuple[tuple[str | int, ...], str]]:
-    """Find families of nobody.
-
-    Args:
-        values: The tournament's configuration as it was written.
-        entrant_ids: Its entrants' ids as they were written.
-
-    Returns:
-        For each problem the path of keys to where it stands, and what is wrong.
-    """
+    """Find families of nobody."""
     judges = [
         mode.get("judge_model")
         for mode in (values.get(name) for name in ("pilot", "headline"))
@@ -172,18 +157,10 @@ class HumanBattlesConfig(Frozen):
     names: dict[str, str] = Field(default_factory=dict)
 
 
-def name_problems(
+def _name_problems(
     values: Mapping[str, Any], entrant_ids: Sequence[Any]
 ) -> list[tuple[tuple[str | int, ...], str]]:
-    """Find names of the arena's file that stand for nobody, or for somebody who has one already.
-
-    Args:
-        values: The tournament's configuration as it was written.
-        entrant_ids: Its entrants' ids as they were written.
-
-    Returns:
-        For each problem the path of keys to where it stands, and what is wrong.
-    """
+    """Find names of the arena's file that stand for nobody, or for somebody who has one already."""
     human_battles = values.get("human_battles")
     names = human_battles.get("names") if isinstance(human_battles, Mapping) else None
     problems: list[tuple[tuple[str | int, ...], str]] = []
@@ -555,4 +532,4 @@ def config_problems(values: Mapping[str, Any]) -> list[tuple[tuple[str | int, ..
                 f"the number of entrants is {len(entrants)}; expected at least two to compare",
             )
         )
-    return [*problems, *family_problems(values, seen), *name_problems(values, seen)]
+    return [*problems, *_family_problems(values, seen), *_name_problems(values, seen)]

@@ -1,9 +1,7 @@
-"""Entrants: a model together with its decoding settings, or a file of what one said.
+"""Entrants: a model with its decoding settings, behind an API, or a file of what one said.
 
 Everything here is serialisable and free of torch, so that a whole tournament can be hashed, logged
 and planned on a machine that could not load a single model.
-
-Entrants that answer behind a server or a provider's API; no weights are at hand.
 """
 
 import re

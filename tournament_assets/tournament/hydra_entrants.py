@@ -2,10 +2,7 @@
 
 A head is the last layers of a model with one shard of every adapter. Each shard lies in a file of
 its own. Nothing is looked for here; `generation/models/entrant_weights.py` says what is missing.
-
-What all entrants have in common: a name, a loader, and a fingerprint.
-
-The correctness prompt: asks an uncertainty head whether a response is correct.
+An uncertainty head is asked by the correctness prompt whether a response is correct.
 """
 
 import re

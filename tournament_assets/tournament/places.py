@@ -1,7 +1,4 @@
-"""Where files and servers are, as a config names them.
-
-The model that everything in a config is built on.
-"""
+"""Where files and servers are, as a config names them; and the model that its parts build on."""
 
 import ipaddress
 import socket

@@ -1,7 +1,4 @@
-"""The prompt bank: its rows, what makes it valid, and how a pilot is drawn from it.
-
-What an entrant said, and the seed it said it with.
-"""
+"""The prompt bank: its rows, what makes it valid, how a pilot is drawn; and what was answered."""
 
 import hashlib
 from collections import Counter

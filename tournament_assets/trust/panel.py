@@ -1,8 +1,6 @@
-"""The trust panel: every measurement of the judge on one dimension, each with its light.
+"""The trust panel: every measurement of the judge on one dimension, with its light and words.
 
 A light that was not measured is neither green nor red.
-
-The numbers of the trust panel, with what there is to say of each in one line.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -70,7 +68,7 @@ class Estimate:
     detail: str
 
 
-def not_measured_or(estimate: Estimate | str) -> Estimate:
+def _not_measured_or(estimate: Estimate | str) -> Estimate:
     """Return an estimate, or one without a number where a text says why there is none."""
     return Estimate(None, None, None, 0, estimate) if isinstance(estimate, str) else estimate
 
@@ -79,41 +77,37 @@ def _share(share: Proportion, detail: str) -> Estimate:
     return Estimate(share.rate, share.low, share.high, share.n, detail)
 
 
-def estimate_first_slot(bias: PositionBias) -> Estimate:
-    """Return the share of replies that prefer the first slot."""
+def _estimate_first_slot(bias: PositionBias) -> Estimate:
     if not bias.first_slot.n:
-        return not_measured_or("no reply prefers a response")
+        return _not_measured_or("no reply prefers a response")
     count, n = bias.first_slot.count, bias.first_slot.n
     return _share(
         bias.first_slot, f"{count} replies prefer the first slot and {n - count} the other"
     )
 
 
-def estimate_flips(bias: PositionBias) -> Estimate:
-    """Return the share of flipped pairs that went to the first slot."""
+def _estimate_flips(bias: PositionBias) -> Estimate:
     flips = bias.flips_to_first
     more = f"; {bias.half_flips} more pairs were a tie in one order only" if bias.half_flips else ""
     if not flips.n:
-        return not_measured_or(f"no pair flipped between the responses{more}")
+        return _not_measured_or(f"no pair flipped between the responses{more}")
     return _share(
         flips, f"{flips.count} of {flips.n} flipped pairs went to the first slot both times{more}"
     )
 
 
-def estimate_consistency(bias: PositionBias) -> Estimate:
-    """Return the share of pairs that come out the same in both orders."""
+def _estimate_consistency(bias: PositionBias) -> Estimate:
     found = bias.consistent
     if not found.n:
-        return not_measured_or("no pair has two readable replies")
+        return _not_measured_or("no pair has two readable replies")
     return _share(found, f"{found.count} of {found.n} distinct judged pairs came out the same")
 
 
-def estimate_retest(
+def _estimate_retest(
     pairs: Sequence[JudgedTwice] | str, *, n_bootstraps: int, seed: int, confidence: float
 ) -> Estimate:
-    """Return the share of pairs settled as before when they are judged again."""
     if isinstance(pairs, str):
-        return not_measured_or(pairs)
+        return _not_measured_or(pairs)
     found = measure_retest(pairs, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence)
     agreement = found.pairs
     return Estimate(
@@ -137,8 +131,7 @@ def _kappa_words(agreement: Agreement) -> str:
     return f"{words} ({agreement.kappa_low:.2f} to {agreement.kappa_high:.2f})"
 
 
-def kappa_estimate(agreement: Agreement) -> Estimate:
-    """Return a kappa as the panel shows it, with the raw agreement beside it."""
+def _kappa_estimate(agreement: Agreement) -> Estimate:
     if agreement.kappa is None:
         return Estimate(None, None, None, agreement.n, str(agreement.note))
     note = f"; {agreement.note}" if agreement.note else ""
@@ -151,12 +144,12 @@ def kappa_estimate(agreement: Agreement) -> Estimate:
     )
 
 
-def estimate_controls(
+def _estimate_controls(
     controls: Sequence[SettledControl] | str, *, confidence: float
 ) -> list[tuple[str, Estimate]]:
     """Return the shares of controls that came out right, and of pairs an injection moved."""
     if isinstance(controls, str):
-        return [(name, not_measured_or(controls)) for name in (IDENTICAL, CORRUPTED, INJECTION)]
+        return [(name, _not_measured_or(controls)) for name in (IDENTICAL, CORRUPTED, INJECTION)]
     by_kind = {each.kind: each for each in measure_controls(controls, confidence=confidence)}
     injection = measure_injection(controls, confidence=confidence)
     estimates = []
@@ -181,10 +174,10 @@ def estimate_controls(
     return [*estimates, (INJECTION, _share(injection.towards, detail))]
 
 
-def estimate_cycles(found: CycleCount, of: str, everything: Transitivity) -> Estimate:
+def _estimate_cycles(found: CycleCount, of: str, everything: Transitivity) -> Estimate:
     """Return the p-value of cycles; `of` names what the triples are of."""
     if found.p_value is None:
-        return not_measured_or(f"no three {of} are all decided")
+        return _not_measured_or(f"no three {of} are all decided")
     return Estimate(
         found.p_value,
         None,
@@ -195,9 +188,9 @@ def estimate_cycles(found: CycleCount, of: str, everything: Transitivity) -> Est
     )
 
 
-def estimate_majorities(cycles: Transitivity) -> Estimate:
+def _estimate_majorities(cycles: Transitivity) -> Estimate:
     """Return the p-value of cycles of majorities, with one of them by name."""
-    estimate = estimate_cycles(cycles.of_majorities, "majorities", cycles)
+    estimate = _estimate_cycles(cycles.of_majorities, "majorities", cycles)
     if not cycles.majority_cycles:
         return estimate
     first = " over ".join((*cycles.majority_cycles[0], cycles.majority_cycles[0][0]))
@@ -206,14 +199,13 @@ def estimate_majorities(cycles: Transitivity) -> Estimate:
     )
 
 
-def estimate_longer_wins(found: Proportion) -> Estimate:
-    """Return the share of decided pairs that the response with more words won."""
+def _estimate_longer_wins(found: Proportion) -> Estimate:
     if not found.n:
-        return not_measured_or("no decided pair has responses of different length")
+        return _not_measured_or("no decided pair has responses of different length")
     return _share(found, f"the response with more words won {found.count} of {found.n} pairs")
 
 
-def estimate_unjudged(pairs: Iterable[JudgedPair], entrant: str, *, confidence: float) -> Estimate:
+def _estimate_unjudged(pairs: Iterable[JudgedPair], entrant: str, *, confidence: float) -> Estimate:
     """Return the share of an entrant's pairs that were asked and are not judged."""
     share = measure_by_prompt(
         (
@@ -227,7 +219,7 @@ def estimate_unjudged(pairs: Iterable[JudgedPair], entrant: str, *, confidence: 
         confidence=confidence,
     )
     if not share.n:
-        return not_measured_or("the judge was asked about none of its pairs")
+        return _not_measured_or("the judge was asked about none of its pairs")
     return _share(share, f"{share.count} of its {share.n} distinct pairs are not judged")
 
 
@@ -309,36 +301,36 @@ def trust_lines(
     judgments = [pair.judgment for pair in evidence.pairs]
     cycles = measure_transitivity(code_judgments(judgments, entrants=entrants), seed=seed)
     estimates: list[tuple[str, str | None, Estimate]] = [
-        (FIRST_SLOT, None, estimate_first_slot(bias)),
-        (FLIPS, None, estimate_flips(bias)),
-        (SWAP, None, estimate_consistency(bias)),
+        (FIRST_SLOT, None, _estimate_first_slot(bias)),
+        (FLIPS, None, _estimate_flips(bias)),
+        (SWAP, None, _estimate_consistency(bias)),
         (
             RETEST,
             None,
-            estimate_retest(
+            _estimate_retest(
                 evidence.retest, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence
             ),
         ),
         *((JUDGES, name, each) for name, each in _judges(evidence.judges)),
         *(
-            [(HUMANS, None, not_measured_or(evidence.people))]
+            [(HUMANS, None, _not_measured_or(evidence.people))]
             if evidence.people is not None
             else []
         ),
-        (LENGTH, None, not_measured_or(evidence.length)),
+        (LENGTH, None, _not_measured_or(evidence.length)),
         (
             LONGER,
             None,
-            estimate_longer_wins(measure_longer_wins(distinct, confidence=confidence)),
+            _estimate_longer_wins(measure_longer_wins(distinct, confidence=confidence)),
         ),
         *(
             (name, None, each)
-            for name, each in estimate_controls(evidence.controls, confidence=confidence)
+            for name, each in _estimate_controls(evidence.controls, confidence=confidence)
         ),
-        (CYCLES, None, estimate_cycles(cycles.within_prompts, "judgments on one prompt", cycles)),
-        (MAJORITIES, None, estimate_majorities(cycles)),
+        (CYCLES, None, _estimate_cycles(cycles.within_prompts, "judgments on one prompt", cycles)),
+        (MAJORITIES, None, _estimate_majorities(cycles)),
         *(
-            (UNJUDGED, entrant, estimate_unjudged(evidence.pairs, entrant, confidence=confidence))
+            (UNJUDGED, entrant, _estimate_unjudged(evidence.pairs, entrant, confidence=confidence))
             for entrant in entrants
         ),
     ]
@@ -363,5 +355,5 @@ def _light(
 
 def _judges(judges: Mapping[str, Agreement] | str) -> list[tuple[str | None, Estimate]]:
     if isinstance(judges, str):
-        return [(None, not_measured_or(judges))]
-    return [(name, kappa_estimate(agreement)) for name, agreement in sorted(judges.items())]
+        return [(None, _not_measured_or(judges))]
+    return [(name, _kappa_estimate(agreement)) for name, agreement in sorted(judges.items())]

@@ -1,8 +1,7 @@
 """What exists already of a mode: its prompts, the responses that are kept, the pairs they make.
 
 Nothing is generated, sent or written, and Dagster's storage is not looked at: the config, the
-recorded files and the ledger say it all.
-Which judge requests failed is read from the ledger, too.
+recorded files and the ledger say it all, judge requests that failed among it.
 """
 
 from collections import Counter

@@ -94,13 +94,13 @@ def run_facts(
             selected=selected,
             responses=responses,
             replies=summaries,
-            answered=answers_recorded(plan, mode, records),
+            answered=_answers_recorded(plan, mode, records),
         ),
         versions=read_versions(plan.project.folder),
         left_out=left_out,
         pending=pending_presentations(summaries),
         costs=judging_costs(plan, summaries),
-        command=made_again_by(plan, mode, summaries=summaries, left_out=left_out, records=records),
+        command=_made_again_by(plan, mode, summaries=summaries, left_out=left_out, records=records),
     )
 
 
@@ -169,7 +169,7 @@ def run_manifest(
     }
 
 
-def made_again_by(
+def _made_again_by(
     plan: TournamentPlan,
     mode: Mode,
     *,
@@ -177,15 +177,7 @@ def made_again_by(
     left_out: Mapping[str, int],
     records: Records,
 ) -> str:
-    """Return the command that makes these results again, with what the run was told besides.
-
-    Args:
-        plan: The tournament.
-        mode: Its mode.
-        summaries: What is said of the replies, by dimension.
-        left_out: Pairs that a limit left out, by dimension.
-        records: What materialisations say.
-    """
+    """Return the command that makes these results again, with what the run was told besides."""
     command = rerun_command(plan, mode)
     models = {model for each in summaries.values() for model in each.judge_models}
     if len(models) == 1 and models != {plan.config.judge_model(mode)}:
@@ -198,7 +190,7 @@ def made_again_by(
     return command + (f" --limit-pairs {max(limits)}" if limits else "")
 
 
-def answers_recorded(plan: TournamentPlan, mode: Mode, records: Records) -> dict[str, Recorded]:
+def _answers_recorded(plan: TournamentPlan, mode: Mode, records: Records) -> dict[str, Recorded]:
     """Return what is recorded of each entrant's responses in a mode."""
     return {
         entrant: records("entrant_responses", f"{entrant}|{mode}") or {}

@@ -1,9 +1,4 @@
-"""What a result rests on: its inputs and their hashes, what was left out, and what it cost.
-
-What the judge's replies were billed.
-
-What a result was made with: versions of program, Python and libraries, and the commits.
-"""
+"""What a result rests on: its inputs' hashes, what was left out, what it cost, and what made it."""
 
 import platform
 import re

@@ -1,10 +1,9 @@
-"""Moving judgments between ledgers, as JSON lines that other programs can read.
+"""Moving judgments between ledgers as JSON lines that other programs can read, and reading caches.
 
-Files that an earlier cache kept: `judgments_<dimension>.jsonl` and `responses_<entrant>.jsonl`.
-
-Their rows are named by a hash of 12 hexadecimal digits that is not a request's key. So a row is
-matched by what it holds: the prompt, the pair, the order, and both responses or, where it holds no
-texts, the hash computed over today's. What does not match is counted and not used.
+Files of an earlier cache, `judgments_<dimension>.jsonl` and `responses_<entrant>.jsonl`, name
+rows by a hash of 12 hexadecimal digits that is not a request's key. So a row is matched by what it
+holds: the prompt, the pair, the order, and both responses or, where it holds no texts, the hash
+computed over today's. What does not match is counted and not used.
 """
 
 import hashlib
@@ -86,7 +85,7 @@ class MatchedRows:
     entrant_fingerprint: str = ""
 
 
-def is_cache_file(path: Path) -> bool:
+def _is_cache_file(path: Path) -> bool:
     """Say whether a file is an earlier cache's rather than an export of a ledger."""
     if _RESPONSES.fullmatch(path.name):
         return True
@@ -101,12 +100,8 @@ def is_cache_file(path: Path) -> bool:
     return "request_key" not in first and isinstance(key, str) and bool(_SHORT_KEY.fullmatch(key))
 
 
-def match_cache_file(path: Path, plan: TournamentPlan, *, ledger: "Ledger") -> MatchedRows:
-    """Match a file's rows to what would be asked today.
-
-    Raises:
-        InputError: If the file cannot be read, or names no dimension or entrant of the config.
-    """
+def _match_cache_file(path: Path, plan: TournamentPlan, *, ledger: "Ledger") -> MatchedRows:
+    """Match a file's rows to what would be asked today."""
     if (named := _RESPONSES.fullmatch(path.name)) is not None:
         return _match_responses(path, named[1], plan)
     named = _JUDGMENTS.fullmatch(path.name)
@@ -391,11 +386,11 @@ def import_files(
     Raises:
         InputError: With every problem of the first file that has any.
     """
-    cached = [path for path in paths if is_cache_file(path)]
+    cached = [path for path in paths if _is_cache_file(path)]
     reports = import_judgments([path for path in paths if path not in cached], ledger=ledger)
     # Responses first: today's requests are made of them.
     for path in sorted(cached, key=lambda path: path.name.startswith("judgments_")):
-        matched = match_cache_file(path, plan, ledger=ledger)
+        matched = _match_cache_file(path, plan, ledger=ledger)
         added = ledger.keep_responses(matched.entrant_fingerprint, matched.responses)
         kept = [reply for reply in matched.replies if reply.result_type == "succeeded"]
         failed = [reply for reply in matched.replies if reply.result_type != "succeeded"]
