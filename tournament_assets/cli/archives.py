@@ -1,8 +1,6 @@
 """`tournament archive audit | rejudge | report`."""
 
-import json
 import os
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
@@ -11,12 +9,17 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
+from tournament_assets.cli.options import (
+    json_option,
+    markdown_option,
+    open_console,
+    show_report,
+)
+
 if TYPE_CHECKING:
     from tournament_assets.archives.config import Rejudging
     from tournament_assets.archives.rejudging import RejudgeResult
     from tournament_assets.judging.batch_service import BatchService
-
-_WIDTH = 120
 
 _archive_argument = click.argument("archive", type=click.Path(path_type=Path))
 
@@ -35,7 +38,6 @@ _exclude_option = click.option(
     callback=_split_names,
     help="Leave this model out; may be given again, or several with commas.",
 )
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print every number, as JSON.")
 
 
 @click.group("archive")
@@ -49,7 +51,7 @@ def archive_group() -> None:
 @archive_group.command("audit", short_help="Say what is there, what is missing, what is odd.")
 @_archive_argument
 @_exclude_option
-@_json_option
+@json_option
 def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool) -> None:
     """Count and average every model's runs, and look at every task across models.
 
@@ -77,10 +79,12 @@ def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool)
     check_excluded(described.config, exclude)
     contents = read_archive(described, exclude=exclude)
     audit = audit_archive(contents, described.config, exclude=exclude)
-    if as_json:
-        click.echo(json.dumps(archive_audit_values(audit), indent=2))
-    else:
-        print_sections(described.config.shown_title, archive_audit_sections(audit), _console())
+    title, sections = described.config.shown_title, archive_audit_sections(audit)
+    show_report(
+        lambda console: print_sections(title, sections, console),
+        lambda: archive_audit_values(audit),
+        as_json=as_json,
+    )
     if not audit.passed:
         click.get_current_context().exit(1)
 
@@ -117,7 +121,7 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
     rejudging, _ = require_rejudging(described)
     contents = read_archive(described)
     failed = list(find_failed_judgings(described, contents))
-    console = _console()
+    console = open_console(width=120)
     print_sections(config.shown_title, failure_sections(failed, config), console)
     warning = rule_warning(contents, config)
     if warning:
@@ -151,11 +155,7 @@ def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> 
 def _judge_of(
     rejudging: "Rejudging", *, folder: Path, environment: Mapping[str, str]
 ) -> "Callable[[], AbstractContextManager[BatchService]]":
-    """Return what connects to the judge that an archive names.
-
-    Raises:
-        InputError: If a key is needed and there is none.
-    """
+    """Return what connects to the judge that an archive names."""
     from tournament_assets.tournament.config import JudgeConfig
     from tournament_assets.tournament.errors import InputError
     from tournament_assets.workflows.judge_requests import JudgeConnection, judge_problems
@@ -192,14 +192,8 @@ def _print_rejudged(result: "RejudgeResult", console: Console) -> None:
 @archive_group.command("report", short_help="Compare the models fairly.")
 @_archive_argument
 @_exclude_option
-@click.option(
-    "--markdown",
-    "markdown_path",
-    metavar="OUT.md",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the report to this file, and its tables beside it as CSV.",
-)
-@_json_option
+@markdown_option
+@json_option
 def archive_report_command(
     archive: Path, exclude: frozenset[str], markdown_path: Path | None, as_json: bool
 ) -> None:
@@ -223,13 +217,11 @@ def archive_report_command(
     comparison = compare_archive(contents, described.config, exclude=exclude)
     if markdown_path is not None:
         write_archive_report(markdown_path, comparison)
-    if as_json:
-        click.echo(json.dumps(archive_report_values(comparison), indent=2))
-        return
-    print_sections(described.config.shown_title, archive_report_sections(comparison), _console())
-    if markdown_path is not None:
+    title, sections = described.config.shown_title, archive_report_sections(comparison)
+    show_report(
+        lambda console: print_sections(title, sections, console),
+        lambda: archive_report_values(comparison),
+        as_json=as_json,
+    )
+    if markdown_path is not None and not as_json:
         click.echo(f"Report: {markdown_path}")
-
-
-def _console() -> Console:
-    return Console(width=None if sys.stdout.isatty() else _WIDTH, highlight=False)

@@ -1,15 +1,18 @@
 """`tournament audit`."""
 
-import json
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
-from rich.console import Console
 
-from tournament_assets.cli.options import config_option, mode_option
+from tournament_assets.cli.options import (
+    config_option,
+    json_option,
+    markdown_option,
+    mode_option,
+    show_report,
+)
 
 if TYPE_CHECKING:
     from tournament_assets.reports.audit_tables import AuditReport
@@ -19,14 +22,8 @@ if TYPE_CHECKING:
 @click.command("audit", short_help="Say what is missing, for whom, and which prompts decide.")
 @config_option
 @mode_option
-@click.option("--json", "as_json", is_flag=True, help="Print every number, as JSON.")
-@click.option(
-    "--markdown",
-    "markdown_path",
-    metavar="OUT.md",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the audits to this file as well.",
-)
+@json_option
+@markdown_option
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
@@ -55,27 +52,22 @@ def audit_command(
 
     What is said of prompts never changes the exit code: it is for a person to look at.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    from tournament_assets.cli.options import write_page
     from tournament_assets.reports.audit_tables import audit_markdown, audit_values, print_audit
 
     report = _read_report(config_path, cast("Mode", mode))
-    if markdown_path is not None:
-        write_page(markdown_path, audit_markdown(report, limit=limit))
-    if as_json:
-        click.echo(json.dumps(audit_values(report), indent=2))
-    else:
-        console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
-        print_audit(report, console, limit=limit)
+    show_report(
+        lambda console: print_audit(report, console, limit=limit),
+        lambda: audit_values(report),
+        as_json=as_json,
+        markdown=lambda: audit_markdown(report, limit=limit),
+        markdown_path=markdown_path,
+    )
     if not report.passed:
         click.get_current_context().exit(1)
 
 
 def _read_report(config_path: Path, mode: "Mode") -> "AuditReport":
-    """Read both audits from what was materialised; nothing is computed anew.
-
-    Raises:
-        InputError: If the config cannot be used, or the audits were not materialised yet.
-    """
+    """Read both audits from what was materialised; nothing is computed anew."""
     from tournament_assets.audits.outages import check_missingness, find_outages
     from tournament_assets.definitions import build_plan
     from tournament_assets.launching import StoredTables

@@ -1,11 +1,13 @@
-"""Options that several commands share.
+"""Options that several commands share, and the one way in which they show what they found."""
 
-Pages that a command writes beside what it prints.
-"""
-
+import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
+from rich.console import Console
 
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError
@@ -23,15 +25,50 @@ mode_option = click.option(
     required=True,
     help="pilot: a stratified part of the bank, cheap. headline: the whole bank.",
 )
+json_option = click.option("--json", "as_json", is_flag=True, help="Print every number, as JSON.")
+markdown_option = click.option(
+    "--markdown",
+    "markdown_path",
+    metavar="OUT.md",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write it to this file as well, with the column or the file behind every number.",
+)
 
 
-def write_page(path: Path, text: str) -> None:
-    """Write a page, whole or not at all.
+def open_console(width: int = 100) -> Console:
+    """Return where tables are printed: as wide as the terminal, or so wide where there is none."""
+    return Console(width=None if sys.stdout.isatty() else width, highlight=False)
+
+
+def show_report(
+    printed: Callable[[Console], None],
+    values: Callable[[], Any],
+    *,
+    as_json: bool,
+    markdown: Callable[[], str] | None = None,
+    markdown_path: Path | None = None,
+    width: int = 120,
+) -> None:
+    """Print a report as tables or as JSON, and write it as a page where one is wanted.
+
+    Args:
+        printed: Prints it as tables.
+        values: Makes what is printed as JSON.
+        as_json: Whether that is wanted.
+        markdown: Makes the page.
+        markdown_path: Where it goes; None for nowhere.
+        width: Of the tables, in characters, where there is no terminal.
 
     Raises:
-        InputError: If the file cannot be written.
+        InputError: If the page cannot be written.
     """
-    try:
-        write_bytes_atomically(path, text.encode("utf-8", errors="backslashreplace"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error}") from error
+    if markdown is not None and markdown_path is not None:
+        try:
+            page = markdown().encode("utf-8", errors="backslashreplace")
+            write_bytes_atomically(markdown_path, page)
+        except OSError as error:
+            raise InputError(f"{markdown_path}: cannot be written: {error}") from error
+    if as_json:
+        click.echo(json.dumps(values(), indent=2))
+    else:
+        printed(open_console(width))

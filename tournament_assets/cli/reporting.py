@@ -1,21 +1,19 @@
-"""`tournament fair-comparison`.
+"""`tournament fair-comparison`, from what a mode's runs have stored, and `tournament compare`."""
 
-The fair comparison of a mode, from what its runs have stored.
-
-`tournament compare`.
-"""
-
-import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
 import click
-from rich.console import Console
 
-from tournament_assets.cli.options import config_option, mode_option
+from tournament_assets.cli.options import (
+    config_option,
+    json_option,
+    markdown_option,
+    mode_option,
+    show_report,
+)
 from tournament_assets.definitions import build_plan
 from tournament_assets.graph.assets.reports import fair_rows
 from tournament_assets.launching import StoredTables
@@ -40,14 +38,8 @@ from tournament_assets.tournament.fingerprints import short
     multiple=True,
     help="Leave an entrant out, as if it had not taken part. May be given several times.",
 )
-@click.option(
-    "--markdown",
-    "markdown_path",
-    metavar="OUT.md",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the comparison to this file as well, with the column behind every number.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print every number, as JSON.")
+@markdown_option
+@json_option
 def fair_comparison_command(
     config_path: Path,
     mode: str,
@@ -69,19 +61,19 @@ def fair_comparison_command(
     An entrant whose responses or judgments are missing makes the common prompts few; leave it out
     to see the others on all that they share.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    from tournament_assets.cli.options import write_page
     from tournament_assets.reports.fair_tables import fair_markdown, fair_values, print_fair_report
 
     report = load_fair_report(
         config_path, cast("Mode", mode), excluded=excluded, environment=os.environ
     )
-    if markdown_path is not None:
-        write_page(markdown_path, fair_markdown(report))
-    if as_json:
-        click.echo(json.dumps(fair_values(report), indent=2))
-        return
-    console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
-    print_fair_report(report, console)
+    show_report(
+        lambda console: print_fair_report(report, console),
+        lambda: fair_values(report),
+        as_json=as_json,
+        markdown=lambda: fair_markdown(report),
+        markdown_path=markdown_path,
+        width=140,
+    )
 
 
 def load_fair_report(
@@ -135,14 +127,8 @@ def load_fair_report(
 @click.command("compare", short_help="Say what differs between two finished runs.")
 @click.argument("run_a", type=click.Path(path_type=Path))
 @click.argument("run_b", type=click.Path(path_type=Path))
-@click.option(
-    "--markdown",
-    "markdown_path",
-    metavar="OUT.md",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the comparison to this file as well.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print every number, as JSON.")
+@markdown_option
+@json_option
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
@@ -182,7 +168,6 @@ def compare_command(
 
     Only requests that are new since the first run are paid for in the second.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
-    from tournament_assets.cli.options import write_page
     from tournament_assets.run_comparison.comparison import (
         compare_runs,
         comparison_markdown,
@@ -193,12 +178,12 @@ def compare_command(
 
     then, now = read_finished_runs([run_a, run_b])
     comparison = compare_runs(then, now, tolerance=tolerance)
-    if markdown_path is not None:
-        write_page(markdown_path, comparison_markdown(comparison, limit=limit))
-    if as_json:
-        click.echo(json.dumps(comparison_values(comparison), indent=2))
-    else:
-        console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
-        print_comparison(comparison, console, limit=limit)
+    show_report(
+        lambda console: print_comparison(comparison, console, limit=limit),
+        lambda: comparison_values(comparison),
+        as_json=as_json,
+        markdown=lambda: comparison_markdown(comparison, limit=limit),
+        markdown_path=markdown_path,
+    )
     if comparison.verdict.sameness.exit_code:
         click.get_current_context().exit(comparison.verdict.sameness.exit_code)

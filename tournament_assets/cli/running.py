@@ -1,11 +1,6 @@
-"""`tournament run` and `tournament rejudge`.
+"""`tournament run`, `tournament rejudge` and `tournament estimate`."""
 
-`tournament estimate`.
-"""
-
-import json
 import os
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -13,7 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 from rich.console import Console
 
-from tournament_assets.cli.options import config_option, mode_option
+from tournament_assets.cli.options import (
+    config_option,
+    json_option,
+    mode_option,
+    open_console,
+    show_report,
+)
 
 if TYPE_CHECKING:
     from tournament_assets.launching import RunOptions
@@ -100,7 +101,7 @@ def _run(options: "RunOptions") -> None:
     summary = run_tournament(
         options, environment=os.environ, on_start=steps.start, on_done=steps.done
     )
-    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    console = open_console()
     console.print()
     print_leaderboard(
         summary.leaderboard,
@@ -148,7 +149,7 @@ def _step_name(stage: Any, label: str) -> str:
 )
 @click.option("--dry-run", is_flag=True, help="Only list what failed, by entrant and class.")
 def rejudge_command(config_path: Path, mode: str, judge_model: str | None, dry_run: bool) -> None:
-    """Ask the judge again, one request at a time, about what it was asked in vain.
+    """Ask the judge again, one request at a time, about what failed.
 
     That is what errored, expired or was canceled, refusals, replies that are unreadable, cut off
     or empty, and what a gateway said in the judge's place. Each costs twice as much as in a batch.
@@ -168,7 +169,7 @@ def rejudge_command(config_path: Path, mode: str, judge_model: str | None, dry_r
             for each in failures
             for entrant in (each.entrant_a, each.entrant_b)
         ),
-        Console(width=None if sys.stdout.isatty() else 100, highlight=False),
+        open_console(),
         n_presentations=len(failures),
     )
     if failures and not dry_run:
@@ -191,7 +192,7 @@ def rejudge_command(config_path: Path, mode: str, judge_model: str | None, dry_r
     is_flag=True,
     help="Let the service count the tokens of 20 requests a dimension, which is free.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the estimate as JSON, for scripts.")
+@json_option
 def estimate_command(
     config_path: Path, mode: str, judge_model: str | None, count_tokens: bool, as_json: bool
 ) -> None:
@@ -212,7 +213,9 @@ def estimate_command(
         judge_model=judge_model,
         counts_tokens=count_tokens,
     )
-    if as_json:
-        click.echo(json.dumps(estimate_json(estimate), indent=2))
-        return
-    print_estimate(estimate, Console(width=None if sys.stdout.isatty() else 100, highlight=False))
+    show_report(
+        lambda console: print_estimate(estimate, console),
+        lambda: estimate_json(estimate),
+        as_json=as_json,
+        width=100,
+    )
