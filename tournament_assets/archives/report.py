@@ -34,7 +34,7 @@ from tournament_assets.archives.tables import (
     tier_tables,
 )
 from tournament_assets.reports.formatting import ABSENT, format_confidence, join_names
-from tournament_assets.reports.rendering import render_template
+from tournament_assets.reports.rendering import render_sentences, render_template
 from tournament_assets.reports.report_tables import ReportSection, table_csv
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError
@@ -143,11 +143,11 @@ def archive_report_sections(comparison: ArchiveComparison) -> list[ReportSection
         ReportSection("Means by tier", (), tier_tables(ranked)),
         ReportSection(
             "Glossary",
-            tuple(f"{term}: {text}" for term, text in glossary(config)),
+            glossary(config),
         ),
         ReportSection(
             "Caveats",
-            tuple(caveats(models, comparison.support, config, tier_counts)),
+            caveats(models, comparison.support, config, tier_counts),
         ),
     ]
     return sections
@@ -369,29 +369,13 @@ def condition_sentences(
     return (f"Conditions {'; '.join(listed)}.",) if listed else ()
 
 
-def glossary(config: ArchiveConfig) -> tuple[tuple[str, str], ...]:
+def glossary(config: ArchiveConfig) -> tuple[str, ...]:
     """Explain every column."""
-    rules, planned = config.scores, config.plan.n_cells
-    return (
-        (
-            "Clean mean",
-            f"Mean run score over the runs that scored at least {rules.zero_below:g}. It shows "
-            "what a model does when nothing breaks, and leaves out real failures too.",
-        ),
-        ("Mean of all", "Mean run score over every archived run, zeros included."),
-        (
-            "Normalised",
-            f"Sum of the clean scores divided by the {planned} planned runs: what is missing or "
-            "zero counts as 0.",
-        ),
-        ("Coverage", f"Clean runs as a share of the {planned} planned ones."),
-        ("Judge-only", "Mean of the judge's scores, over the runs that have one."),
-        (
-            "At the ceiling",
-            f"Archived runs in which {rules.deciding} is at least "
-            f"{rules.ceiling - rules.tolerance:g}.",
-        ),
-        ("Run score", rule_sentence(config)),
+    return render_sentences(
+        "archive_glossary.jinja",
+        rules=config.scores,
+        planned=config.plan.n_cells,
+        rule=rule_sentence(config),
     )
 
 
@@ -400,80 +384,31 @@ def caveats(
     support: CommonSupport,
     config: ArchiveConfig,
     tier_counts: Mapping[str, int],
-) -> list[str]:
+) -> tuple[str, ...]:
     """Say what the numbers do not show, with the numbers."""
-    found = []
-    missing = [model for model in models if model.missing]
-    if missing:
-        listed = join_names([f"{model.label} {model.missing}" for model in missing])
-        found.append(
-            f"Missing runs: {listed}. They are in no mean; in the normalised score they count as 0."
-        )
-    coverages = [model.coverage for model in models]
-    if coverages and max(coverages) - min(coverages) > _UNEVEN:
-        found.append(
-            f"Coverage is uneven, from {min(coverages):.1%} to {max(coverages):.1%}: missing hard "
-            "tasks raises a clean mean. Compare on common support as well."
-        )
-    zeros = [model for model in models if model.zero]
-    if zeros:
-        listed = join_names(
-            [
-                f"{model.label} {model.zero}"
-                + (
-                    f" ({model.zero_with_response} with a response)"
-                    if model.zero_with_response
-                    else ""
-                )
-                for model in zeros
-            ]
-        )
-        found.append(
-            f"Runs that scored nothing are left out of the clean mean: {listed}. With a response "
-            "they may be real failures; the mean of all includes them."
-        )
-    left = [model for model in models if model.judge_failed]
-    if left:
-        listed = join_names([f"{model.label} {model.judge_failed}" for model in left])
-        found.append(
-            f"Judging failed and was not repeated: {listed}. Their recorded scores may count the "
-            "judge as 0; `tournament archive rejudge` asks again."
-        )
-    again = [model for model in models if model.rejudged]
-    if again:
-        listed = join_names([f"{model.label} {model.rejudged}" for model in again])
-        judges = sorted({judge for model in again for judge in model.rejudged_by})
-        found.append(
-            f"Judged again: {listed}, by {join_names(judges) or 'a model that no file names'}; "
-            "expected the judge of all other runs."
-        )
-    off = sum(model.off_rule for model in models)
-    if off:
-        checked = sum(model.rule_checked for model in models)
-        found.append(
-            f"{off} of {checked} recorded run scores are not what the rule gives; look at "
-            "rule_score in the table of runs."
-        )
-    weights = sum(model.wrong_weights for model in models)
-    if weights:
-        found.append(f"{weights} runs record other weights than the configured ones.")
+
+    def counts(number: str) -> str:
+        return join_names([_count(model, number) for model in models if getattr(model, number)])
+
     shares = [
         f"{each.weights[JUDGE] / fsum(each.weights.values()):.0%} ({each.name})"
         for each in config.scores.all_weightings
         if each.has_judge
     ]
-    found.append(
-        "Judge scores come from a judge that may favour models of its own family; it has "
-        f"{join_names(shares)} of a run's score."
+    return render_sentences(
+        "archive_caveats.jinja",
+        models=models,
+        counts=counts,
+        uneven=_UNEVEN,
+        judges=join_names(sorted({judge for model in models for judge in model.rejudged_by})),
+        shares=join_names(shares),
+        support=support,
+        planned=config.plan.n_cells,
+        small_tiers=join_names([tier for tier, count in tier_counts.items() if count < 6]),
     )
-    if support.n_clean_cells < config.plan.n_cells:
-        found.append(
-            "Common support leaves out for all models what one of them misses; its clean mean "
-            "leaves out runs by their outcome."
-        )
-    small = [tier for tier, count in tier_counts.items() if count < 6]
-    if small:
-        found.append(
-            f"Few tasks in {join_names(small)}: a mean over fewer than six tasks says little."
-        )
-    return found
+
+
+def _count(model: ModelAudit, number: str) -> str:
+    with_response = number == "zero" and model.zero_with_response
+    note = f" ({model.zero_with_response} with a response)" if with_response else ""
+    return f"{model.label} {getattr(model, number)}{note}"

@@ -89,6 +89,21 @@ def render_template(name: str, **values: Any) -> str:
     return _environment().get_template(name).render(**values)
 
 
+def render_sentences(name: str, **values: Any) -> tuple[str, ...]:
+    """Return the lines of a template of plain sentences, which whoever shows them escapes.
+
+    Args:
+        name: The file's name in `templates/`; it holds a sentence a line.
+        values: What the template names; a line break in one of them becomes a space.
+    """
+    plain = _environment().overlay(autoescape=False, finalize=_on_one_line)
+    return tuple(plain.get_template(name).render(**values).splitlines())
+
+
+def _on_one_line(value: object) -> object:
+    return " ".join(value.split()) if isinstance(value, str) else value
+
+
 def render_macro(name: str, macro: str, *values: Any) -> str:
     """Return what one macro of a template makes of some values."""
     return str(getattr(_environment().get_template(name).module, macro)(*values))
