@@ -27,8 +27,8 @@ from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import load_rubrics, prepare_dagster_home
 from tournament_assets.storage.processes import has_died, own_identity
 from tournament_assets.storage.table_schemas import SCHEMAS
-from tournament_assets.storage.tables import StoredTable, rows_of, table_rows
-from tournament_assets.tournament.asset_rows import TrustRow
+from tournament_assets.storage.tables import StoredTable, rows_of
+from tournament_assets.tournament.asset_rows import CoverageRow, TrustRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.rubrics import Rubric
@@ -169,7 +169,7 @@ def run_tournament(
                 )
             if "leaderboard" in stage.assets:
                 leaderboard = result.asset_value(asset_key(plan, "leaderboard"))
-                audit = table_rows("audit", result.asset_value(asset_key(plan, "audit")))
+                audit = list(rows_of(CoverageRow, result.asset_value(asset_key(plan, "audit"))))
                 outages, copies = outages_of(plan, audit), copy_sentences(audit)
             if "trust_panel" in stage.assets:
                 trust += rows_of(TrustRow, result.asset_value(asset_key(plan, "trust_panel")))

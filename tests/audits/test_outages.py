@@ -1,4 +1,4 @@
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
@@ -9,17 +9,18 @@ from tournament_assets.audits.outages import (
     find_outages,
     outage_sentences,
 )
+from tournament_assets.tournament.asset_rows import CoverageRow
 
 
-def sentences(rows: list[dict[str, Any]]) -> list[str]:
+def sentences(rows: list[CoverageRow]) -> list[str]:
     return outage_sentences(rows, max_unjudged_rate=0.02, max_missing_spread=0.02)
 
 
-def whole(dimension: str = "factuality", pairs: int = 100) -> list[dict[str, Any]]:
+def whole(dimension: str = "factuality", pairs: int = 100) -> list[CoverageRow]:
     return [audit_row(name, dimension=dimension, pairs=pairs) for name in ("ada", "bob", "cyd")]
 
 
-def dead_for_bob(dimension: str = "factuality") -> list[dict[str, Any]]:
+def dead_for_bob(dimension: str = "factuality") -> list[CoverageRow]:
     return [
         audit_row("ada", dimension=dimension, pairs_judged=50, replies_refused=100),
         audit_row("bob", dimension=dimension, pairs_judged=0, replies_refused=200),
@@ -74,7 +75,7 @@ def test_unevenness_is_said_even_where_the_dimension_as_a_whole_is_within_bounds
 
 def test_answers_count_once_whatever_the_number_of_dimensions() -> None:
     rows = [
-        {**row, "empty_responses": 30 if row["entrant_id"] == "cyd" else 0}
+        replace(row, empty_responses=30 if row.entrant_id == "cyd" else 0)
         for row in whole() + whole("calibration")
     ]
     (outage,) = find_outages(rows, max_unjudged_rate=0.02, max_missing_spread=0.02)
@@ -117,7 +118,7 @@ def test_the_check_names_everything_that_is_uneven_and_the_bound() -> None:
 
 
 def test_copies_in_several_dimensions_are_one_warning() -> None:
-    def copied(dimension: str, same_text: int) -> list[dict[str, Any]]:
+    def copied(dimension: str, same_text: int) -> list[CoverageRow]:
         return [
             audit_row(name, dimension=dimension, pairs_same_text=same_text, pairs_judged=30)
             for name in ("ada", "bob")

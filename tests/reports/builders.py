@@ -12,7 +12,7 @@ from tournament_assets.reports.leaderboard import build_leaderboard
 from tournament_assets.reports.run.report_contents import ReportContents
 from tournament_assets.reports.separation import PairRecord
 from tournament_assets.storage.tables import make_table
-from tournament_assets.tournament.asset_rows import RatingMethodRow
+from tournament_assets.tournament.asset_rows import CoverageRow, RatingMethodRow
 
 LOOPBACK = "loopback (lexical, not a language model)"
 CLAUDE = "Claude through the Message Batches API"
@@ -197,8 +197,12 @@ def pair_row(
 
 
 def audit_row(
-    entrant_id: str, *, dimension: str = "factuality", pairs: int = 100, **counts: int
-) -> dict[str, Any]:
+    entrant_id: str,
+    *,
+    dimension: str = "factuality",
+    pairs: int = 100,
+    **counts: int | float | None,
+) -> CoverageRow:
     """Build a row of table "audit" in which nothing is missing but what `counts` says."""
     row: dict[str, Any] = {
         "dimension": dimension,
@@ -220,13 +224,13 @@ def audit_row(
         "infra_remaining": 0,
         "infra_rejudged": 0,
     }
-    return row | counts
+    return CoverageRow(**(row | counts))
 
 
 def contents(
     standings: Mapping[str, Mapping[str, float]],
     *,
-    audit: Iterable[Mapping[str, Any]] | None = None,
+    audit: Iterable[CoverageRow] | None = None,
     judge_is_language_model: bool = True,
     half_widths: Mapping[str, float] | None = None,
     **changes: Any,

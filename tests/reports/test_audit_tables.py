@@ -1,6 +1,7 @@
 import io
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
@@ -17,24 +18,25 @@ from tournament_assets.reports.audit_tables import (
     print_audit,
     prompts_section,
 )
+from tournament_assets.tournament.asset_rows import CoverageRow, PromptFindingRow
 
 from .builders import audit_row
 
 
-def prompt_row(kind: FindingKind, prompt_id: str | None, **changes: Any) -> dict[str, Any]:
+def prompt_row(kind: FindingKind, prompt_id: str | None, **changes: Any) -> PromptFindingRow:
     row: dict[str, Any] = {
         "dimension": "factuality",
         "kind": kind.value,
         "is_finding": True,
         "prompt_id": prompt_id,
         "stratum": "recall",
-        "entrants": [],
+        "entrants": (),
         "value": 1.0,
         "count": 3,
         "total": 3,
         "sentence": f"Something about {prompt_id}.",
     }
-    return row | changes
+    return PromptFindingRow(**(row | changes))
 
 
 AUDIT = [
@@ -48,22 +50,33 @@ AUDIT = [
         replies_refused=30,
         infra_remaining=7,
         infra_rejudged=4,
-    )
-    | {"coverage": 80 / 110, "score_present": 0.5, "score_clean": None, "score_normalised": 0.25},
-    audit_row("bob", pairs_planned=110, pairs_unanswered=10, pairs_judged=100)
-    | {"coverage": 100 / 110, "score_present": 0.6, "score_clean": 0.7, "score_normalised": 0.5},
+        coverage=80 / 110,
+        score_present=0.5,
+        score_clean=None,
+        score_normalised=0.25,
+    ),
+    audit_row(
+        "bob",
+        pairs_planned=110,
+        pairs_unanswered=10,
+        pairs_judged=100,
+        coverage=100 / 110,
+        score_present=0.6,
+        score_clean=0.7,
+        score_normalised=0.5,
+    ),
 ]
 PROMPTS = [
-    prompt_row(FindingKind.DECIDES_ORDER, "p1", entrants=["ada", "bob"], value=-12.5),
+    prompt_row(FindingKind.DECIDES_ORDER, "p1", entrants=("ada", "bob"), value=-12.5),
     prompt_row(FindingKind.SIGNAL_TO_NOISE, "p2", value=0.2, count=1),
-    prompt_row(FindingKind.MOVES_RATING, "p1", entrants=["ada"], value=-12.5, is_finding=False),
-    prompt_row(FindingKind.MOVES_RATING, "p2", entrants=["bob"], value=20.0, is_finding=False),
+    prompt_row(FindingKind.MOVES_RATING, "p1", entrants=("ada",), value=-12.5, is_finding=False),
+    prompt_row(FindingKind.MOVES_RATING, "p2", entrants=("bob",), value=20.0, is_finding=False),
     prompt_row(FindingKind.SIGNAL_TO_NOISE, "p1", value=math.inf, count=0, is_finding=False),
     prompt_row(FindingKind.STRATUM_FAILURE, None, value=0.2),
 ]
 
 
-def report(audit: list[dict[str, Any]], prompts: list[dict[str, Any]]) -> AuditReport:
+def report(audit: list[CoverageRow], prompts: list[PromptFindingRow]) -> AuditReport:
     return AuditReport(
         "demo",
         "pilot",
@@ -120,7 +133,7 @@ def test_prompts_are_shown_by_what_they_can_change_and_movers_by_how_far() -> No
 
 
 def test_an_order_that_one_prompt_decides_stands_before_forty_prompts_that_nobody_wins() -> None:
-    def row(kind: FindingKind, prompt_id: str, words: str, **changes: Any) -> dict[str, Any]:
+    def row(kind: FindingKind, prompt_id: str, words: str, **changes: Any) -> PromptFindingRow:
         return prompt_row(kind, prompt_id, sentence=f"On {prompt_id} {words}.", **changes)
 
     rows = [
@@ -162,8 +175,8 @@ def test_a_table_has_as_many_cells_in_each_row_as_headers() -> None:
 
 def test_what_is_red_is_printed_first_and_hostile_names_stay_text() -> None:
     names = ("<script>", "[bold]x")
-    audit = [{**row, "entrant_id": name} for row, name in zip(AUDIT, names, strict=True)]
-    prompts = [{**row, "prompt_id": "<b>|p"} for row in PROMPTS]
+    audit = [replace(row, entrant_id=name) for row, name in zip(AUDIT, names, strict=True)]
+    prompts = [replace(row, prompt_id="<b>|p") for row in PROMPTS]
     found = report(audit, prompts)
     out = io.StringIO()
     print_audit(found, Console(file=out, width=120), limit=5)

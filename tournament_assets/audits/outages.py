@@ -6,11 +6,12 @@ and the manifest say the same.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from tournament_assets.audits.missingness import Evenness, MissingCount, measure_evenness
+from tournament_assets.tournament.asset_rows import CoverageRow
 
-Rows = Sequence[Mapping[str, Any]]
+Rows = Sequence[CoverageRow]
 
 _REASONS = {
     "replies_refused": "refused",
@@ -91,9 +92,9 @@ def check_missingness(rows: Rows, *, max_spread: float) -> MissingnessCheck:
     by_dimension = _by_dimension(rows)
     answers = [
         MissingCount(
-            row["entrant_id"],
-            row["prompts_selected"] - row["responses"] + row["empty_responses"],
-            row["prompts_selected"],
+            row.entrant_id,
+            row.prompts_selected - row.responses + row.empty_responses,
+            row.prompts_selected,
         )
         for row in next(iter(by_dimension.values()), ())
     ]
@@ -101,7 +102,7 @@ def check_missingness(rows: Rows, *, max_spread: float) -> MissingnessCheck:
         verdicts={
             dimension: measure_evenness(
                 [
-                    MissingCount(row["entrant_id"], asked(row) - row["pairs_judged"], asked(row))
+                    MissingCount(row.entrant_id, asked(row) - row.pairs_judged, asked(row))
                     for row in members
                 ],
                 entrants_per_unit=2,
@@ -185,7 +186,7 @@ def copy_sentences(rows: Rows) -> list[str]:
     """
     found = []
     for dimension, members in _by_dimension(rows).items():
-        same_text = sum(row["pairs_same_text"] for row in members) // 2
+        same_text = sum(row.pairs_same_text for row in members) // 2
         pairs = same_text + sum(map(asked, members)) // 2
         if mostly_same_text(same_text, pairs):
             found.append((dimension, same_text, pairs))
@@ -218,17 +219,17 @@ def outage_sentences(
     ]
 
 
-def asked(row: Mapping[str, Any]) -> int:
+def asked(row: CoverageRow) -> int:
     """Return how many of an entrant's pairs were put to the judge."""
-    return int(row["pairs_planned"] - row["pairs_unanswered"] - row["pairs_same_text"])
+    return row.pairs_planned - row.pairs_unanswered - row.pairs_same_text
 
 
 def _judge_sentence(dimension: str, rows: Rows, max_unjudged_rate: float) -> str | None:
-    planned = sum(row["pairs_planned"] for row in rows) // 2
+    planned = sum(row.pairs_planned for row in rows) // 2
     put = sum(map(asked, rows)) // 2
-    judged = sum(row["pairs_judged"] for row in rows) // 2
+    judged = sum(row.pairs_judged for row in rows) // 2
     if not put:
-        if any(row["pairs_same_text"] for row in rows):
+        if any(row.pairs_same_text for row in rows):
             return (
                 f"The judge was asked nothing on {dimension}: every two responses to one prompt "
                 "are the same text."
@@ -244,11 +245,11 @@ def _judge_sentence(dimension: str, rows: Rows, max_unjudged_rate: float) -> str
         return None
     # Every presentation shows two entrants, so it stands in two rows.
     reasons = ", ".join(
-        f"{sum(row[name] for row in rows) // 2} {word}"
+        f"{sum(getattr(row, name) for row in rows) // 2} {word}"
         for name, word in _REASONS.items()
-        if sum(row[name] for row in rows)
+        if sum(getattr(row, name) for row in rows)
     )
-    infra = sum(row["infra_remaining"] for row in rows) // 2
+    infra = sum(row.infra_remaining for row in rows) // 2
     failed = f", {infra} of them failures of infrastructure" if infra else ""
     return (
         f"Judge outage on {dimension}: {missing} of {put} pairs ({missing / put:.1%}) have no two "
@@ -285,8 +286,8 @@ def _worst(evenness: Evenness) -> tuple[str, ...]:
     return tuple(each.entrant_id for each in evenness.counts if each.rate == largest)
 
 
-def _by_dimension(rows: Rows) -> dict[str, list[Mapping[str, Any]]]:
-    groups: dict[str, list[Mapping[str, Any]]] = {}
+def _by_dimension(rows: Rows) -> dict[str, list[CoverageRow]]:
+    groups: dict[str, list[CoverageRow]] = {}
     for row in rows:
-        groups.setdefault(row["dimension"], []).append(row)
+        groups.setdefault(row.dimension, []).append(row)
     return groups

@@ -13,6 +13,7 @@ from tournament_assets.cli.options import (
     mode_option,
     show_report,
 )
+from tournament_assets.tournament.asset_rows import CoverageRow, PromptFindingRow
 
 if TYPE_CHECKING:
     from tournament_assets.reports.audit_tables import AuditReport
@@ -73,7 +74,7 @@ def _read_report(config_path: Path, mode: "Mode") -> "AuditReport":
     from tournament_assets.launching import StoredTables
     from tournament_assets.project.config_files import load_config
     from tournament_assets.reports.audit_tables import AuditReport
-    from tournament_assets.storage.tables import rows_of, table_rows
+    from tournament_assets.storage.tables import rows_of
     from tournament_assets.tournament.asset_rows import TrustRow
 
     plan = build_plan(load_config(config_path), os.environ)
@@ -81,13 +82,13 @@ def _read_report(config_path: Path, mode: "Mode") -> "AuditReport":
     frames = {name: stored.of_mode(name) for name in ("audit", "prompt_audit")}
     panels = stored.by("dimension", "trust_panel", plan.config.dimension_names)
     stored.raise_if_missing()
-    audit = table_rows("audit", frames["audit"])
+    audit = list(rows_of(CoverageRow, frames["audit"]))
     checks = plan.config.checks
     return AuditReport(
         tournament_id=plan.tournament_id,
         mode=mode,
         audit=audit,
-        prompt_audit=table_rows("prompt_audit", frames["prompt_audit"]),
+        prompt_audit=list(rows_of(PromptFindingRow, frames["prompt_audit"])),
         check=check_missingness(audit, max_spread=checks.max_missing_spread),
         outages=find_outages(
             audit,

@@ -17,12 +17,10 @@ from tournament_assets.reports.report_tables import (
     print_text,
 )
 from tournament_assets.reports.trust_tables import red_sentences
-from tournament_assets.tournament.asset_rows import TrustRow
+from tournament_assets.tournament.asset_rows import CoverageRow, PromptFindingRow, TrustRow
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-Row = Mapping[str, Any]
 
 KIND_TITLES: Mapping[str, str] = {
     "decides_order": "decides the order",
@@ -51,7 +49,7 @@ _COUNTS: Mapping[str, str] = {
 
 
 def missing_section(
-    rows: Sequence[Row], *, check: MissingnessCheck, outages: Sequence[str] = ()
+    rows: Sequence[CoverageRow], *, check: MissingnessCheck, outages: Sequence[str] = ()
 ) -> ReportSection:
     """Return "Audit": what is missing, by entrant, and the scores with and without it.
 
@@ -87,40 +85,38 @@ class AlikeFindings:
         rows: Rows of table "prompt_audit", at least one.
     """
 
-    rows: Sequence[Row]
+    rows: Sequence[PromptFindingRow]
 
     @property
     def dimension(self) -> str:
         """The quality that was judged."""
-        return str(self.rows[0]["dimension"])
+        return self.rows[0].dimension
 
     @property
     def kind(self) -> str:
         """What is said."""
-        return str(self.rows[0]["kind"])
+        return self.rows[0].kind
 
     @property
     def sentence(self) -> str:
         """The first of them in words, and how many more say the same."""
         others = len(self.rows) - 1
         same = {0: "", 1: " The same of 1 more prompt."}
-        return (
-            f"{self.rows[0]['sentence']}{same.get(others, f' The same of {others} more prompts.')}"
-        )
+        return f"{self.rows[0].sentence}{same.get(others, f' The same of {others} more prompts.')}"
 
 
-def fold_findings(rows: Iterable[Row]) -> list[AlikeFindings]:
+def fold_findings(rows: Iterable[PromptFindingRow]) -> list[AlikeFindings]:
     """Return the findings by what they can change, those alike as one.
 
     Args:
         rows: Rows of table "prompt_audit"; measurements are left out.
     """
-    alike: dict[tuple[Any, ...], list[Row]] = {}
+    alike: dict[tuple[Any, ...], list[PromptFindingRow]] = {}
     for row in rows:
-        if not row["is_finding"]:
+        if not row.is_finding:
             continue
-        words = row["sentence"].replace(row["prompt_id"] or "\0", "")
-        key = (row["kind"], row["dimension"], *row["entrants"], row["count"], row["total"], words)
+        words = row.sentence.replace(row.prompt_id or "\0", "")
+        key = (row.kind, row.dimension, *row.entrants, row.count, row.total, words)
         alike.setdefault(key, []).append(row)
     kinds = list(KIND_TITLES)
     folded = [AlikeFindings(group) for group in alike.values()]
@@ -142,16 +138,16 @@ def choose_findings(folded: Sequence[AlikeFindings], limit: int) -> list[AlikeFi
     return [folded[index] for index in sorted(in_turn[:limit])]
 
 
-def prompts_section(rows: Sequence[Row], *, limit: int = 12) -> ReportSection:
+def prompts_section(rows: Sequence[PromptFindingRow], *, limit: int = 12) -> ReportSection:
     """Return "Strata and the prompts that decide".
 
     Args:
         rows: Rows of table "prompt_audit".
         limit: The most rows of each table.
     """
-    findings = [row for row in rows if row["is_finding"]]
-    measured = [row for row in rows if row["kind"] == "signal_to_noise"]
-    sentences = [_summary(findings, len({row["prompt_id"] for row in measured}))]
+    findings = [row for row in rows if row.is_finding]
+    measured = [row for row in rows if row.kind == "signal_to_noise"]
+    sentences = [_summary(findings, len({row.prompt_id for row in measured}))]
     folded = fold_findings(rows)
     shown = choose_findings(folded, limit)
     hidden = len(findings) - sum(len(each.rows) for each in shown)
@@ -169,7 +165,7 @@ def prompts_section(rows: Sequence[Row], *, limit: int = 12) -> ReportSection:
         ("Prompts to look at, worst first", _finding_table(shown)),
         (
             "Prompts without which ratings move most",
-            _deciding_table(_top_movers(rows, limit)),
+            _deciding_table(rows, limit),
         ),
         ("Signal to noise by stratum", _noise_table(measured)),
     ]
@@ -181,8 +177,8 @@ def prompts_section(rows: Sequence[Row], *, limit: int = 12) -> ReportSection:
 
 
 def audit_sections(
-    audit: Sequence[Row],
-    prompt_audit: Sequence[Row],
+    audit: Sequence[CoverageRow],
+    prompt_audit: Sequence[PromptFindingRow],
     *,
     check: MissingnessCheck,
     outages: Sequence[str] = (),
@@ -203,7 +199,7 @@ def audit_sections(
     )
 
 
-def _present_table(rows: Iterable[Row]) -> ReportTable:
+def _present_table(rows: Iterable[CoverageRow]) -> ReportTable:
     return ReportTable(
         headers=(
             "dimension",
@@ -220,17 +216,17 @@ def _present_table(rows: Iterable[Row]) -> ReportTable:
         ),
         rows=tuple(
             (
-                row["dimension"],
-                row["entrant_id"],
-                f"{row['responses']} / {row['prompts_selected']}",
-                str(row["empty_responses"]),
-                str(row["truncated_responses"]),
-                str(row["pairs_planned"]),
-                str(row["pairs_unanswered"]),
-                str(row["pairs_same_text"]),
+                row.dimension,
+                row.entrant_id,
+                f"{row.responses} / {row.prompts_selected}",
+                str(row.empty_responses),
+                str(row.truncated_responses),
+                str(row.pairs_planned),
+                str(row.pairs_unanswered),
+                str(row.pairs_same_text),
                 str(asked(row)),
-                str(row["pairs_judged"]),
-                format_share(row["coverage"]),
+                str(row.pairs_judged),
+                format_share(row.coverage),
             )
             for row in rows
         ),
@@ -238,18 +234,18 @@ def _present_table(rows: Iterable[Row]) -> ReportTable:
     )
 
 
-def _missing_table(rows: Iterable[Row]) -> ReportTable:
+def _missing_table(rows: Iterable[CoverageRow]) -> ReportTable:
     return ReportTable(
         headers=("dimension", "entrant", *_COUNTS.values()),
         rows=tuple(
-            (row["dimension"], row["entrant_id"], *(str(row[name]) for name in _COUNTS))
+            (row.dimension, row.entrant_id, *(str(getattr(row, name)) for name in _COUNTS))
             for row in rows
         ),
         n_labels=2,
     )
 
 
-def _score_table(rows: Iterable[Row]) -> ReportTable:
+def _score_table(rows: Iterable[CoverageRow]) -> ReportTable:
     return ReportTable(
         headers=(
             "dimension",
@@ -264,15 +260,15 @@ def _score_table(rows: Iterable[Row]) -> ReportTable:
         ),
         rows=tuple(
             (
-                row["dimension"],
-                row["entrant_id"],
-                str(row["pairs_planned"]),
-                str(row["pairs_judged"]),
-                str(row["pairs_same_text"]),
-                str(row["pairs_clean"]),
-                format_share(row["score_present"]),
-                format_share(row["score_clean"]),
-                format_share(row["score_normalised"]),
+                row.dimension,
+                row.entrant_id,
+                str(row.pairs_planned),
+                str(row.pairs_judged),
+                str(row.pairs_same_text),
+                str(row.pairs_clean),
+                format_share(row.score_present),
+                format_share(row.score_clean),
+                format_share(row.score_normalised),
             )
             for row in rows
         ),
@@ -280,10 +276,10 @@ def _score_table(rows: Iterable[Row]) -> ReportTable:
     )
 
 
-def _summary(findings: Sequence[Row], n_prompts: int) -> str:
+def _summary(findings: Sequence[PromptFindingRow], n_prompts: int) -> str:
     if not findings:
         return f"Nothing stands out among {n_prompts} prompts."
-    counts = Counter(row["kind"] for row in findings)
+    counts = Counter(row.kind for row in findings)
     named = ", ".join(f"{KIND_TITLES[kind]} {counts[kind]}" for kind in KIND_TITLES if counts[kind])
     noun = "finding" if len(findings) == 1 else "findings"
     return f"{len(findings)} {noun} on {n_prompts} prompts: {named}."
@@ -296,8 +292,8 @@ def _finding_table(folded: Iterable[AlikeFindings]) -> ReportTable:
             (
                 each.dimension,
                 KIND_TITLES[each.kind],
-                _listed([row["prompt_id"] or ABSENT for row in each.rows]),
-                _listed(list(dict.fromkeys(row["stratum"] for row in each.rows))),
+                _listed([row.prompt_id or ABSENT for row in each.rows]),
+                _listed(list(dict.fromkeys(row.stratum for row in each.rows))),
                 each.sentence,
             )
             for each in folded
@@ -311,42 +307,37 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED_PROMPTS]) + (f" and {more} more" if more > 0 else "")
 
 
-def _top_movers(rows: Iterable[Row], limit: int) -> list[Row]:
-    moves = [row for row in rows if row["kind"] == "moves_rating"]
-    moves.sort(key=lambda row: (-abs(row["value"]), row["dimension"], row["prompt_id"]))
-    order = {
-        (row["dimension"], row["prompt_id"]): row["entrants"]
-        for row in rows
-        if row["kind"] == "decides_order"
+def _top_movers(rows: Iterable[PromptFindingRow], limit: int) -> list[PromptFindingRow]:
+    moves = [row for row in rows if row.kind == "moves_rating"]
+    moves.sort(key=lambda row: (-abs(row.value or 0.0), row.dimension, row.prompt_id or ""))
+    return moves[:limit]
+
+
+def _deciding_table(rows: Sequence[PromptFindingRow], limit: int) -> ReportTable:
+    swapped = {
+        (row.dimension, row.prompt_id): row.entrants for row in rows if row.kind == "decides_order"
     }
-    return [
-        {**row, "swapped": order.get((row["dimension"], row["prompt_id"]), [])}
-        for row in moves[:limit]
-    ]
-
-
-def _deciding_table(rows: Iterable[Row]) -> ReportTable:
     return ReportTable(
         headers=("dimension", "prompt", "stratum", "change places", "moves", "Elo points"),
         rows=tuple(
             (
-                row["dimension"],
-                row["prompt_id"],
-                row["stratum"],
-                ", ".join(row["swapped"]) or ABSENT,
-                ", ".join(row["entrants"]),
-                f"{row['value']:+.1f}",
+                row.dimension,
+                row.prompt_id or ABSENT,
+                row.stratum,
+                ", ".join(swapped.get((row.dimension, row.prompt_id), ())) or ABSENT,
+                ", ".join(row.entrants),
+                f"{row.value or 0.0:+.1f}",
             )
-            for row in rows
+            for row in _top_movers(rows, limit)
         ),
         n_labels=5,
     )
 
 
-def _noise_table(rows: Sequence[Row]) -> ReportTable:
-    groups: dict[tuple[str, str], list[Row]] = {}
+def _noise_table(rows: Sequence[PromptFindingRow]) -> ReportTable:
+    groups: dict[tuple[str, str], list[PromptFindingRow]] = {}
     for row in rows:
-        groups.setdefault((row["dimension"], row["stratum"]), []).append(row)
+        groups.setdefault((row.dimension, row.stratum), []).append(row)
     return ReportTable(
         headers=("dimension", "stratum", "prompts", "noise outweighs signal", "pairs that flip"),
         rows=tuple(
@@ -354,9 +345,9 @@ def _noise_table(rows: Sequence[Row]) -> ReportTable:
                 dimension,
                 stratum,
                 str(len(members)),
-                format_count_of(sum(row["is_finding"] for row in members), len(members)),
+                format_count_of(sum(row.is_finding for row in members), len(members)),
                 format_count_of(
-                    sum(row["count"] for row in members), sum(row["total"] for row in members)
+                    sum(row.count for row in members), sum(row.total for row in members)
                 ),
             )
             for (dimension, stratum), members in sorted(groups.items())
@@ -381,8 +372,8 @@ class AuditReport:
 
     tournament_id: str
     mode: str
-    audit: Sequence[Mapping[str, Any]]
-    prompt_audit: Sequence[Mapping[str, Any]]
+    audit: Sequence[CoverageRow]
+    prompt_audit: Sequence[PromptFindingRow]
     check: MissingnessCheck
     outages: Sequence[Outage]
     trust: Sequence[TrustRow]
@@ -448,10 +439,10 @@ def audit_values(report: AuditReport) -> dict[str, Any]:
             "verdicts": {name: asdict(each) for name, each in report.check.verdicts.items()},
         },
         "first_sentences": list(report.first_sentences),
-        "audit": [dict(row) for row in report.audit],
+        "audit": [asdict(row) for row in report.audit],
         "trust_panel": [asdict(row) for row in report.trust],
         "prompt_audit": [
-            {**row, "value": "inf" if row["value"] in (math.inf, -math.inf) else row["value"]}
+            asdict(row) | ({"value": "inf"} if row.value in (math.inf, -math.inf) else {})
             for row in report.prompt_audit
         ],
     }

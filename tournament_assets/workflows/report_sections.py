@@ -8,7 +8,7 @@ from tournament_assets.audits.outages import (
     check_missingness,
     outage_sentences,
 )
-from tournament_assets.tournament.asset_rows import FairRow, TrustRow
+from tournament_assets.tournament.asset_rows import CoverageRow, FairRow, PromptFindingRow, TrustRow
 from tournament_assets.workflows.plan import TournamentPlan
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ def report_sections(
     plan: TournamentPlan,
     *,
     trust: Sequence[TrustRow],
-    audit: Rows,
-    prompt_audit: Rows,
+    audit: Sequence[CoverageRow],
+    prompt_audit: Sequence[PromptFindingRow],
     fair: Sequence[FairRow],
 ) -> "dict[str, ReportSection]":
     """Return the sections on trust, what is missing, equal terms and prompts that decide.
@@ -50,12 +50,12 @@ def report_sections(
     }
 
 
-def missingness_of(plan: TournamentPlan, rows: Sequence[Row]) -> MissingnessCheck:
+def missingness_of(plan: TournamentPlan, rows: Sequence[CoverageRow]) -> MissingnessCheck:
     """Return what the check `even_missingness` says of the rows of table "audit"."""
     return check_missingness(rows, max_spread=plan.config.checks.max_missing_spread)
 
 
-def outages_of(plan: TournamentPlan, audit: Rows) -> list[str]:
+def outages_of(plan: TournamentPlan, audit: Sequence[CoverageRow]) -> list[str]:
     """Return the sentences that must stand first on anything published.
 
     Args:

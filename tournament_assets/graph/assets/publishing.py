@@ -22,10 +22,9 @@ from tournament_assets.storage.tables import (
     WrittenTable,
     iterate_rows,
     rows_of,
-    table_rows,
     write_table,
 )
-from tournament_assets.tournament.asset_rows import FairRow, TrustRow
+from tournament_assets.tournament.asset_rows import CoverageRow, FairRow, PromptFindingRow, TrustRow
 from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import combine
@@ -106,7 +105,7 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> "ReportConte
     from tournament_assets.reports.trust_tables import red_sentences
 
     plan, config = step.plan, step.plan.config
-    audit = table_rows("audit", inputs.audit)
+    audit = list(rows_of(CoverageRow, inputs.audit))
     lights = [row for each in inputs.trust.values() for row in rows_of(TrustRow, each)]
     return ReportContents(
         tournament_id=config.tournament_id,
@@ -142,7 +141,7 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> "ReportConte
             plan,
             trust=lights,
             audit=audit,
-            prompt_audit=table_rows("prompt_audit", inputs.prompt_audit),
+            prompt_audit=list(rows_of(PromptFindingRow, inputs.prompt_audit)),
             fair=list(rows_of(FairRow, inputs.fair)),
         ),
     )
@@ -234,7 +233,7 @@ def _manifest(
         facts,
         bank=inputs.bank,
         selected=inputs.selected,
-        outages=outages_of(step.plan, table_rows("audit", inputs.audit)),
+        outages=outages_of(step.plan, list(rows_of(CoverageRow, inputs.audit))),
         n_permutations=next(iter(inputs.traces.values())).ratings.shape[0],
         waste=waste,
         started_at=began,

@@ -1,7 +1,7 @@
 """From ratings to the tables people read: battles, leaderboard, audits and the fair comparison."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -32,7 +32,13 @@ from tournament_assets.storage.tables import (
     table_rows,
     write_table,
 )
-from tournament_assets.tournament.asset_rows import FairRow, PromptRow, ResponseRow
+from tournament_assets.tournament.asset_rows import (
+    CoverageRow,
+    FairRow,
+    PromptFindingRow,
+    PromptRow,
+    ResponseRow,
+)
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.prompts import GeneratedResponse
@@ -114,7 +120,7 @@ def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[Rows]:
     return Made(
         rows,
         metadata={
-            **outage_metadata(outages_of(step.plan, table_rows("audit", inputs.audit))),
+            **outage_metadata(outages_of(step.plan, list(rows_of(CoverageRow, inputs.audit)))),
             **_findings(config, ranked),
             "judge": config.judge_label,
             "judge_model": judge_model,
@@ -212,7 +218,7 @@ def audit(
     responses: Frames,
     verdicts: LargeTables,
     replies: LargeTables,
-) -> Made[Rows]:
+) -> Made[list[CoverageRow]]:
     """What each entrant was planned for on each dimension, what became of it, and its score.
 
     Missing is counted by its reason and never as a tie or a zero; only the coverage-normalised
@@ -222,7 +228,7 @@ def audit(
     answers = {entrant: _answers(frame) for entrant, frame in responses.items()}
     unanswered = _unanswered(selected, answers)
     rows = [
-        asdict(coverage_row(dimension, entrant))
+        coverage_row(dimension, entrant)
         for dimension, pairs in _readings(config, verdicts, replies)
         for entrant in measure_coverage(
             entrants=config.entrant_ids,
@@ -242,25 +248,24 @@ def audit(
 
 def _answers(responses: pd.DataFrame) -> list[GeneratedResponse]:
     return [
-        GeneratedResponse(row["prompt_id"], row["response"], row["finish_reason"])
-        for row in table_rows("entrant_responses", responses)
+        GeneratedResponse(row.prompt_id, row.response, row.finish_reason)
+        for row in rows_of(ResponseRow, responses)
     ]
 
 
 def _unanswered(
     selected: pd.DataFrame, answers: Mapping[str, Sequence[GeneratedResponse]]
-) -> list[dict[str, Any]]:
+) -> list[PromptRow]:
     """Return the prompts that not every entrant answered."""
     answered = set.intersection(*({each.prompt_id for each in given} for given in answers.values()))
-    prompts = table_rows("selected_prompts", selected)
-    return [row for row in prompts if row["prompt_id"] not in answered]
+    return [row for row in rows_of(PromptRow, selected) if row.prompt_id not in answered]
 
 
 def _on_dimension(
-    config: TournamentConfig, dimension: str, prompts: Rows
-) -> list[Mapping[str, Any]]:
+    config: TournamentConfig, dimension: str, prompts: Sequence[PromptRow]
+) -> list[PromptRow]:
     needs_gold_answer = config.dimensions[dimension].needs_gold_answer
-    return [row for row in prompts if row["gold_answer"] is not None or not needs_gold_answer]
+    return [row for row in prompts if row.gold_answer is not None or not needs_gold_answer]
 
 
 def _readings(
@@ -278,15 +283,15 @@ def _readings(
 
 
 def _audit_metadata(
-    plan: TournamentPlan, rows: Rows, missingness: MissingnessCheck
+    plan: TournamentPlan, rows: Sequence[CoverageRow], missingness: MissingnessCheck
 ) -> dict[str, Any]:
     return {
         **outage_metadata(outages_of(plan, rows)),
-        "pairs_not_judged": sum(asked(row) - row["pairs_judged"] for row in rows) // 2,
-        "pairs_same_text": sum(row["pairs_same_text"] for row in rows) // 2,
+        "pairs_not_judged": sum(asked(row) - row.pairs_judged for row in rows) // 2,
+        "pairs_same_text": sum(row.pairs_same_text for row in rows) // 2,
         "largest_missing_spread": missingness.largest_spread,
-        "infra_failures_remaining": sum(row["infra_remaining"] for row in rows) // 2,
-        "infra_failures_rejudged": sum(row["infra_rejudged"] for row in rows) // 2,
+        "infra_failures_remaining": sum(row.infra_remaining for row in rows) // 2,
+        "infra_failures_rejudged": sum(row.infra_rejudged for row in rows) // 2,
         "coverage": markdown_table(rows, _COVERAGE_COLUMNS, limit=20),
     }
 
@@ -309,7 +314,7 @@ def _missingness_check(missingness: MissingnessCheck, *, where: str) -> Check:
 
 def prompt_audit(
     config: TournamentConfig, verdicts: LargeTables, replies: LargeTables
-) -> Made[Rows]:
+) -> Made[list[PromptFindingRow]]:
     """Every prompt across all entrants: broken ones, noisy ones, and those that decide.
 
     Nobody wins, every judgment is inconsistent, the judge failed on it, an entrant fails in one
@@ -326,7 +331,7 @@ def prompt_audit(
     ]
     # The sort is stable: within a kind and a dimension the worst stays first.
     kinds = [kind.value for kind in FindingKind]
-    rows.sort(key=lambda row: (not row["is_finding"], kinds.index(row["kind"])))
+    rows.sort(key=lambda row: (not row.is_finding, kinds.index(row.kind)))
     folded = fold_findings(rows)
     worst = choose_findings(folded, _SHOWN_FINDINGS)
     return Made(
@@ -338,14 +343,19 @@ def prompt_audit(
     )
 
 
-def _finding_row(dimension: str, found: "PromptFinding") -> dict[str, Any]:
-    names = ("is_finding", "prompt_id", "stratum", "value", "count", "total", "sentence")
-    return {
-        "dimension": dimension,
-        "kind": found.kind.value,
-        "entrants": list(found.entrants),
-        **{name: getattr(found, name) for name in names},
-    }
+def _finding_row(dimension: str, found: "PromptFinding") -> PromptFindingRow:
+    return PromptFindingRow(
+        dimension=dimension,
+        kind=found.kind.value,
+        is_finding=found.is_finding,
+        prompt_id=found.prompt_id,
+        stratum=found.stratum,
+        entrants=tuple(found.entrants),
+        value=found.value,
+        count=found.count,
+        total=found.total,
+        sentence=found.sentence,
+    )
 
 
 def fair_comparison(

@@ -24,7 +24,8 @@ from tournament_assets.reports.run.report_contents import (
     coverage_table,
     warning_lines,
 )
-from tournament_assets.storage.tables import table_rows
+from tournament_assets.storage.tables import rows_of, table_rows
+from tournament_assets.tournament.asset_rows import CoverageRow
 
 _PALETTES = {"light": LIGHT, "dark": DARK}
 
@@ -127,7 +128,9 @@ def _pictures(contents: ReportContents) -> dict[str, Any]:
 
 
 def _values(contents: ReportContents) -> dict[str, Any]:
-    audit = by_dimension(table_rows("audit", contents.audit))
+    audit: dict[str, list[CoverageRow]] = {}
+    for row in rows_of(CoverageRow, contents.audit):
+        audit.setdefault(row.dimension, []).append(row)
     prices = list(contents.prices.values())
     known = [price for price in prices if price is not None]
     return {

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pandas as pd
 
@@ -11,7 +10,8 @@ from tournament_assets.audits.outages import asked
 from tournament_assets.reports.battle_pages import BattleTables
 from tournament_assets.reports.formatting import format_count_of, format_share
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
-from tournament_assets.storage.tables import table_rows
+from tournament_assets.storage.tables import rows_of
+from tournament_assets.tournament.asset_rows import CoverageRow
 
 SLOTS = ("trust", "audit", "fair_comparison", "strata")
 """Where a section of its own can stand in the report, in the order of the page."""
@@ -92,12 +92,12 @@ def warning_lines(contents: ReportContents) -> list[str]:
     if not contents.judge_is_language_model:
         lines.append(f"judge: {contents.judge_label}. These results say nothing about quality.")
     lines.extend(contents.cautions)
-    rows = table_rows("audit", contents.audit)
-    missing = {row["entrant_id"]: 0 for row in rows}
+    rows = list(rows_of(CoverageRow, contents.audit))
+    missing = {row.entrant_id: 0 for row in rows}
     shown = dict(missing)
     for row in rows:
-        missing[row["entrant_id"]] += sum(row[name] for name in MISSING_REPLIES)
-        shown[row["entrant_id"]] += 2 * asked(row)
+        missing[row.entrant_id] += sum(getattr(row, name) for name in MISSING_REPLIES)
+        shown[row.entrant_id] += 2 * asked(row)
     if any(missing.values()):
         # Every presentation shows two entrants, so it stands in two rows.
         total = format_count_of(math.ceil(sum(missing.values()) / 2), sum(shown.values()) // 2)
@@ -111,9 +111,9 @@ def warning_lines(contents: ReportContents) -> list[str]:
             f"By entrant: {by_entrant}."
         )
     unanswered = {
-        row["entrant_id"]: f"{row['entrant_id']} {row['responses']} of {row['prompts_selected']}"
+        row.entrant_id: f"{row.entrant_id} {row.responses} of {row.prompts_selected}"
         for row in rows
-        if row["responses"] < row["prompts_selected"]
+        if row.responses < row.prompts_selected
     }
     if unanswered:
         lines.append(
@@ -123,7 +123,7 @@ def warning_lines(contents: ReportContents) -> list[str]:
     return lines
 
 
-def coverage_table(rows: Sequence[Mapping[str, Any]]) -> ReportTable:
+def coverage_table(rows: Sequence[CoverageRow]) -> ReportTable:
     """Return the rows of table "audit" of one dimension as people read them."""
     return ReportTable(
         headers=(
@@ -141,17 +141,17 @@ def coverage_table(rows: Sequence[Mapping[str, Any]]) -> ReportTable:
         ),
         rows=tuple(
             (
-                row["entrant_id"],
-                f"{row['responses']} / {row['prompts_selected']}",
-                str(row["empty_responses"]),
-                str(row["truncated_responses"]),
-                str(row["pairs_planned"]),
-                str(row["pairs_same_text"]),
+                row.entrant_id,
+                f"{row.responses} / {row.prompts_selected}",
+                str(row.empty_responses),
+                str(row.truncated_responses),
+                str(row.pairs_planned),
+                str(row.pairs_same_text),
                 str(asked(row)),
-                str(row["pairs_judged"]),
-                _share_of(row["pairs_judged"] + row["pairs_same_text"], row["pairs_planned"]),
-                _share_of(row["pairs_inconsistent"], row["pairs_judged"]),
-                *(str(row[name]) for name in MISSING_REPLIES),
+                str(row.pairs_judged),
+                _share_of(row.pairs_judged + row.pairs_same_text, row.pairs_planned),
+                _share_of(row.pairs_inconsistent, row.pairs_judged),
+                *(str(getattr(row, name)) for name in MISSING_REPLIES),
             )
             for row in rows
         ),
