@@ -40,6 +40,9 @@ from tournament_assets.workflows.report_sections import outages_of
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
+    from tournament_assets.workflows.diagnosis import Finding
+
+_DAEMON_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,3 +414,79 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logging.disable(before)
+
+
+def diagnose_project(
+    project: Path, environment: Mapping[str, str], *, config_paths: Sequence[Path] = ()
+) -> "Iterator[Finding]":
+    """Look at everything that runs of a project need; nothing is spent.
+
+    Args:
+        project: The project's folder.
+        environment: The environment variables.
+        config_paths: The configs to look at; all in `configs/` unless given.
+    """
+    from tournament_assets.workflows import diagnosis
+
+    yield from diagnosis.diagnose_packages()
+    plans = []
+    paths = config_paths or sorted((project / "configs").glob("*.yaml"))
+    for path in paths:
+        try:
+            plans.append(build_plan(load_config(path), environment))
+        except InputError as error:
+            for problem in error.problems:
+                yield diagnosis.Finding(str(path), diagnosis.Health.ILL, problem)
+    if not paths:
+        yield diagnosis.Finding(
+            "configs",
+            diagnosis.Health.ILL,
+            f"{project / 'configs'} holds no .yaml file",
+            "start in the project's folder or set TOURNAMENT_PROJECT",
+        )
+    yield diagnosis.diagnose_device(plans, environment.get("TOURNAMENT_DEVICE", ""))
+    ledger_url = environment.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(project)
+    yield diagnosis.diagnose_ledger(ledger_url, [plan.tournament_id for plan in plans])
+    storage = environment.get("TOURNAMENT_STORAGE") or str(project / "storage")
+    yield diagnosis.diagnose_storage(storage)
+    for plan in plans:
+        yield from diagnosis.diagnose_tournament(
+            plan, environment=environment, ledger_url=ledger_url, is_wanted=bool(config_paths)
+        )
+    home = prepare_dagster_home(project, environment.get("DAGSTER_HOME"))
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        for plan in plans:
+            yield from _diagnose_automation(plan, instance)
+        if not _has_daemon(instance):
+            yield diagnosis.Finding(
+                "daemon",
+                diagnosis.Health.LOOK,
+                "none has reported in the last five minutes, so no schedule or sensor fires",
+                "start it: dagster dev (make ui), or dagster-daemon run",
+            )
+
+
+def _diagnose_automation(plan: TournamentPlan, instance: dg.DagsterInstance) -> "Iterator[Finding]":
+    from tournament_assets.workflows.diagnosis import Finding, Health
+
+    running = {
+        state.name for state in instance.all_instigator_state() if state.status.value == "RUNNING"
+    }
+    automation = plan.config.automation
+    wanted = {
+        f"{plan.tournament_id}_headline_schedule": automation.headline_schedule is not None,
+        f"{plan.tournament_id}_rerun_after_edits": automation.rerun_after_edits,
+    }
+    for name in (name for name, is_wanted in wanted.items() if is_wanted):
+        if name in running:
+            yield Finding(name, Health.WELL, "on")
+        else:
+            yield Finding(
+                name, Health.LOOK, "the config names it and it is off", "switch it on in the UI"
+            )
+
+
+def _has_daemon(instance: dg.DagsterInstance) -> bool:
+    beats = instance.get_daemon_heartbeats().values()
+    newest = max((beat.timestamp for beat in beats), default=0.0)
+    return datetime.now(UTC).timestamp() - newest < _DAEMON_SECONDS

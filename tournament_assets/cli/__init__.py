@@ -16,6 +16,7 @@ from tournament_assets.cli.auditing import audit_command
 from tournament_assets.cli.bank import bank_group
 from tournament_assets.cli.battles import battles_group
 from tournament_assets.cli.configuration import configuration_command
+from tournament_assets.cli.doctor import doctor_command
 from tournament_assets.cli.ledger import ledger_group
 from tournament_assets.cli.reporting import compare_command, fair_comparison_command
 from tournament_assets.cli.running import estimate_command, rejudge_command, run_command
@@ -66,6 +67,7 @@ def dagster_home_command() -> None:
 for command in (
     run_command,
     estimate_command,
+    doctor_command,
     rejudge_command,
     audit_command,
     fair_comparison_command,
