@@ -16,10 +16,14 @@ from tournament_assets.cli.auditing import audit_command
 from tournament_assets.cli.bank import bank_group
 from tournament_assets.cli.battles import battles_group
 from tournament_assets.cli.configuration import configuration_command
-from tournament_assets.cli.doctor import doctor_command
 from tournament_assets.cli.ledger import ledger_group
-from tournament_assets.cli.reporting import compare_command, fair_comparison_command
-from tournament_assets.cli.running import estimate_command, rejudge_command, run_command
+from tournament_assets.cli.reporting import compare_command, fair_comparison_command, gate_command
+from tournament_assets.cli.running import (
+    doctor_command,
+    estimate_command,
+    rejudge_command,
+    run_command,
+)
 from tournament_assets.loopback.running import judge_server_command
 from tournament_assets.reports.rendering import escape_terminal
 from tournament_assets.tournament.errors import InputError, TournamentError
@@ -72,6 +76,7 @@ for command in (
     audit_command,
     fair_comparison_command,
     compare_command,
+    gate_command,
     ledger_group,
     bank_group,
     battles_group,

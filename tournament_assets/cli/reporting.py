@@ -1,4 +1,4 @@
-"""`tournament fair-comparison`, from what a mode's runs have stored, and `tournament compare`."""
+"""`tournament fair-comparison`, `tournament compare` and `tournament gate`: what runs say."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -187,3 +187,122 @@ def compare_command(
     )
     if comparison.verdict.sameness.exit_code:
         click.get_current_context().exit(comparison.verdict.sameness.exit_code)
+
+
+@click.command("gate", short_help="Let a candidate pass that is not worse than a baseline.")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--candidate", required=True, metavar="ENTRANT", help="Who is to pass.")
+@click.option("--baseline", required=True, metavar="ENTRANT", help="Whom it is compared with.")
+@click.option(
+    "--dimension",
+    "dimensions",
+    metavar="NAME",
+    multiple=True,
+    help="A dimension it must not be worse on; all of the run unless given. May be repeated.",
+)
+@click.option(
+    "--margin",
+    type=click.FloatRange(min=0, min_open=True),
+    default=20.0,
+    show_default=True,
+    metavar="ELO",
+    help="The largest difference that would not matter, in Elo points.",
+)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="One less the chance that a candidate passes that is worse by the margin.",
+)
+@click.option(
+    "--min-coverage",
+    type=click.FloatRange(0, 1),
+    default=0.98,
+    show_default=True,
+    metavar="SHARE",
+    help="Share of the planned pairs of the two that must be settled.",
+)
+@click.option(
+    "--sequential",
+    is_flag=True,
+    help="Judge by evidence over all looks at this candidate, which stands however many there are.",
+)
+@click.option(
+    "--history",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Where looks are remembered; gate_history.jsonl beside the run unless given.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print every number, as JSON.")
+@click.option(
+    "--markdown",
+    "markdown_path",
+    metavar="OUT.md",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Add the result to this file, such as $GITHUB_STEP_SUMMARY.",
+)
+def gate_command(
+    run: Path,
+    candidate: str,
+    baseline: str,
+    dimensions: tuple[str, ...],
+    margin: float,
+    confidence: float,
+    min_coverage: float,
+    sequential: bool,
+    history: Path | None,
+    as_json: bool,
+    markdown_path: Path | None,
+) -> None:
+    """Hold a candidate of the run directory RUN against a baseline. Nothing is asked.
+
+    The candidate passes if every dimension shows that it is not worse by the margin: with few
+    prompts nobody passes, because nothing can be shown. Several dimensions count together, by
+    Holm's method. Missing verdicts, a red light of the judge or a judge that is no language model
+    leave it undecided.
+
+    The exit code is 0 if the candidate is not worse, 1 if it is worse by more than the margin, 3
+    if neither can be said, and 2 if the input is bad.
+
+    \b
+    tournament gate runs/headline_20261104T101500Z --candidate new --baseline released
+    """  # noqa: D301 (\b tells click to keep the lines that follow)
+    from tournament_assets.run_comparison.gate import (
+        GateSettings,
+        gate_markdown,
+        gate_values,
+        hold_gate,
+        print_gate,
+        read_looks,
+        remember,
+    )
+    from tournament_assets.run_comparison.run_reading import read_finished_runs
+
+    (finished,) = read_finished_runs([run])
+    looks_file = history or run.resolve().parent / "gate_history.jsonl"
+    looks = read_looks(looks_file)
+    gate = hold_gate(
+        finished,
+        GateSettings(
+            candidate=candidate,
+            baseline=baseline,
+            dimensions=dimensions,
+            margin=margin,
+            confidence=confidence,
+            min_coverage=min_coverage,
+            sequential=sequential,
+        ),
+        history=looks,
+    )
+    remember(looks_file, gate, looks)
+    if markdown_path is not None:
+        with markdown_path.open("a", encoding="utf-8") as page:
+            page.write(gate_markdown(gate))
+    show_report(
+        lambda console: print_gate(gate, console),
+        lambda: gate_values(gate),
+        as_json=as_json,
+    )
+    if gate.passage.exit_code:
+        click.get_current_context().exit(gate.passage.exit_code)

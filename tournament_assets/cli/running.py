@@ -1,7 +1,8 @@
-"""`tournament run`, `tournament rejudge` and `tournament estimate`."""
+"""`tournament run`, `tournament rejudge`, `tournament estimate` and `tournament doctor`."""
 
 import os
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -219,3 +220,42 @@ def estimate_command(
         as_json=as_json,
         width=100,
     )
+
+
+@click.command("doctor", short_help="Say what stands ready, and what to do where it does not.")
+@click.option(
+    "--config",
+    "config_paths",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Look at this tournament alone; all in configs/ unless given. May be repeated.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what was found, as JSON.")
+def doctor_command(config_paths: tuple[Path, ...], as_json: bool) -> None:
+    """Look at everything that a run needs, spend nothing, and say what to do.
+
+    Versions, device, ledger, storage, every config with its files and its judge, and whether the
+    schedules and sensors that a config names are on. A judging service is asked for nothing but
+    whether it knows the model.
+
+    The exit code is 1 if something is broken, and 0 if not.
+    """
+    from tournament_assets.launching import diagnose_project
+    from tournament_assets.reports.report_tables import ReportTable, print_table
+    from tournament_assets.workflows.diagnosis import Health
+
+    project = Path(os.environ.get("TOURNAMENT_PROJECT") or Path.cwd())
+    findings = list(diagnose_project(project, os.environ, config_paths=config_paths))
+    table = ReportTable(
+        headers=("", "what", "found", "what to do"),
+        rows=tuple((each.health, each.subject, each.said, each.advice) for each in findings),
+        n_labels=4,
+    )
+    show_report(
+        lambda console: print_table("", table, console),
+        lambda: [asdict(each) for each in findings],
+        as_json=as_json,
+        width=140,
+    )
+    if any(each.health is Health.ILL for each in findings):
+        click.get_current_context().exit(1)

@@ -346,6 +346,7 @@ ASSETS = (
             "battles": "battles",
             "audit": "audit",
             "win_rates": "win_rates",
+            "trust": "trust_panel",
             "bank": "prompt_bank",
             "selected": "selected_prompts",
             "responses": "entrant_responses",

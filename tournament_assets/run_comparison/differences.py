@@ -489,6 +489,8 @@ _NO_INPUTS = frozenset(
         "pairs",
         "replies_pending",
         "project_commit",
+        "trust",
+        "prompts_planned",
     }
 )
 """What a manifest says of the run itself and of what came of it; hashes tell a commit's content."""

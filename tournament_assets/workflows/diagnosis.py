@@ -74,28 +74,30 @@ def diagnose_device(plans: Sequence[TournamentPlan], asked: str) -> Finding:
     ]
     if not loaded:
         return Finding("device", Health.WELL, "no entrant loads weights, so none is needed")
-    try:
-        import torch
-    except ImportError:
-        return Finding("device", Health.ILL, "torch is not installed", "pip install torch")
     if asked not in ("", "auto", "cpu") and not asked.startswith("cuda"):
         return Finding(
-            "device", Health.LOOK, f"TOURNAMENT_DEVICE is {asked!r}", "expected auto, cpu or cuda"
+            "device", Health.ILL, f"TOURNAMENT_DEVICE is {asked!r}", "expected auto, cpu or cuda"
         )
-    if torch.cuda.is_available() and asked != "cpu":
-        free, total = torch.cuda.mem_get_info()
-        said = f"{torch.cuda.get_device_name()}, {free / 2**30:.0f} of {total / 2**30:.0f} GiB free"
-        return Finding("device", Health.WELL, said)
-    if asked.startswith("cuda"):
+    try:
+        from tournament_assets.generation.models.base_models import pick_device
+    except ImportError as error:
+        return Finding("device", Health.ILL, f"torch cannot be imported: {error}", "install it")
+    picked = pick_device()
+    if asked.startswith("cuda") and picked.device != "cuda":
         return Finding(
             "device",
             Health.ILL,
-            f"TOURNAMENT_DEVICE is {asked!r} and torch finds no CUDA device",
+            f"TOURNAMENT_DEVICE is {asked!r}; without it: {picked.sentence}",
             "install torch for CUDA and check nvidia-smi, or set TOURNAMENT_DEVICE=cpu",
         )
-    return Finding(
-        "device", Health.LOOK, "cpu", "7B models need a GPU; tiny ones and recorded files do not"
-    )
+    if picked.device == "cpu":
+        return Finding(
+            "device",
+            Health.LOOK,
+            picked.sentence,
+            "7B models need a GPU; tiny ones and recorded files do not",
+        )
+    return Finding("device", Health.WELL, picked.sentence)
 
 
 def diagnose_ledger(url: str, tournament_ids: Sequence[str]) -> Finding:

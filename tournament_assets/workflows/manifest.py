@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from tournament_assets.project.project_files import load_rubric
-from tournament_assets.storage.tables import content_version
+from tournament_assets.storage.tables import content_version, rows_of
+from tournament_assets.tournament.asset_rows import CoverageRow, TrustRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint_text
@@ -112,6 +113,8 @@ def run_manifest(
     bank: pd.DataFrame,
     selected: pd.DataFrame,
     outages: list[str],
+    audit: pd.DataFrame,
+    trust: Frames,
     n_permutations: int,
     waste: "Waste",
     started_at: str,
@@ -126,6 +129,8 @@ def run_manifest(
         bank: Table `prompt_bank`.
         selected: Table `selected_prompts`.
         outages: What must be said of it first.
+        audit: Table `audit`.
+        trust: Table `trust_panel` of each dimension.
         n_permutations: Orderings that were rated.
         waste: What was paid for without use.
         started_at: When the work began, ISO 8601.
@@ -149,6 +154,8 @@ def run_manifest(
         "replies_pending": sum(facts.pending.values()),
         "is_partial": any(facts.pending.values()),
         "outages": outages,
+        "trust": {dimension: _lights(table) for dimension, table in trust.items()},
+        "prompts_planned": _prompts_planned(audit, n_entrants=len(config.entrant_ids)),
         "n_perms": n_permutations,
         "shuffle_seed": config.ratings.shuffle_seed,
         "pilot_seed": config.pilot.pilot_seed,
@@ -222,3 +229,16 @@ def rubric_texts(
             if fingerprint_text(text) == rubric["hash"]:
                 texts[dimension] = text
     return texts
+
+
+def _lights(trust: pd.DataFrame) -> dict[str, str]:
+    return {
+        " of ".join(filter(None, (row.measure, row.subject))): row.state
+        for row in rows_of(TrustRow, trust)
+    }
+
+
+def _prompts_planned(audit: pd.DataFrame, *, n_entrants: int) -> dict[str, int]:
+    """Return on how many prompts each two entrants should have been judged, by dimension."""
+    rows = rows_of(CoverageRow, audit)
+    return {row.dimension: row.pairs_planned // max(n_entrants - 1, 1) for row in rows}

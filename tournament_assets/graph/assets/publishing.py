@@ -155,6 +155,7 @@ class ArtifactInputs:
     leaderboard: pd.DataFrame
     battles: StoredTable
     audit: pd.DataFrame
+    trust: Frames
     bank: pd.DataFrame
     selected: pd.DataFrame
     responses: Frames
@@ -234,6 +235,8 @@ def _manifest(
         bank=inputs.bank,
         selected=inputs.selected,
         outages=outages_of(step.plan, list(rows_of(CoverageRow, inputs.audit))),
+        audit=inputs.audit,
+        trust=inputs.trust,
         n_permutations=next(iter(inputs.traces.values())).ratings.shape[0],
         waste=waste,
         started_at=began,

@@ -1,0 +1,285 @@
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from tests.projects import make_project
+from tournament_assets.cli import main
+from tournament_assets.run_comparison.differences import SettledPair
+from tournament_assets.run_comparison.gate import (
+    Gate,
+    GateSettings,
+    Passage,
+    gate_markdown,
+    gate_sentences,
+    hold_gate,
+    read_looks,
+    remember,
+)
+from tournament_assets.run_comparison.run_reading import FinishedRun, read_finished_runs
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.verdicts import Outcome
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = GateSettings(candidate="new", baseline="old", margin=20)
+GREEN = {"judge_consistency": "green"}
+
+
+def run(
+    outcomes: str,
+    *,
+    name: str = "headline_1",
+    first: int = 0,
+    dimensions: tuple[str, ...] = ("facts",),
+    **manifest: Any,
+) -> FinishedRun:
+    """A run of two entrants: a letter a prompt, n where new won, o old, t a tie, - unjudged."""
+    meaning = {
+        "n": Outcome.A_WINS,
+        "o": Outcome.B_WINS,
+        "t": Outcome.TIE,
+        "-": Outcome.UNJUDGED,
+    }
+    verdicts = {
+        dimension: tuple(
+            SettledPair(dimension, f"p{n}", "recall", "new", "old", meaning[letter])
+            for n, letter in enumerate(outcomes, start=first)
+        )
+        for dimension in dimensions
+    }
+    described: dict[str, Any] = {
+        "entrants": ["new", "old"],
+        "judge": "claude-judge",
+        "is_partial": False,
+        "trust": dict.fromkeys(dimensions, GREEN),
+        "prompts_planned": {dimension: len(outcomes) for dimension in dimensions},
+        "inputs": {"responses": {"new": "a" * 64, "old": "b" * 64}},
+        **manifest,
+    }
+    return FinishedRun(Path("runs") / name, described, verdicts, {}, {})
+
+
+BETTER, WORSE, LEVEL = "nnnot" * 20, "ooont" * 20, "not" * 10
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [(BETTER, Passage.NOT_WORSE), (WORSE, Passage.WORSE), (LEVEL, Passage.UNDECIDED)],
+)
+def test_the_gate_says_what_the_verdicts_show(outcomes: str, expected: Passage) -> None:
+    gate = hold_gate(run(outcomes), SETTINGS)
+    assert gate.passage is expected
+    assert f"exit code {expected.exit_code}" in gate_sentences(gate)[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "doubt"),
+    [
+        ({"judge": "loopback (lexical, not a language model)"}, "no language model"),
+        ({"trust": {"facts": {"flip bias": "red"}}}, "red: flip bias"),
+        ({"trust": {}}, "does not say"),
+        ({"is_partial": True}, "partial"),
+        ({"prompts_planned": {"facts": 110}}, "100 of 110 pairs"),
+    ],
+)
+def test_what_makes_verdicts_doubtful_never_opens_the_gate(
+    changes: dict[str, Any], doubt: str
+) -> None:
+    gate = hold_gate(run(BETTER, **changes), SETTINGS)
+    assert gate.passage is Passage.UNDECIDED
+    assert any(doubt in sentence for sentence in gate_sentences(gate))
+
+
+def test_missing_verdicts_leave_it_undecided() -> None:
+    assert hold_gate(run(BETTER + "---"), SETTINGS).passage is Passage.UNDECIDED
+    assert hold_gate(run(BETTER + "--"), SETTINGS).passage is Passage.NOT_WORSE
+
+
+def test_one_dimension_that_is_worse_closes_the_gate() -> None:
+    both = run(BETTER, dimensions=("facts", "style"))
+    both = FinishedRun(
+        both.folder,
+        both.manifest,
+        {**both.verdicts, "style": run(WORSE, dimensions=("style",)).verdicts["style"]},
+        {},
+        {},
+    )
+    assert hold_gate(both, SETTINGS).passage is Passage.WORSE
+    facts = GateSettings(candidate="new", baseline="old", dimensions=("facts",))
+    assert hold_gate(both, facts).passage is Passage.NOT_WORSE
+
+
+def test_two_dimensions_are_held_to_a_stricter_level_than_one() -> None:
+    alone = hold_gate(run("nnnot" * 5), SETTINGS).dimensions[0]
+    together = hold_gate(run("nnnot" * 5, dimensions=("facts", "style")), SETTINGS).dimensions[0]
+    assert together.p_not_worse == pytest.approx(2 * alone.p_not_worse)
+
+
+def look_again(gate: Gate, path: Path) -> None:
+    remember(path, gate, read_looks(path))
+
+
+def test_looks_are_counted_and_their_evidence_adds_up(tmp_path: Path) -> None:
+    path = tmp_path / "looks.jsonl"
+    sequential = GateSettings(candidate="new", baseline="old", sequential=True)
+    half, rest = run("nnnot" * 4), run("nnnot" * 16, name="headline_2", first=20)
+    first = hold_gate(half, sequential, history=read_looks(path))
+    assert first.passage is Passage.UNDECIDED
+    look_again(first, path)
+    look_again(first, path)
+    assert len(read_looks(path)) == 1
+    second = hold_gate(rest, sequential, history=read_looks(path))
+    assert second.looks_before == 1
+    assert second.dimensions[0].e_not_worse > first.dimensions[0].e_not_worse
+    assert second.passage is Passage.NOT_WORSE
+    again = hold_gate(half, sequential, history=read_looks(path))
+    assert again.looks_before == 0
+    assert again.dimensions[0].e_not_worse == first.dimensions[0].e_not_worse
+
+
+def test_the_same_prompts_judged_again_are_no_new_evidence(tmp_path: Path) -> None:
+    path = tmp_path / "looks.jsonl"
+    sequential = GateSettings(candidate="new", baseline="old", sequential=True)
+    first = hold_gate(run("nnnot" * 4), sequential)
+    look_again(first, path)
+    again = hold_gate(run("nnnnn" * 4, name="later"), sequential, history=read_looks(path))
+    assert again.dimensions[0].e_not_worse == pytest.approx(first.dimensions[0].e_not_worse)
+    other = run("nnnot" * 4, name="later", inputs={"responses": {"new": "c" * 64, "old": "b" * 64}})
+    assert hold_gate(other, sequential, history=read_looks(path)).looks_before == 0
+
+
+def test_a_file_of_looks_that_is_none_names_its_lines(tmp_path: Path) -> None:
+    path = tmp_path / "looks.jsonl"
+    path.write_text('{"points": {"p1": 2}}\nnonsense\n')
+    with pytest.raises(InputError) as refused:
+        read_looks(path)
+    assert [problem.split(" ")[0] for problem in refused.value.problems] == [
+        "looks.jsonl:1:",
+        "looks.jsonl:2:",
+    ]
+
+
+def test_an_unknown_dimension_is_refused() -> None:
+    with pytest.raises(InputError, match="no dimension 'taste'"):
+        hold_gate(run(BETTER), GateSettings("new", "old", dimensions=("taste",)))
+
+
+def test_markdown_holds_the_table_and_no_markup_of_a_name() -> None:
+    page = gate_markdown(hold_gate(run(BETTER, name="a_*run*"), SETTINGS))
+    assert "\\*run\\*" in page
+    assert "| facts" in page
+
+
+def test_the_command_ends_with_the_exit_code(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "headline_1", BETTER)
+    asked = ["gate", str(folder), "--candidate", "new", "--baseline", "old"]
+    summary = tmp_path / "summary.md"
+    passed = CliRunner().invoke(main, [*asked, "--json", "--markdown", str(summary)])
+    assert passed.exit_code == 0, passed.output
+    assert json.loads(passed.stdout)["passage"] == "not worse"
+    assert summary.read_text().startswith("## Gate: new against old")
+    assert (tmp_path / "gate_history.jsonl").is_file()
+    worse = CliRunner().invoke(main, ["gate", str(folder), "--candidate=old", "--baseline=new"])
+    assert worse.exit_code == 1
+    nobody = CliRunner().invoke(main, ["gate", str(folder), "--candidate=x", "--baseline=new"])
+    assert nobody.exit_code == 2
+
+
+def write_run(folder: Path, outcomes: str) -> Path:
+    """Write the files of a run directory that are read."""
+    finished = run(outcomes)
+    (folder / "verdicts").mkdir(parents=True)
+    manifest = {**finished.manifest, "dimensions": ["facts"]}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    standing = {"rank": 1, "mean": 1400.0, "n_entrant_matches": 3}
+    results = {"primary": {"facts": {"new": standing, "old": standing}}}
+    (folder / "elo_results.json").write_text(json.dumps(results))
+    rows = [
+        {
+            "prompt_id": pair.prompt_id,
+            "entrant_a": pair.entrant_a,
+            "entrant_b": pair.entrant_b,
+            "outcome": pair.outcome.value,
+        }
+        for pair in finished.verdicts["facts"]
+    ]
+    (folder / "verdicts" / "facts.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    return folder
+
+
+def test_a_run_says_all_that_the_gate_asks(tmp_path: Path) -> None:
+    summary = make_project(tmp_path).run("pilot")
+    (finished,) = read_finished_runs([summary.directory])
+    gate = hold_gate(finished, GateSettings(candidate="careful", baseline="sloppy"))
+    assert {each.doubts[0] for each in gate.dimensions} == {
+        "the judge is the loopback judge, which is no language model"
+    }
+    assert any("red: length_effect" in doubt for doubt in gate.dimensions[0].doubts)
+    assert {each.test.settled for each in gate.dimensions} == {4, 6}
+    assert finished.manifest["prompts_planned"] == {"factuality": 4, "calibration": 6}
+
+
+def run_action(inputs: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Do what `action.yml` does, with inputs and defaults as the service hands them over."""
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    (step,) = action["runs"]["steps"]
+    values = {name: str(each.get("default", "")) for name, each in action["inputs"].items()}
+    values |= inputs
+    environment = {
+        name: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: values[found[1]], text)
+        for name, text in step["env"].items()
+    }
+    return subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", step["run"]],
+        env={
+            **os.environ,
+            **environment,
+            "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_action_ends_as_the_command_does(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a run; with blanks", BETTER)
+    inputs = {"run": str(folder), "candidate": "new", "baseline": "old", "dimensions": "facts\n"}
+    done = run_action(inputs, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "not worse" in (tmp_path / "summary.md").read_text()
+    assert run_action({**inputs, "margin": "500", "min-coverage": "1"}, tmp_path).returncode == 0
+    assert run_action({**inputs, "dimensions": "taste"}, tmp_path).returncode == 2
+
+
+def test_a_test_of_somebody_fails_unless_the_candidate_passes(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "headline_1", BETTER)
+    (tmp_path / "test_models.py").write_text(
+        "def test_new(assert_not_worse):\n"
+        f"    assert_not_worse({str(folder)!r}, candidate='new', baseline='old')\n"
+        "def test_old(assert_not_worse):\n"
+        f"    assert_not_worse({str(folder)!r}, candidate='old', baseline='new')\n"
+    )
+    plugin = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    done = subprocess.run(
+        [
+            sys.executable,
+            *("-m", "pytest", "-q", "-p", plugin["pytest11"]["tournament_gate"], "-c/dev/null"),
+            str(tmp_path / "test_models.py"),
+        ],
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "1 failed, 1 passed" in done.stdout
+    assert "old is worse than new by more than 20 Elo points" in done.stdout

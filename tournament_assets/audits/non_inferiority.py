@@ -1,0 +1,235 @@
+"""Is a candidate not worse than a baseline, by a margin stated beforehand?
+
+Non-inferiority turns the burden round: the candidate passes where the verdicts show that it is not
+worse by the margin or more, and not where they merely fail to show a difference. Source: Piaggio et
+al., "Reporting of noninferiority and equivalence randomized trials", JAMA 308(24), 2012,
+https://doi.org/10.1001/jama.2012.87802.
+
+The test is on the difference of two Bradley-Terry ratings, with the error that comes from whole
+prompts. Where several dimensions are tested, their p-values are Holm's: "A simple sequentially
+rejective multiple test procedure", Scandinavian Journal of Statistics 6(2), 1979.
+
+Somebody who looks again after every few prompts, and stops when it suits, needs evidence that
+stands at any time: the wealth of a bettor against the hypothesis, which exceeds 1 / alpha at any
+time with a chance of at most alpha. Source: Waudby-Smith and Ramdas, "Estimating means of bounded
+random variables by betting", JRSS B 86(1), 2024, https://arxiv.org/abs/2010.09686.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tournament_assets.ratings.bradley_terry import ELO_PER_NAT
+from tournament_assets.ratings.matches import code_judgments, require_confidence
+from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
+from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.verdicts import Judgment, Outcome
+
+_BETS = np.arange(1, 20) / 20
+"""Shares of the wealth that the bettors stake, none of them all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceTest:
+    """A candidate beside a baseline, on one dimension.
+
+    Attributes:
+        dimension: The quality that was judged.
+        prompts: Prompts with a battle between rated entrants.
+        pairs: Pairs of candidate and baseline that were planned.
+        settled: Those of them that were judged, or are of one text.
+        difference: Elo points that the candidate is above the baseline; None where the battles set
+            no bound, because one of the two won all of them or nothing connects them.
+        standard_error: Elo points; None likewise.
+        low: Lower bound of the difference, Elo points, one-sided at the confidence.
+        high: Upper bound, likewise.
+        p_not_worse: Chance of such verdicts, were the candidate worse by the margin.
+        p_worse: Chance of such verdicts, were it worse by no more than the margin.
+        note: Why there is no difference; None where there is one.
+    """
+
+    dimension: str
+    prompts: int
+    pairs: int
+    settled: int
+    difference: float | None
+    standard_error: float | None
+    low: float | None
+    high: float | None
+    p_not_worse: float
+    p_worse: float
+    note: str | None
+
+    @property
+    def coverage(self) -> float:
+        """Settled pairs over planned ones; 0 where none was planned."""
+        return self.settled / self.pairs if self.pairs else 0.0
+
+
+def compare_with_margin(
+    judgments: Sequence[Judgment],
+    *,
+    dimension: str,
+    entrants: Sequence[str],
+    candidate: str,
+    baseline: str,
+    margin: float,
+    confidence: float,
+) -> DifferenceTest:
+    """Test on one dimension whether the candidate is worse than the baseline by the margin.
+
+    The ratings come from everybody's pairs, as on the leaderboard. Where one of the two won
+    everything there is no rating; then the pairs of the two alone are bet on (`bet`), which costs
+    power and nothing else.
+
+    Args:
+        judgments: Settled pairs of the dimension.
+        dimension: Its name.
+        entrants: Everyone who may appear.
+        candidate: Who is to pass.
+        baseline: Whom it is compared with.
+        margin: The largest difference that would not matter, in Elo points, above 0.
+        confidence: Of each one-sided bound, such as 0.95.
+
+    Raises:
+        InputError: If an argument is out of range or an entrant is unknown.
+    """
+    _require(entrants, candidate, baseline, margin)
+    require_confidence(confidence)
+    pair = {candidate, baseline}
+    direct = [each for each in judgments if {each.entrant_a, each.entrant_b} == pair]
+    settled = [each for each in direct if each.outcome is not Outcome.UNJUDGED]
+    fit = sandwich_bradley_terry(
+        code_judgments(judgments, entrants=entrants),
+        unit=SamplingUnit.PROMPT,
+        confidence=confidence,
+    )
+    new, old = entrants.index(candidate), entrants.index(baseline)
+    ours, theirs = fit.intervals[new], fit.intervals[old]
+    variance = float(
+        fit.covariance[new, new] + fit.covariance[old, old] - 2 * fit.covariance[new, old]
+    )
+    note = ours.note or theirs.note
+    if note is not None or ours.rating is None or theirs.rating is None or not variance > 0:
+        scores = prompt_scores(settled, candidate=candidate)
+        wealth = bet(scores.values(), margin=margin)
+        return DifferenceTest(
+            dimension, len(scores), len(direct), len(settled), None, None, None, None,
+            min(1.0, 1 / wealth.not_worse), min(1.0, 1 / wealth.worse),
+            note or "the verdicts of all prompts are alike, so the error cannot be measured",
+        )  # fmt: skip
+    # Imported here, so that loading the definitions does not pay for it.
+    from scipy.special import stdtr, stdtrit
+
+    difference, error = ours.rating - theirs.rating, math.sqrt(variance)
+    reach = error * float(stdtrit(fit.n_units - 1, confidence))
+    beyond = (difference + margin) / error
+    return DifferenceTest(
+        dimension=dimension,
+        prompts=fit.n_units,
+        pairs=len(direct),
+        settled=len(settled),
+        difference=difference,
+        standard_error=error,
+        low=difference - reach,
+        high=difference + reach,
+        p_not_worse=float(stdtr(fit.n_units - 1, -beyond)),
+        p_worse=float(stdtr(fit.n_units - 1, beyond)),
+        note=None,
+    )
+
+
+def _require(entrants: Sequence[str], candidate: str, baseline: str, margin: float) -> None:
+    problems = Problems()
+    problems.extend(
+        f"found no entrant {name!r}; expected one of {', '.join(map(repr, entrants))}"
+        for name in (candidate, baseline)
+        if name not in entrants
+    )
+    if candidate == baseline:
+        problems.add(f"candidate and baseline are both {candidate!r}; expected two entrants")
+    if not 0 < margin < math.inf:
+        problems.add(f"margin is {margin!r}; expected Elo points above 0")
+    problems.raise_if_any()
+
+
+def power(*, difference: float, margin: float, standard_error: float, confidence: float) -> float:
+    """Return the chance that a candidate passes, by the normal approximation.
+
+    Args:
+        difference: What the candidate is above the baseline in truth, Elo points.
+        margin: The largest difference that would not matter, Elo points.
+        standard_error: Of the estimated difference, Elo points.
+        confidence: Of the one-sided bound.
+    """
+    from scipy.special import ndtr, ndtri
+
+    return float(ndtr((difference + margin) / standard_error - ndtri(confidence)))
+
+
+def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+    """Return Holm's adjusted p-values: each may be compared with the level of the whole family."""
+    adjusted: dict[str, float] = {}
+    worst = 0.0
+    for index, (name, p_value) in enumerate(sorted(p_values.items(), key=lambda item: item[1])):
+        worst = max(worst, min(1.0, p_value * (len(p_values) - index)))
+        adjusted[name] = worst
+    return {name: adjusted[name] for name in p_values}
+
+
+def prompt_scores(judgments: Iterable[Judgment], *, candidate: str) -> dict[str, float]:
+    """Return the candidate's share of the points on each prompt: 1, 0, or a half if nobody won.
+
+    Args:
+        judgments: Pairs of the candidate and the baseline on one dimension.
+        candidate: Whose share it is.
+
+    Raises:
+        InputError: If a prompt was settled twice, or is not judged.
+    """
+    scores: dict[str, float] = {}
+    for each in judgments:
+        if each.prompt_id in scores or each.outcome is Outcome.UNJUDGED:
+            raise InputError(
+                f"prompt {each.prompt_id!r} is {each.outcome.value!r} or stands twice; expected "
+                "each prompt of the two entrants once, and settled"
+            )
+        winner = each.winner
+        scores[each.prompt_id] = 0.5 if winner is None else float(winner == candidate)
+    return scores
+
+
+@dataclass(frozen=True, slots=True)
+class Wealth:
+    """What bettors hold who began with 1.
+
+    Attributes:
+        not_worse: Who bet against "worse by the margin or more".
+        worse: Who bet against "worse by no more than the margin".
+    """
+
+    not_worse: float
+    worse: float
+
+
+def bet(scores: Iterable[float], *, margin: float) -> Wealth:
+    """Bet on prompts, one after another, against both hypotheses on the margin.
+
+    Under a hypothesis, the wealth of those who bet against it exceeds 1 / alpha at any time with a
+    chance of at most alpha (Ville), however often one looks and whenever one stops. Nineteen
+    bettors stake fixed shares; their mean is what counts, so nothing is tuned to the data.
+
+    Args:
+        scores: The candidate's share of the points on each prompt, between 0 and 1, in an order
+            that does not depend on them.
+        margin: The largest difference that would not matter, Elo points.
+    """
+    level = 1 / (1 + math.exp(margin / ELO_PER_NAT))
+    against_worse = np.ones_like(_BETS)
+    against_fine = np.ones_like(_BETS)
+    for score in scores:
+        against_worse *= 1 + _BETS / level * (score - level)
+        against_fine *= 1 + _BETS / (1 - level) * (level - score)
+    return Wealth(not_worse=float(against_worse.mean()), worse=float(against_fine.mean()))

@@ -1,0 +1,425 @@
+"""Whether a run lets a candidate pass: a gate for continuous integration.
+
+The candidate passes where every dimension shows that it is not worse than the baseline by the
+margin. Whatever makes the verdicts doubtful leaves the gate undecided and never open: missing
+verdicts, a judge whose trust panel has a red light, or a judge that is no language model.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tournament_assets.audits.non_inferiority import (
+    DifferenceTest,
+    bet,
+    compare_with_margin,
+    holm,
+    prompt_scores,
+)
+from tournament_assets.reports.formatting import ABSENT
+from tournament_assets.reports.rendering import escape_markdown
+from tournament_assets.reports.report_tables import (
+    ReportTable,
+    print_table,
+    print_text,
+    table_markdown,
+)
+from tournament_assets.run_comparison.run_reading import FinishedRun
+from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.json_lines import numbered_lines, parse_rows
+from tournament_assets.tournament.verdicts import Judgment, Outcome
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Passage(StrEnum):
+    """What the gate says."""
+
+    NOT_WORSE = "not worse"
+    WORSE = "worse"
+    UNDECIDED = "undecided"
+
+    @property
+    def exit_code(self) -> int:
+        """0 not worse, 1 worse, 3 undecided."""
+        return {Passage.NOT_WORSE: 0, Passage.WORSE: 1, Passage.UNDECIDED: 3}[self]
+
+
+@dataclass(frozen=True, slots=True)
+class GateSettings:
+    """What is asked of a run.
+
+    Attributes:
+        candidate: Who is to pass.
+        baseline: Whom it is compared with.
+        dimensions: The qualities it must not be worse on; empty: all of the run.
+        margin: The largest difference that would not matter, in Elo points.
+        confidence: One less the chance that a candidate passes that is worse by the margin.
+        min_coverage: Share of the planned pairs of the two that must be settled.
+        sequential: Judge by evidence that stands however often one looked before.
+    """
+
+    candidate: str
+    baseline: str
+    dimensions: tuple[str, ...] = ()
+    margin: float = 20.0
+    confidence: float = 0.95
+    min_coverage: float = 0.98
+    sequential: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A time that a candidate was looked at, with the points of the prompts it was bet on.
+
+    Attributes:
+        run: The name of the run's directory.
+        candidate: The candidate's name and content, as `identity` gives them.
+        baseline: The baseline's.
+        dimension: The quality that was judged.
+        passage: What the gate said of the whole run.
+        points: The candidate's share of the points on each prompt that no earlier look had, in
+            the order of the bets.
+    """
+
+    run: str
+    candidate: str
+    baseline: str
+    dimension: str
+    passage: str
+    points: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class GatedDimension:
+    """A dimension at the gate.
+
+    Attributes:
+        test: The candidate beside the baseline.
+        p_not_worse: Holm's, over all dimensions; where the gate is sequential, of the wealth.
+        p_worse: Likewise.
+        e_not_worse: Wealth of the bet against "worse by the margin", over all looks.
+        e_worse: Wealth of the bet against "worse by no more than the margin".
+        passage: What this dimension says for itself.
+        doubts: Why it cannot be decided whatever the numbers say.
+    """
+
+    test: DifferenceTest
+    p_not_worse: float
+    p_worse: float
+    e_not_worse: float
+    e_worse: float
+    passage: Passage
+    doubts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What the gate says of a run, and why.
+
+    Attributes:
+        run: The name of the run's directory.
+        settings: What was asked.
+        passage: What it says.
+        dimensions: Each dimension.
+        looks_before: How often this candidate was looked at before, in other runs.
+        looks: What to remember of this look.
+    """
+
+    run: str
+    settings: GateSettings
+    passage: Passage
+    dimensions: tuple[GatedDimension, ...]
+    looks_before: int
+    looks: tuple[Look, ...]
+
+
+def identity(run: FinishedRun, entrant: str) -> str:
+    """Return an entrant's name and the hash of its responses, so that another model is another."""
+    responses = _at(run.manifest, "inputs", "responses", entrant)
+    return entrant if responses is None else f"{entrant}@{str(responses)[:16]}"
+
+
+def hold_gate(run: FinishedRun, settings: GateSettings, *, history: Sequence[Look] = ()) -> Gate:
+    """Hold a run's candidate against its baseline.
+
+    Args:
+        run: The run.
+        settings: What is asked of it.
+        history: Earlier looks, at whatever candidate; those of this run are passed over.
+
+    Raises:
+        InputError: If the run has no such entrant or dimension, or a setting is out of range.
+    """
+    dimensions = settings.dimensions or tuple(run.verdicts)
+    problems = Problems()
+    problems.extend(
+        f"{run.folder}: has no dimension {name!r}; expected one of {[*run.verdicts]}"
+        for name in dimensions
+        if name not in run.verdicts
+    )
+    if not 0 <= settings.min_coverage <= 1:
+        problems.add(f"min_coverage is {settings.min_coverage!r}; expected a share from 0 to 1")
+    problems.raise_if_any()
+    who = (identity(run, settings.candidate), identity(run, settings.baseline))
+    before = [
+        look
+        for look in history
+        if (look.candidate, look.baseline) == who and look.run != run.folder.name
+    ]
+    entrants = [str(each) for each in run.manifest.get("entrants", [])]
+    found = [_look_at(run, name, settings, entrants, before) for name in dimensions]
+    decided = _decide(run, settings, [test for test, _, _ in found], [each for _, each, _ in found])
+    passages = {each.passage for each in decided}
+    whole = (
+        Passage.WORSE
+        if Passage.WORSE in passages
+        else Passage.UNDECIDED
+        if Passage.UNDECIDED in passages
+        else Passage.NOT_WORSE
+    )
+    looks = tuple(
+        Look(run.folder.name, *who, name, whole.value, points)
+        for name, (_, _, points) in zip(dimensions, found, strict=True)
+    )
+    return Gate(
+        run=run.folder.name,
+        settings=settings,
+        passage=whole,
+        dimensions=tuple(decided),
+        looks_before=len({look.run for look in before}),
+        looks=looks,
+    )
+
+
+def _look_at(
+    run: FinishedRun,
+    dimension: str,
+    settings: GateSettings,
+    entrants: Sequence[str],
+    before: Sequence[Look],
+) -> tuple[DifferenceTest, tuple[float, float], dict[str, float]]:
+    judgments = [
+        Judgment(each.prompt_id, dimension, each.entrant_a, each.entrant_b, each.outcome)
+        for each in run.verdicts[dimension]
+    ]
+    test = compare_with_margin(
+        judgments,
+        dimension=dimension,
+        entrants=entrants,
+        candidate=settings.candidate,
+        baseline=settings.baseline,
+        margin=settings.margin,
+        confidence=settings.confidence,
+    )
+    pair = {settings.candidate, settings.baseline}
+    points = prompt_scores(
+        (
+            each
+            for each in judgments
+            if {each.entrant_a, each.entrant_b} == pair and each.outcome is not Outcome.UNJUDGED
+        ),
+        candidate=settings.candidate,
+    )
+    earlier: dict[str, float] = {}
+    for look in before:
+        if look.dimension == dimension:
+            earlier |= {name: each for name, each in look.points.items() if name not in earlier}
+    new = {name: points[name] for name in sorted(points, key=_hashed) if name not in earlier}
+    wealth = bet([*earlier.values(), *new.values()], margin=settings.margin)
+    return test, (wealth.not_worse, wealth.worse), new
+
+
+def _hashed(prompt_id: str) -> str:
+    return hashlib.sha256(prompt_id.encode()).hexdigest()
+
+
+def _decide(
+    run: FinishedRun,
+    settings: GateSettings,
+    tests: Sequence[DifferenceTest],
+    wealth: Sequence[tuple[float, float]],
+) -> list[GatedDimension]:
+    names = [test.dimension for test in tests]
+    raw = [
+        {
+            name: min(1.0, 1 / held[side])
+            if settings.sequential
+            else (test.p_not_worse, test.p_worse)[side]
+            for name, test, held in zip(names, tests, wealth, strict=True)
+        }
+        for side in (0, 1)
+    ]
+    not_worse, worse = holm(raw[0]), holm(raw[1])
+    level = 1 - settings.confidence
+    decided = []
+    for test, held in zip(tests, wealth, strict=True):
+        name = test.dimension
+        doubts = _doubts(run, test, settings)
+        passage = Passage.UNDECIDED
+        if not doubts and not_worse[name] <= level:
+            passage = Passage.NOT_WORSE
+        elif not doubts and worse[name] <= level:
+            passage = Passage.WORSE
+        decided.append(GatedDimension(test, not_worse[name], worse[name], *held, passage, doubts))
+    return decided
+
+
+def _doubts(run: FinishedRun, test: DifferenceTest, settings: GateSettings) -> tuple[str, ...]:
+    manifest = run.manifest
+    doubts = []
+    if str(manifest.get("judge", "")).startswith("loopback"):
+        doubts.append("the judge is the loopback judge, which is no language model")
+    if manifest.get("is_partial"):
+        doubts.append("the run is partial: replies were still missing")
+    # What somebody did not answer is not among the run's pairs, but was planned.
+    planned = _at(manifest, "prompts_planned", test.dimension)
+    n_planned = planned if isinstance(planned, int) else test.pairs
+    if test.settled < settings.min_coverage * max(n_planned, 1):
+        doubts.append(
+            f"{test.settled} of {n_planned} pairs of the two are settled; "
+            f"expected at least {100 * settings.min_coverage:g} %"
+        )
+    lights = _at(manifest, "trust", test.dimension)
+    if not isinstance(lights, Mapping):
+        doubts.append("the run does not say whether its judge can be trusted; run it again")
+    else:
+        doubts += [
+            f"the trust panel is red: {measure}"
+            for measure, state in lights.items()
+            if state == "red"
+        ]
+    return tuple(doubts)
+
+
+def _at(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def read_looks(path: Path) -> list[Look]:
+    """Read earlier looks; there are none where the file is not there.
+
+    Raises:
+        InputError: If a line is no look; every such line is named.
+    """
+    if not path.exists():
+        return []
+    return list(parse_rows(numbered_lines(path), _look))
+
+
+def _look(_where: str, row: Mapping[str, Any]) -> Look:
+    points = row.get("points")
+    if not isinstance(points, dict) or not all(
+        isinstance(each, int | float) and 0 <= each <= 1 for each in points.values()
+    ):
+        raise InputError(f"points is {points!r}; expected shares by prompt")
+    names = ("run", "candidate", "baseline", "dimension", "passage")
+    missing = [name for name in names if not isinstance(row.get(name), str)]
+    if missing:
+        raise InputError(f"has no {missing!r}; expected a line that the gate wrote")
+    return Look(**{name: row[name] for name in names}, points=points)
+
+
+def remember(path: Path, gate: Gate, history: Sequence[Look]) -> None:
+    """Add this look to the file of looks, unless it is there already.
+
+    Raises:
+        OSError: If the file cannot be written.
+    """
+    known = {(each.run, each.candidate, each.baseline, each.dimension) for each in history}
+    lines = [
+        json.dumps(asdict(look), ensure_ascii=False) + "\n"
+        for look in gate.looks
+        if (look.run, look.candidate, look.baseline, look.dimension) not in known
+    ]
+    with path.open("a", encoding="utf-8") as file:
+        file.write("".join(lines))
+
+
+def gate_table(gate: Gate) -> ReportTable:
+    """Return the dimensions of a gate as a table."""
+    return ReportTable(
+        headers=("dimension", "difference", "bounds", "prompts", "p not worse", "p worse", "says"),
+        rows=tuple(_cells(each) for each in gate.dimensions),
+    )
+
+
+def _cells(each: GatedDimension) -> tuple[str, ...]:
+    test = each.test
+    known = test.difference is not None
+    return (
+        test.dimension,
+        f"{test.difference:+.0f} Elo" if known else ABSENT,
+        f"{test.low:+.0f} to {test.high:+.0f}" if known else ABSENT,
+        str(test.prompts),
+        f"{each.p_not_worse:.3f}",
+        f"{each.p_worse:.3f}",
+        each.passage.value,
+    )
+
+
+def gate_sentences(gate: Gate) -> list[str]:
+    """Say what the gate says, what leaves it undecided, and how often somebody looked before."""
+    asked = gate.settings
+    level = f"{100 * asked.confidence:g} %"
+    words = {
+        Passage.NOT_WORSE: f"{asked.candidate} is not worse than {asked.baseline} by "
+        f"{asked.margin:g} Elo points or more, at {level} confidence",
+        Passage.WORSE: f"{asked.candidate} is worse than {asked.baseline} by more than "
+        f"{asked.margin:g} Elo points, at {level} confidence",
+        Passage.UNDECIDED: f"Undecided whether {asked.candidate} is worse than {asked.baseline} "
+        f"by {asked.margin:g} Elo points",
+    }
+    sentences = [f"{words[gate.passage]} (exit code {gate.passage.exit_code})."]
+    for each in gate.dimensions:
+        sentences += [f"{each.test.dimension}: {doubt}." for doubt in each.doubts]
+        if each.test.note is not None:
+            sentences.append(
+                f"{each.test.dimension}: no rating ({each.test.note}); the pairs of the two alone "
+                "were bet on."
+            )
+    if gate.looks_before:
+        times = "once" if gate.looks_before == 1 else f"{gate.looks_before} times"
+        stands = (
+            "the evidence stands however often one looks"
+            if asked.sequential
+            else "the chance of a wrong pass grows with every look; use --sequential"
+        )
+        sentences.append(f"This candidate was looked at {times} before: {stands}.")
+    return sentences
+
+
+def gate_values(gate: Gate) -> dict[str, Any]:
+    """Return every number of a gate, for JSON."""
+    return {
+        "run": gate.run,
+        "settings": asdict(gate.settings),
+        "passage": gate.passage.value,
+        "exit_code": gate.passage.exit_code,
+        "looks_before": gate.looks_before,
+        "dimensions": [
+            {**asdict(each), "test": {**asdict(each.test), "coverage": each.test.coverage}}
+            for each in gate.dimensions
+        ],
+    }
+
+
+def print_gate(gate: Gate, console: "Console") -> None:
+    """Print what a gate says, and the table of its dimensions."""
+    for sentence in gate_sentences(gate):
+        print_text(sentence, console)
+    print_table("", gate_table(gate), console)
+
+
+def gate_markdown(gate: Gate) -> str:
+    """Return the gate as a page in Markdown."""
+    title = f"Gate: {gate.settings.candidate} against {gate.settings.baseline} ({gate.run})"
+    paragraphs = [f"## {escape_markdown(title)}", *map(escape_markdown, gate_sentences(gate))]
+    return "\n\n".join([*paragraphs, table_markdown(gate_table(gate))]) + "\n"
