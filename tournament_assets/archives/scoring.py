@@ -1,9 +1,8 @@
-"""Getting scores that are missing: each request by itself, each reply in the ledger first.
-
-Asking a judge for a score of one response: what is sent, and how the reply is read.
+"""A judge's score of one response: what is sent, how the reply is read, and getting those missing.
 
 Unlike a verdict, a score stands for one response alone. The reply is a JSON object that the
-service holds the model to: the reason first, so that the score follows from it.
+service holds the model to: the reason first, so that the score follows from it. Each request goes
+by itself, and each reply is in the ledger before anything else happens.
 """
 
 import json

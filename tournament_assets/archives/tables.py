@@ -331,30 +331,10 @@ class DataTable:
 
 
 _MODEL_FIELDS = (
-    "model_id",
-    "label",
-    "planned",
-    "archived",
-    "broken",
-    "absent",
-    "missing",
-    "clean",
-    "zero",
-    "zero_with_response",
-    "coverage",
-    "mean",
-    "clean_mean",
-    "normalised",
-    "judge_mean",
-    "judged",
-    "judge_failed",
-    "rejudged",
-    "at_ceiling",
-    "empty",
-    "harness_failures",
-    "off_rule",
-    "rule_checked",
-    "wrong_weights",
+    *("model_id", "label", "planned", "archived", "broken", "absent", "missing", "clean", "zero"),
+    *("zero_with_response", "coverage", "mean", "clean_mean", "normalised", "judge_mean", "judged"),
+    *("judge_failed", "rejudged", "at_ceiling", "empty", "harness_failures", "off_rule"),
+    *("rule_checked", "wrong_weights"),
 )
 
 
@@ -465,15 +445,8 @@ def run_rows(contents: ArchiveContents, config: ArchiveConfig) -> DataTable:
     scores = [f"score_{name}" for name in names]
     columns = (
         *("model_id", "task", "tier", "run", "path", "run_score", "rule_score", *scores),
-        *(
-            "weighting",
-            "judge_score",
-            "judge_state",
-            "is_clean",
-            "is_at_ceiling",
-            "is_empty",
-            "problem",
-        ),
+        *("weighting", "judge_score", "judge_state", "is_clean", "is_at_ceiling", "is_empty"),
+        "problem",
     )
     rows: list[Row] = [
         {

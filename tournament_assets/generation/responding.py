@@ -1,14 +1,9 @@
-"""Lets a loaded entrant answer prompts, batch by batch.
+"""Lets a loaded entrant answer prompts, in batches that fit into memory.
 
 A response must not depend on the prompts that happen to share its batch. Its random numbers are
-its own (see `draw_numbers`), and the shapes of all tensors are a function of its own length and of
-the batch size: prompts are batched with prompts of the same padded length only, and a batch
-that is not full is filled up. Equal shapes make torch run the same kernels, whose rows do not see
-each other.
-
-Puts prompts into batches, and makes them smaller when they do not fit into memory.
-
-How many prompts fit into memory together.
+its own, and the shapes of all tensors are a function of its own length and of the batch size:
+prompts are batched with prompts of the same padded length only, and a batch that is not full is
+filled up. Equal shapes make torch run the same kernels, whose rows do not see each other.
 """
 
 from collections.abc import Callable, Iterator, Sequence

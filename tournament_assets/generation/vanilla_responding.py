@@ -1,7 +1,5 @@
 """Decodes a batch with transformers' own `generate`, token by token.
 
-Draws tokens with random numbers that belong to the prompt, not to the batch.
-
 Every prompt has its own generator, seeded by its id, which draws one uniform number per position
 before decoding starts. A token is then the inverse of the distribution's cumulative sum at that
 number. So a response depends on its prompt, its entrant and nothing else: not on what shares its

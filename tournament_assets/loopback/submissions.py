@@ -1,4 +1,10 @@
-"""Submissions, read piece by piece so that none is in memory as a whole, and what is refused."""
+"""Bodies of submissions, read piece by piece, and how those are refused that are not accepted.
+
+A body is never in memory as a whole: its values are read one at a time, each as the standard
+library reads it. ijson does not do this: its memory grows with the square of the depth (a body of
+100,000 brackets takes gigabytes), half a character silently becomes a question mark,
+numbers of more than 64 bits are refused, and a key named `requests.item` is taken for an item.
+"""
 
 import codecs
 import json

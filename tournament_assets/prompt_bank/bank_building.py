@@ -1,7 +1,4 @@
-"""A prompt bank drawn from multiple-choice questions, and the count of what was left out.
-
-Builds a prompt bank's file from multiple-choice files that the user has.
-"""
+"""A prompt bank drawn from multiple-choice questions, and the count of what was left out."""
 
 import json
 import re

@@ -1,18 +1,10 @@
 """What a Hydra entrant wrote, and what its jury made of every token.
 
-How many heads would have to change their vote for another token to win, or for a given one.
-
 Each head votes for the token it thinks most probable. Where every head was trained on its own part
 of the data, changing some part of the data changes one vote, so counts of votes bound what an
-attacker can do: Levine and Feizi, Deep Partition Aggregation, https://arxiv.org/abs/2006.14768.
-
-What a decoder noticed while it wrote a response, as JSON values for a table.
-
-Numbers are rounded to four decimals: they describe, and nothing is computed from them again.
-
-How a Hydra model decodes.
-
-How far the responses of a batch have come.
+attacker can do: how many heads would have to change their vote for another token to win, or for a
+given one. Levine and Feizi, Deep Partition Aggregation, https://arxiv.org/abs/2006.14768. Numbers
+for tables are rounded to four decimals: they describe, and nothing is computed from them again.
 """
 
 from collections import Counter

@@ -5,26 +5,16 @@ product of experts as the target; see `product_of_experts`. By default all heads
 in lockstep. Drafting several tokens ahead (`gamma`) is possible and changes nothing but the speed:
 whether a draft is accepted depends on what stands before it and on the numbers of its position.
 
-A response does not depend on its companions. Its random numbers are its own (`draw_numbers`), and
-the shapes of all tensors depend on `n_rows`, `prompt_length` and the settings alone: rows not
-used are filled with copies of the last prompt. On a CPU it does not depend on its row either, to
-the last bit, if the width inside the MLP is a multiple of 32, as in the published OLMo-2 models:
-torch computes the last few values of a tensor by other instructions than the rest.
+A response does not depend on its companions. Its random numbers are drawn from its prompt's own
+generator before it is decoded: one for the head that speaks, then three for each position, to
+draft, to accept and to replace. The shapes of all tensors depend on `n_rows`, `prompt_length` and
+the settings alone: rows not used are filled with copies of the last prompt. On a CPU it does not
+depend on its row either, to the last bit, if the width inside the MLP is a multiple of 32, as in
+the published OLMo-2 models: torch computes the last few values of a tensor by other instructions.
 
-Records rounds of decoding once and replays them, so that a GPU does not wait for Python.
-
-A round of a large model is some thousand small kernels, which Python starts more slowly than a fast
-GPU runs them. A CUDA graph holds all of them and is started at once. What is replayed are the
-kernels, not the code: a round must read and write tensors that stay where they are, must have the
-same shapes each time, and must not wait for the device. `Rounds.play` is written that way.
-
-Recording has not been run on a GPU yet. On a CPU, tests replay traced rounds to the same bits.
-
-The random numbers of one response, all drawn before it is decoded.
-
-A prompt's own generator gives one number for the head that speaks, then three for each position of
-the response: to draft, to accept, to replace. A position's numbers do not depend on what happened
-before it, so drafting further ahead or sharing a batch changes no response.
+A round is some thousand small kernels, which Python starts more slowly than a fast GPU runs them,
+so a CUDA graph records it once and replays it: the kernels, not the code (see `rounds`). Recording
+has not been run on a GPU yet; on a CPU, tests replay traced rounds to the same bits.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,11 +1,9 @@
 """What is read and drafted in one round of decoding, and by whom.
 
 Every round begins with the last token of each prompt, read by nobody yet, and ends with one or
-more drafts per prompt. There are three ways: one head alone; all heads in lockstep, which read
-each token once, together; and the drawn head alone for several tokens, after which all heads read
-them at once.
-
-What a round needs of the logits of all heads.
+more drafts per prompt and what it needs of the logits of all heads. There are three ways: one head
+alone; all heads in lockstep, which read each token once, together; and the drawn head alone for
+several tokens, after which all heads read them at once.
 """
 
 from dataclasses import dataclass

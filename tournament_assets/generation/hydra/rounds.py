@@ -1,10 +1,8 @@
-"""Rounds of decoding: what is drafted, verified and kept, on tensors that stay where they are.
+"""Rounds of decoding: what is drafted, what the jury makes of it, and what is kept.
 
-A round reads and changes the same tensors every time, has shapes that follow from the settings
-alone, and never waits for the device, so it can be recorded and replayed (see `cuda_graphs`). What
-it yields is written down on the device and read once, at the end.
-
-What the jury makes of the drafts of one round.
+A round reads and writes tensors that stay where they are, has shapes that follow from the settings
+alone, and never waits for the device, so it can be recorded and replayed (see `decoding`). What it
+yields is written down on the device and read once, at the end.
 """
 
 from dataclasses import dataclass

@@ -1,17 +1,9 @@
-"""Reads LoRA shards: one small file per head, holding low-rank changes to its MLP projections.
+"""Reads LoRA shards, one small file per head, and picks which of them speak for which rows.
 
-A shard is a state dict as the training code writes it. Its block j stands for layer
-n_layers - heads_depth + j of the model; its w1, w3 and w2 are the gate, up and down projection.
-LoRA: Hu et al., https://arxiv.org/abs/2106.09685.
-
-Only what is exactly right is accepted: a file whose keys have another prefix would otherwise change
-nothing, and leave a head that answers like the base model.
-
-Loads the tensors in a file of LoRA weights, and never runs code that the file may hold.
-
-Which sizes the heads of a model have.
-
-Which low-rank changes speak for which rows of a batch.
+A shard is a state dict as the training code writes it, and code that its file may hold never runs.
+Its block j stands for layer n_layers - heads_depth + j of the model; its w1, w3 and w2 are the
+gate, up and down projection. Only what is exactly right is accepted: a file whose keys have another
+prefix would otherwise change nothing, and leave a head that answers like the base model.
 
 The heads differ from the base model in low-rank changes of the MLP projections and in nothing else,
 so one copy of the base weights serves all of them: W x is computed by the shared projection, and

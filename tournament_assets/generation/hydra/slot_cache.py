@@ -4,8 +4,6 @@ Rows are padded on the right. A token at position p writes slot p and sees the s
 rows may be of different lengths and at different positions, nothing is ever moved, and what a
 rejected draft has left behind is overwritten before it can be seen. The caches of transformers do
 not fit: they keep one length for a whole batch.
-
-Where the tokens of one forward pass stand, and what was read before them.
 """
 
 from collections.abc import Mapping, Sequence

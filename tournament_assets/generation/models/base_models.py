@@ -1,11 +1,4 @@
-"""Loads models, one at a time, and lets all entrants that stand on the same one share it.
-
-Where a model runs.
-
-Keeps transformers quiet while it works for us, and leaves its settings as they were.
-
-How many CPU threads decoding uses.
-"""
+"""Loads models, one at a time, and lets all entrants that stand on the same one share it."""
 
 import gc
 from collections.abc import Iterator

@@ -1,7 +1,4 @@
-"""Prompts as one model's chat template writes them.
-
-Prompts as a model reads them.
-"""
+"""Prompts as a model reads them, written by its own chat template."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

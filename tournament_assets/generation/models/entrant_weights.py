@@ -1,7 +1,4 @@
-"""What can be known about a folder of weights without torch: whether it is usable, and its hash.
-
-The files that an entrant is loaded from, what is missing, and their hash; all without torch.
-"""
+"""The files that an entrant is loaded from, what is missing, and their hash; all without torch."""
 
 import hashlib
 import json
