@@ -15,8 +15,8 @@ from tournament_assets.judging.requests.requests import JudgeRequest, ask_again
 from tournament_assets.judging.requests.verdict_parsing import stored_outcome
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.project.project_files import load_rubric
-from tournament_assets.storage.tables import PairKey, StoredTable, iterate_rows, pair_key, rows_of
-from tournament_assets.tournament.asset_rows import VerdictRow
+from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
+from tournament_assets.tournament.asset_rows import MatchRow, VerdictRow
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.rubrics import Rubric
@@ -306,22 +306,25 @@ def judge_agreement(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _AskedBy:
+    rubric_hash: str
+
+
 class _Judged:
     """What one mode's judge was shown and what came of it."""
 
     def __init__(self, pairs: StoredTable, replies: StoredTable, verdicts: StoredTable) -> None:
-        self.rubrics = {
-            row["rubric_hash"] for row in iterate_rows("judge_replies", replies, ("rubric_hash",))
-        }
+        self.rubrics = {row.rubric_hash for row in rows_of(_AskedBy, replies)}
         self.shown = {
-            pair_key(row): fingerprint([row[field] for field in _SHOWN_COLUMNS])
-            for row in iterate_rows("match_list", pairs)
+            pair_key(row): fingerprint([getattr(row, field) for field in _SHOWN_COLUMNS])
+            for row in rows_of(MatchRow, pairs)
         }
         self.models: set[str] = set()
         self.outcomes: dict[PairKey, str | None] = {}
-        for row in iterate_rows("judge_verdicts", verdicts):
-            self.models.add(row["judge_model"])
-            outcome = stored_outcome(row["outcome"], row["reason_ab"])
+        for row in rows_of(VerdictRow, verdicts):
+            self.models.add(row.judge_model)
+            outcome = stored_outcome(row.outcome, row.reason_ab)
             self.outcomes[pair_key(row)] = outcome.value if outcome.is_judged else None
 
 

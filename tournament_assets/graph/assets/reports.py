@@ -29,11 +29,12 @@ from tournament_assets.storage.tables import (
     WrittenTable,
     iterate_rows,
     rows_of,
-    table_rows,
     write_table,
 )
 from tournament_assets.tournament.asset_rows import (
+    BattleRow,
     CoverageRow,
+    EloRow,
     FairRow,
     PromptFindingRow,
     PromptRow,
@@ -77,7 +78,7 @@ def battles(verdicts: LargeTables) -> Made[WrittenTable]:
     Unjudged pairs are no battles. An inconsistent pair is a tie that says so.
     """
     rows = (
-        {name: getattr(battle, name) for name in SCHEMAS["battles"].names}
+        BattleRow(**{name: getattr(battle, name) for name in SCHEMAS["battles"].names})
         for table in verdicts.values()
         for judgment, row in zip(
             judgments_of(table),
@@ -154,16 +155,16 @@ def _prompts_behind_lead(
 
     rated = [
         row
-        for row in table_rows("elo_ratings", ratings)
-        if row["is_primary"] and row["n_entrant_matches"] and row["rank"] is not None
+        for row in rows_of(EloRow, ratings)
+        if row.is_primary and row.n_entrant_matches and row.rank is not None
     ]
     if len(rated) < 2:
         return ()
-    first, second, *_ = sorted(rated, key=lambda row: (row["rank"], -(row["mean"] or 0.0)))
+    first, second, *_ = sorted(rated, key=lambda row: (row.rank or 0, -(row.mean or 0.0)))
     return prompts_behind_lead(
         code_judgments(judgments_of(verdicts), entrants=config.entrant_ids),
-        leader=first["entrant_id"],
-        runner_up=second["entrant_id"],
+        leader=first.entrant_id,
+        runner_up=second.entrant_id,
     )
 
 

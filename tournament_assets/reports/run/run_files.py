@@ -43,7 +43,7 @@ from tournament_assets.storage.tables import (
     rows_of,
     table_rows,
 )
-from tournament_assets.tournament.asset_rows import EloRow
+from tournament_assets.tournament.asset_rows import EloRow, ReportPageRow
 from tournament_assets.tournament.battles import (
     EloReport,
     RatingSettings,
@@ -110,10 +110,10 @@ def build_run_files(
             partial(write, table=battles, names=ALL_FIELDS, settings=settings),
         )
     yield from _papers(tables).items()
-    for row in iterate_rows("report", tables.report):
+    for page in rows_of(ReportPageRow, tables.report):
         # What is neither are the pages beside the report.
-        name = {"markdown": "report.md", "html": "report.html"}.get(row["format"], row["format"])
-        yield name, row["content"].encode()
+        name = {"markdown": "report.md", "html": "report.html"}.get(page.format, page.format)
+        yield name, page.content.encode()
     for dimension, text in tables.rubrics.items():
         yield f"rubrics/{dimension}.txt", f"{text}\n".encode()
     for dimension, table in tables.verdicts.items():
@@ -143,14 +143,14 @@ def _elo_results(tables: RunTables) -> dict[str, Any]:
     for dimension, frame in tables.elo_ratings.items():
         primary[dimension] = {}
         sweep[dimension] = {}
-        for row in table_rows("elo_ratings", frame):
-            by_entrant = sweep[dimension].setdefault(f"{row['k_factor']:g}", {})
-            by_entrant[row["entrant_id"]] = {"mean": row["mean"], "sem": row["sem"]}
-            decisive[dimension] = row["n_decisive_matches"]
-            if row["is_primary"]:
-                default_k = row["k_factor"]
-                primary[dimension][row["entrant_id"]] = {
-                    key: row[key]
+        for row in rows_of(EloRow, frame):
+            by_entrant = sweep[dimension].setdefault(f"{row.k_factor:g}", {})
+            by_entrant[row.entrant_id] = {"mean": row.mean, "sem": row.sem}
+            decisive[dimension] = row.n_decisive_matches
+            if row.is_primary:
+                default_k = row.k_factor
+                primary[dimension][row.entrant_id] = {
+                    key: getattr(row, key)
                     for key in (
                         "rank",
                         "mean",
@@ -187,8 +187,8 @@ def _elo_reports(tables: RunTables, settings: RatingSettings) -> dict[str, EloRe
 def _elo_per_perm(tables: RunTables) -> bytes:
     arrays: dict[str, Any] = {}
     for dimension, traces in tables.elo_traces.items():
-        rows = table_rows("elo_ratings", tables.elo_ratings[dimension])
-        unrated = {row["entrant_id"] for row in rows if row["is_primary"] and row["mean"] is None}
+        rows = rows_of(EloRow, tables.elo_ratings[dimension])
+        unrated = {row.entrant_id for row in rows if row.is_primary and row.mean is None}
         ratings = traces.ratings.astype(np.float64)
         ratings[:, [name in unrated for name in traces.entrants]] = np.nan
         arrays[f"{dimension}__data"] = ratings
