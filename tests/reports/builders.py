@@ -12,7 +12,12 @@ from tournament_assets.reports.leaderboard import build_leaderboard
 from tournament_assets.reports.run.report_contents import ReportContents
 from tournament_assets.reports.separation import PairRecord
 from tournament_assets.storage.tables import make_table
-from tournament_assets.tournament.asset_rows import CoverageRow, RatingMethodRow
+from tournament_assets.tournament.asset_rows import (
+    CoverageRow,
+    LeaderboardRow,
+    RatingMethodRow,
+    WinRateRow,
+)
 
 LOOPBACK = "loopback (lexical, not a language model)"
 CLAUDE = "Claude through the Message Batches API"
@@ -37,37 +42,38 @@ def leader_row(
     same_answers_as: Sequence[str] = (),
     lead_rests_on: Sequence[str] = (),
     record: PairRecord | None = None,
-) -> dict[str, Any]:
+) -> LeaderboardRow:
     """Build a row of table "leaderboard"; `above` are the entrants shown to be below."""
     order_low, order_high = (mean - 9, mean + 9) if order is None else order
-    return {
-        "dimension": dimension,
-        "rank": rank,
-        "entrant_id": entrant_id,
-        "mean": mean,
-        "sem": sem,
-        "order_low": order_low,
-        "order_high": order_high,
-        "sampling_low": sampling[0],
-        "sampling_high": sampling[1],
-        "rank_best": places and places[0],
-        "rank_worst": places and places[1],
-        "shown_above": list(above),
-        "group": group,
-        "n_decisive_matches": 200,
-        "n_entrant_matches": matches,
-        "note": None,
-        "win_rate": win_rate,
-        "same_answers_as": list(same_answers_as),
-        "lead_rests_on": list(lead_rests_on),
-        **{
-            f"leader_{name}": None if record is None else getattr(record, name)
-            for name in PairRecord.__slots__
-        },
-        "bradley_terry": mean,
-        "judge_model": "judge-1",
-        "judge": LOOPBACK,
+    records: dict[str, Any] = {
+        f"leader_{name}": None if record is None else getattr(record, name)
+        for name in PairRecord.__slots__
     }
+    return LeaderboardRow(
+        dimension=dimension,
+        rank=rank,
+        entrant_id=entrant_id,
+        mean=mean,
+        sem=sem,
+        order_low=order_low,
+        order_high=order_high,
+        sampling_low=sampling[0],
+        sampling_high=sampling[1],
+        rank_best=places and places[0],
+        rank_worst=places and places[1],
+        shown_above=tuple(above),
+        group=group,
+        n_decisive_matches=200,
+        n_entrant_matches=matches,
+        note=None,
+        win_rate=win_rate,
+        same_answers_as=tuple(same_answers_as),
+        lead_rests_on=tuple(lead_rests_on),
+        **records,
+        bradley_terry=mean,
+        judge_model="judge-1",
+        judge=LOOPBACK,
+    )
 
 
 def elo_table(
@@ -175,25 +181,23 @@ def pair_row(
     same_text: int = 0,
     unjudged: int = 0,
     dimension: str = "factuality",
-) -> dict[str, Any]:
+) -> WinRateRow:
     """Build a row of table "win_rates" from its counts."""
     judged = wins_a + wins_b + ties + inconsistent
     settled = judged + same_text
-    return {
-        "dimension": dimension,
-        "entrant_a": entrant_a,
-        "entrant_b": entrant_b,
-        "wins_a": wins_a,
-        "wins_b": wins_b,
-        "ties": ties,
-        "inconsistent": inconsistent,
-        "same_text": same_text,
-        "unjudged": unjudged,
-        "judged": judged,
-        "win_rate_a": (wins_a + (ties + inconsistent + same_text) / 2) / settled
-        if settled
-        else None,
-    }
+    return WinRateRow(
+        dimension=dimension,
+        entrant_a=entrant_a,
+        entrant_b=entrant_b,
+        wins_a=wins_a,
+        wins_b=wins_b,
+        ties=ties,
+        inconsistent=inconsistent,
+        same_text=same_text,
+        unjudged=unjudged,
+        judged=judged,
+        win_rate_a=(wins_a + (ties + inconsistent + same_text) / 2) / settled if settled else None,
+    )
 
 
 def audit_row(
@@ -271,7 +275,7 @@ def contents(
     return ReportContents(**(given | changes))
 
 
-def _pairs(means: Mapping[str, float], *, dimension: str) -> list[dict[str, Any]]:
+def _pairs(means: Mapping[str, float], *, dimension: str) -> list[WinRateRow]:
     names = sorted(means)
     rows = []
     for index, one in enumerate(names):

@@ -1,8 +1,7 @@
 import io
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import replace
 from itertools import combinations, pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +23,8 @@ from tournament_assets.reports.figures.figures import (
     win_rate_matrix_figure,
 )
 from tournament_assets.reports.figures.ladder import draw_ladder, draw_ladders, ladder_span
-from tournament_assets.storage.tables import table_rows
+from tournament_assets.storage.tables import rows_of
+from tournament_assets.tournament.asset_rows import EloRow, LeaderboardRow
 from tournament_assets.tournament.battles import RatingSettings
 
 from .builders import elo_table, leader_row, pair_row
@@ -44,7 +44,7 @@ PAIRS = [
     pair_row("ada", "cy", unjudged=4),
     pair_row("bob", "cy", wins_a=1, wins_b=3),
 ]
-ELO = table_rows("elo_ratings", elo_table({"ada": 1450.0, BAD_MATH: 1401.0, "cy": 1400.0}))
+ELO = list(rows_of(EloRow, elo_table({"ada": 1450.0, BAD_MATH: 1401.0, "cy": 1400.0})))
 
 FIGURES: dict[str, Callable[[], bytes]] = {
     "ladder": lambda: ladder_figure(LADDER, "factuality"),
@@ -83,7 +83,7 @@ def test_pictures_of_many_entrants_are_modest_in_size() -> None:
         leader_row(name, 1500.0 - 4 * index, sampling=(1300.0, 1600.0))
         for index, name in enumerate(names)
     ]
-    elo = table_rows("elo_ratings", elo_table({n: 1400.0 + i for i, n in enumerate(names)}))
+    elo = list(rows_of(EloRow, elo_table({n: 1400.0 + i for i, n in enumerate(names)})))
     sizes = [
         len(win_rate_matrix_figure(pairs, names)),
         len(ladder_figure(rows, "factuality")),
@@ -112,7 +112,7 @@ def test_a_picture_says_who_judged() -> None:
     plain = win_rate_matrix_figure(PAIRS, order)
     assert win_rate_matrix_figure(PAIRS, order, judge_label="x") != plain
     assert k_sensitivity_figure(ELO, judge_label="x") != k_sensitivity_figure(ELO)
-    other = [row | {"judge": "x"} for row in LADDER]
+    other = [replace(row, judge="x") for row in LADDER]
     assert ladder_figure(other, "factuality") != ladder_figure(LADDER, "factuality")
 
 
@@ -162,7 +162,7 @@ def test_the_pictures_of_a_paper_come_as_png_and_svg_and_are_the_same_each_time(
             assert Image.open(io.BytesIO(content)).format == "PNG"
 
 
-def _large_ladder() -> list[dict[str, Any]]:
+def _large_ladder() -> list[LeaderboardRow]:
     """Rate 10 entrants of equal strength on 143 prompts, every pair on each."""
     entrants = tuple(f"entrant_{index}" for index in range(10))
     n_prompts = 143
@@ -183,18 +183,28 @@ def _large_ladder() -> list[dict[str, Any]]:
         dimension="factuality",
         settings=settings,
     )
-    return [asdict(row) | {"judge": "judge-1"} for row in rows]
+    return [
+        leader_row(
+            row.entrant_id,
+            row.mean or 0.0,
+            sampling=(row.sampling_low, row.sampling_high),
+            order=(row.order_low, row.order_high),
+        )
+        for row in rows
+    ]
 
 
 def test_a_ladder_of_many_matches_shows_sampling_bars_and_no_order_noise() -> None:
     rows = _large_ladder()
     for row in rows:  # what made the sampling bar invisible under that of the order interval
-        assert row["order_high"] - row["order_low"] > row["sampling_high"] - row["sampling_low"]
+        ends = (row.order_high, row.order_low, row.sampling_high, row.sampling_low)
+        high, low, sampling_high, sampling_low = (each or 0.0 for each in ends)
+        assert high - low > sampling_high - sampling_low
     for figure in (draw_ladder(rows, "factuality"), draw_ladders({"factuality": rows})):
         (axes,) = figure.axes
         bars = [bar for container in axes.containers for bar in container]
         assert [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in bars] == [
-            pytest.approx((row["sampling_low"], row["sampling_high"])) for row in rows
+            pytest.approx((row.sampling_low, row.sampling_high)) for row in rows
         ]
         labels = [text.get_text() for text in figure.legends[0].get_texts()]
         assert len(labels) == 2

@@ -13,6 +13,7 @@ from tournament_assets.reports.leaderboard import (
     print_leaderboard,
 )
 from tournament_assets.storage.tables import make_table
+from tournament_assets.tournament.asset_rows import LeaderboardRow
 
 from .builders import (
     LOOPBACK,
@@ -25,7 +26,7 @@ from .builders import (
 MEANS = {"ada": 1380.0, "bob": 1450.0, "cy": 1370.0}
 
 
-def _build(**tables: object) -> list[dict[str, object]]:
+def _build(**tables: object) -> list[LeaderboardRow]:
     given = {
         "elo_ratings": elo_table(MEANS),
         "bradley_terry": strengths_table(MEANS),
@@ -34,7 +35,7 @@ def _build(**tables: object) -> list[dict[str, object]]:
     return build_leaderboard(**given, judge_model="judge-1", judge_label=LOOPBACK)  # type: ignore[arg-type]
 
 
-def _printed(rows: list[dict[str, object]], *, width: int) -> str:
+def _printed(rows: list[LeaderboardRow], *, width: int) -> str:
     out = io.StringIO()
     print_leaderboard(make_table("leaderboard", rows), Console(file=out, width=width))
     return out.getvalue()
@@ -42,7 +43,7 @@ def _printed(rows: list[dict[str, object]], *, width: int) -> str:
 
 def test_rows_come_best_first_and_from_the_primary_k_factor_only() -> None:
     rows = _build()
-    assert [(row["rank"], row["entrant_id"], row["mean"]) for row in rows] == [
+    assert [(row.rank, row.entrant_id, row.mean) for row in rows] == [
         (1, "bob", 1450.0),
         (2, "ada", 1380.0),
         (3, "cy", 1370.0),
@@ -62,8 +63,7 @@ def test_ties_and_inconsistent_pairs_count_half_in_the_win_rate() -> None:
         pair_row("ada", "cy", wins_a=4, wins_b=4),
     ]
     rates = {
-        row["entrant_id"]: row["win_rate"]
-        for row in _build(win_rates=make_table("win_rates", pairs))
+        row.entrant_id: row.win_rate for row in _build(win_rates=make_table("win_rates", pairs))
     }
     assert rates == {"ada": 7 / 16, "bob": 5 / 8, "cy": 4 / 8}
 
@@ -71,8 +71,7 @@ def test_ties_and_inconsistent_pairs_count_half_in_the_win_rate() -> None:
 def test_an_entrant_without_a_judged_pair_has_no_win_rate() -> None:
     pairs = [pair_row("ada", "bob", wins_a=1), pair_row("ada", "cy", unjudged=3)]
     rates = {
-        row["entrant_id"]: row["win_rate"]
-        for row in _build(win_rates=make_table("win_rates", pairs))
+        row.entrant_id: row.win_rate for row in _build(win_rates=make_table("win_rates", pairs))
     }
     assert rates["cy"] is None
 
@@ -180,14 +179,14 @@ def test_equal_ratings_and_the_same_answers_share_a_rank() -> None:
         ),
         lead_rests_on=("p1",),
     )
-    assert [(row["rank"], row["entrant_id"]) for row in rows] == [
+    assert [(row.rank, row.entrant_id) for row in rows] == [
         (1, "ada"),
         (1, "bob"),
         (3, "cy"),
         (3, "dee"),
     ]
     ada, _, cy, dee = rows
-    assert (cy["same_answers_as"], dee["same_answers_as"]) == (["dee"], ["cy"])
-    assert (ada["lead_rests_on"], cy["lead_rests_on"]) == (["p1"], [])
-    counts = [cy[f"leader_{name}"] for name in ("wins", "losses", "ties", "inconsistent")]
-    assert (counts, cy["leader_same_text"], dee["leader_wins"]) == ([4, 0, 1, 1], 2, None)
+    assert (cy.same_answers_as, dee.same_answers_as) == (("dee",), ("cy",))
+    assert (ada.lead_rests_on, cy.lead_rests_on) == (("p1",), ())
+    counts = [getattr(cy, f"leader_{name}") for name in ("wins", "losses", "ties", "inconsistent")]
+    assert (counts, cy.leader_same_text, dee.leader_wins) == ([4, 0, 1, 1], 2, None)

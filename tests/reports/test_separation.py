@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 from tournament_assets.reports.figures.ladder import draw_ladder
@@ -12,6 +13,7 @@ from tournament_assets.reports.separation import (
     unseparated_pairs,
     verdict_sentence,
 )
+from tournament_assets.tournament.asset_rows import LeaderboardRow
 
 from .builders import leader_row
 
@@ -123,10 +125,11 @@ def test_an_entrant_without_a_match_neither_leads_nor_trails() -> None:
     assert sentence.endswith("Not rated: idle has no decisive match.")
 
 
-def unrated(entrant_id: str, *, rank: int | None, note: str, above: tuple[str, ...] = ()) -> Any:
-    nothing = dict.fromkeys(("mean", "sem", "order_low", "order_high"))
+def unrated(
+    entrant_id: str, *, rank: int | None, note: str, above: tuple[str, ...] = ()
+) -> LeaderboardRow:
     row = leader_row(entrant_id, 0.0, sampling=(None, None), above=above)
-    return row | nothing | {"rank": rank, "note": note}
+    return replace(row, mean=None, sem=None, order_low=None, order_high=None, rank=rank, note=note)
 
 
 def test_a_leader_that_won_everything_leads_by_no_number_of_points() -> None:
@@ -144,7 +147,7 @@ def test_a_leader_that_won_everything_leads_by_no_number_of_points() -> None:
         "eve (no chain of decisive matches connects it)."
     ) in sentence
     assert unseparated_pairs(rows, []) == []
-    (pair,) = unseparated_pairs([{**rows[0], "shown_above": []}, *rows[1:]], [])
+    (pair,) = unseparated_pairs([replace(rows[0], shown_above=()), *rows[1:]], [])
     assert (pair.upper, pair.lower, pair.gap) == ("ada", "bob", None)
 
 
@@ -165,14 +168,17 @@ def test_tables_and_pictures_show_no_number_where_there_is_none() -> None:
 def test_where_elo_rates_nobody_the_order_and_the_shares_come_first() -> None:
     record = PairRecord(wins=5, losses=0, ties=1, inconsistent=0, same_text=4, unjudged=0)
     won = "won every decisive match: no upper bound"
+    counts: dict[str, Any] = {
+        f"leader_{name}": getattr(record, name) for name in PairRecord.__slots__
+    }
+    ada = unrated("ada", rank=1, note=won, above=("cyd",))
+    bob = unrated("bob", rank=1, note=won, above=("cyd",))
+    cyd = unrated("cyd", rank=3, note="lost every decisive match: no lower bound")
     rows = [
-        unrated("ada", rank=1, note=won, above=("cyd",)) | {"bradley_terry": 1450.4},
-        unrated("bob", rank=1, note=won, above=("cyd",)),
-        unrated("cyd", rank=3, note="lost every decisive match: no lower bound")
-        | {f"leader_{name}": getattr(record, name) for name in PairRecord.__slots__},
+        replace(ada, bradley_terry=1450.4, same_answers_as=("bob",)),
+        replace(bob, same_answers_as=("ada",)),
+        replace(cyd, **counts),
     ]
-    for row, other in ((0, "bob"), (1, "ada")):
-        rows[row]["same_answers_as"] = [other]
     sentence = verdict_sentence(rows, dimension="tone")
     assert sentence.startswith(
         "On tone, ada and bob come first, with a win share of 75.0 % (wins 5, loses 0, ties 1, "
@@ -223,7 +229,7 @@ def test_entrants_that_wrote_the_same_answers_are_not_ranked_against_one_another
         "On factuality, nobody can lead. ada and bob wrote the same answers; nothing can separate "
         "them."
     )
-    level = [{**row, "mean": 1400.0, "n_entrant_matches": 0} for row in rows[:2]]
+    level = [replace(row, mean=1400.0, n_entrant_matches=0) for row in rows[:2]]
     assert verdict_sentence(level, dimension="factuality") == alone
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from tournament_assets.reports.separation import unseparated_pairs, unseparated_sentence
@@ -38,7 +40,7 @@ def test_the_record_is_turned_where_the_table_names_the_lower_first() -> None:
 
 
 def test_one_side_shown_to_be_above_is_enough_to_separate() -> None:
-    turned = [row | {"shown_above": ["ada"] if row["entrant_id"] == "bob" else []} for row in ROWS]
+    turned = [replace(row, shown_above=("ada",) if row.entrant_id == "bob" else ()) for row in ROWS]
     assert ("ada", "bob") not in {(p.upper, p.lower) for p in unseparated_pairs(turned, RATES)}
 
 

@@ -26,12 +26,18 @@ from tournament_assets.reports.separation import (
     pair_records,
     verdict_sentence,
 )
-from tournament_assets.storage.tables import table_rows
+from tournament_assets.storage.tables import rows_of
+from tournament_assets.tournament.asset_rows import (
+    BradleyTerryRow,
+    EloRow,
+    LeaderboardRow,
+    WinRateRow,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-Row = Mapping[str, Any]
+Placed = EloRow | LeaderboardRow
 """A row of table "leaderboard"."""
 
 _COPIED = (
@@ -61,7 +67,7 @@ def build_leaderboard(
     judge_model: str,
     judge_label: str,
     lead_rests_on: Sequence[str] = (),
-) -> list[dict[str, Any]]:
+) -> list[LeaderboardRow]:
     """Return the rows of table "leaderboard" for one dimension, best entrant first.
 
     Args:
@@ -75,23 +81,27 @@ def build_leaderboard(
     Raises:
         ValueError: If the tables are of more than one dimension.
     """
-    elo_rows = table_rows("elo_ratings", elo_ratings)
-    strength_rows = table_rows("bradley_terry_ratings", bradley_terry)
-    pair_rows = table_rows("win_rates", win_rates)
-    dimensions = {row["dimension"] for row in (*elo_rows, *strength_rows, *pair_rows)}
+    elo_rows = list(rows_of(EloRow, elo_ratings))
+    strength_rows = list(rows_of(BradleyTerryRow, bradley_terry))
+    pair_rows = list(rows_of(WinRateRow, win_rates))
+    dimensions = {
+        *(row.dimension for row in elo_rows),
+        *(row.dimension for row in strength_rows),
+        *(row.dimension for row in pair_rows),
+    }
     if len(dimensions) > 1:
         raise ValueError(
             f"the tables are of dimensions {sorted(dimensions)!r}; expected one; "
             "build one leaderboard per dimension"
         )
-    strengths = {row["entrant_id"]: row["rating"] for row in strength_rows}
-    primary = [row for row in elo_rows if row["is_primary"]]
+    strengths = {row.entrant_id: row.rating for row in strength_rows}
+    primary = [row for row in elo_rows if row.is_primary]
     records = pair_records(pair_rows)
     copies = {
-        row["entrant_id"]: [
+        row.entrant_id: [
             other
             for (entrant, other), record in records.items()
-            if entrant == row["entrant_id"] and record.is_all_same_text
+            if entrant == row.entrant_id and record.is_all_same_text
         ]
         for row in primary
     }
@@ -99,68 +109,75 @@ def build_leaderboard(
     ordered = sorted(
         primary,
         key=lambda row: (
-            ranks[row["entrant_id"]] is None,
-            ranks[row["entrant_id"]],
-            -(row["mean"] or 0.0),
-            row["entrant_id"],
+            ranks[row.entrant_id] is None,
+            ranks[row.entrant_id],
+            -(row.mean or 0.0),
+            row.entrant_id,
         ),
     )
     placed = [
-        row["entrant_id"]
+        row.entrant_id
         for row in ordered
-        if row["n_entrant_matches"] and ranks[row["entrant_id"]] is not None
+        if row.n_entrant_matches and ranks[row.entrant_id] is not None
     ]
     leads = placed[0] if placed else None
     return [
-        {
-            **{name: row[name] for name in _COPIED},
-            "rank": ranks[row["entrant_id"]],
-            "same_answers_as": copies[row["entrant_id"]],
-            "lead_rests_on": list(lead_rests_on) if row["entrant_id"] == leads else [],
-            **_record_of(records.get((leads, row["entrant_id"])) if leads else None),
-            "win_rate": _overall_win_rate(row["entrant_id"], pair_rows),
-            "bradley_terry": strengths.get(row["entrant_id"]),
-            "judge_model": judge_model,
-            "judge": judge_label,
-        }
+        LeaderboardRow(
+            **_copied(row),
+            rank=ranks[row.entrant_id],
+            same_answers_as=tuple(copies[row.entrant_id]),
+            lead_rests_on=tuple(lead_rests_on) if row.entrant_id == leads else (),
+            **_record_of(records.get((leads, row.entrant_id)) if leads else None),
+            win_rate=_overall_win_rate(row.entrant_id, pair_rows),
+            bradley_terry=strengths.get(row.entrant_id),
+            judge_model=judge_model,
+            judge=judge_label,
+        )
         for row in ordered
     ]
 
 
 def _shared_ranks(
-    rows: Sequence[Row], copies: Mapping[str, Sequence[str]]
+    rows: Sequence[EloRow], copies: Mapping[str, Sequence[str]]
 ) -> dict[str, int | None]:
     """Let ratings that are shown alike, and entrants that wrote the same, share the better rank."""
-    own = {row["entrant_id"]: row["rank"] for row in rows}
-    shown = {row["entrant_id"]: round(row["mean"], 1) for row in rows if is_rated(row)}
+    own = {row.entrant_id: row.rank for row in rows}
+    shown = {
+        row.entrant_id: round(row.mean, 1) for row in rows if is_rated(row) and row.mean is not None
+    }
     ranks = {}
     for name, rank in own.items():
         alike = {name, *copies[name]}
         alike.update(other for other in shown if name in shown and shown[other] == shown[name])
-        ranks[name] = min((own[other] for other in alike if own[other] is not None), default=rank)
+        shared = [other for each in alike if (other := own[each]) is not None]
+        ranks[name] = min(shared, default=rank)
     return ranks
 
 
-def _record_of(record: PairRecord | None) -> dict[str, int | None]:
+def _copied(row: EloRow) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in _COPIED}
+
+
+def _record_of(record: PairRecord | None) -> dict[str, Any]:
     return {
         f"leader_{name}": None if record is None else getattr(record, name)
         for name in PairRecord.__slots__
     }
 
 
-def _overall_win_rate(entrant_id: str, pair_rows: Sequence[Row]) -> float | None:
+def _overall_win_rate(entrant_id: str, pair_rows: Sequence[WinRateRow]) -> float | None:
     points = 0.0
     settled = 0
     for pair in pair_rows:
-        level = pair["ties"] + pair["inconsistent"] + pair["same_text"]
+        level = pair.ties + pair.inconsistent + pair.same_text
         for entrant, wins in (("entrant_a", "wins_a"), ("entrant_b", "wins_b")):
-            if pair[entrant] == entrant_id:
-                points += pair[wins] + level / 2
-                settled += pair["judged"] + pair["same_text"]
+            if getattr(pair, entrant) == entrant_id:
+                points += getattr(pair, wins) + level / 2
+                settled += pair.judged + pair.same_text
     return points / settled if settled else None
 
 
-def leaderboard_cells(rows: Sequence[Row]) -> ReportTable:
+def leaderboard_cells(rows: Sequence[Placed]) -> ReportTable:
     """Return the rows as people read them, without the columns of Elo where it rates nobody."""
     headers: tuple[str, ...] = (
         "rank",
@@ -180,10 +197,10 @@ def leaderboard_cells(rows: Sequence[Row]) -> ReportTable:
     return ReportTable(headers, tuple(lines), n_labels=2, spare=spare)
 
 
-def with_strengths(cells: ReportTable, rows: Sequence[Row]) -> ReportTable:
+def with_strengths(cells: ReportTable, rows: Sequence[LeaderboardRow]) -> ReportTable:
     """Return the rows with what Bradley-Terry says, which counts what nobody won, too."""
     strengths = [
-        format_rating(row["bradley_terry"]) if row["n_entrant_matches"] else ABSENT for row in rows
+        format_rating(row.bradley_terry) if row.n_entrant_matches else ABSENT for row in rows
     ]
     return replace(
         cells,
@@ -192,55 +209,53 @@ def with_strengths(cells: ReportTable, rows: Sequence[Row]) -> ReportTable:
     )
 
 
-def _has_order_only(rows: Sequence[Row]) -> bool:
+def _has_order_only(rows: Sequence[Placed]) -> bool:
     """Whether entrants have places and nobody an Elo rating."""
-    has_places = any(row["n_entrant_matches"] and row["rank"] is not None for row in rows)
+    has_places = any(row.n_entrant_matches and row.rank is not None for row in rows)
     return has_places and not any(map(is_rated, rows))
 
 
-def _known_cells(rows: Sequence[Row]) -> ReportTable:
+def _known_cells(rows: Sequence[LeaderboardRow]) -> ReportTable:
     cells = leaderboard_cells(rows)
     return with_strengths(cells, rows) if _has_order_only(rows) else cells
 
 
-def _strength_notes(rows: Sequence[Row]) -> list[str]:
+def _strength_notes(rows: Sequence[LeaderboardRow]) -> list[str]:
     if not any(map(_has_order_only, by_dimension(rows).values())):
         return []
     return ["Bradley-Terry, in Elo points: what nobody won counts as half a win for each."]
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: Placed) -> tuple[str, ...]:
     rank, rating, order, sampling, places = ABSENT, "not rated", ABSENT, ABSENT, ABSENT
-    if row["n_entrant_matches"] and row["rank"] is not None:
-        rank = str(row["rank"])
+    if row.n_entrant_matches and row.rank is not None:
+        rank = str(row.rank)
     if is_rated(row):
-        rating = (
-            f"{row['mean']:.1f} ± {ABSENT if row['sem'] is None else format(row['sem'], '.1f')}"
-        )
-        order = format_interval(row["order_low"], row["order_high"], absent=ABSENT)
-        sampling = format_interval(row["sampling_low"], row["sampling_high"], absent="unbounded")
-    if row["rank_best"] is not None:
-        best, worst = row["rank_best"], row["rank_worst"]
+        rating = f"{row.mean:.1f} ± {ABSENT if row.sem is None else format(row.sem, '.1f')}"
+        order = format_interval(row.order_low, row.order_high, absent=ABSENT)
+        sampling = format_interval(row.sampling_low, row.sampling_high, absent="unbounded")
+    if row.rank_best is not None:
+        best, worst = row.rank_best, row.rank_worst
         span = str(best) if best == worst else f"{best}–{worst}"
-        places = f"{span} {row['group']}"
-    matches = f"{row['n_entrant_matches']} / {row['n_decisive_matches']}"
+        places = f"{span} {row.group}"
+    matches = f"{row.n_entrant_matches} / {row.n_decisive_matches}"
     return (
         rank,
-        row["entrant_id"],
+        row.entrant_id,
         rating,
         order,
         sampling,
         places,
         matches,
-        format_share(row["win_rate"]),
+        format_share(row.win_rate if isinstance(row, LeaderboardRow) else None),
     )
 
 
-def by_dimension(rows: Sequence[Row]) -> dict[str, list[Row]]:
+def by_dimension(rows: Sequence[LeaderboardRow]) -> dict[str, list[LeaderboardRow]]:
     """Return the rows of each dimension, in the order in which the dimensions come."""
-    groups: dict[str, list[Row]] = {}
+    groups: dict[str, list[LeaderboardRow]] = {}
     for row in rows:
-        groups.setdefault(row["dimension"], []).append(row)
+        groups.setdefault(row.dimension, []).append(row)
     return groups
 
 
@@ -254,7 +269,7 @@ def interval_notes(*, confidence: float) -> tuple[str, ...]:
     )
 
 
-def leaderboard_markdown(rows: Sequence[Row], *, confidence: float = 0.95) -> str:
+def leaderboard_markdown(rows: Sequence[LeaderboardRow], *, confidence: float = 0.95) -> str:
     """Return the table in Markdown, one section per dimension, with what it takes to read it.
 
     Args:
@@ -291,7 +306,7 @@ def print_leaderboard(
         confidence: Coverage of the intervals.
         first_lines: What a reader must know before the first table, such as a judge outage.
     """
-    rows = table_rows("leaderboard", frame)
+    rows = list(rows_of(LeaderboardRow, frame))
     for line in first_lines:
         print_text(line, console, style="bold red")
         console.print()
@@ -319,8 +334,8 @@ _TERMINAL_HEADERS = {
 """Shorter than the table's own."""
 
 
-def _judge_lines(rows: Sequence[Row]) -> list[str]:
-    return sorted({f"judge: {row['judge']}; model: {row['judge_model']}" for row in rows})
+def _judge_lines(rows: Sequence[LeaderboardRow]) -> list[str]:
+    return sorted({f"judge: {row.judge}; model: {row.judge_model}" for row in rows})
 
 
 _NOTE = (
@@ -329,7 +344,7 @@ _NOTE = (
 )
 
 
-def leaderboard_latex(leaderboard: Mapping[str, Sequence[Row]]) -> str:
+def leaderboard_latex(leaderboard: Mapping[str, Sequence[LeaderboardRow]]) -> str:
     """Return one `tabular` with a block of lines for each dimension.
 
     Whatever comes from outside is escaped: the ten signs that LaTeX does not take literally.
@@ -349,22 +364,24 @@ _LATEX_HEADERS = (
 )
 
 
-def _cells_latex(row: Row) -> tuple[str, ...]:
+def _cells_latex(row: LeaderboardRow) -> tuple[str, ...]:
     has_rating = is_rated(row)
-    has_place = row["n_entrant_matches"] and row["rank"] is not None
-    sem = ABSENT if row["sem"] is None else f"{row['sem']:.1f}"
+    has_place = row.n_entrant_matches and row.rank is not None
+    sem = ABSENT if row.sem is None else f"{row.sem:.1f}"
     return (
-        row["dimension"],
-        str(row["rank"]) if has_place else ABSENT,
-        row["entrant_id"],
-        f"{row['mean']:.1f} ± {sem}" if has_rating else ABSENT,
+        row.dimension,
+        str(row.rank) if has_place else ABSENT,
+        row.entrant_id,
+        f"{row.mean:.1f} ± {sem}" if has_rating else ABSENT,
         _interval(row, "order") if has_rating else ABSENT,
         _interval(row, "sampling") if has_rating else ABSENT,
-        row["group"] or ABSENT,
-        str(row["n_entrant_matches"]),
-        format_share(row["win_rate"]),
+        row.group or ABSENT,
+        str(row.n_entrant_matches),
+        format_share(row.win_rate),
     )
 
 
-def _interval(row: Row, name: str) -> str:
-    return format_interval(row[f"{name}_low"], row[f"{name}_high"], absent="unbounded")
+def _interval(row: LeaderboardRow, name: str) -> str:
+    return format_interval(
+        getattr(row, f"{name}_low"), getattr(row, f"{name}_high"), absent="unbounded"
+    )

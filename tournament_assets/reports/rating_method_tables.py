@@ -1,14 +1,13 @@
 """What rating methods and K-factors say side by side, as tables and as sentences."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
 
 from tournament_assets.reports.formatting import ABSENT, format_interval, format_rating, join_names
 from tournament_assets.reports.report_tables import ReportTable
 from tournament_assets.reports.separation import is_rated
-from tournament_assets.tournament.asset_rows import RatingMethodRow
+from tournament_assets.tournament.asset_rows import EloRow, RatingMethodRow
 
 MODEL_NAMES = {
     "elo": "Elo",
@@ -166,10 +165,10 @@ def _verb(subjects: Sequence[str], verb: str) -> str:
     return f"{verb}{ending}" if len(subjects) == 1 else verb
 
 
-def sweep_sentence(rows: Sequence[Mapping[str, Any]]) -> str:
+def sweep_sentence(rows: Sequence[EloRow]) -> str:
     """Say whether the order of the entrants depends on the K-factor."""
     orders = _orders_by_k(rows)
-    primary = [row["k_factor"] for row in rows if row["is_primary"]]
+    primary = [row.k_factor for row in rows if row.is_primary]
     if not orders or not primary:
         return "The decisive matches determine no rating, whatever the K-factor."
     others = [k for k, order in orders.items() if order != orders[primary[0]]]
@@ -181,12 +180,10 @@ def sweep_sentence(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def sweep_table(rows: Sequence[Mapping[str, Any]], order: Sequence[str]) -> ReportTable:
+def sweep_table(rows: Sequence[EloRow], order: Sequence[str]) -> ReportTable:
     """Return the mean rating of every entrant at every K-factor."""
-    k_factors = sorted({row["k_factor"] for row in rows})
-    means = {
-        (row["entrant_id"], row["k_factor"]): row["mean"] if is_rated(row) else None for row in rows
-    }
+    k_factors = sorted({row.k_factor for row in rows})
+    means = {(row.entrant_id, row.k_factor): row.mean if is_rated(row) else None for row in rows}
     return ReportTable(
         headers=("entrant", *(f"K = {k_factor:g}" for k_factor in k_factors)),
         rows=tuple(
@@ -196,8 +193,8 @@ def sweep_table(rows: Sequence[Mapping[str, Any]], order: Sequence[str]) -> Repo
     )
 
 
-def _orders_by_k(rows: Sequence[Mapping[str, Any]]) -> dict[float, tuple[str, ...]]:
+def _orders_by_k(rows: Sequence[EloRow]) -> dict[float, tuple[str, ...]]:
     orders: dict[float, list[str]] = {}
-    for row in sorted(filter(is_rated, rows), key=lambda row: (row["k_factor"], row["rank"])):
-        orders.setdefault(row["k_factor"], []).append(row["entrant_id"])
+    for row in sorted(filter(is_rated, rows), key=lambda row: (row.k_factor, row.rank or 0)):
+        orders.setdefault(row.k_factor, []).append(row.entrant_id)
     return {k_factor: tuple(names) for k_factor, names in orders.items()}

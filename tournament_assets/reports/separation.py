@@ -1,8 +1,7 @@
 """Who leads, by how much, and between whom the judgments do not decide, in words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tournament_assets.reports.formatting import (
     format_confidence,
@@ -10,6 +9,7 @@ from tournament_assets.reports.formatting import (
     format_share,
     join_names,
 )
+from tournament_assets.tournament.asset_rows import EloRow, LeaderboardRow, WinRateRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class PairRecord:
         )
 
 
-def pair_records(win_rates: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], PairRecord]:
+def pair_records(win_rates: Sequence[WinRateRow]) -> dict[tuple[str, str], PairRecord]:
     """Return how each entrant fared against each other one.
 
     Args:
@@ -62,10 +62,10 @@ def pair_records(win_rates: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str]
     """
     records = {}
     for row in win_rates:
-        a, b = row["entrant_a"], row["entrant_b"]
-        rest = (row["ties"], row["inconsistent"], row["same_text"], row["unjudged"])
-        records[a, b] = PairRecord(row["wins_a"], row["wins_b"], *rest)
-        records[b, a] = PairRecord(row["wins_b"], row["wins_a"], *rest)
+        a, b = row.entrant_a, row.entrant_b
+        rest = (row.ties, row.inconsistent, row.same_text, row.unjudged)
+        records[a, b] = PairRecord(row.wins_a, row.wins_b, *rest)
+        records[b, a] = PairRecord(row.wins_b, row.wins_a, *rest)
     return records
 
 
@@ -100,48 +100,54 @@ class Separation:
     unrated: tuple[str, ...]
 
 
-def is_rated(row: Mapping[str, Any]) -> bool:
+def is_rated(row: EloRow | LeaderboardRow) -> bool:
     """Whether a row of Elo ratings has a number; tables of old have one for who never played."""
-    return bool(row["n_entrant_matches"]) and row["mean"] is not None
+    return bool(row.n_entrant_matches) and row.mean is not None
 
 
-def separation(rows: Sequence[Mapping[str, Any]]) -> Separation:
+def _gap(upper: LeaderboardRow, lower: LeaderboardRow) -> float | None:
+    if not (is_rated(upper) and is_rated(lower)) or upper.mean is None or lower.mean is None:
+        return None
+    return upper.mean - lower.mean
+
+
+def separation(rows: Sequence[LeaderboardRow]) -> Separation:
     """Tell which entrants are separated from the leader.
 
     Args:
         rows: Rows of table "leaderboard" of one dimension, best entrant first.
     """
-    placed = [row for row in rows if row["n_entrant_matches"] and row["rank"] is not None]
-    rated = sorted(placed, key=lambda row: row["rank"])
-    unrated = tuple(row["entrant_id"] for row in rows if row not in placed)
+    placed = [row for row in rows if row.n_entrant_matches and row.rank is not None]
+    rated = sorted(placed, key=lambda row: row.rank or 0)
+    unrated = tuple(row.entrant_id for row in rows if row not in placed)
     if len(rated) < 2:
         return Separation(None, (), None, 0.0, (), (), (), False, unrated)
     leader = rated[0]
-    copies = [row for row in rated[1:] if row["entrant_id"] in leader["same_answers_as"]]
+    copies = [row for row in rated[1:] if row.entrant_id in leader.same_answers_as]
     others = [row for row in rated[1:] if row not in copies]
     both = [leader, *others[:1]]
-    below = [row["entrant_id"] in leader["shown_above"] for row in others]
+    below = [row.entrant_id in leader.shown_above for row in others]
     return Separation(
-        leader=leader["entrant_id"],
-        same_answers=tuple(row["entrant_id"] for row in copies),
-        runner_up=others[0]["entrant_id"] if others else None,
-        lead=leader["mean"] - both[-1]["mean"] if all(map(is_rated, both)) else None,
+        leader=leader.entrant_id,
+        same_answers=tuple(row.entrant_id for row in copies),
+        runner_up=others[0].entrant_id if others else None,
+        lead=_gap(leader, both[-1]),
         separated=tuple(
-            row["entrant_id"] for row, is_below in zip(others, below, strict=True) if is_below
+            row.entrant_id for row, is_below in zip(others, below, strict=True) if is_below
         ),
         not_separated=tuple(
-            row["entrant_id"] for row, is_below in zip(others, below, strict=True) if not is_below
+            row.entrant_id for row, is_below in zip(others, below, strict=True) if not is_below
         ),
         no_upper_bound=tuple(
-            row["entrant_id"] for row in others if is_rated(row) and row["sampling_high"] is None
+            row.entrant_id for row in others if is_rated(row) and row.sampling_high is None
         ),
-        leader_is_unbounded=is_rated(leader) and leader["sampling_low"] is None,
+        leader_is_unbounded=is_rated(leader) and leader.sampling_low is None,
         unrated=unrated,
     )
 
 
 def verdict_sentence(
-    rows: Sequence[Mapping[str, Any]], *, dimension: str, confidence: float = 0.95
+    rows: Sequence[LeaderboardRow], *, dimension: str, confidence: float = 0.95
 ) -> str:
     """Say in plain words who leads on a dimension and what the intervals do not decide.
 
@@ -199,20 +205,18 @@ def verdict_sentence(
     return " ".join(sentences)
 
 
-def _record_against(rows: Sequence[Mapping[str, Any]], runner_up: str) -> PairRecord | None:
-    row = next(each for each in rows if each["entrant_id"] == runner_up)
-    counts = [row[f"leader_{name}"] for name in PairRecord.__slots__]
+def _record_against(rows: Sequence[LeaderboardRow], runner_up: str) -> PairRecord | None:
+    row = next(each for each in rows if each.entrant_id == runner_up)
+    counts = [getattr(row, f"leader_{name}") for name in PairRecord.__slots__]
     if None in counts:
         return None
     record = PairRecord(*counts)
     return record if record.settled else None
 
 
-def _same_answers(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _same_answers(rows: Sequence[LeaderboardRow]) -> list[str]:
     groups = dict.fromkeys(
-        tuple(sorted((row["entrant_id"], *row["same_answers_as"])))
-        for row in rows
-        if row["same_answers_as"]
+        tuple(sorted((row.entrant_id, *row.same_answers_as))) for row in rows if row.same_answers_as
     )
     return [
         f"{join_names(group)} wrote the same answers; nothing can separate them."
@@ -224,9 +228,9 @@ _MOST_PROMPTS = 3
 """The most prompts that a sentence names."""
 
 
-def _fragile_lead(rows: Sequence[Mapping[str, Any]], found: Separation) -> list[str]:
-    row = next(each for each in rows if each["entrant_id"] == found.leader)
-    prompts = row["lead_rests_on"]
+def _fragile_lead(rows: Sequence[LeaderboardRow], found: Separation) -> list[str]:
+    row = next(each for each in rows if each.entrant_id == found.leader)
+    prompts = row.lead_rests_on
     if not prompts or not found.lead:
         return []
     if len(prompts) == 1:
@@ -239,16 +243,14 @@ def _fragile_lead(rows: Sequence[Mapping[str, Any]], found: Separation) -> list[
     ]
 
 
-def _unrated(rows: Sequence[Mapping[str, Any]], found: Separation) -> list[str]:
+def _unrated(rows: Sequence[LeaderboardRow], found: Separation) -> list[str]:
     # Who has a place and no rating is told of here, too.
-    without = [row for row in rows if row["entrant_id"] in found.unrated or not is_rated(row)]
+    without = [row for row in rows if row.entrant_id in found.unrated or not is_rated(row)]
     if not without:
         return []
     names_of: dict[str | None, list[str]] = {}
     for row in without:
-        names_of.setdefault(row["note"] if row["n_entrant_matches"] else None, []).append(
-            row["entrant_id"]
-        )
+        names_of.setdefault(row.note if row.n_entrant_matches else None, []).append(row.entrant_id)
     idle = names_of.pop(None, [])
     reasons = [f"{join_names(names)} ({note})" for note, names in names_of.items()]
     if idle:
@@ -260,13 +262,13 @@ def _unrated(rows: Sequence[Mapping[str, Any]], found: Separation) -> list[str]:
     return [f"Not rated: {'; '.join(reasons)}."]
 
 
-def _undecided_sentence(rows: Sequence[Mapping[str, Any]], *, dimension: str) -> str:
-    if all(row["win_rate"] is None for row in rows):
+def _undecided_sentence(rows: Sequence[LeaderboardRow], *, dimension: str) -> str:
+    if all(row.win_rate is None for row in rows):
         return (
             f"On {dimension}, nothing can be said: no pair has been judged. "
             "See the audit for what is missing, then run the tournament again."
         )
-    if len(rows) > 1 and all(len(row["same_answers_as"]) == len(rows) - 1 for row in rows):
+    if len(rows) > 1 and all(len(row.same_answers_as) == len(rows) - 1 for row in rows):
         return f"On {dimension}, nobody can lead. {' '.join(_same_answers(rows))}"
     return (
         f"On {dimension}, nothing can be said: there is no decisive match, because every judged "
@@ -300,7 +302,7 @@ _NEVER_MET = PairRecord(0, 0, 0, 0, 0, 0)
 
 
 def unseparated_pairs(
-    rows: Sequence[Mapping[str, Any]], win_rates: Sequence[Mapping[str, Any]]
+    rows: Sequence[LeaderboardRow], win_rates: Sequence[WinRateRow]
 ) -> list[UnseparatedPair]:
     """Return the pairs that are not separated, closest first.
 
@@ -313,20 +315,19 @@ def unseparated_pairs(
     """
     records = pair_records(win_rates)
     rated = sorted(
-        (row for row in rows if row["n_entrant_matches"] and row["rank"] is not None),
-        key=lambda row: (row["rank"], row["entrant_id"]),
+        (row for row in rows if row.n_entrant_matches and row.rank is not None),
+        key=lambda row: (row.rank, row.entrant_id),
     )
     pairs = [
         UnseparatedPair(
-            upper["entrant_id"],
-            lower["entrant_id"],
-            upper["mean"] - lower["mean"] if is_rated(upper) and is_rated(lower) else None,
-            records.get((upper["entrant_id"], lower["entrant_id"]), _NEVER_MET),
+            upper.entrant_id,
+            lower.entrant_id,
+            _gap(upper, lower),
+            records.get((upper.entrant_id, lower.entrant_id), _NEVER_MET),
         )
         for index, upper in enumerate(rated)
         for lower in rated[index + 1 :]
-        if lower["entrant_id"] not in upper["shown_above"]
-        and upper["entrant_id"] not in lower["shown_above"]
+        if lower.entrant_id not in upper.shown_above and upper.entrant_id not in lower.shown_above
     ]
     return sorted(
         pairs, key=lambda pair: (pair.gap is None, pair.gap or 0.0, pair.upper, pair.lower)

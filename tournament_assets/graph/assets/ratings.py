@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -10,7 +10,6 @@ import pandas as pd
 from tournament_assets.graph.outputs import (
     Made,
     Markdown,
-    Rows,
     markdown_list,
     markdown_table,
     report_table,
@@ -24,6 +23,7 @@ from tournament_assets.tournament.asset_rows import (
     RatingMethodRow,
     ResponseRow,
     StyleRow,
+    WinRateRow,
 )
 from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
@@ -115,7 +115,7 @@ def elo_ratings(
 def _elo_metadata(primary: Sequence[EloRow]) -> dict[str, Any]:
     from tournament_assets.reports.leaderboard import leaderboard_cells
 
-    cells = leaderboard_cells([{**asdict(row), "win_rate": None} for row in primary])
+    cells = leaderboard_cells(primary)
     return {
         "leaderboard": report_table(cells, columns=cells.headers[:-1]),
         "leader": primary[0].entrant_id if primary[0].rank else "nobody",
@@ -126,9 +126,7 @@ def _elo_metadata(primary: Sequence[EloRow]) -> dict[str, Any]:
 def _k_sensitivity(rows: Sequence[EloRow]) -> Markdown:
     from tournament_assets.reports.figures.figures import k_sensitivity_figure, png_markdown
 
-    return Markdown(
-        png_markdown(k_sensitivity_figure([asdict(row) for row in rows]), "mean Elo by K-factor")
-    )
+    return Markdown(png_markdown(k_sensitivity_figure(rows), "mean Elo by K-factor"))
 
 
 def bradley_terry_ratings(
@@ -248,7 +246,9 @@ def response_texts(responses: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str
     }
 
 
-def win_rates(config: TournamentConfig, dimension: str, verdicts: StoredTable) -> Made[Rows]:
+def win_rates(
+    config: TournamentConfig, dimension: str, verdicts: StoredTable
+) -> Made[list[WinRateRow]]:
     """Wins, losses, ties, inconsistent, same-text and unjudged pairs of every two entrants.
 
     An inconsistent pair and one of the same text count as ties in the rate; an unjudged one
@@ -258,7 +258,7 @@ def win_rates(config: TournamentConfig, dimension: str, verdicts: StoredTable) -
 
     names = ("entrant_a", "entrant_b", *_COUNTS, "judged", "win_rate_a")
     rows = [
-        {"dimension": dimension, **{name: getattr(counts, name) for name in names}}
+        WinRateRow(dimension=dimension, **{name: getattr(counts, name) for name in names})
         for counts in pairwise_winrates(judgments_of(verdicts))
     ]
     columns = ("entrant_a", "entrant_b", "win_rate_a", *_COUNTS)

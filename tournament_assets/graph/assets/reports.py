@@ -15,7 +15,6 @@ from tournament_assets.graph.outputs import (
     Check,
     Made,
     Markdown,
-    Rows,
     Shown,
     markdown_list,
     markdown_table,
@@ -36,6 +35,7 @@ from tournament_assets.tournament.asset_rows import (
     CoverageRow,
     EloRow,
     FairRow,
+    LeaderboardRow,
     PromptFindingRow,
     PromptRow,
     ResponseRow,
@@ -103,7 +103,7 @@ class LeaderboardInputs:
     audit: pd.DataFrame
 
 
-def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[Rows]:
+def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[LeaderboardRow]]:
     """Who is better on which quality: ranks, ratings and both intervals, by dimension.
 
     What was lost on the way stands first, where a reader must know of it.
@@ -134,7 +134,7 @@ def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[Rows]:
 
 def _ranked(
     config: TournamentConfig, dimension: str, inputs: LeaderboardInputs, judge_model: str
-) -> list[dict[str, Any]]:
+) -> list[LeaderboardRow]:
     from tournament_assets.reports.leaderboard import build_leaderboard
 
     ratings = inputs.elo[dimension]
@@ -169,7 +169,7 @@ def _prompts_behind_lead(
 
 
 def _findings(
-    config: TournamentConfig, ranked: Mapping[str, Sequence[dict[str, Any]]]
+    config: TournamentConfig, ranked: Mapping[str, Sequence[LeaderboardRow]]
 ) -> dict[str, Any]:
     from tournament_assets.reports.leaderboard import leaderboard_cells
     from tournament_assets.reports.separation import verdict_sentence
@@ -184,18 +184,18 @@ def _findings(
     return findings
 
 
-def _plotted_ratings(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def _plotted_ratings(rows: Sequence[LeaderboardRow]) -> dict[str, float]:
     """Return ratings under the same names in every mode, which the UI plots side by side."""
-    if len({row["entrant_id"] for row in rows}) > _PLOTTED_ENTRANTS:
+    if len({row.entrant_id for row in rows}) > _PLOTTED_ENTRANTS:
         return {}
     return {
-        f"elo_{row['dimension']}_{row['entrant_id']}": round(row["mean"], 1)
-        for row in sorted(rows, key=lambda row: (row["dimension"], row["entrant_id"]))
-        if row["mean"] is not None
+        f"elo_{row.dimension}_{row.entrant_id}": round(row.mean, 1)
+        for row in sorted(rows, key=lambda row: (row.dimension, row.entrant_id))
+        if row.mean is not None
     }
 
 
-def _ladders(ranked: Mapping[str, Sequence[dict[str, Any]]]) -> dict[str, Markdown]:
+def _ladders(ranked: Mapping[str, Sequence[LeaderboardRow]]) -> dict[str, Markdown]:
     from tournament_assets.reports.figures.figures import ladder_figure, png_markdown
 
     return {

@@ -12,7 +12,7 @@ import base64
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tournament_assets.reports.figures.canvas import (
     LIGHT,
@@ -27,18 +27,18 @@ from tournament_assets.reports.figures.ladder import draw_ladder, draw_ladders
 from tournament_assets.reports.formatting import ABSENT
 from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.reports.separation import is_rated
+from tournament_assets.tournament.asset_rows import EloRow, LeaderboardRow, WinRateRow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Row = Mapping[str, Any]
 """A row of table "elo_ratings"."""
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 def draw_k_sensitivity(
-    rows: Sequence[Row], *, judge_label: str = "", palette: Palette = LIGHT, dimension: str = ""
+    rows: Sequence[EloRow], *, judge_label: str = "", palette: Palette = LIGHT, dimension: str = ""
 ) -> "Figure":
     """Draw every entrant's mean rating against the K-factor.
 
@@ -52,15 +52,15 @@ def draw_k_sensitivity(
         A figure; an entrant without a rating is left out.
     """
     lines: dict[str, list[tuple[float, float]]] = {}
-    for row in sorted(filter(is_rated, rows), key=lambda row: (row["k_factor"], row["rank"])):
-        lines.setdefault(row["entrant_id"], []).append((row["k_factor"], row["mean"]))
+    for row in sorted(filter(is_rated, rows), key=lambda row: (row.k_factor, row.rank or 0)):
+        lines.setdefault(row.entrant_id, []).append((row.k_factor, row.mean or 0.0))
     figure, axes = new_figure(height=max(2.9, 1.0 + 0.2 * len(lines)), palette=palette)
     if dimension:
         axes.set_title(dimension, loc="left", fontsize=11, fontweight="bold", color=palette.ink)
-    k_factors = sorted({row["k_factor"] for row in rows})
+    k_factors = sorted({row.k_factor for row in rows})
     ends = sorted(lines, key=lambda name: (lines[name][-1][1], name))
     # By name rather than by rank, so that an entrant looks the same on every dimension.
-    names = sorted({row["entrant_id"] for row in rows})
+    names = sorted({row.entrant_id for row in rows})
     colours = {name: palette.lines[i % len(palette.lines)] for i, name in enumerate(names)}
     markers = {name: _MARKERS[i % len(_MARKERS)] for i, name in enumerate(names)}
     for name, points in lines.items():
@@ -138,7 +138,7 @@ class WinRate:
 
 
 def draw_win_grid(
-    rows: Sequence[Row], order: Sequence[str], *, judge_label: str = "", dimension: str = ""
+    rows: Sequence[WinRateRow], order: Sequence[str], *, judge_label: str = "", dimension: str = ""
 ) -> "Figure":
     """Draw the win rates of one dimension on white paper.
 
@@ -187,7 +187,7 @@ def draw_win_grid(
     return figure
 
 
-def win_rate_matrix(rows: Sequence[Row], order: Sequence[str]) -> list[list[WinRate | None]]:
+def win_rate_matrix(rows: Sequence[WinRateRow], order: Sequence[str]) -> list[list[WinRate | None]]:
     """Return the win rate of each row against each column, with the pairs it is from.
 
     Args:
@@ -199,36 +199,36 @@ def win_rate_matrix(rows: Sequence[Row], order: Sequence[str]) -> list[list[WinR
     """
     cells: dict[tuple[str, str], WinRate] = {}
     for row in rows:
-        if (rate := row["win_rate_a"]) is not None:
-            counts = (row["judged"], row["same_text"])
-            cells[row["entrant_a"], row["entrant_b"]] = WinRate(rate, *counts)
-            cells[row["entrant_b"], row["entrant_a"]] = WinRate(1 - rate, *counts)
+        if (rate := row.win_rate_a) is not None:
+            counts = (row.judged, row.same_text)
+            cells[row.entrant_a, row.entrant_b] = WinRate(rate, *counts)
+            cells[row.entrant_b, row.entrant_a] = WinRate(1 - rate, *counts)
     return [[cells.get((one, other)) for other in order] for one in order]
 
 
 def ladder_figure(
-    rows: Sequence[Row], dimension: str, *, span: tuple[float, float] | None = None
+    rows: Sequence[LeaderboardRow], dimension: str, *, span: tuple[float, float] | None = None
 ) -> bytes:
     """Return `draw_ladder` as a PNG picture."""
     return to_png(draw_ladder(rows, dimension, span=span))
 
 
 def ladders_figure(
-    rows_by_dimension: Mapping[str, Sequence[Row]], *, palette: Palette = LIGHT
+    rows_by_dimension: Mapping[str, Sequence[LeaderboardRow]], *, palette: Palette = LIGHT
 ) -> bytes:
     """Return `draw_ladders` as a PNG picture."""
     return to_png(draw_ladders(rows_by_dimension, palette=palette))
 
 
 def win_rate_matrix_figure(
-    rows: Sequence[Row], order: Sequence[str], *, judge_label: str = ""
+    rows: Sequence[WinRateRow], order: Sequence[str], *, judge_label: str = ""
 ) -> bytes:
     """Return `draw_win_grid` as a PNG picture."""
     return to_png(draw_win_grid(rows, order, judge_label=judge_label))
 
 
 def k_sensitivity_figure(
-    rows: Sequence[Row], *, judge_label: str = "", palette: Palette = LIGHT
+    rows: Sequence[EloRow], *, judge_label: str = "", palette: Palette = LIGHT
 ) -> bytes:
     """Return `draw_k_sensitivity` as a PNG picture."""
     return to_png(draw_k_sensitivity(rows, judge_label=judge_label, palette=palette))
@@ -236,9 +236,9 @@ def k_sensitivity_figure(
 
 def figure_files(
     *,
-    leaderboard: Mapping[str, Sequence[Row]],
-    elo_ratings: Mapping[str, Sequence[Row]],
-    win_rates: Mapping[str, Sequence[Row]],
+    leaderboard: Mapping[str, Sequence[LeaderboardRow]],
+    elo_ratings: Mapping[str, Sequence[EloRow]],
+    win_rates: Mapping[str, Sequence[WinRateRow]],
     judge_label: str,
 ) -> dict[str, bytes]:
     """Draw the pictures of a paper, each as PNG and as SVG.
@@ -255,7 +255,7 @@ def figure_files(
     """
     drawn: dict[str, Figure] = {"ladders": draw_ladders(leaderboard)}
     for dimension, rows in leaderboard.items():
-        order = [row["entrant_id"] for row in rows]
+        order = [row.entrant_id for row in rows]
         drawn[f"ladder_{dimension}"] = draw_ladder(rows, dimension)
         drawn[f"win_rates_{dimension}"] = draw_win_grid(
             win_rates[dimension], order, judge_label=judge_label, dimension=dimension

@@ -5,7 +5,7 @@ and no mark over it could be told from the bar that people should compare by; th
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tournament_assets.reports.figures.canvas import (
     LIGHT,
@@ -18,26 +18,26 @@ from tournament_assets.reports.figures.canvas import (
 )
 from tournament_assets.reports.formatting import format_interval, format_rating
 from tournament_assets.reports.separation import is_rated
+from tournament_assets.tournament.asset_rows import LeaderboardRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Row = Mapping[str, Any]
 """A row of table "leaderboard"."""
 
 _PANELS_IN_A_ROW = 3
 _PANEL_WIDTH, _LABEL_WIDTH = 2.75, 2.0
 
 
-def ladder_span(rows: Sequence[Row]) -> tuple[float, float]:
+def ladder_span(rows: Sequence[LeaderboardRow]) -> tuple[float, float]:
     """Return an axis that holds every rating and bound, to share it between dimensions."""
     ends = [
-        row[name]
+        getattr(row, name)
         for row in rows
         if is_rated(row)
         for name in ("mean", "sampling_low", "sampling_high")
-        if row[name] is not None
+        if getattr(row, name) is not None
     ]
     low, high = (min(ends), max(ends)) if ends else (1300.0, 1500.0)
     margin = max(0.05 * (high - low), 5.0)
@@ -45,7 +45,7 @@ def ladder_span(rows: Sequence[Row]) -> tuple[float, float]:
 
 
 def draw_ladder(
-    rows: Sequence[Row],
+    rows: Sequence[LeaderboardRow],
     dimension: str,
     *,
     span: tuple[float, float] | None = None,
@@ -66,7 +66,7 @@ def draw_ladder(
     figure, axes = new_figure(height=1.1 + _entrants_height(len(rows)), palette=palette)
     _draw_panel(axes, rows, dimension, span=span, palette=palette)
     axes.set_yticks(range(len(rows)))
-    axes.set_yticklabels([short_label(row["entrant_id"]) for row in rows], parse_math=False)
+    axes.set_yticklabels([short_label(row.entrant_id) for row in rows], parse_math=False)
     axes.tick_params(axis="y", pad=10)
     for place, row in enumerate(rows):
         _write_numbers(axes, row, place=place, palette=palette)
@@ -76,7 +76,7 @@ def draw_ladder(
 
 
 def draw_ladders(
-    rows_by_dimension: Mapping[str, Sequence[Row]], *, palette: Palette = LIGHT
+    rows_by_dimension: Mapping[str, Sequence[LeaderboardRow]], *, palette: Palette = LIGHT
 ) -> "Figure":
     """Draw all dimensions side by side on one scale, an entrant in the same line on each.
 
@@ -86,7 +86,7 @@ def draw_ladders(
         palette: The colours.
     """
     every_row = [row for rows in rows_by_dimension.values() for row in rows]
-    names = list(dict.fromkeys(row["entrant_id"] for row in every_row))
+    names = list(dict.fromkeys(row.entrant_id for row in every_row))
     n_columns = min(len(rows_by_dimension), _PANELS_IN_A_ROW) or 1
     n_lines = -(-len(rows_by_dimension) // n_columns) or 1
     figure = new_canvas(
@@ -98,7 +98,7 @@ def draw_ladders(
     for index, (dimension, rows) in enumerate(rows_by_dimension.items()):
         axes = figure.add_subplot(n_lines, n_columns, index + 1)
         clear_axes(axes, palette=palette)
-        by_name = {row["entrant_id"]: row for row in rows}
+        by_name = {row.entrant_id: row for row in rows}
         _draw_panel(
             axes,
             [by_name.get(name) for name in names],
@@ -121,20 +121,20 @@ def draw_ladders(
 
 def _draw_panel(
     axes: "Axes",
-    rows: Sequence[Row | None],
+    rows: Sequence[LeaderboardRow | None],
     dimension: str,
     *,
     span: tuple[float, float],
     palette: Palette,
-    leader: Row | None = None,
+    leader: LeaderboardRow | None = None,
 ) -> None:
     left, right = span
     axes.set_xlim(left, right)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     leader = leader or next((row for row in rows if row is not None), None)
-    if leader and is_rated(leader) and leader["sampling_low"] is not None:
-        high = right if leader["sampling_high"] is None else leader["sampling_high"]
-        axes.axvspan(leader["sampling_low"], high, color=palette.band, zorder=0)
+    if leader and is_rated(leader) and leader.sampling_low is not None:
+        high = right if leader.sampling_high is None else leader.sampling_high
+        axes.axvspan(leader.sampling_low, high, color=palette.band, zorder=0)
     for place, row in enumerate(rows):
         if row is not None and is_rated(row):
             _draw_entrant(axes, row, place=place, span=span, palette=palette)
@@ -145,9 +145,9 @@ def _draw_panel(
 
 
 def _draw_entrant(
-    axes: "Axes", row: Row, *, place: int, span: tuple[float, float], palette: Palette
+    axes: "Axes", row: LeaderboardRow, *, place: int, span: tuple[float, float], palette: Palette
 ) -> None:
-    low, high = row["sampling_low"], row["sampling_high"]
+    low, high = row.sampling_low, row.sampling_high
     ends = (span[0] if low is None else low, span[1] if high is None else high)
     axes.barh(place, ends[1] - ends[0], left=ends[0], height=0.3, color=palette.sampling, zorder=2)
     for bound, edge, marker in ((low, span[0], "<"), (high, span[1], ">")):
@@ -156,7 +156,7 @@ def _draw_entrant(
                 edge, place, marker, color=palette.accent, markersize=7, clip_on=False, zorder=5
             )
     axes.plot(
-        *(row["mean"], place, "o"),
+        *(row.mean or 0.0, place, "o"),
         color=palette.ink,
         markeredgecolor=palette.paper,
         markersize=7,
@@ -164,10 +164,10 @@ def _draw_entrant(
     )
 
 
-def _write_numbers(axes: "Axes", row: Row, *, place: int, palette: Palette) -> None:
+def _write_numbers(axes: "Axes", row: LeaderboardRow, *, place: int, palette: Palette) -> None:
     if is_rated(row):
-        interval = format_interval(row["sampling_low"], row["sampling_high"], absent="unbounded")
-        text, colour = f"{format_rating(row['mean'])}  ({interval})", palette.ink
+        interval = format_interval(row.sampling_low, row.sampling_high, absent="unbounded")
+        text, colour = f"{format_rating(row.mean)}  ({interval})", palette.ink
     else:
         text, colour = _unrated(row), palette.quiet
     axes.text(
@@ -180,12 +180,17 @@ def _write_numbers(axes: "Axes", row: Row, *, place: int, palette: Palette) -> N
 
 
 def _write_mean(
-    axes: "Axes", row: Row | None, *, place: int, span: tuple[float, float], palette: Palette
+    axes: "Axes",
+    row: LeaderboardRow | None,
+    *,
+    place: int,
+    span: tuple[float, float],
+    palette: Palette,
 ) -> None:
     if row is not None and is_rated(row):
         axes.annotate(
-            format_rating(row["mean"]),
-            xy=(row["mean"], place - 0.26),
+            format_rating(row.mean),
+            xy=(row.mean, place - 0.26),
             ha="center",
             va="bottom",
             fontsize=8,
@@ -197,10 +202,10 @@ def _write_mean(
         axes.text(middle, place, text, ha="center", va="center", fontsize=8, color=palette.quiet)
 
 
-def _unrated(row: Row) -> str:
-    if not row["n_entrant_matches"]:
+def _unrated(row: LeaderboardRow) -> str:
+    if not row.n_entrant_matches:
         return "no decisive match"
-    return str(row["note"]).partition(":")[0] if row["rank"] is not None else "not comparable"
+    return str(row.note).partition(":")[0] if row.rank is not None else "not comparable"
 
 
 def _add_legend(figure: "Figure", *, palette: Palette, judges: str = "") -> None:
@@ -230,5 +235,5 @@ def _entrants_height(n_entrants: int) -> float:
     return 0.45 + (0.44 if n_entrants < 16 else 0.3) * max(n_entrants, 1)
 
 
-def _judges(rows: Sequence[Row]) -> str:
-    return "; ".join(sorted({row["judge"] for row in rows}))
+def _judges(rows: Sequence[LeaderboardRow]) -> str:
+    return "; ".join(sorted({row.judge for row in rows}))

@@ -1,8 +1,7 @@
 """What the report says about one dimension, ready to be filled into the templates."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.reports.figures.figures import WinRate, win_rate_matrix
@@ -30,10 +29,15 @@ from tournament_assets.reports.separation import (
     unseparated_sentence,
     verdict_sentence,
 )
-from tournament_assets.storage.tables import rows_of, table_rows
-from tournament_assets.tournament.asset_rows import RatingMethodRow
+from tournament_assets.storage.tables import rows_of
+from tournament_assets.tournament.asset_rows import (
+    EloRow,
+    LeaderboardRow,
+    RatingMethodRow,
+    WinRateRow,
+)
 
-Rows = Sequence[Mapping[str, Any]]
+Rows = Sequence[LeaderboardRow]
 
 
 BattleLink = Callable[..., str]
@@ -120,7 +124,7 @@ _UNSEPARATED_COUNTS = ("wins", "losses", "ties", "inconsistent", "same_text")
 
 def dimension_sections(contents: ReportContents) -> list[DimensionSection]:
     """Return what the page says about every dimension, in the order of the leaderboard."""
-    rows = table_rows("leaderboard", contents.leaderboard)
+    rows = list(rows_of(LeaderboardRow, contents.leaderboard))
     return [
         _section(contents, dimension, members) for dimension, members in by_dimension(rows).items()
     ]
@@ -128,7 +132,7 @@ def dimension_sections(contents: ReportContents) -> list[DimensionSection]:
 
 def overview_table(contents: ReportContents) -> ReportTable:
     """Return one row a dimension: who is first, how clearly, on how much, and at what price."""
-    rows = table_rows("leaderboard", contents.leaderboard)
+    rows = list(rows_of(LeaderboardRow, contents.leaderboard))
     return ReportTable(
         headers=(
             "dimension",
@@ -150,16 +154,16 @@ def overview_table(contents: ReportContents) -> ReportTable:
 
 def _overview_row(contents: ReportContents, dimension: str, rows: Rows) -> tuple[str, ...]:
     found = separation(rows)
-    pairs = table_rows("win_rates", contents.win_rates[dimension])
-    judged = sum(row["judged"] for row in pairs)
-    decisive = sum(row["wins_a"] + row["wins_b"] for row in pairs)
-    inconsistent = sum(row["inconsistent"] for row in pairs)
+    pairs = list(rows_of(WinRateRow, contents.win_rates[dimension]))
+    judged = sum(row.judged for row in pairs)
+    decisive = sum(row.wins_a + row.wins_b for row in pairs)
+    inconsistent = sum(row.inconsistent for row in pairs)
     cost = _price(contents, dimension) or ABSENT
-    same = sum(row["same_text"] for row in pairs)
+    same = sum(row.same_text for row in pairs)
     counts = (
         format_count_of(decisive, judged),
         format_count_of(inconsistent, judged),
-        format_count_of(same, same + judged + sum(row["unjudged"] for row in pairs)),
+        format_count_of(same, same + judged + sum(row.unjudged for row in pairs)),
         cost,
     )
     if found.leader is None or found.runner_up is None:
@@ -184,12 +188,12 @@ def _price(contents: ReportContents, dimension: str) -> str:
 
 def _section(contents: ReportContents, dimension: str, rows: Rows) -> DimensionSection:
     found = separation(rows)
-    order = tuple(row["entrant_id"] for row in rows)
-    elo_rows = table_rows("elo_ratings", contents.elo_ratings[dimension])
+    order = tuple(row.entrant_id for row in rows)
+    elo_rows = list(rows_of(EloRow, contents.elo_ratings[dimension]))
     model_rows = list(rows_of(RatingMethodRow, contents.model_comparison[dimension]))
-    pair_rows = table_rows("win_rates", contents.win_rates[dimension])
+    pair_rows = list(rows_of(WinRateRow, contents.win_rates[dimension]))
     unseparated = unseparated_pairs(rows, pair_rows)
-    n_rated = sum(bool(row["n_entrant_matches"]) for row in rows)
+    n_rated = sum(bool(row.n_entrant_matches) for row in rows)
     return DimensionSection(
         name=dimension,
         verdict=verdict_sentence(rows, dimension=dimension, confidence=contents.confidence),
@@ -200,7 +204,7 @@ def _section(contents: ReportContents, dimension: str, rows: Rows) -> DimensionS
         ),
         price=_price(contents, dimension),
         ladder=with_strengths(leaderboard_cells(rows), rows),
-        notes=tuple(f"{row['entrant_id']}: {row['note']}." for row in rows if row["note"]),
+        notes=tuple(f"{row.entrant_id}: {row.note}." for row in rows if row.note),
         order=order,
         unseparated=tuple(unseparated[:MOST_PAIRS]),
         unseparated_sentence=unseparated_sentence(len(unseparated), n_rated),

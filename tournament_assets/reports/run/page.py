@@ -24,8 +24,8 @@ from tournament_assets.reports.run.report_contents import (
     coverage_table,
     warning_lines,
 )
-from tournament_assets.storage.tables import rows_of, table_rows
-from tournament_assets.tournament.asset_rows import CoverageRow
+from tournament_assets.storage.tables import rows_of
+from tournament_assets.tournament.asset_rows import CoverageRow, EloRow, LeaderboardRow
 
 _PALETTES = {"light": LIGHT, "dark": DARK}
 
@@ -105,7 +105,7 @@ def _battle_link(battles: BattlePages | None) -> Callable[..., str]:
 
 def _pictures(contents: ReportContents) -> dict[str, Any]:
     """Draw each picture for light and for dark paper."""
-    ladders = by_dimension(table_rows("leaderboard", contents.leaderboard))
+    ladders = by_dimension(list(rows_of(LeaderboardRow, contents.leaderboard)))
     return {
         "ladder_images": {
             name: png_data_uri(ladders_figure(ladders, palette=palette))
@@ -115,7 +115,7 @@ def _pictures(contents: ReportContents) -> dict[str, Any]:
             dimension: {
                 name: png_data_uri(
                     k_sensitivity_figure(
-                        table_rows("elo_ratings", contents.elo_ratings[dimension]),
+                        list(rows_of(EloRow, contents.elo_ratings[dimension])),
                         judge_label=contents.judge_label,
                         palette=palette,
                     )

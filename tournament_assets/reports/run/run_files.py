@@ -41,9 +41,13 @@ from tournament_assets.storage.tables import (
     StoredTable,
     iterate_rows,
     rows_of,
-    table_rows,
 )
-from tournament_assets.tournament.asset_rows import EloRow, ReportPageRow
+from tournament_assets.tournament.asset_rows import (
+    EloRow,
+    LeaderboardRow,
+    ReportPageRow,
+    WinRateRow,
+)
 from tournament_assets.tournament.battles import (
     EloReport,
     RatingSettings,
@@ -122,12 +126,12 @@ def build_run_files(
 
 
 def _papers(tables: RunTables) -> dict[str, bytes]:
-    leaderboard = by_dimension(table_rows("leaderboard", tables.leaderboard))
+    leaderboard = by_dimension(list(rows_of(LeaderboardRow, tables.leaderboard)))
     figures = figure_files(
         leaderboard=leaderboard,
-        elo_ratings={d: table_rows("elo_ratings", f) for d, f in tables.elo_ratings.items()},
-        win_rates={d: table_rows("win_rates", f) for d, f in tables.win_rates.items()},
-        judge_label="; ".join(sorted({r["judge"] for rows in leaderboard.values() for r in rows})),
+        elo_ratings={d: list(rows_of(EloRow, f)) for d, f in tables.elo_ratings.items()},
+        win_rates={d: list(rows_of(WinRateRow, f)) for d, f in tables.win_rates.items()},
+        judge_label="; ".join(sorted({r.judge for rows in leaderboard.values() for r in rows})),
     )
     return {
         **{f"figures/{name}": content for name, content in figures.items()},
@@ -200,8 +204,8 @@ def _elo_per_perm(tables: RunTables) -> bytes:
 
 def _win_rates_csv(win_rates: Mapping[str, pd.DataFrame]) -> bytes:
     columns = list(next(iter(win_rates.values())).columns)
-    rows = [row for frame in win_rates.values() for row in table_rows("win_rates", frame)]
-    return table_csv(columns, ([row[name] for name in columns] for row in rows))
+    rows = [row for frame in win_rates.values() for row in rows_of(WinRateRow, frame)]
+    return table_csv(columns, ([getattr(row, name) for name in columns] for row in rows))
 
 
 def _json(value: Any) -> bytes:
