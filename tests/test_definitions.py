@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -6,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from tests.projects import make_project
+from tests.projects import SmallProject, make_project
 from tournament_assets.definitions import load_project
 from tournament_assets.tournament.errors import InputError
 
@@ -108,16 +109,108 @@ def test_secrets_are_named_and_not_copied_into_resources() -> None:
     assert judge.variables["ANTHROPIC_BASE_URL"] == dg.EnvVar("ANTHROPIC_BASE_URL")
 
 
-def test_every_broken_config_is_named_at_once(tmp_path: Path) -> None:
+@pytest.fixture
+def half_broken(tmp_path: Path) -> SmallProject:
+    """A tournament with a schedule, beside a twin of it and a file with a mistyped key."""
     project = make_project(tmp_path / "project")
+    project.edit_config(automation={"headline_schedule": {"cron": "0 6 * * 1"}})
     configs = project.folder / "configs"
     (configs / "twin.yaml").write_text(project.config_path.read_text())
-    (configs / "broken.yaml").write_text("tournament_id: [\n")
+    (configs / "mistyped-ä.yaml").write_text("tournament_id: other\nbnak: `bank.jsonl`\n")
+    (configs / "cut off.yaml").write_text("tournament_id: [\n")
+    return project
+
+
+def test_a_broken_config_takes_down_itself_alone(half_broken: SmallProject) -> None:
+    definitions = load_project(half_broken.folder, {})
+    dg.Definitions.validate_loadable(definitions)
+    graph = definitions.resolve_asset_graph()
+    tournaments = {key.path[0] for key in graph.get_all_asset_keys() if len(key.path) == 2}
+    assert tournaments == {"small", "twin", "mistyped__", "cut_off"}
+    schedules = {each.name for each in definitions.schedules or []}
+    sensors = {each.name for each in definitions.sensors or []}
+    assert schedules == {"small_headline_schedule"}
+    assert {"small_watch_inputs", "small_continue_reruns", "tell_config_problems"} <= sensors
+
+
+def test_a_broken_config_says_where_it_stood_what_is_wrong(half_broken: SmallProject) -> None:
+    definitions = load_project(half_broken.folder, {})
+    graph = definitions.resolve_asset_graph()
+    lines = {}
+    for name, stem in (("twin", "twin"), ("mistyped__", "mistyped-ä"), ("cut_off", "cut off")):
+        path = half_broken.folder / "configs" / f"{stem}.yaml"
+        node = graph.get(dg.AssetKey([name, "config_problem"]))
+        assert node.is_external
+        assert node.metadata["file"] == str(path)
+        assert f"    {path}:{node.metadata['line']}: " in (node.description or "")
+        lines[name] = (node.metadata["line"], node.group_name)
+    assert lines == {
+        "twin": (1, "twin_0_config_problem"),
+        "mistyped__": (2, "mistyped___0_config_problem"),
+        "cut_off": (2, "cut_off_0_config_problem"),
+    }
+
+
+def test_a_config_that_is_still_broken_is_told_of_once(half_broken: SmallProject) -> None:
+    definitions = load_project(half_broken.folder, {})
+    sensor = definitions.resolve_sensor_def("tell_config_problems")
+    assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
+    with dg.DagsterInstance.ephemeral() as instance:
+        first = sensor.evaluate_tick(dg.build_sensor_context(instance=instance))
+        events = list(first.asset_events or [])
+        assert {event.asset_key.path[0] for event in events} == {"twin", "mistyped__", "cut_off"}
+        assert not any(getattr(event, "passed", True) for event in events)
+        again = sensor.evaluate_tick(
+            dg.build_sensor_context(instance=instance, cursor=first.cursor)
+        )
+        assert not again.asset_events
+        assert "3 configs cannot be loaded" in (again.skip_message or "")
+
+
+def test_where_no_config_can_be_loaded_the_reasons_are_all_there_is(tmp_path: Path) -> None:
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "small.yaml").write_text("")
+    definitions = load_project(tmp_path, {})
+    dg.Definitions.validate_loadable(definitions)
+    keys = definitions.resolve_asset_graph().get_all_asset_keys()
+    assert [key.to_user_string() for key in keys] == ["small/config_problem"]
+
+
+def test_broken_configs_of_like_names_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "configs").mkdir()
+    for stem in ("a-b", "a b", "a_b"):
+        (tmp_path / "configs" / f"{stem}.yaml").write_text("")
+    keys = load_project(tmp_path, {}).resolve_asset_graph().get_all_asset_keys()
+    assert len(keys) == 3
+
+
+def test_asked_to_be_strict_every_broken_config_is_named_at_once(
+    half_broken: SmallProject,
+) -> None:
     with pytest.raises(InputError) as caught:
-        load_project(project.folder, {})
-    assert len(caught.value.problems) == 2
-    assert "broken.yaml:2" in str(caught.value)
-    assert "tournament_id 'small' is already used" in str(caught.value)
+        load_project(half_broken.folder, {}, strict=True)
+    assert "cut off.yaml:2" in str(caught.value)
+    assert "mistyped-ä.yaml:2: " in str(caught.value)
+    assert "twin.yaml:1: tournament_id 'small' is already used" in str(caught.value)
+
+
+def test_checking_definitions_fails_on_one_broken_config(half_broken: SmallProject) -> None:
+    script = "import tournament_assets.definitions as d; d.defs.load_fn()"
+    for validating, code in (("1", 1), ("", 0)):
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env={
+                **os.environ,
+                "TOURNAMENT_PROJECT": str(half_broken.folder),
+                "DAGSTER_IS_DEFS_VALIDATION_CLI": validating,
+            },
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        assert ("mistyped-ä.yaml:2" in done.stderr) == bool(validating)
 
 
 def test_a_folder_without_configs_says_where_to_start(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ Environment variables:
     TOURNAMENT_EXECUTOR_CONFIG   a YAML file with settings of that executor
     TOURNAMENT_CELERY_BROKER     the URL of Celery's broker
     TOURNAMENT_CELERY_BACKEND    the URL of Celery's results; the broker, if that is Redis
+    DAGSTER_IS_DEFS_VALIDATION_CLI   set by `dg check defs`: one broken config refuses them all
     and whatever variables the configs name for weights, recorded files, servers and their keys
 """
 
@@ -33,9 +34,17 @@ from typing import Any
 import dagster as dg
 
 from tournament_assets.graph.adapter import build_assets
+from tournament_assets.graph.automation.config_problems import (
+    BrokenConfig,
+    build_problem_asset,
+    build_problem_checks,
+    build_problem_sensor,
+    name_broken_config,
+)
 from tournament_assets.graph.automation.edits import build_edit_sensor, build_watching_sensor
 from tournament_assets.graph.automation.failure_notices import build_failure_sensors
 from tournament_assets.graph.automation.headline_reruns import (
+    SCHEDULE_PLACE,
     build_continuing_sensor,
     build_headline_schedules,
     schedule_problem,
@@ -56,9 +65,10 @@ from tournament_assets.graph.resources.services import (
 from tournament_assets.graph.table import rows_of
 from tournament_assets.project.config_files import ConfigFile, load_config
 from tournament_assets.project.project_files import Project
-from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.places import url_problem
+from tournament_assets.tournament.yaml_files import read_yaml
 from tournament_assets.workflows.plan import TournamentPlan
 
 # Partition mappings and observed data versions are still called beta, on every use of them. The
@@ -74,7 +84,8 @@ def build_plan(config_file: ConfigFile, environment: Mapping[str, str]) -> Tourn
     """
     problem = schedule_problem(config_file.config.automation)
     if problem is not None:
-        raise InputError(f"{config_file.path}: {problem}")
+        line = read_yaml(config_file.path, what="the config").line_of(SCHEDULE_PLACE)
+        raise InputError(f"{config_file.path}:{line}: {problem}")
     path = config_file.path.resolve()
     project = config_file.project
     return TournamentPlan(
@@ -117,12 +128,17 @@ def build_resources(project: Path, environment: Mapping[str, str]) -> dict[str, 
 
 
 def build_definitions(
-    plans: Sequence[TournamentPlan], project: Path, environment: Mapping[str, str]
+    plans: Sequence[TournamentPlan],
+    project: Path,
+    environment: Mapping[str, str],
+    *,
+    broken: Sequence[BrokenConfig] = (),
 ) -> dg.Definitions:
     """Wire the assets, jobs and resources of some tournaments.
 
-    Unless the environment asks for another executor, steps run one after another in the process
-    of their run: none of them is worth a process of its own, and a model stays loaded.
+    What stands for configs that cannot be loaded comes with them. Unless the environment asks for
+    another executor, steps run one after another in the process of their run: none of them is worth
+    a process of its own, and a model stays loaded.
 
     Raises:
         InputError: If the executor that the environment asks for cannot be had, or it names only a
@@ -131,7 +147,11 @@ def build_definitions(
     jobs = {plan.tournament_id: build_jobs(plan) for plan in plans}
     stage_jobs = {tournament: build_rerun_jobs(named) for tournament, named in jobs.items()}
     return dg.Definitions(
-        assets=[asset for plan in plans for asset in build_assets(plan, rows_of(plan).values())],
+        assets=[
+            *(asset for plan in plans for asset in build_assets(plan, rows_of(plan).values())),
+            *(build_problem_asset(each) for each in broken),
+        ],
+        asset_checks=build_problem_checks(broken),
         jobs=[
             job
             for plan in plans
@@ -147,6 +167,7 @@ def build_definitions(
             *(build_watching_sensor(plan) for plan in plans),
             *(build_continuing_sensor(plan, stage_jobs[plan.tournament_id]) for plan in plans),
             *(build_edit_sensor(plan, stage_jobs[plan.tournament_id]) for plan in plans),
+            *build_problem_sensor(broken),
             *build_failure_sensors(environment),
         ],
         resources=build_resources(project, environment),
@@ -154,39 +175,58 @@ def build_definitions(
     )
 
 
-def load_project(project: Path, environment: Mapping[str, str]) -> dg.Definitions:
+def load_project(
+    project: Path, environment: Mapping[str, str], *, strict: bool = False
+) -> dg.Definitions:
     """Wire every tournament in a project's `configs/` folder.
 
+    Args:
+        project: The folder with `configs/`.
+        environment: The environment variables.
+        strict: Refuse all if one config cannot be loaded; otherwise an asset that says why stands
+            in its place.
+
     Raises:
-        InputError: With every problem of every config.
+        InputError: If there is no config at all; if `strict`, with every problem of every config.
     """
-    problems = Problems()
-    plans: list[TournamentPlan] = []
-    first_seen: dict[str, Path] = {}
+    plans: dict[str, TournamentPlan] = {}
+    broken: list[BrokenConfig] = []
     for path in sorted((project / "configs").glob("*.yaml")):
         try:
             plan = build_plan(load_config(path), environment)
+            _check_id_is_free(plan, path, plans)
         except InputError as error:
-            problems.extend(error.problems)
-            continue
-        if plan.tournament_id in first_seen:
-            problems.add(
-                f"{path}: tournament_id {plan.tournament_id!r} is already used by "
-                f"{first_seen[plan.tournament_id]}; expected one config each; rename one"
-            )
-            continue
-        first_seen[plan.tournament_id] = path
-        plans.append(plan)
-    if not plans and not problems:
-        problems.add(
+            name = name_broken_config(path, [each.name for each in broken])
+            broken.append(BrokenConfig(path, name, error.problems))
+        else:
+            plans[plan.tournament_id] = plan
+    if strict and broken:
+        raise InputError(problem for each in broken for problem in each.problems)
+    if not plans and not broken:
+        raise InputError(
             f"{project / 'configs'} holds no .yaml file; expected one config a tournament; "
             "start in the project's folder or set TOURNAMENT_PROJECT"
         )
-    problems.raise_if_any()
-    return build_definitions(plans, project, environment)
+    return build_definitions(list(plans.values()), project, environment, broken=broken)
+
+
+def _check_id_is_free(
+    plan: TournamentPlan, path: Path, earlier: Mapping[str, TournamentPlan]
+) -> None:
+    other = earlier.get(plan.tournament_id)
+    if other is not None:
+        line = read_yaml(path, what="the config").line_of(("tournament_id",))
+        raise InputError(
+            f"{path}:{line}: tournament_id {plan.tournament_id!r} is already used by "
+            f"{other.project.folder / other.config_path}; expected one config each; rename one"
+        )
 
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """Return the definitions that Dagster loads."""
-    return load_project(Path(os.environ.get("TOURNAMENT_PROJECT") or Path.cwd()), os.environ)
+    """Return the definitions that Dagster loads; `dg check defs` refuses any broken config."""
+    return load_project(
+        Path(os.environ.get("TOURNAMENT_PROJECT") or Path.cwd()),
+        os.environ,
+        strict=os.environ.get("DAGSTER_IS_DEFS_VALIDATION_CLI") == "1",
+    )

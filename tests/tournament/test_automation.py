@@ -18,7 +18,7 @@ def project(tmp_path: Path) -> SmallProject:
 def problem_of(project: SmallProject, **schedule: Any) -> str:
     project.edit_config(automation={"headline_schedule": schedule})
     with pytest.raises(InputError) as caught:
-        load_project(project.folder, {})
+        load_project(project.folder, {}, strict=True)
     (problem,) = caught.value.problems
     return problem.removeprefix(f"{project.config_path}:")
 

@@ -28,6 +28,9 @@ from tournament_assets.graph.automation.reruns import (
 from tournament_assets.tournament.config import AutomationConfig
 from tournament_assets.workflows.plan import TournamentPlan
 
+SCHEDULE_PLACE = ("automation", "headline_schedule", "cron")
+"""Where a config says when the headline runs again."""
+
 
 def schedule_problem(automation: AutomationConfig) -> str | None:
     """Say why Dagster cannot fire the configured schedule, or None."""
