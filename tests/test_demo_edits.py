@@ -115,10 +115,9 @@ def edit_prompt(bank: Path, prompt_id: str, key: str, added: str) -> None:
 
 
 EVERYTHING_AFTER_THE_BANK = {
-    "None": ["prompt_bank"],
     **{f"{entrant}|pilot": ["entrant_responses"] for entrant in ENTRANTS},
     **{f"{name}|pilot": [*PAIRED, *AFTER_REPLIES] for name in DIMENSIONS},
-    "pilot": ["selected_prompts", "judging_estimate", *REPORTED],
+    "pilot": ["prompt_bank", "selected_prompts", "judging_estimate", *REPORTED],
 }
 
 

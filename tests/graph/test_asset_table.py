@@ -173,3 +173,23 @@ def test_a_row_that_says_no_version_of_what_it_made_is_refused() -> None:
     row = next(row for row in ASSETS if row.name == "elo_traces")
     with pytest.raises(TypeError, match="elo_traces says no version"):
         adapter._result(row, Made(None, metadata={}))
+
+
+def test_every_asset_that_the_button_runs_begins_at_partitions_of_the_mode(
+    plan: TournamentPlan,
+) -> None:
+    # The UI offers a choice of partitions where the roots of a selection share one definition.
+    rows = rows_of(plan)
+    observed = {name for name, row in rows.items() if row.stored_as == "file"}
+    roots = [
+        row
+        for row in ASSETS
+        if row.name not in observed
+        and {each.asset for each in row.input_rows().values()} | set(row.after) <= observed
+    ]
+    assert {row.name: row.axes for row in roots} == {"prompt_bank": MODE, "human_battles": MODE}
+
+
+def test_responses_are_marked_with_what_gives_them(plan: TournamentPlan) -> None:
+    assert rows_of(plan)["entrant_responses"].kinds_of(plan) == {"parquet"}
+    assert rows_of(plan)["judge_replies"].kinds_of(plan) == {"parquet", "loopback"}

@@ -61,9 +61,9 @@ def tick(d: Driver, choice: Choice | None) -> list[dg.RunRequest]:
 
 def test_stages_with_nothing_to_run_are_skipped(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid, driver(paid) as d:
-        choice = choice_of(prompt_bank=[None], responses=["careful|pilot"])
+        choice = choice_of(prompt_bank=["pilot"], responses=["careful|pilot"])
         (first,) = begin(d, choice)
-        assert first.run_key == f"{RERUN}/1/"
+        assert first.run_key == f"{RERUN}/1/pilot"
         assert d.run(first)
         (second,) = tick(d, choice)
         assert second.run_key == f"{RERUN}/3/careful|pilot"
@@ -78,7 +78,7 @@ def test_a_rerun_ends_where_nothing_more_is_out_of_date_and_takes_in_no_later_ed
     tmp_path: Path,
 ) -> None:
     with paid_project(tmp_path) as paid, driver(paid) as d:
-        (first,) = begin(d, choice_of(prompt_bank=[None]))
+        (first,) = begin(d, choice_of(prompt_bank=["pilot"]))
         d.run(first)
         assert [rerun.state for rerun in d.reruns()] == [RerunState.BETWEEN_STAGES]
         assert tick(d, choice_of()) == []
@@ -88,7 +88,7 @@ def test_a_rerun_ends_where_nothing_more_is_out_of_date_and_takes_in_no_later_ed
 
 def test_a_rerun_of_a_scope_that_nobody_knows_stays_where_it_is(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid, driver(paid) as d:
-        (first,) = begin(d, choice_of(prompt_bank=[None]))
+        (first,) = begin(d, choice_of(prompt_bank=["pilot"]))
         d.run(first)
         assert tick(d, None) == []
         assert [rerun.state for rerun in d.reruns()] == [RerunState.BETWEEN_STAGES]

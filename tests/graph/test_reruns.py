@@ -24,7 +24,7 @@ def test_a_tick_reruns_the_headline_stage_by_stage_and_leaves_a_run_directory(
         assert d.rerun()
         partitions = {
             0: ("",),
-            1: ("",),
+            1: ("headline",),
             2: ("headline",),
             3: ("careful|headline", "sloppy|headline", "mixed|headline"),
             4: ("factuality|headline", "calibration|headline"),

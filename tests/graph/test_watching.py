@@ -130,7 +130,7 @@ def test_an_edited_prompt_makes_the_bank_out_of_date_and_its_layout_does_not(
     write_json_lines(bank, [dict(reversed(row.items())) for row in bank_rows()])
     assert out_of_date(project) == {}
     edit(bank, "sample number 1 ", "sample number one ")
-    assert out_of_date(project) == {"None": ["prompt_bank"]}
+    assert out_of_date(project) == {"pilot": ["prompt_bank"]}
 
 
 def test_other_responses_of_a_recorded_entrant_make_only_its_own_out_of_date(

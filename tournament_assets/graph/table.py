@@ -41,7 +41,11 @@ from tournament_assets.graph.rows import (
     JobRow,
 )
 from tournament_assets.storage.tables import STREAMED
-from tournament_assets.tournament.entrants import LocalEntrant
+from tournament_assets.tournament.entrants import (
+    AnthropicApiEntrant,
+    LocalEntrant,
+    OpenAiApiEntrant,
+)
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.workflows import plan as settings
 from tournament_assets.workflows.plan import TournamentPlan
@@ -100,6 +104,18 @@ def _judge_kinds(plan: TournamentPlan) -> set[str]:
     return {"parquet", plan.config.judge.service}
 
 
+def _entrant_kinds(plan: TournamentPlan) -> set[str]:
+    kinds: dict[Any, str] = {
+        LocalEntrant: "pytorch",
+        OpenAiApiEntrant: "openai",
+        AnthropicApiEntrant: "anthropic",
+    }
+    found = (
+        kinds[kind] for each in plan.config.entrants for kind in kinds if isinstance(each, kind)
+    )
+    return {"parquet", *found}
+
+
 _ASKED_JUDGE: Mapping[str, Any] = {
     "after": ("rubrics",),
     "kinds": _judge_kinds,
@@ -121,6 +137,7 @@ ASSETS = (
         prompts.prompt_bank,
         stage="1_prompts",
         job="1_prompt_bank",
+        axes=MODE,
         after=("prompt_file",),
         checks={
             "bank_integrity": "Every prompt once, with what its dimension needs.",
@@ -131,6 +148,7 @@ ASSETS = (
         human_battles.human_battles,
         stage="4_ratings",
         job="1_prompt_bank",
+        axes=MODE,
         when=human_battles.has_human_battles,
         note="where the config names a file",
     ),
@@ -154,7 +172,7 @@ ASSETS = (
             "no_empty_response": "Every response says something.",
             ENTRANT_CHECK.name: ENTRANT_CHECK.description,
         },
-        kinds={"parquet", "pytorch"},
+        kinds=_entrant_kinds,
         pool="gpu",
         op_tags=_gpu_tags,
     ),

@@ -122,7 +122,7 @@ def find_outdated(
 
 def _partitions_made_from(each: InputVersion) -> list[tuple[str | None, tuple[str, ...]]]:
     if each.partition is None:
-        return [(None, MODES)]
+        return [(mode, (mode,)) for mode in MODES]
     # Dagster joins the values of a partition in the order of the names of the dimensions, and
     # `mode` comes after both `dimension` and `entrant`.
     return [(f"{each.partition}|{mode}", (mode,)) for mode in MODES]

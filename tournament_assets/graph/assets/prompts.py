@@ -7,34 +7,47 @@ from typing import Any
 
 import pandas as pd
 
-from tournament_assets.graph.assets.freshness import BANK_CHECK, freshness_result
+from tournament_assets.graph.assets.freshness import (
+    BANK_CHECK,
+    find_outdated,
+    freshness_result,
+)
+from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.graph.assets.ratings import response_texts
 from tournament_assets.graph.outputs import Check, Made, Shown, markdown_table
+from tournament_assets.graph.rows import Step
 from tournament_assets.judging.requests.pairs import (
     PairToJudge,
     build_match_list,
     filter_pairs_for_dimension,
 )
 from tournament_assets.project.project_files import load_prompt_bank
-from tournament_assets.storage.tables import WrittenTable, write_table
+from tournament_assets.storage.tables import (
+    WrittenTable,
+    content_version,
+    make_table,
+    write_table,
+)
 from tournament_assets.tournament.asset_rows import PromptRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
+from tournament_assets.tournament.fingerprints import short
 from tournament_assets.tournament.prompts import Prompt, draw_stratified
-from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.workflows.provenance import Recorded
 from tournament_assets.workflows.table_rows import prompt_rows, prompts_of
 
 _SHOWN_COLUMNS = ("prompt_id", "source", "subject", "text", "gold_answer", "expected_behavior")
 
 
-def prompt_bank(plan: TournamentPlan) -> Made[list[PromptRow]]:
+def prompt_bank(step: Step) -> Made[list[PromptRow]]:
     """Every prompt of the tournament, read from the bank's JSONL file and validated.
 
     Rows with a gold answer are judged on every dimension; `curated` rows test behaviour
     (answer, hedge or abstain), have no gold answer, and are left out of factuality.
     """
-    path = plan.project.resolve(plan.config.prompt_bank, what="the prompt bank")
+    path = step.plan.project.resolve(step.plan.config.prompt_bank, what="the prompt bank")
     prompts = load_prompt_bank(path)
     rows = prompt_rows(prompts)
+    version = content_version("prompt_bank", make_table("prompt_bank", rows))
     return Made(
         rows,
         metadata={
@@ -43,8 +56,16 @@ def prompt_bank(plan: TournamentPlan) -> Made[list[PromptRow]]:
             "with_gold_answer": sum(prompt.gold_answer is not None for prompt in prompts),
             "first_rows": markdown_table(rows, _SHOWN_COLUMNS),
         },
-        checks=[_bank_integrity(prompts), freshness_result(BANK_CHECK, [])],
+        checks=[_bank_integrity(prompts), _bank_check(step, version)],
+        version=version,
     )
+
+
+def _bank_check(step: Step, version: str) -> Check:
+    just_made: dict[str | None, Recorded] = {step.partition: {"content_hash": short(version)}}
+    inputs = read_inputs(step.plan, "prompt_file")
+    outdated = find_outdated(BANK_CHECK, inputs, step.records, just_made=just_made)
+    return freshness_result(BANK_CHECK, outdated)
 
 
 def _counts_by_source(prompts: Sequence[Prompt]) -> dict[str, int]:
