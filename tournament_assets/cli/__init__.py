@@ -1,6 +1,6 @@
 """The `tournament` command.
 
-Exit codes: 0 all well, 1 the work failed, 2 bad usage or bad input.
+Exit codes: 0 all well, 1 the work failed, 2 bad usage or bad input, 130 interrupted.
 """
 
 import copy
@@ -26,10 +26,10 @@ from tournament_assets.cli.running import (
 )
 from tournament_assets.loopback.running import judge_server_command
 from tournament_assets.reports.rendering import escape_terminal
-from tournament_assets.tournament.errors import InputError, TournamentError
+from tournament_assets.tournament.errors import InputError, InterruptedWorkError, TournamentError
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-_EXIT_FAILED, _EXIT_BAD_INPUT = 1, 2
+_EXIT_FAILED, _EXIT_BAD_INPUT, _EXIT_INTERRUPTED = 1, 2, 130
 
 _errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -47,10 +47,19 @@ class _Commands(click.Group):
             for problem in error.problems:
                 _errors.print(f"  - {escape_terminal(problem)}", markup=False)
             ctx.exit(_EXIT_BAD_INPUT)
+        except InterruptedWorkError as error:
+            self._interrupted(ctx, str(error))
+        except (KeyboardInterrupt, click.Abort):
+            self._interrupted(ctx, "interrupted; what was paid for is kept: run the command again")
         except TournamentError as error:
             _errors.print("[bold red]the work failed[/]")
             _errors.print(f"  {escape_terminal(str(error))}", markup=False)
             ctx.exit(_EXIT_FAILED)
+
+    @staticmethod
+    def _interrupted(ctx: click.Context, sentence: str) -> None:
+        _errors.print(f"\n{escape_terminal(sentence)}", markup=False)
+        ctx.exit(_EXIT_INTERRUPTED)
 
 
 @click.group(cls=_Commands, context_settings=_CONTEXT)

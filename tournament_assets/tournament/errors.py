@@ -3,6 +3,7 @@
     TournamentError
     ├── InputError            bad config, bank, rubric, responses: refused before anything is spent
     └── WorkError             the input was good, the work failed
+        ├── InterruptedWorkError  somebody stopped it; what was paid for is kept
         ├── GenerationError   a model could not be loaded or did not answer
         │   └── ServerError   a server did not answer a prompt; what that means is in it
         ├── JudgeError        the judging service refused, failed or answered nonsense
@@ -12,7 +13,8 @@
         ├── RatingError       the judgments do not determine a rating
         └── LedgerError       the ledger contradicts itself or cannot be used
 
-The command line turns `InputError` into exit code 2 and `WorkError` into exit code 1.
+The command line turns `InputError` into exit code 2, `WorkError` into exit code 1, and
+`InterruptedWorkError` into 130.
 """
 
 from collections.abc import Iterable, Iterator
@@ -41,6 +43,10 @@ class InputError(TournamentError):
 
 class WorkError(TournamentError):
     """Work that failed although its input was good."""
+
+
+class InterruptedWorkError(WorkError):
+    """Somebody stopped the work; what was paid for until then is kept."""
 
 
 class GenerationError(WorkError):

@@ -11,7 +11,7 @@ import dagster as dg
 
 from tournament_assets.graph.automation.jobs import Stage
 from tournament_assets.graph.automation.reruns import PARTITION_TAG, RERUN_TAG
-from tournament_assets.tournament.errors import InputError, WorkError
+from tournament_assets.tournament.errors import InputError, InterruptedWorkError, WorkError
 
 _SLACK = ("TOURNAMENT_SLACK_TOKEN", "TOURNAMENT_SLACK_CHANNEL")
 _EMAIL = (
@@ -132,7 +132,7 @@ def raise_failure(result: dg.ExecuteInProcessResult, stage: Stage, label: str) -
         label: Its partition as people read it; empty if it has none.
 
     Raises:
-        WorkError: Always.
+        WorkError: Always; `InterruptedWorkError` where somebody stopped it.
     """
     for event in result.all_events:
         data = event.event_specific_data
@@ -145,7 +145,7 @@ def raise_failure(result: dg.ExecuteInProcessResult, stage: Stage, label: str) -
         where = f"{stage.title} ({label})" if label else stage.title
         message = _own_message(cause.message)
         if message.endswith(_INTERRUPTED):
-            raise WorkError(
+            raise InterruptedWorkError(
                 f"{where} was interrupted; what was generated and judged until then is in the "
                 "ledger: run the same command again to go on"
             )

@@ -1,0 +1,65 @@
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.projects import SmallProject, make_project
+
+
+def patient_project(folder: Path) -> SmallProject:
+    """A project whose judge takes long enough to be interrupted."""
+    project = make_project(folder)
+    judge = yaml.safe_load(project.config_path.read_text())["judge"]
+    project.edit_config(judge={**judge, "poll_initial_seconds": 600.0, "poll_max_seconds": 600.0})
+    return project
+
+
+def sent(project: SmallProject) -> int:
+    """Return how many batches the judge was sent."""
+    ledger = project.folder / "ledger" / "ledger.sqlite"
+    if not ledger.exists():
+        return 0
+    with closing(sqlite3.connect(ledger)) as connection, suppress(sqlite3.OperationalError):
+        return int(connection.execute("select count(batch_id) from judge_batches").fetchone()[0])
+    return 0
+
+
+@pytest.mark.parametrize("after", ["selected prompts", "pairs to judge (calibration"])
+def test_one_sentence_ends_a_run_that_is_interrupted(tmp_path: Path, after: str) -> None:
+    project = patient_project(tmp_path / "project")
+    log = tmp_path / "stderr"
+    with log.open("wb") as stderr:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "tournament_assets", "run", "--mode", "pilot"),
+                *("--config", str(project.config_path)),
+            ],
+            env={**os.environ, **project.environment},
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+        )
+        try:
+            while f"✓ {after}" not in log.read_text() and process.poll() is None:
+                time.sleep(0.05)
+            if after.startswith("pairs"):
+                # The step that judges has begun, and its first wait lasts ten minutes.
+                while not sent(project) and process.poll() is None:
+                    time.sleep(0.2)
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=120)
+        finally:
+            process.kill()
+            process.wait()
+    said = log.read_text()
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    last = said.strip().splitlines()[-1]
+    assert re.search("interrupted; what was .* run the (same )?command again", last), said
