@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from tests.projects import SmallProject, bank_rows, make_project, write_json_lines
 from tournament_assets.cli import main
+from tournament_assets.cli.running import ui_command
 
 
 @pytest.fixture
@@ -157,6 +158,22 @@ def test_an_estimate_for_a_model_without_a_price_says_so(
     )
     assert code == 0
     assert "does not name 'claude-unheard-of'" in output
+
+
+def test_an_estimate_refuses_the_model_of_another_service_as_a_run_does(
+    project: SmallProject,
+) -> None:
+    asked = ("--config", str(project.config_path), "--mode", "pilot", "--judge-model", "claude-x")
+    for command in ("estimate", "run"):
+        code, output = run(command, *asked)
+        assert code == 2
+        assert "the judge model is 'claude-x' and judge.service is 'loopback'" in output
+
+
+def test_nothing_advises_make_where_there_is_no_makefile(tmp_path: Path) -> None:
+    assert ui_command(tmp_path).endswith("dagster dev -m tournament_assets.definitions")
+    (tmp_path / "Makefile").write_text("all:\n\nui:\n\tserve\n")
+    assert ui_command(tmp_path) == "make ui"
 
 
 def test_an_estimate_after_a_run_has_nothing_left_to_ask(project: SmallProject) -> None:

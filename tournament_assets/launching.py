@@ -218,6 +218,9 @@ def estimate_tournament(
     from tournament_assets.workflows.judge_requests import JudgeConnection
 
     with opened_ledger(config_path, environment) as (plan, ledger), ExitStack() as stack:
+        problem = plan.config.judge.model_problem(judge_model or plan.config.judge_model(mode))
+        if problem is not None:
+            raise InputError(problem)
         counter: TokenCounter | None = None
         if counts_tokens:
             judge = JudgeConnection.from_environment(environment, plan.project.folder)
@@ -462,7 +465,7 @@ def diagnose_project(
                 "daemon",
                 diagnosis.Health.LOOK,
                 "none has reported in the last five minutes, so no schedule or sensor fires",
-                "start it: dagster dev (make ui), or dagster-daemon run",
+                "start it: dagster dev, or dagster-daemon run",
             )
 
 

@@ -95,6 +95,7 @@ def run_command(
 def _run(options: "RunOptions") -> None:
     """Run a tournament and print its leaderboard."""
     from tournament_assets.launching import run_tournament
+    from tournament_assets.project.config_files import find_project
     from tournament_assets.reports.leaderboard import print_leaderboard
 
     started = time.monotonic()
@@ -118,7 +119,19 @@ def _run(options: "RunOptions") -> None:
         "the rest was in the ledger."
     )
     console.print(f"Report: {summary.directory / 'report.html'}", soft_wrap=True, markup=False)
-    console.print("Browse the graph and its runs: make ui")
+    console.print(
+        f"Browse the graph and its runs: {ui_command(find_project(options.config_path))}",
+        soft_wrap=True,
+        markup=False,
+    )
+
+
+def ui_command(project: Path) -> str:
+    """Return the command that serves a project's UI: make's, where the project has its Makefile."""
+    makefile = project / "Makefile"
+    if makefile.is_file() and "\nui:" in makefile.read_text(errors="replace"):
+        return "make ui"
+    return 'DAGSTER_HOME="$(tournament dagster-home)" dagster dev -m tournament_assets.definitions'
 
 
 class _StepLines:
