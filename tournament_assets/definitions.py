@@ -144,34 +144,49 @@ def build_definitions(
         InputError: If the executor that the environment asks for cannot be had, or it names only a
             part of what tells people of failures.
     """
-    jobs = {plan.tournament_id: build_jobs(plan) for plan in plans}
-    stage_jobs = {tournament: build_rerun_jobs(named) for tournament, named in jobs.items()}
-    return dg.Definitions(
-        assets=[
-            *(asset for plan in plans for asset in build_assets(plan, rows_of(plan).values())),
-            *(build_problem_asset(each) for each in broken),
-        ],
+    shared = dg.Definitions(
+        assets=[build_problem_asset(each) for each in broken],
         asset_checks=build_problem_checks(broken),
-        jobs=[
-            job
-            for plan in plans
-            for job in (*jobs[plan.tournament_id].values(), build_rejudge_job(plan))
-        ],
-        schedules=[
-            schedule
-            for plan in plans
-            for schedule in build_headline_schedules(plan, stage_jobs[plan.tournament_id])
-        ],
-        sensors=[
-            *(build_resuming_sensor(plan) for plan in plans),
-            *(build_watching_sensor(plan) for plan in plans),
-            *(build_continuing_sensor(plan, stage_jobs[plan.tournament_id]) for plan in plans),
-            *(build_edit_sensor(plan, stage_jobs[plan.tournament_id]) for plan in plans),
-            *build_problem_sensor(broken),
-            *build_failure_sensors(environment),
-        ],
+        sensors=[*build_problem_sensor(broken), *build_failure_sensors(environment)],
         resources=build_resources(project, environment),
         executor=build_executor(environment),
+    )
+    return dg.Definitions.merge(*(build_tournament(plan) for plan in plans), shared)
+
+
+def build_tournament(plan: TournamentPlan, *, resource_prefix: str = "") -> dg.Definitions:
+    """Wire the assets, jobs, schedules and sensors of one tournament, without resources.
+
+    Args:
+        plan: The tournament.
+        resource_prefix: What the keys of its resources begin with.
+    """
+    jobs = build_jobs(plan)
+    stage_jobs = build_rerun_jobs(jobs)
+    return dg.Definitions(
+        assets=build_assets(plan, rows_of(plan).values(), resource_prefix=resource_prefix),
+        jobs=[*jobs.values(), build_rejudge_job(plan)],
+        schedules=build_headline_schedules(plan, stage_jobs),
+        sensors=[
+            build_resuming_sensor(plan, resource_prefix=resource_prefix),
+            build_watching_sensor(plan),
+            build_continuing_sensor(plan, stage_jobs),
+            build_edit_sensor(plan, stage_jobs),
+        ],
+    )
+
+
+def build_guest(plan: TournamentPlan, environment: Mapping[str, str]) -> dg.Definitions:
+    """Wire one tournament into a project of somebody else's, whose executor runs its steps.
+
+    Its resources are called after it, so that they meet no other's. Failures are told of by
+    whatever tells of them there.
+    """
+    prefix = f"{plan.tournament_id}_"
+    resources = build_resources(plan.project.folder, environment)
+    return dg.Definitions.merge(
+        build_tournament(plan, resource_prefix=prefix),
+        dg.Definitions(resources={f"{prefix}{key}": each for key, each in resources.items()}),
     )
 
 

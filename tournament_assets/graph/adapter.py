@@ -56,11 +56,21 @@ _RESULTS: Mapping[str, Any] = {
 }
 
 
-def build_assets(plan: TournamentPlan, rows: Iterable[AssetRow]) -> list[Any]:
-    """Make the assets of one tournament of the rows that it has."""
+def build_assets(
+    plan: TournamentPlan, rows: Iterable[AssetRow], *, resource_prefix: str = ""
+) -> list[Any]:
+    """Make the assets of one tournament of the rows that it has.
+
+    Args:
+        plan: The tournament.
+        rows: The rows that it has.
+        resource_prefix: What the keys of its resources begin with.
+    """
     by_name = {row.name: row for row in rows}
     return [
-        _build_observed(plan, row) if row.stored_as == "file" else _build_asset(plan, row, by_name)
+        _build_observed(plan, row)
+        if row.stored_as == "file"
+        else _build_asset(plan, row, by_name, resource_prefix)
         for row in by_name.values()
     ]
 
@@ -83,7 +93,7 @@ def check_result(check: Check) -> dg.AssetCheckResult:
 
 
 def _build_asset(
-    plan: TournamentPlan, row: AssetRow, rows: Mapping[str, AssetRow]
+    plan: TournamentPlan, row: AssetRow, rows: Mapping[str, AssetRow], resource_prefix: str
 ) -> dg.AssetsDefinition:
     key = asset_key(plan, row.name)
     inputs = {name: each for name, each in row.input_rows().items() if each.asset in rows}
@@ -92,8 +102,10 @@ def _build_asset(
         for name, each in inputs.items()
     }
     over = {name: edge.over for name, edge in edges.items() if edge.over is not None}
+    resources = {f"{resource_prefix}{name}": name for name in _RESOURCES}
 
     def compute(context: dg.AssetExecutionContext, **given: Any) -> Any:
+        given = {resources.get(name, name): value for name, value in given.items()}
         for name, axis in over.items():
             upstream = rows[inputs[name].asset].axes
             given[name] = loaded_over(
@@ -103,8 +115,9 @@ def _build_asset(
         return _result(row, made)
 
     compute.__doc__ = row.make.__doc__
-    _declare(compute, row, inputs)
+    _declare(compute, row, inputs, resources)
     is_table = row.stored_as == "table"
+    manager = _IO_MANAGERS[row.stored_as]
     return dg.asset(
         key=key,
         group_name=plan.group(row.stage),
@@ -130,7 +143,7 @@ def _build_asset(
         pool=row.pool,
         code_version=settings_version(plan, row),
         op_tags=row.op_tags(plan),
-        io_manager_key=_IO_MANAGERS[row.stored_as],
+        io_manager_key=manager and f"{resource_prefix}{manager}",
         dagster_type=_TABLE if is_table else None,
         metadata=_column_schema(row.name) if is_table else None,
         check_specs=[
@@ -161,7 +174,12 @@ def _build_observed(plan: TournamentPlan, row: AssetRow) -> dg.SourceAsset:
     )(observe)
 
 
-def _declare(compute: Callable[..., Any], row: AssetRow, inputs: Iterable[str]) -> None:
+def _declare(
+    compute: Callable[..., Any],
+    row: AssetRow,
+    inputs: Iterable[str],
+    resources: Mapping[str, str],
+) -> None:
     """Give a function the signature that Dagster reads inputs, options and resources from."""
     types: dict[str, Any] = {"context": dg.AssetExecutionContext}
     if "options" in row.wanted:
@@ -170,7 +188,11 @@ def _declare(compute: Callable[..., Any], row: AssetRow, inputs: Iterable[str]) 
         declared = row.input_types[name]
         types[name] = declared if isinstance(declared, type) else inspect.Parameter.empty
     asks_for_all = "resources" in row.wanted
-    types |= {name: kind for name, kind in _RESOURCES.items() if asks_for_all or name in row.wanted}
+    types |= {
+        key: _RESOURCES[name]
+        for key, name in resources.items()
+        if asks_for_all or name in row.wanted
+    }
     keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
     signature = inspect.Signature(
         [inspect.Parameter(name, keyword, annotation=kind) for name, kind in types.items()],

@@ -1,4 +1,7 @@
-"""Reads a tournament's YAML, and says in which line each problem stands."""
+"""Reads a tournament's YAML, and says in which line each problem stands.
+
+The YAML is a file of its own, or stands in the `defs.yaml` of a Dagster component.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +10,8 @@ from typing import Any
 
 from tournament_assets.battles.registry import FORMATS
 from tournament_assets.tournament.config import TournamentConfig, config_problems
-from tournament_assets.tournament.yaml_files import KeyPath, read_yaml
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.yaml_files import KeyPath, YamlDocument, read_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,10 @@ class ConfigFile:
     config: TournamentConfig
     path: Path
     project: Path
+
+
+_COMPONENT = "tournament_assets.TournamentComponent"
+_ROOT_FILES = ("pyproject.toml", "dg.toml", "setup.py")
 
 
 def find_project(config_path: Path) -> Path:
@@ -41,9 +49,36 @@ def load_config(path: Path) -> ConfigFile:
         InputError: With every problem of the file, each with its line.
     """
     document = read_yaml(path, what="the config")
+    if document.values.get("type") == _COMPONENT:
+        return _load_component(document, path)
+    return _validate(document, path, find_project(path))
+
+
+def find_host(path: Path) -> Path:
+    """Return the Dagster project that a file lies in; its own folder if there is none around."""
+    folder = path.resolve().parent
+    around = (folder, *folder.parents)
+    return next((each for each in around if any((each / n).exists() for n in _ROOT_FILES)), folder)
+
+
+def _load_component(document: YamlDocument, path: Path) -> ConfigFile:
+    attributes = document.values.get("attributes")
+    config = attributes.get("config") if isinstance(attributes, Mapping) else None
+    host = find_host(path)
+    if isinstance(config, str):
+        return load_config(host / config)
+    if not isinstance(config, Mapping):
+        raise InputError(
+            f"{path}:{document.line_of(('attributes', 'config'))}: attributes.config is "
+            f"{config!r}; expected the keys of a config, or the path of a config file from {host}"
+        )
+    return _validate(document.within("attributes", "config"), path, host)
+
+
+def _validate(document: YamlDocument, path: Path, project: Path) -> ConfigFile:
     others = [*config_problems(document.values), *_format_problems(document.values)]
     config = document.validate(TournamentConfig, what="the config", others=others)
-    return ConfigFile(config=config, path=path, project=find_project(path))
+    return ConfigFile(config=config, path=path, project=project)
 
 
 def _format_problems(values: Mapping[str, Any]) -> list[tuple[KeyPath, str]]:

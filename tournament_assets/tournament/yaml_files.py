@@ -43,6 +43,18 @@ class YamlDocument:
             place = place[:-1]
         return self.lines.get(place, 1)
 
+    def within(self, *place: str) -> "YamlDocument":
+        """Return what stands under some keys as a document of its own, in the lines it has."""
+        values = self.values
+        for key in place:
+            values = values[key]
+        inner = {
+            where[len(place) :]: line
+            for where, line in self.lines.items()
+            if where[: len(place)] == place
+        }
+        return YamlDocument(self.name, values, inner)
+
     def validate(
         self,
         model: type[Model],

@@ -16,13 +16,17 @@ from tournament_assets.workflows.plan import TournamentPlan
 _INTERVAL_SECONDS = 60
 
 
-def build_resuming_sensor(plan: TournamentPlan) -> dg.SensorDefinition:
-    """Build the sensor of one tournament."""
+def build_resuming_sensor(
+    plan: TournamentPlan, *, resource_prefix: str = ""
+) -> dg.SensorDefinition:
+    """Build the sensor of one tournament; the prefix is that of its resources' keys."""
     tournament = plan.config
+    ledger_key, judge_key = f"{resource_prefix}ledger", f"{resource_prefix}judge"
 
     @dg.sensor(
         name=f"{plan.tournament_id}_resume_judging",
         asset_selection=rated_assets(plan),
+        required_resource_keys={ledger_key, judge_key},
         minimum_interval_seconds=_INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
@@ -32,8 +36,10 @@ def build_resuming_sensor(plan: TournamentPlan) -> dg.SensorDefinition:
         ),
     )
     def resume_judging(
-        context: dg.SensorEvaluationContext, ledger: LedgerResource, judge: JudgeResource
+        context: dg.SensorEvaluationContext,
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        ledger: LedgerResource = getattr(context.resources, ledger_key)
+        judge: JudgeResource = getattr(context.resources, judge_key)
         with ledger.open() as opened:
             leased = opened.leased_scopes()
             left = {

@@ -1,0 +1,224 @@
+"""A tournament in a Dagster project that is somebody else's."""
+
+import importlib
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+from dagster.components.core.component_tree import ComponentTreeException
+from dagster.components.core.package_entry import (
+    DG_PLUGIN_ENTRY_POINT_GROUP,
+    get_package_objects_in_module,
+)
+
+import tournament_assets
+from tests.projects import make_project
+from tournament_assets.definitions import build_plan
+from tournament_assets.graph.automation.jobs import build_stages
+from tournament_assets.project.config_files import load_config
+
+ROOT = Path(__file__).parents[1]
+PYPROJECT = """\
+[project]
+name = "{name}"
+version = "0"
+
+[tool.dg]
+directory_type = "project"
+
+[tool.dg.project]
+root_module = "{name}"
+
+[tool.dg.cli.telemetry]
+enabled = false
+"""
+DEFINITIONS = """\
+from pathlib import Path
+
+from dagster import definitions, load_from_defs_folder
+
+
+@definitions
+def defs():
+    return load_from_defs_folder(path_within_project=Path(__file__).parent)
+"""
+OWN = """\
+import dagster as dg
+
+
+@dg.asset(
+    ins={
+        "leaderboard": dg.AssetIn(
+            key=["flowers", "leaderboard"],
+            partition_mapping=dg.SpecificPartitionsPartitionMapping(["pilot"]),
+        )
+    }
+)
+def best_model(ledger: dg.ResourceParam[str], leaderboard) -> dg.MaterializeResult:
+    best = leaderboard.sort_values("rank").iloc[0]["entrant_id"]
+    return dg.MaterializeResult(metadata={"best": best, "ledger": ledger})
+
+
+@dg.definitions
+def own() -> dg.Definitions:
+    return dg.Definitions(
+        assets=[best_model],
+        resources={"ledger": "the host's own"},
+        executor=dg.multiprocess_executor,
+    )
+"""
+
+
+@dataclass(frozen=True)
+class Host:
+    """A Dagster project that knows tournaments only as a component."""
+
+    folder: Path
+    name: str
+
+    @property
+    def defs(self) -> Path:
+        return self.folder / "src" / self.name / "defs"
+
+    @property
+    def tournament(self) -> Path:
+        return self.defs / "flowers" / "defs.yaml"
+
+    def load(self) -> dg.Definitions:
+        return dg.load_from_defs_folder(path_within_project=self.folder)
+
+    def dg(self, *command: str) -> str:
+        # An entry point counts from when the package is installed: here, from what is declared now.
+        declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        metadata = self.folder / "installed" / "tournament_assets-0.dist-info"
+        metadata.mkdir(parents=True, exist_ok=True)
+        (metadata / "METADATA").write_text(f"Name: {declared['name']}\nVersion: 0\n")
+        entries = declared["entry-points"][DG_PLUGIN_ENTRY_POINT_GROUP]
+        lines = [f"[{DG_PLUGIN_ENTRY_POINT_GROUP}]", *(f"{k} = {v}" for k, v in entries.items())]
+        (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")
+        places = [self.folder / "src", metadata.parent, ROOT]
+        done = subprocess.run(
+            [str(Path(sys.executable).parent / "dg"), *command],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, places))},
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+def make_host(folder: Path, name: str) -> Host:
+    host = Host(folder, name)
+    host.defs.mkdir(parents=True)
+    (folder / "pyproject.toml").write_text(PYPROJECT.format(name=name))
+    (host.defs / "__init__.py").touch()
+    (host.defs.parent / "__init__.py").touch()
+    (host.defs.parent / "definitions.py").write_text(DEFINITIONS)
+    return host
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """A project with an asset, a resource and an executor of its own, and a tournament."""
+    host = make_host(tmp_path_factory.mktemp("host"), "flower_shop")
+    (host.defs / "own.py").write_text(OWN)
+    host.dg("scaffold", "defs", "tournament_assets.TournamentComponent", "flowers")
+    sys.path.insert(0, str(host.folder / "src"))
+    importlib.invalidate_caches()
+    yield host
+    sys.path.remove(str(host.folder / "src"))
+
+
+def run_to_the_leaderboard(definitions: dg.Definitions, config: Path) -> dg.DagsterInstance:
+    plan = build_plan(load_config(config), os.environ)
+    instance = dg.DagsterInstance.ephemeral()
+    for stage in build_stages(plan):
+        job = definitions.resolve_job_def(stage.job_name)
+        for key in stage.partition_keys(plan, "pilot"):
+            key_text = None if key is None else str(key)
+            assert job.execute_in_process(instance=instance, partition_key=key_text).success
+    return instance
+
+
+@pytest.mark.slow
+def test_a_scaffolded_tournament_runs_beside_the_assets_of_its_host(host: Host) -> None:
+    definitions = host.load()
+    instance = run_to_the_leaderboard(definitions, host.tournament)
+    with instance:
+        done = definitions.resolve_implicit_global_asset_job_def().execute_in_process(
+            instance=instance, asset_selection=[dg.AssetKey("best_model")]
+        )
+    (event,) = done.asset_materializations_for_node("best_model")
+    assert event.metadata["best"].value == "alpha"
+    assert event.metadata["ledger"].value == "the host's own"
+    assert len(list((host.folder / "runs").glob("pilot_*/report.html"))) == 1
+    assert {path.name for path in host.tournament.parent.iterdir()} == {
+        *("defs.yaml", "prompts.jsonl", "helpfulness.txt", "alpha.jsonl", "beta.jsonl")
+    }
+
+
+@pytest.mark.slow
+def test_the_definitions_of_the_host_are_found_good(host: Host) -> None:
+    assert "All definitions loaded successfully" in host.dg("check", "defs")
+
+
+def test_the_executor_of_the_host_runs_the_steps(host: Host) -> None:
+    job = host.load().resolve_job_def("flowers_1_prompt_bank")
+    assert job.executor_def is dg.multiprocess_executor
+
+
+def test_two_tournaments_live_in_one_host(host: Host, tmp_path: Path) -> None:
+    other = make_project(tmp_path / "other")
+    second = host.defs / "small" / "defs.yaml"
+    second.parent.mkdir()
+    attributes = {"config": str(other.config_path)}
+    kind = "tournament_assets.TournamentComponent"
+    second.write_text(yaml.safe_dump({"type": kind, "attributes": attributes}))
+    try:
+        keys = {
+            key.to_user_string() for key in host.load().resolve_asset_graph().get_all_asset_keys()
+        }
+    finally:
+        second.unlink()
+        second.parent.rmdir()
+    assert {"best_model", "flowers/leaderboard", "small/leaderboard"} <= keys
+
+
+def test_a_mistake_in_an_inline_config_is_told_with_its_line(host: Host) -> None:
+    good = host.tournament.read_text()
+    line = good.splitlines().index(
+        "    judge: {service: loopback, poll_initial_seconds: 0.1, poll_max_seconds: 2.0}"
+    )
+    host.tournament.write_text(good.replace("service: loopback", "service: lopback"))
+    try:
+        with pytest.raises(ComponentTreeException) as error:
+            host.load().resolve_asset_graph()
+    finally:
+        host.tournament.write_text(good)
+    assert f"defs.yaml:{line + 1}: judge.service is 'lopback'" in str(error.value.__cause__)
+
+
+def test_the_component_is_registered_and_costs_nothing_until_it_is_used() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    (value,) = declared[DG_PLUGIN_ENTRY_POINT_GROUP].values()
+    module = importlib.import_module(value)
+    assert "TournamentComponent" in dict(get_package_objects_in_module(module))
+    script = "import sys, tournament_assets; print('dagster' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
+
+
+def test_names_that_the_package_does_not_have_are_refused() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'TournamentComponents'"):
+        _ = tournament_assets.TournamentComponents
