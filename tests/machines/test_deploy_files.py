@@ -70,6 +70,33 @@ def test_images_have_versions_and_nothing_holds_a_secret() -> None:
             assert value.startswith("${"), name
 
 
+def test_weights_and_the_variables_that_name_them_reach_the_containers() -> None:
+    asked = {
+        name
+        for path in (ROOT / "configs").glob("*.yaml")
+        for name in re.findall(r"^\s+env: (\w+)$", path.read_text(), re.MULTILINE)
+    }
+    assert len(asked) >= 3
+    compose = read("celery/compose.yaml")["services"]["gpu_worker"]
+    [deployment] = read("kubernetes/values.yaml")["dagster-user-deployments"]["deployments"]
+    given = {each["name"]: each["value"] for each in deployment["env"]}
+    for name in asked:
+        assert compose["environment"][name].startswith("/opt/weights/"), name
+        assert given[name].startswith("/opt/weights/"), name
+    assert compose["volumes"][-1].endswith(":/opt/weights:ro")
+    assert {"name": "weights", "mountPath": "/opt/weights", "readOnly": True} in deployment[
+        "volumeMounts"
+    ]
+
+
+def test_nothing_runs_as_root() -> None:
+    services = read("celery/compose.yaml")["services"]
+    [account] = re.findall(r"^USER (\S+)$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    assert account == "1000"
+    for name, service in services.items():
+        assert "build" in service or service.get("user") not in (None, "root", "0"), name
+
+
 def test_the_image_copies_what_there_is_and_installs_every_extra_that_a_cluster_needs() -> None:
     dockerfile = (DEPLOY / "Dockerfile").read_text()
     for line in re.findall(r"^COPY (.+)$", dockerfile, re.MULTILINE):
@@ -87,7 +114,8 @@ def test_the_services_of_compose_belong_together() -> None:
     for service in services.values():
         assert set(service.get("depends_on", {})) <= services.keys()
         for mount in service.get("volumes", ()):
-            source = mount.split(":")[0]
+            # A folder of the machine's that a variable names, or else a volume.
+            source = re.sub(r"^\$\{\w+:-(\w+)\}", r"\1", mount).split(":")[0]
             if source.startswith("./"):
                 assert (DEPLOY / "celery" / source).is_file()
             else:
