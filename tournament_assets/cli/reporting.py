@@ -269,6 +269,7 @@ def gate_command(
     tournament gate runs/headline_20261104T101500Z --candidate new --baseline released
     """  # noqa: D301 (\b tells click to keep the lines that follow)
     from tournament_assets.run_comparison.gate import (
+        HISTORY,
         GateSettings,
         gate_markdown,
         gate_values,
@@ -280,7 +281,7 @@ def gate_command(
     from tournament_assets.run_comparison.run_reading import read_finished_runs
 
     (finished,) = read_finished_runs([run])
-    looks_file = history or run.resolve().parent / "gate_history.jsonl"
+    looks_file = history or run.resolve().parent / HISTORY
     looks = read_looks(looks_file)
     gate = hold_gate(
         finished,

@@ -46,13 +46,14 @@ _RESOURCES: Mapping[str, type] = {
     "generator": GeneratorResource,
 }
 _TABLE = dg.PythonObjectDagsterType((pd.DataFrame, WrittenTable), name="Table")
+_STORED_TYPES: Mapping[str, Any] = {"table": _TABLE, "folder": dg.Nothing}
 _IO_MANAGERS = {"table": "parquet_io_manager", "arrays": "npz_io_manager", "folder": None}
 # Beside an asset's checks Dagster accepts the bare class alone as a return annotation, and then the
 # type of what is stored has to be given as `dagster_type`.
 _RESULTS: Mapping[str, Any] = {
     "table": dg.MaterializeResult,
     "arrays": dg.MaterializeResult[EloTraces],
-    "folder": dg.MaterializeResult[None],
+    "folder": dg.MaterializeResult,
 }
 
 
@@ -88,7 +89,7 @@ def check_result(check: Check) -> dg.AssetCheckResult:
         passed=check.passed,
         severity=severity,
         description=check.description,
-        metadata=dict(check.metadata),
+        metadata={name: _metadata_value(each) for name, each in check.metadata.items()},
     )
 
 
@@ -144,7 +145,7 @@ def _build_asset(
         code_version=settings_version(plan, row),
         op_tags=row.op_tags(plan),
         io_manager_key=manager and f"{resource_prefix}{manager}",
-        dagster_type=_TABLE if is_table else None,
+        dagster_type=_STORED_TYPES.get(row.stored_as),
         metadata=_column_schema(row.name) if is_table else None,
         check_specs=[
             dg.AssetCheckSpec(check, asset=key, description=description, blocking=is_blocking)

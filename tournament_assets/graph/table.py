@@ -375,6 +375,7 @@ ASSETS = (
             "traces": "elo_traces",
         },
         stored_as="folder",
+        checks=publishing.gate_checks,
         kinds={"json", "parquet", "html"},
         **_REPORTED,
     ),

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+HISTORY = "gate_history.jsonl"
+"""Where looks are remembered, beside the runs."""
+
+
 class Passage(StrEnum):
     """What the gate says."""
 

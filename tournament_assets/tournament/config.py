@@ -117,6 +117,56 @@ class CheckThresholds(Frozen):
     min_transitivity_p: float | None = Field(default=None, ge=0, le=1)
 
 
+class GateConfig(Frozen):
+    """Whom a finished run lets pass, as an asset check; nothing here changes a result.
+
+    Attributes:
+        candidate: The entrant that is to pass.
+        baseline: The entrant that it must not be worse than.
+        dimensions: The qualities it must not be worse on; all of them if empty.
+        margin: The largest difference that would not matter, in Elo points.
+        confidence: One less the chance that a candidate passes that is worse by the margin.
+        min_coverage: Share of the planned pairs of the two that must be settled.
+    """
+
+    candidate: str
+    baseline: str
+    dimensions: tuple[str, ...] = ()
+    margin: float = Field(default=20.0, gt=0)
+    confidence: float = Field(default=0.95, gt=0.5, lt=1)
+    min_coverage: float = Field(default=0.98, ge=0, le=1)
+
+    @field_validator("dimensions", mode="before")
+    @classmethod
+    def _lists_are_tuples(cls, value: Any) -> Any:
+        # YAML has lists only; strict mode would refuse them where a frozen model holds tuples.
+        return tuple(value) if isinstance(value, list) else value
+
+
+def _gate_problems(
+    values: Mapping[str, Any], entrant_ids: Sequence[Any]
+) -> list[tuple[tuple[str | int, ...], str]]:
+    """Find a gate for nobody, or on a dimension that is not judged."""
+    gate, judged = values.get("gate"), values.get("dimensions")
+    if not isinstance(gate, Mapping):
+        return []
+    known = ", ".join(str(each) for each in entrant_ids if each is not None)
+    problems: list[tuple[tuple[str | int, ...], str]] = [
+        (("gate", side), f"gate.{side} is {gate[side]!r}; expected one of {known}")
+        for side in ("candidate", "baseline")
+        if isinstance(gate.get(side), str) and gate[side] not in entrant_ids
+    ]
+    if gate.get("candidate") is not None and gate.get("candidate") == gate.get("baseline"):
+        name = gate["candidate"]
+        problems.append((("gate", "baseline"), f"{name!r} is held against itself; name another"))
+    dimensions = gate.get("dimensions")
+    for index, name in enumerate(dimensions if isinstance(dimensions, list) else ()):
+        if isinstance(judged, Mapping) and name not in judged:
+            found = f"gate.dimensions has {name!r}; expected one of {', '.join(map(str, judged))}"
+            problems.append((("gate", "dimensions", index), found))
+    return problems
+
+
 def _family_problems(
     values: Mapping[str, Any], entrant_ids: Sequence[Any]
 ) -> list[tuple[tuple[str | int, ...], str]]:
@@ -429,6 +479,7 @@ class TournamentConfig(Frozen):
         checks: Where an asset check turns red.
         human_battles: Battles that people decided; None if there are none.
         automation: What happens without anybody asking; part of no result.
+        gate: Whom a finished run lets pass; None asks nothing. Part of no result.
         families: Families of models, by entrant or by judge model, where their names do not tell.
     """
 
@@ -447,6 +498,7 @@ class TournamentConfig(Frozen):
     checks: CheckThresholds = CheckThresholds()
     human_battles: HumanBattlesConfig | None = None
     automation: AutomationConfig = AutomationConfig()
+    gate: GateConfig | None = None
     families: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
 
     @model_validator(mode="before")
@@ -483,6 +535,7 @@ class TournamentConfig(Frozen):
             mode="json",
             exclude={
                 "automation": True,
+                "gate": True,
                 "generation": {"budget_usd", "budget_period"},
                 "judge": {"base_url", "prices"},
             },
@@ -532,4 +585,9 @@ def config_problems(values: Mapping[str, Any]) -> list[tuple[tuple[str | int, ..
                 f"the number of entrants is {len(entrants)}; expected at least two to compare",
             )
         )
-    return [*problems, *_family_problems(values, seen), *_name_problems(values, seen)]
+    return [
+        *problems,
+        *_family_problems(values, seen),
+        *_name_problems(values, seen),
+        *_gate_problems(values, seen),
+    ]

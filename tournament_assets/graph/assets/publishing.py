@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from tournament_assets.audits.outages import copy_sentences
-from tournament_assets.graph.outputs import Made, Markdown, Rows, known
+from tournament_assets.graph.outputs import Check, Made, Markdown, Rows, known, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.run_directory import (
@@ -31,6 +31,7 @@ from tournament_assets.tournament.fingerprints import combine
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.workflows.judge_requests import LedgerAccess
 from tournament_assets.workflows.manifest import RunFacts, rubric_texts, run_facts, run_manifest
+from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import (
     Frames,
     LargeTables,
@@ -45,8 +46,10 @@ if TYPE_CHECKING:
     from tournament_assets.reports.run.report_contents import ReportContents
     from tournament_assets.reports.run.run_files import RunTables
     from tournament_assets.run_comparison.comparison import RunComparison
+    from tournament_assets.run_comparison.gate import Gate
 
 _LISTED_JUDGMENTS = 20
+_GATE_CHECK = "gate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +216,58 @@ def run_artifacts(
             "cost_usd": manifest["cost"]["total_usd"] or 0.0,
             "summary": _summary(inputs.report),
         },
+        checks=_hold_gate(step, written.folder),
         version=_directory_version(written.fingerprints),
+    )
+
+
+def gate_checks(plan: TournamentPlan) -> Mapping[str, str]:
+    """Return the check that lets a candidate pass, where the config has a gate."""
+    gate = plan.config.gate
+    if gate is None:
+        return {}
+    return {
+        _GATE_CHECK: f"{gate.candidate} is not worse than {gate.baseline} by {gate.margin:g} Elo "
+        "points or more; a warning says that neither this nor the contrary is shown."
+    }
+
+
+def _hold_gate(step: Step, folder: Path) -> list[Check]:
+    """Hold a new run against the config's gate: an error if it is worse, else a warning."""
+    from tournament_assets.run_comparison import gate as gates
+    from tournament_assets.run_comparison.run_reading import read_finished_runs
+
+    asked = step.plan.config.gate
+    if asked is None:
+        return []
+    looks_file = folder.parent / gates.HISTORY
+    try:
+        (run,) = read_finished_runs([folder])
+        looks = gates.read_looks(looks_file)
+        held = gates.hold_gate(run, gates.GateSettings(**asked.model_dump()), history=looks)
+        gates.remember(looks_file, held, looks)
+    except (InputError, OSError) as error:
+        # The run is written and paid for: what keeps it from the gate must not take it away.
+        problem = f"{step.where}: undecided, the gate cannot be held: {error}"
+        return [Check(_GATE_CHECK, passed=False, description=problem)]
+    return [gate_check(held, where=step.where)]
+
+
+def gate_check(held: "Gate", *, where: str) -> Check:
+    """Return what a gate says as a check: an error only where the candidate is worse."""
+    from tournament_assets.run_comparison import gate as gates
+
+    return Check(
+        _GATE_CHECK,
+        passed=held.passage is gates.Passage.NOT_WORSE,
+        description=f"{where}: {' '.join(gates.gate_sentences(held))}",
+        metadata={
+            "passage": held.passage.value,
+            "exit_code": held.passage.exit_code,
+            "looks_before": held.looks_before,
+            "dimensions": report_table(gates.gate_table(held)),
+        },
+        is_error=held.passage is gates.Passage.WORSE,
     )
 
 

@@ -1,0 +1,61 @@
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from tests.projects import make_project
+from tests.run_comparison.test_gate import BETTER, LEVEL, SETTINGS, WORSE, run
+from tournament_assets.graph.adapter import check_result
+from tournament_assets.graph.assets.publishing import gate_check
+from tournament_assets.project.config_files import load_config
+from tournament_assets.run_comparison.gate import hold_gate
+from tournament_assets.tournament.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "passed", "severity", "exit_code"),
+    [
+        (BETTER, True, dg.AssetCheckSeverity.WARN, 0),
+        (WORSE, False, dg.AssetCheckSeverity.ERROR, 1),
+        (LEVEL, False, dg.AssetCheckSeverity.WARN, 3),
+    ],
+)
+def test_worse_is_an_error_and_undecided_a_warning(
+    outcomes: str, passed: bool, severity: dg.AssetCheckSeverity, exit_code: int
+) -> None:
+    result = check_result(gate_check(hold_gate(run(outcomes), SETTINGS), where="pilot"))
+    assert (result.passed, result.severity) == (passed, severity)
+    assert result.metadata["exit_code"].value == exit_code
+
+
+@pytest.mark.slow
+def test_a_run_is_held_against_the_gate_of_its_config(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    before = load_config(project.config_path).config
+    project.edit_config(gate={"candidate": "careful", "baseline": "sloppy", "margin": 30})
+    assert load_config(project.config_path).config.fingerprint == before.fingerprint
+    summary = project.run()
+    (warning,) = [each for each in summary.warnings if "careful" in each and "sloppy" in each]
+    assert "Undecided whether careful is worse than sloppy by 30 Elo points" in warning
+    assert "the judge is the loopback judge" in warning
+    assert len((tmp_path / "runs" / "gate_history.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_gate_for_nobody_is_refused_with_its_lines(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    gate = {"candidate": "carefull", "baseline": "sloppy", "dimensions": ["factuality", "facts"]}
+    project.edit_config(gate=gate)
+    with pytest.raises(InputError) as error:
+        load_config(project.config_path)
+    problems = [problem.split(": ", 1)[1] for problem in error.value.problems]
+    assert problems == [
+        "gate.candidate is 'carefull'; expected one of careful, sloppy, mixed",
+        "gate.dimensions has 'facts'; expected one of factuality, calibration",
+    ]
+
+
+def test_nobody_is_held_against_itself(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    project.edit_config(gate={"candidate": "mixed", "baseline": "mixed"})
+    with pytest.raises(InputError, match="'mixed' is held against itself"):
+        load_config(project.config_path)
