@@ -132,6 +132,13 @@ def test_prompts_are_shown_by_what_they_can_change_and_movers_by_how_far() -> No
     assert noise.rows == (("factuality", "recall", "2", "1 of 2 (50.0 %)", "1 of 6 (16.7 %)"),)
 
 
+def test_a_prompt_whose_move_is_not_known_is_no_mover_by_zero_points() -> None:
+    unknown = prompt_row(FindingKind.MOVES_RATING, "p3", value=None, entrants=("ada",))
+    titles = dict(prompts_section([*PROMPTS, unknown]).tables)
+    movers = titles["Prompts without which ratings move most"]
+    assert [row[1] for row in movers.rows] == ["p2", "p1"]
+
+
 def test_an_order_that_one_prompt_decides_stands_before_forty_prompts_that_nobody_wins() -> None:
     def row(kind: FindingKind, prompt_id: str, words: str, **changes: Any) -> PromptFindingRow:
         return prompt_row(kind, prompt_id, sentence=f"On {prompt_id} {words}.", **changes)

@@ -13,6 +13,7 @@ from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
 from tournament_assets.reports.figures.canvas import DARK, LIGHT
 from tournament_assets.reports.figures.figures import (
     WinRate,
+    draw_k_sensitivity,
     figure_files,
     k_sensitivity_figure,
     ladder_figure,
@@ -118,6 +119,14 @@ def test_a_picture_says_who_judged() -> None:
 
 def test_a_wider_axis_changes_the_picture() -> None:
     assert ladder_figure(LADDER, "f", span=(1000.0, 2000.0)) != ladder_figure(LADDER, "f")
+
+
+def test_who_has_no_mean_has_no_line_in_the_sweep_rather_than_one_at_zero() -> None:
+    rows = [replace(row, mean=None, rank=None) if row.entrant_id == "cy" else row for row in ELO]
+    (axes,) = draw_k_sensitivity(rows).axes
+    heights = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.lines])
+    assert len(axes.lines) == 2
+    assert heights.min() > 1000.0
 
 
 def test_labels_are_moved_apart_and_keep_their_middle() -> None:

@@ -307,9 +307,14 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED_PROMPTS]) + (f" and {more} more" if more > 0 else "")
 
 
-def _top_movers(rows: Iterable[PromptFindingRow], limit: int) -> list[PromptFindingRow]:
-    moves = [row for row in rows if row.kind == "moves_rating"]
-    moves.sort(key=lambda row: (-abs(row.value or 0.0), row.dimension, row.prompt_id or ""))
+def _top_movers(
+    rows: Iterable[PromptFindingRow], limit: int
+) -> list[tuple[float, PromptFindingRow]]:
+    """The prompts that move ratings furthest, each with its Elo points."""
+    moves = [
+        (row.value, row) for row in rows if row.kind == "moves_rating" and row.value is not None
+    ]
+    moves.sort(key=lambda move: (-abs(move[0]), move[1].dimension, move[1].prompt_id or ""))
     return moves[:limit]
 
 
@@ -326,9 +331,9 @@ def _deciding_table(rows: Sequence[PromptFindingRow], limit: int) -> ReportTable
                 row.stratum,
                 ", ".join(swapped.get((row.dimension, row.prompt_id), ())) or ABSENT,
                 ", ".join(row.entrants),
-                f"{row.value or 0.0:+.1f}",
+                f"{points:+.1f}",
             )
-            for row in _top_movers(rows, limit)
+            for points, row in _top_movers(rows, limit)
         ),
         n_labels=5,
     )

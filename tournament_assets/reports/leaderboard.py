@@ -1,5 +1,6 @@
 """The table people read, also in LaTeX: who leads on a dimension, and how sure that is."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -111,7 +112,7 @@ def build_leaderboard(
         key=lambda row: (
             ranks[row.entrant_id] is None,
             ranks[row.entrant_id],
-            -(row.mean or 0.0),
+            math.inf if row.mean is None else -row.mean,
             row.entrant_id,
         ),
     )

@@ -195,6 +195,7 @@ def sweep_table(rows: Sequence[EloRow], order: Sequence[str]) -> ReportTable:
 
 def _orders_by_k(rows: Sequence[EloRow]) -> dict[float, tuple[str, ...]]:
     orders: dict[float, list[str]] = {}
-    for row in sorted(filter(is_rated, rows), key=lambda row: (row.k_factor, row.rank or 0)):
+    ranked = [row for row in rows if is_rated(row) and row.rank is not None]
+    for row in sorted(ranked, key=lambda row: (row.k_factor, row.rank)):
         orders.setdefault(row.k_factor, []).append(row.entrant_id)
     return {k_factor: tuple(names) for k_factor, names in orders.items()}

@@ -102,13 +102,17 @@ class Separation:
 
 def is_rated(row: EloRow | LeaderboardRow) -> bool:
     """Whether a row of Elo ratings has a number; tables of old have one for who never played."""
-    return bool(row.n_entrant_matches) and row.mean is not None
+    return rated_mean(row) is not None
+
+
+def rated_mean(row: EloRow | LeaderboardRow) -> float | None:
+    """Return the mean rating of a row that is rated (`is_rated`), in Elo points."""
+    return row.mean if row.n_entrant_matches else None
 
 
 def _gap(upper: LeaderboardRow, lower: LeaderboardRow) -> float | None:
-    if not (is_rated(upper) and is_rated(lower)) or upper.mean is None or lower.mean is None:
-        return None
-    return upper.mean - lower.mean
+    high, low = rated_mean(upper), rated_mean(lower)
+    return None if high is None or low is None else high - low
 
 
 def separation(rows: Sequence[LeaderboardRow]) -> Separation:
@@ -118,7 +122,7 @@ def separation(rows: Sequence[LeaderboardRow]) -> Separation:
         rows: Rows of table "leaderboard" of one dimension, best entrant first.
     """
     placed = [row for row in rows if row.n_entrant_matches and row.rank is not None]
-    rated = sorted(placed, key=lambda row: row.rank or 0)
+    rated = sorted(placed, key=lambda row: (row.rank is None, row.rank))
     unrated = tuple(row.entrant_id for row in rows if row not in placed)
     if len(rated) < 2:
         return Separation(None, (), None, 0.0, (), (), (), False, unrated)

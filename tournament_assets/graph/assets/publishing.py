@@ -213,7 +213,7 @@ def run_artifacts(
             "report": written.folder / "report.html",
             "files": len(written.fingerprints),
             "bytes": written.n_bytes,
-            "cost_usd": manifest["cost"]["total_usd"] or 0.0,
+            **known({"cost_usd": manifest["cost"]["total_usd"]}),
             "summary": _summary(inputs.report),
         },
         checks=_hold_gate(step, written.folder),

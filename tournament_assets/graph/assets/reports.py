@@ -1,5 +1,6 @@
 """From ratings to the tables people read: battles, leaderboard, audits and the fair comparison."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -160,7 +161,9 @@ def _prompts_behind_lead(
     ]
     if len(rated) < 2:
         return ()
-    first, second, *_ = sorted(rated, key=lambda row: (row.rank or 0, -(row.mean or 0.0)))
+    first, second, *_ = sorted(
+        rated, key=lambda row: (row.rank, math.inf if row.mean is None else -row.mean)
+    )
     return prompts_behind_lead(
         code_judgments(judgments_of(verdicts), entrants=config.entrant_ids),
         leader=first.entrant_id,

@@ -26,13 +26,11 @@ from tournament_assets.reports.figures.canvas import (
 from tournament_assets.reports.figures.ladder import draw_ladder, draw_ladders
 from tournament_assets.reports.formatting import ABSENT
 from tournament_assets.reports.rendering import escape_markdown
-from tournament_assets.reports.separation import is_rated
+from tournament_assets.reports.separation import rated_mean
 from tournament_assets.tournament.asset_rows import EloRow, LeaderboardRow, WinRateRow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-"""A row of table "elo_ratings"."""
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 
@@ -52,8 +50,10 @@ def draw_k_sensitivity(
         A figure; an entrant without a rating is left out.
     """
     lines: dict[str, list[tuple[float, float]]] = {}
-    for row in sorted(filter(is_rated, rows), key=lambda row: (row.k_factor, row.rank or 0)):
-        lines.setdefault(row.entrant_id, []).append((row.k_factor, row.mean or 0.0))
+    for row in sorted(rows, key=lambda row: (row.k_factor, row.rank is None, row.rank)):
+        mean = rated_mean(row)
+        if mean is not None:
+            lines.setdefault(row.entrant_id, []).append((row.k_factor, mean))
     figure, axes = new_figure(height=max(2.9, 1.0 + 0.2 * len(lines)), palette=palette)
     if dimension:
         axes.set_title(dimension, loc="left", fontsize=11, fontweight="bold", color=palette.ink)

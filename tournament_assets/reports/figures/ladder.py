@@ -17,7 +17,7 @@ from tournament_assets.reports.figures.canvas import (
     short_label,
 )
 from tournament_assets.reports.formatting import format_interval, format_rating
-from tournament_assets.reports.separation import is_rated
+from tournament_assets.reports.separation import is_rated, rated_mean
 from tournament_assets.tournament.asset_rows import LeaderboardRow
 
 if TYPE_CHECKING:
@@ -136,8 +136,9 @@ def _draw_panel(
         high = right if leader.sampling_high is None else leader.sampling_high
         axes.axvspan(leader.sampling_low, high, color=palette.band, zorder=0)
     for place, row in enumerate(rows):
-        if row is not None and is_rated(row):
-            _draw_entrant(axes, row, place=place, span=span, palette=palette)
+        mean = rated_mean(row) if row is not None else None
+        if row is not None and mean is not None:
+            _draw_entrant(axes, row, mean=mean, place=place, span=span, palette=palette)
     axes.set_title(
         dimension, loc="left", fontsize=11, fontweight="bold", color=palette.ink, parse_math=False
     )
@@ -145,7 +146,13 @@ def _draw_panel(
 
 
 def _draw_entrant(
-    axes: "Axes", row: LeaderboardRow, *, place: int, span: tuple[float, float], palette: Palette
+    axes: "Axes",
+    row: LeaderboardRow,
+    *,
+    mean: float,
+    place: int,
+    span: tuple[float, float],
+    palette: Palette,
 ) -> None:
     low, high = row.sampling_low, row.sampling_high
     ends = (span[0] if low is None else low, span[1] if high is None else high)
@@ -156,7 +163,7 @@ def _draw_entrant(
                 edge, place, marker, color=palette.accent, markersize=7, clip_on=False, zorder=5
             )
     axes.plot(
-        *(row.mean or 0.0, place, "o"),
+        *(mean, place, "o"),
         color=palette.ink,
         markeredgecolor=palette.paper,
         markersize=7,
