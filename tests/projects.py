@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from tournament_assets.launching import RunOptions, RunSummary, run_tournament
+from tournament_assets.launching import RunOptions, RunSummary, StageListener, run_tournament
 from tournament_assets.tournament.config import Mode
 
 N_WITH_GOLD = 8
@@ -33,11 +33,19 @@ class SmallProject:
     def environment(self) -> dict[str, str]:
         return {"DAGSTER_HOME": str(self.folder / ".dagster_home")}
 
-    def run(self, mode: Mode = "pilot", *, environment: Any = None, **options: Any) -> RunSummary:
+    def run(
+        self,
+        mode: Mode = "pilot",
+        *,
+        environment: Any = None,
+        everything: bool = True,
+        on_start: StageListener = lambda stage, label: None,
+        **options: Any,
+    ) -> RunSummary:
         return run_tournament(
-            RunOptions(config_path=self.config_path, mode=mode, **options),
+            RunOptions(config_path=self.config_path, mode=mode, everything=everything, **options),
             environment={**self.environment, **(environment or {})},
-            on_start=lambda stage, label: None,
+            on_start=on_start,
             on_done=lambda stage, label: None,
         )
 

@@ -100,10 +100,15 @@ def default_ledger_url(project: Path) -> str:
     return f"sqlite:///{project / 'ledger' / 'ledger.sqlite'}"
 
 
+def storage_of(project: Path, environment: Mapping[str, str]) -> str:
+    """Return where a project's assets are kept: a folder or a URL."""
+    return environment.get("TOURNAMENT_STORAGE") or str(project / "storage")
+
+
 def build_resources(project: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     """Configure the resources. Secrets are named, not copied: Dagster shows configured values."""
     keys = [service.key_variable for service in SERVICES.values()]
-    storage = environment.get("TOURNAMENT_STORAGE") or str(project / "storage")
+    storage = storage_of(project, environment)
     return {
         "parquet_io_manager": ParquetIOManager(base_path=storage),
         "npz_io_manager": NpzIOManager(base_path=storage),

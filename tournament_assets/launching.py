@@ -17,9 +17,16 @@ import dagster as dg
 import pandas as pd
 
 from tournament_assets.audits.outages import copy_sentences
-from tournament_assets.definitions import build_definitions, build_plan, default_ledger_url
+from tournament_assets.definitions import (
+    build_definitions,
+    build_plan,
+    default_ledger_url,
+    storage_of,
+)
 from tournament_assets.graph.automation.failure_notices import failed_checks, raise_failure
+from tournament_assets.graph.automation.fresh_work import FreshWork
 from tournament_assets.graph.automation.jobs import Stage, build_stages
+from tournament_assets.graph.automation.reruns import WorkOfStage
 from tournament_assets.graph.partitions import asset_key
 from tournament_assets.judging.batch_service import TokenCounter
 from tournament_assets.judging.costs.estimates import JudgingEstimate
@@ -27,10 +34,10 @@ from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import load_rubrics, prepare_dagster_home
 from tournament_assets.storage.processes import has_died, own_identity
 from tournament_assets.storage.table_schemas import SCHEMAS
-from tournament_assets.storage.tables import StoredTable, rows_of
+from tournament_assets.storage.tables import StoredTable, decode_parquet, rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow, TrustRow
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.errors import InputError, Problems, WorkError
 from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.workflows.local_responses import release_models
 from tournament_assets.workflows.plan import TournamentPlan
@@ -60,6 +67,7 @@ class RunOptions:
         rejudge: Ask what failed again, one by one, instead of what was never answered.
         pay_again: Ask again for paid results that the service no longer keeps or does not hand out.
         output_dir: Where the run directory goes.
+        everything: Run also what is fresh.
     """
 
     config_path: Path
@@ -72,6 +80,7 @@ class RunOptions:
     rejudge: bool = False
     pay_again: bool = False
     output_dir: Path | None = None
+    everything: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +96,7 @@ class RunSummary:
         warnings: What the asset checks found, a sentence each.
         outages: What must be said before the leaderboard, a sentence each.
         cautions: What comes next: the judge's red lights, and where texts are copies.
+        is_new: Whether this run wrote the directory; if nothing has changed, an earlier one did.
     """
 
     leaderboard: pd.DataFrame
@@ -97,6 +107,7 @@ class RunSummary:
     warnings: tuple[str, ...]
     outages: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
+    is_new: bool = True
 
 
 _PROCESS_TAG = "tournament/process"
@@ -110,21 +121,23 @@ def run_tournament(
     environment: Mapping[str, str],
     on_start: StageListener,
     on_done: StageListener,
+    on_fresh: StageListener = lambda _stage, _label: None,
 ) -> RunSummary:
     """Materialise a mode of a tournament, from the prompt bank to the run directory.
+
+    What would only be made again as it is stored is left alone, unless `options.everything`.
 
     Args:
         options: What to run.
         environment: The environment variables.
         on_start: Told of every stage and partition before it begins.
         on_done: Told when it has succeeded.
+        on_fresh: Told of every stage and partition that is left alone.
 
     Raises:
         InputError: If any input cannot be used; nothing has been spent then.
         WorkError: If a step failed; what was paid for until then is in the ledger.
     """
-    from tournament_assets.reports.trust_tables import red_sentences
-
     started_at = datetime.now(UTC).replace(microsecond=0)
     config_file = load_config(options.config_path)
     plan = build_plan(config_file, environment)
@@ -140,56 +153,89 @@ def run_tournament(
     definitions = build_definitions([plan], config_file.project, environment)
     metadata: dict[str, list[Mapping[str, Any]]] = {}
     warnings: list[str] = []
-    leaderboard = pd.DataFrame()
-    outages: list[str] = []
-    copies: list[str] = []
-    trust: list[TrustRow] = []
     tags = {
         "tournament": plan.tournament_id,
         "mode": options.mode,
         _PROCESS_TAG: own_identity(),
     }
+    by_asset = _options_by_asset(plan, options, started_at)
     with dg.DagsterInstance.from_config(str(home)) as instance:
         _close_runs_of_dead_processes(instance)
-        for stage, key in _steps(plan, options):
-            label = "" if key is None else str(key).replace("|", " · ")
-            on_start(stage, label)
-            result = definitions.resolve_job_def(stage.job_name).execute_in_process(
-                instance=instance,
-                partition_key=key,
-                run_config=_run_config(
-                    plan, stage, options, started_at, rubric=rubrics.get(str(key).split("|")[0])
-                ),
-                tags=tags,
-                raise_on_error=False,
-            )
-            if not result.success:
-                raise_failure(result, stage, label)
-            for event in result.get_asset_materialization_events():
-                materialization = event.step_materialization_data.materialization
-                metadata.setdefault(materialization.asset_key.path[-1], []).append(
-                    materialization.metadata
+        fresh = FreshWork(
+            plan,
+            options.mode,
+            graph=definitions.resolve_asset_graph(),
+            instance=instance,
+            storage=storage_of(config_file.project, environment),
+            options=by_asset,
+            always=_never_fresh(options),
+        )
+        for stage, work in _stages(plan, options, fresh):
+            for key in stage.partition_keys(plan, options.mode):
+                label = "" if key is None else str(key).replace("|", " · ")
+                if key not in work:
+                    warnings.extend(fresh.warnings(stage.assets, key))
+                    on_fresh(stage, label)
+                    continue
+                on_start(stage, label)
+                names = [each.path[-1] for each in work[key]] or stage.assets
+                rubric = rubrics.get(str(key).split("|")[0])
+                result = definitions.resolve_job_def(stage.job_name).execute_in_process(
+                    instance=instance,
+                    partition_key=key,
+                    run_config=_run_config(plan, names, by_asset, rubric=rubric),
+                    tags=tags,
+                    asset_selection=list(work[key]) or None,
+                    raise_on_error=False,
                 )
-            if "leaderboard" in stage.assets:
-                leaderboard = result.asset_value(asset_key(plan, "leaderboard"))
-                audit = list(rows_of(CoverageRow, result.asset_value(asset_key(plan, "audit"))))
-                outages, copies = outages_of(plan, audit), copy_sentences(audit)
-            if "trust_panel" in stage.assets:
-                trust += rows_of(TrustRow, result.asset_value(asset_key(plan, "trust_panel")))
-            warnings.extend(failed_checks(result))
-            on_done(stage, label)
-            if "entrant_responses" not in stage.assets:
-                # The judge can take hours; nobody is to wait for the GPU meanwhile.
-                release_models()
+                if not result.success:
+                    raise_failure(result, stage, label)
+                for event in result.get_asset_materialization_events():
+                    materialization = event.step_materialization_data.materialization
+                    metadata.setdefault(materialization.asset_key.path[-1], []).append(
+                        materialization.metadata
+                    )
+                kept = [name for name in stage.assets if name not in names]
+                warnings += [*fresh.warnings(kept, key), *failed_checks(result)]
+                on_done(stage, label)
+                if "entrant_responses" not in stage.assets:
+                    # The judge can take hours; nobody is to wait for the GPU meanwhile.
+                    release_models()
+        return _summary(plan, options.mode, fresh, metadata, warnings)
+
+
+def _summary(
+    plan: TournamentPlan,
+    mode: Mode,
+    fresh: FreshWork,
+    metadata: Mapping[str, list[Mapping[str, Any]]],
+    warnings: Sequence[str],
+) -> RunSummary:
+    """Read what a finished run has to show from where it is stored."""
+    from tournament_assets.reports.trust_tables import red_sentences
+
+    def stored(name: str, partition: Any) -> pd.DataFrame:
+        return decode_parquet(name, fresh.path_of(name, partition).read_bytes())
+
+    audit = list(rows_of(CoverageRow, stored("audit", mode)))
+    lights = [
+        row
+        for dimension in plan.config.dimension_names
+        for row in rows_of(TrustRow, stored("trust_panel", f"{dimension}|{mode}"))
+    ]
+    directory = fresh.directory()
+    if directory is None:
+        raise WorkError("no run directory is recorded; expected one of a finished run")
     return RunSummary(
-        leaderboard=leaderboard,
-        directory=Path(str(metadata["run_artifacts"][-1]["directory"].value)),
-        requests_submitted=_total(metadata["judge_replies"], "requests_submitted_now"),
-        responses_generated=_total(metadata["entrant_responses"], "generated_now"),
+        leaderboard=stored("leaderboard", mode),
+        directory=directory,
+        requests_submitted=_total(metadata, "judge_replies", "requests_submitted_now"),
+        responses_generated=_total(metadata, "entrant_responses", "generated_now"),
         confidence=plan.config.ratings.confidence,
         warnings=tuple(warnings),
-        outages=tuple(outages),
-        cautions=(*red_sentences(trust), *copies),
+        outages=tuple(outages_of(plan, audit)),
+        cautions=(*red_sentences(lights), *copy_sentences(audit)),
+        is_new="run_artifacts" in metadata,
     )
 
 
@@ -269,24 +315,41 @@ def _close_runs_of_dead_processes(instance: dg.DagsterInstance) -> None:
             instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
 
 
-def _steps(plan: TournamentPlan, options: RunOptions) -> Iterator[tuple[Stage, Any]]:
+def _stages(
+    plan: TournamentPlan, options: RunOptions, fresh: FreshWork
+) -> Iterator[tuple[Stage, WorkOfStage]]:
+    """Yield every stage with what of it has to run, known once those before it have run."""
     # The budget is for asking what was never answered; asking again is approved by itself.
     prices_first = not (options.skip_judging or options.rejudge)
-    for stage in build_stages(plan):
-        if "judging_estimate" in stage.assets and not prices_first:
+    stages = build_stages(plan)
+    judging = next(stage for stage in stages if "judge_replies" in stage.assets)
+    for stage in stages:
+        is_price = "judging_estimate" in stage.assets
+        if is_price and not prices_first:
             continue
-        for key in stage.partition_keys(plan, options.mode):
-            yield stage, key
+        if options.everything or (is_price and _asks_judge(fresh.to_run(judging))):
+            yield stage, dict.fromkeys(stage.partition_keys(plan, options.mode), ())
+        else:
+            yield stage, fresh.to_run(stage)
 
 
-def _run_config(
-    plan: TournamentPlan,
-    stage: Stage,
-    options: RunOptions,
-    started_at: datetime,
-    *,
-    rubric: Rubric | None,
-) -> dict[str, Any]:
+def _asks_judge(work: WorkOfStage) -> bool:
+    return any(key.path[-1] == "judge_replies" for assets in work.values() for key in assets)
+
+
+def _never_fresh(options: RunOptions) -> frozenset[str]:
+    """Return what another attempt is asked for, whatever is stored."""
+    asked = {"judge_replies"} if options.rejudge or options.skip_judging else set()
+    return frozenset({*asked, *(_PAID if options.pay_again else ())})
+
+
+_PAID = ("entrant_responses", "judge_replies")
+
+
+def _options_by_asset(
+    plan: TournamentPlan, options: RunOptions, started_at: datetime
+) -> Mapping[str, Mapping[str, Any]]:
+    """Return what was asked of a run, by asset; what was not asked is left out."""
     by_asset: dict[str, dict[str, Any]] = {
         "match_list": {"limit_pairs": options.limit_pairs},
         "entrant_responses": {
@@ -301,7 +364,6 @@ def _run_config(
             "pay_again": options.pay_again,
             # Nothing else waits for the place of a run that somebody watches.
             "wait_seconds": plan.config.judge.deadline_seconds,
-            "rubric": rubric.text if rubric else None,
             "run_began_at": started_at.isoformat(),
         },
         "judge_verdicts": {"allow_partial": options.partial or options.skip_judging},
@@ -312,11 +374,25 @@ def _run_config(
         },
     }
     return {
+        name: {key: value for key, value in asked.items() if value is not None}
+        for name, asked in by_asset.items()
+    }
+
+
+def _run_config(
+    plan: TournamentPlan,
+    names: Sequence[str],
+    by_asset: Mapping[str, Mapping[str, Any]],
+    *,
+    rubric: Rubric | None,
+) -> dict[str, Any]:
+    texts = {"judge_replies": {"rubric": rubric.text}} if rubric else {}
+    return {
         "ops": {
             f"{plan.tournament_id}__{name}": {
-                "config": {key: value for key, value in by_asset[name].items() if value is not None}
+                "config": {**by_asset[name], **texts.get(name, {})},
             }
-            for name in stage.assets
+            for name in names
             if name in by_asset
         },
         # Dagster's own log would bury the progress; it is all in the UI.
@@ -324,8 +400,8 @@ def _run_config(
     }
 
 
-def _total(materializations: list[Mapping[str, Any]], key: str) -> int:
-    return sum(int(metadata[key].value) for metadata in materializations)
+def _total(metadata: Mapping[str, list[Mapping[str, Any]]], name: str, key: str) -> int:
+    return sum(int(each[key].value) for each in metadata.get(name, ()))
 
 
 class StoredTables:

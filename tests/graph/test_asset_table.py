@@ -172,7 +172,7 @@ def test_a_tournament_without_people_has_no_row_of_theirs(plan: TournamentPlan) 
 def test_a_row_that_says_no_version_of_what_it_made_is_refused() -> None:
     row = next(row for row in ASSETS if row.name == "elo_traces")
     with pytest.raises(TypeError, match="elo_traces says no version"):
-        adapter._result(row, Made(None, metadata={}))
+        adapter._result(row, Made(None, metadata={}), tags={})
 
 
 def test_every_asset_that_the_button_runs_begins_at_partitions_of_the_mode(

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Where the run directory goes; runs/ in the project folder by default.",
 )
+@click.option("--all", "everything", is_flag=True, help="Run every stage, also what is fresh.")
 def run_command(
     config_path: Path,
     mode: str,
@@ -68,11 +69,13 @@ def run_command(
     partial: bool,
     pay_again: bool,
     output_dir: Path | None,
+    everything: bool,
 ) -> None:
     """Materialise a tournament through Dagster, from prompts to leaderboard.
 
     What the ledger holds is never generated or judged again, so a run that was interrupted goes
-    on where it stopped, and a second run costs nothing.
+    on where it stopped, and a second run costs nothing. Stages that would only make again what is
+    stored are skipped, and said to be fresh.
     """
     from tournament_assets.launching import RunOptions
     from tournament_assets.tournament.config import Mode
@@ -88,6 +91,7 @@ def run_command(
             partial=partial,
             pay_again=pay_again,
             output_dir=output_dir,
+            everything=everything,
         )
     )
 
@@ -101,7 +105,11 @@ def _run(options: "RunOptions") -> None:
     started = time.monotonic()
     steps = _StepLines(Console(stderr=True, highlight=False))
     summary = run_tournament(
-        options, environment=os.environ, on_start=steps.start, on_done=steps.done
+        options,
+        environment=os.environ,
+        on_start=steps.start,
+        on_done=steps.done,
+        on_fresh=steps.fresh,
     )
     console = open_console()
     console.print()
@@ -118,6 +126,8 @@ def _run(options: "RunOptions") -> None:
         f"judge requests sent in {time.monotonic() - started:.0f} s; "
         "the rest was in the ledger."
     )
+    if not summary.is_new:
+        console.print("Nothing it rests on has changed: the report is an earlier run's.")
     console.print(f"Report: {summary.directory / 'report.html'}", soft_wrap=True, markup=False)
     console.print(
         f"Browse the graph and its runs: {ui_command(find_project(options.config_path))}",
@@ -149,6 +159,9 @@ class _StepLines:
     def done(self, stage: Any, label: str) -> None:
         seconds = time.monotonic() - self._began
         self._console.print(f"✓ {_step_name(stage, label):<58} {seconds:5.1f} s", markup=False)
+
+    def fresh(self, stage: Any, label: str) -> None:
+        self._console.print(f"= fresh: {_step_name(stage, label)}", markup=False)
 
 
 def _step_name(stage: Any, label: str) -> str:

@@ -26,6 +26,7 @@ from tournament_assets.graph.partitions import (
     partitions_over,
     recorded_of,
 )
+from tournament_assets.graph.recipes import RECIPE_TAG, recipe
 from tournament_assets.graph.resources.services import (
     GeneratorResource,
     JudgeResource,
@@ -112,8 +113,9 @@ def _build_asset(
             given[name] = loaded_over(
                 given[name], axis, axes=upstream, names=axis_names(plan.config, axis)
             )
+        options = given["config"].model_dump() if "options" in row.wanted else {}
         made = row.make(**_arguments(plan, row, context, given))
-        return _result(row, made)
+        return _result(row, made, tags={RECIPE_TAG: recipe(plan, row, options)})
 
     compute.__doc__ = row.make.__doc__
     _declare(compute, row, inputs, resources)
@@ -262,7 +264,9 @@ def _run_start(context: dg.AssetExecutionContext) -> datetime:
     return moment.replace(microsecond=0)
 
 
-def _result(row: AssetRow, made: Made[Any]) -> dg.MaterializeResult[Any]:
+def _result(
+    row: AssetRow, made: Made[Any], *, tags: Mapping[str, str]
+) -> dg.MaterializeResult[Any]:
     """Return what was made, with its content hash and its number of rows."""
     value, version = made.value, made.version
     counted: dict[str, Any] = {}
@@ -279,6 +283,7 @@ def _result(row: AssetRow, made: Made[Any]) -> dg.MaterializeResult[Any]:
     return dg.MaterializeResult(
         **({} if row.stored_as == "folder" else {"value": value}),
         data_version=dg.DataVersion(version),
+        tags=tags,
         metadata={**shown, **counted, "content_hash": short(version)},
         check_results=[check_result(check) for check in made.checks],
     )

@@ -82,7 +82,7 @@ def price_list(plan: TournamentPlan) -> list[InputVersion]:
 
     A new one makes the estimate out of date, and nothing that was paid for.
     """
-    return [InputVersion("price_list", None, _prices_version(plan))]
+    return [InputVersion("price_list", None, prices_version(plan))]
 
 
 OBSERVED: Mapping[str, Callable[[TournamentPlan], list[InputVersion]]] = {
@@ -100,7 +100,8 @@ def read_inputs(plan: TournamentPlan, *assets: str) -> list[InputVersion]:
     return [each for asset in assets or OBSERVED for each in OBSERVED[asset](plan)]
 
 
-def _prices_version(plan: TournamentPlan) -> str:
+def prices_version(plan: TournamentPlan) -> str:
+    """Return the SHA-256 of the prices that a tournament reckons with."""
     listed, configured = newest_prices_hash(), plan.config.judge.prices
     if not configured:
         return listed

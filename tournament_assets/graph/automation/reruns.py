@@ -60,6 +60,8 @@ def find_out_of_date(
     plan: TournamentPlan,
     stage: Stage,
     mode: Mode,
+    *,
+    distrusts: Callable[[str, str | None], bool] = lambda _name, _partition: False,
 ) -> Mapping[dg.MultiPartitionKey | str | None, list[dg.AssetKey]]:
     """Return what of a stage has to run, by partition, for a mode to rest on its present inputs.
 
@@ -71,6 +73,7 @@ def find_out_of_date(
         plan: The tournament.
         stage: The stage; one that only observes has nothing out of date.
         mode: The mode.
+        distrusts: Whether an asset's partition has to run although Dagster calls it fresh.
 
     Returns:
         For each partition that has to run, the assets that have to, in the stage's order.
@@ -86,7 +89,11 @@ def find_out_of_date(
                 continue
             follows = any(parent in to_run for parent in node.parent_keys)
             name = None if partition is None else str(partition)
-            if follows or resolver.get_status(key, name) is not StaleStatus.FRESH:
+            if (
+                follows
+                or resolver.get_status(key, name) is not StaleStatus.FRESH
+                or distrusts(key.path[-1], name)
+            ):
                 to_run.append(key)
         if to_run:
             found[partition] = to_run

@@ -1,0 +1,141 @@
+"""What a run skips, and that skipping changes nothing of what is stored."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.projects import SmallProject, bank_rows, make_project, write_json_lines
+from tournament_assets.graph.automation.jobs import Stage
+from tournament_assets.launching import RunSummary
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> SmallProject:
+    """A pilot that ran; it is copied, never changed."""
+    project = make_project(tmp_path_factory.mktemp("finished") / "project")
+    project.run()
+    return project
+
+
+@pytest.fixture
+def project(finished: SmallProject, tmp_path: Path) -> SmallProject:
+    folder = tmp_path / "project"
+    shutil.copytree(finished.folder, folder)
+    return SmallProject(folder)
+
+
+def run(project: SmallProject, **options: Any) -> tuple[list[str], RunSummary]:
+    """Run without what is fresh; return what ran, and what there is to show."""
+    ran: list[str] = []
+
+    def note(stage: Stage, label: str) -> None:
+        ran.append(f"{stage.title} {label}".strip())
+
+    return ran, project.run(everything=False, on_start=note, **options)
+
+
+def edit_rubric(project: SmallProject) -> None:
+    path = project.folder / "rubrics" / "factuality.txt"
+    path.write_text(path.read_text().replace("better", "truer").replace("version: 1", "version: 2"))
+
+
+def edit_bank(project: SmallProject) -> None:
+    rows = bank_rows()
+    rows[0]["text"] += " Say it in a word."
+    write_json_lines(project.folder / "bank.jsonl", rows)
+
+
+def edit_responses(project: SmallProject) -> None:
+    path = project.folder / "responses_sloppy.jsonl"
+    path.write_text(path.read_text().replace("zebra", "giraffe"))
+
+
+def edit_k_factor(project: SmallProject) -> None:
+    project.edit_config(ratings={**ratings_of(project), "k_factor": 8.0})
+
+
+def ratings_of(project: SmallProject) -> dict[str, Any]:
+    values: dict[str, Any] = yaml.safe_load(project.config_path.read_text()).get("ratings", {})
+    return values
+
+
+def edit_threshold(project: SmallProject) -> None:
+    project.edit_config(checks={"max_unjudged_rate": 0.5})
+
+
+def edit_description(project: SmallProject) -> None:
+    project.edit_config(description="Another description.")
+
+
+def delete_table(project: SmallProject) -> None:
+    (project.folder / "storage" / "small" / "win_rates" / "factuality" / "pilot.parquet").unlink()
+
+
+EDITS: list[Callable[[SmallProject], None]] = [
+    edit_rubric,
+    edit_bank,
+    edit_responses,
+    edit_k_factor,
+    edit_threshold,
+    edit_description,
+    delete_table,
+]
+
+
+def test_a_run_with_nothing_changed_runs_nothing_and_shows_the_run_before(
+    tmp_path: Path,
+) -> None:
+    project = make_project(tmp_path / "project")
+    first = project.run()
+    ran, again = run(project)
+    assert ran == []
+    assert not again.is_new
+    assert again.directory == first.directory
+    assert len(list((project.folder / "runs").iterdir())) == 1
+    assert again.leaderboard.equals(first.leaderboard)
+    assert (again.warnings, again.cautions) == (first.warnings, first.cautions)
+
+    shutil.rmtree(first.directory)
+    ran, third = run(project)
+    assert ran == ["leaderboard and report pilot"]
+    assert third.is_new
+    assert third.directory.is_dir()
+
+    ran, _ = run(project, n_perms=7)
+    assert ran == [
+        "judging and ratings factuality · pilot",
+        "judging and ratings calibration · pilot",
+        "leaderboard and report pilot",
+    ]
+    # The orderings of the last run are not those that are asked for now.
+    ran, _ = run(project)
+    assert "judging and ratings factuality · pilot" in ran
+
+
+@pytest.mark.parametrize("change", EDITS)
+def test_after_an_edit_a_run_that_skips_stores_what_one_of_everything_would(
+    project: SmallProject, change: Callable[[SmallProject], None]
+) -> None:
+    change(project)
+    ran, _ = run(project)
+    skipping = project.stored_files()
+    project.run()
+    assert skipping == project.stored_files()
+    assert "responses careful · pilot" not in ran or change is edit_bank
+
+
+def test_an_edited_rubric_runs_its_dimension_and_the_report(project: SmallProject) -> None:
+    edit_rubric(project)
+    ran, _ = run(project)
+    assert ran == [
+        "inputs",
+        "price of judging pilot",
+        "judging and ratings factuality · pilot",
+        "leaderboard and report pilot",
+    ]
