@@ -1,21 +1,63 @@
 """Which configuration of a language model is better, on which quality, and how sure we are.
 
-A Dagster asset graph: `definitions.py` wires it, `cli.py` runs it, and the packages below hold
-what it is made of. Imports point down; `docs/architecture.md` draws the floors.
+    import tournament_assets as ta
 
-The names in `__all__` are for users. A name is imported when it is first used, so importing the
-package costs nothing.
+    tournament = ta.load("configs/demo.yaml")
+    tournament.estimate("pilot")
+    run = tournament.run("pilot")
+    run.frame
+
+The names in `__all__` are for users; every module below may change. A name is imported when it is
+first used, so importing the package costs nothing. `docs/architecture.md` draws the modules.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tournament_assets.component import TournamentComponent
+    from tournament_assets.python_api import (
+        Comparison,
+        Estimate,
+        GateResult,
+        Picture,
+        Ratings,
+        Run,
+        Tournament,
+        compare,
+        load,
+        open_run,
+        rate,
+    )
+    from tournament_assets.tournament.battles import RatingSettings
+    from tournament_assets.tournament.errors import InputError, TournamentError, WorkError
 
-__all__ = ["TournamentComponent"]
+__all__ = [
+    "Comparison",
+    "Estimate",
+    "GateResult",
+    "InputError",
+    "Picture",
+    "RatingSettings",
+    "Ratings",
+    "Run",
+    "Tournament",
+    "TournamentComponent",
+    "TournamentError",
+    "WorkError",
+    "compare",
+    "load",
+    "open_run",
+    "rate",
+]
 
-_ELSEWHERE = {"TournamentComponent": "component"}
-"""The module that a name comes from."""
+_ELSEWHERE = {
+    "InputError": "tournament.errors",
+    "RatingSettings": "tournament.battles",
+    "TournamentComponent": "component",
+    "TournamentError": "tournament.errors",
+    "WorkError": "tournament.errors",
+}
+"""The module of a name that `python_api` does not define."""
 
 
 def __getattr__(name: str) -> Any:
@@ -23,7 +65,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"{__name__}.{_ELSEWHERE[name]}"), name)
+    value = getattr(import_module(f"{__name__}.{_ELSEWHERE.get(name, 'python_api')}"), name)
     globals()[name] = value
     return value
 

@@ -1,7 +1,7 @@
 """Files with one battle a row and one value a column, read column by column.
 
 A part of a file that is in any way doubtful is not judged here: then the whole file is read row by
-row, which knows where each row stands and says all that is wrong.
+row, which knows where each row stands and says all that is wrong. A pandas frame is read alike.
 
 Writing battles column by column, to Parquet or to JSON lines.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
@@ -93,6 +94,42 @@ def read_columns(
     except (_DoubtfulError, pa.ArrowException, OSError):
         rows = (
             parquet_rows(path, columns.wanted) if sample.kind == "parquet" else battle_lines(path)
+        )
+        return read_battle_rows(rows, lambda row: _parse(row, columns))
+
+
+def read_frame(frame: pd.DataFrame, columns: Columns) -> tuple[pa.Table, dict[str, int]]:
+    """Read the battles of a pandas frame.
+
+    Args:
+        frame: A battle a row; columns that are not looked for are passed over.
+        columns: Where the values are.
+
+    Returns:
+        The battles, and how many rows were left out, by the reason.
+
+    Raises:
+        InputError: If a column stands there twice; with the first problems of the rows and the
+            number of the others.
+    """
+    wanted = frame[[name for name in frame.columns if name in set(columns.wanted)]]
+    if repeated := sorted(set(wanted.columns[wanted.columns.duplicated()])):
+        raise InputError(
+            f"the frame has the column {name!r} more than once; expected it once; rename or drop "
+            "the others"
+            for name in repeated
+        )
+    # Without a value somewhere, whole numbers come as floats.
+    whole = [name for name in ("question_id", "turn") if name in wanted.columns]
+    wanted = wanted.assign(**{name: wanted[name].convert_dtypes() for name in whole})
+    try:
+        return _encode_parts([pa.Table.from_pandas(wanted, preserve_index=False)], columns)
+    except (_DoubtfulError, pa.ArrowException):
+        present = wanted.astype(object).where(wanted.notna(), None)
+        rows = zip(
+            (f"row {label!r}" for label in present.index.tolist()),
+            present.to_dict("records"),
+            strict=True,
         )
         return read_battle_rows(rows, lambda row: _parse(row, columns))
 

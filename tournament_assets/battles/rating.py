@@ -3,6 +3,7 @@
 Rows are those of the tables "elo_ratings" and "bradley_terry_ratings", in the same order.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
@@ -151,6 +152,21 @@ def rate_battles(
         for each in known
         if not dimensions or each in dimensions
     ]
+
+
+def require_resamples(settings: RatingSettings) -> None:
+    """Refuse fewer resamples than an interval can stand on.
+
+    Raises:
+        InputError: If there is none beyond one of its ends.
+    """
+    needed = math.ceil(2 / (1 - settings.confidence) - 1e-9)
+    if settings.n_bootstraps < needed:
+        raise InputError(
+            f"{settings.n_bootstraps} resamples cannot support an interval of "
+            f"{100 * settings.confidence:g} %; expected at least {needed}; ask for more resamples "
+            "(n_bootstraps) or for less confidence"
+        )
 
 
 def _dimensions(table: pa.Table, settings: RatingSettings) -> list[str | None]:

@@ -1,7 +1,6 @@
 """`tournament battles import | export | rate`."""
 
 import json
-import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -205,7 +204,13 @@ def battles_rate_command(
     default.
     """
     from tournament_assets.battles.pooling import pool_battles, read_responses
-    from tournament_assets.battles.rating import EVERY_METHOD, METHODS, anchor_ratings, rate_battles
+    from tournament_assets.battles.rating import (
+        EVERY_METHOD,
+        METHODS,
+        anchor_ratings,
+        rate_battles,
+        require_resamples,
+    )
     from tournament_assets.reports.rendering import show_controls
     from tournament_assets.tournament.battles import RatingSettings
 
@@ -214,7 +219,7 @@ def battles_rate_command(
     kept = battles.settings or RatingSettings()
     given = {name: value for name, value in others.items() if value is not None}
     settings = RatingSettings.from_dict({**kept.to_dict(), **given})
-    _require_resamples(settings)
+    require_resamples(settings)
     ratings = rate_battles(
         battles.table,
         settings=settings,
@@ -254,19 +259,6 @@ def battles_rate_command(
     print_battle_ratings(
         ratings, Console(width=None if sys.stdout.isatty() else 100, highlight=False), settings
     )
-
-
-def _require_resamples(settings: "RatingSettings") -> None:
-    from tournament_assets.tournament.errors import InputError
-
-    # An end needs a resample beyond it on either side.
-    needed = math.ceil(2 / (1 - settings.confidence) - 1e-9)
-    if settings.n_bootstraps < needed:
-        raise InputError(
-            f"{settings.n_bootstraps} resamples cannot support an interval of "
-            f"{100 * settings.confidence:g} %; expected at least {needed}; raise --n-bootstraps or "
-            "lower --confidence"
-        )
 
 
 def _read(file: Path, format_name: str | None, reading: Mapping[str, Any]) -> "BattleFile":

@@ -115,7 +115,7 @@ def _dollars(amount: float | None) -> str:
 def print_estimate(estimate: JudgingEstimate, console: "Console") -> None:
     """Print what is to be asked by dimension, what it costs, and what to know about both."""
     title = f"Judging by {estimate.judge_model} ({estimate.mode})"
-    print_table(title, _workload_table(estimate), console)
+    print_table(title, workload_table(estimate), console)
     console.print()
     if estimate.is_free:
         console.print("Nothing to pay: this judge costs nothing.")
@@ -133,7 +133,8 @@ def print_estimate(estimate: JudgingEstimate, console: "Console") -> None:
         print_text(f"warning: {warning}", console, style="yellow")
 
 
-def _workload_table(estimate: JudgingEstimate) -> ReportTable:
+def workload_table(estimate: JudgingEstimate) -> ReportTable:
+    """Return what is to be asked, a row each dimension, without the columns that say nothing."""
     columns = {
         "presentations": "presentations",
         "identical": "identical",

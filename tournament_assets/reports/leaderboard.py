@@ -16,6 +16,7 @@ from tournament_assets.reports.formatting import (
 )
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.reports.report_tables import (
+    ReportSection,
     ReportTable,
     print_table,
     print_text,
@@ -290,6 +291,33 @@ def leaderboard_markdown(rows: Sequence[LeaderboardRow], *, confidence: float = 
         judges=_judge_lines(rows),
         notes=(*interval_notes(confidence=confidence), *_strength_notes(rows)),
     )
+
+
+def leaderboard_sections(
+    rows: Sequence[LeaderboardRow], *, confidence: float
+) -> list[ReportSection]:
+    """Return a section per dimension, its verdict first, and one with what it takes to read them.
+
+    Args:
+        rows: Rows of table "leaderboard", of one dimension or several.
+        confidence: Coverage of the intervals.
+    """
+    notes = (
+        *_judge_lines(rows),
+        *interval_notes(confidence=confidence),
+        *_strength_notes(rows),
+    )
+    return [
+        *(
+            ReportSection(
+                dimension,
+                (verdict_sentence(members, dimension=dimension, confidence=confidence),),
+                ((dimension, _known_cells(members)),),
+            )
+            for dimension, members in by_dimension(rows).items()
+        ),
+        ReportSection("", notes),
+    ]
 
 
 def print_leaderboard(

@@ -242,7 +242,15 @@ def _costs(
     }
 
 
-def _sections(comparison: RunComparison, limit: int) -> list[tuple[str, ReportTable, str]]:
+def comparison_sections(
+    comparison: RunComparison, *, limit: int
+) -> list[tuple[str, ReportTable, str]]:
+    """Return the tables of a comparison, each with its title and a remark, which may be empty.
+
+    Args:
+        comparison: Two runs side by side.
+        limit: The most changed judgments to list.
+    """
     changed = comparison.flips.changed
     left = len(changed) - limit
     sections = [
@@ -292,7 +300,7 @@ def comparison_markdown(comparison: RunComparison, *, limit: int) -> str:
         now=str(comparison.now.folder),
         paragraphs=[verdict_line(comparison), *summary(comparison)],
         edits=_edit_lines(comparison),
-        sections=_sections(comparison, limit),
+        sections=comparison_sections(comparison, limit=limit),
         notes=_notes(),
     )
 
@@ -313,7 +321,7 @@ def print_comparison(comparison: RunComparison, console: "Console", *, limit: in
         console.print()
         print_text(title, console, style="bold")
         print_text(diff, console)
-    for title, cells, remark in _sections(comparison, limit):
+    for title, cells, remark in comparison_sections(comparison, limit=limit):
         print_table(title, cells, console)
         if remark:
             print_text(remark, console)

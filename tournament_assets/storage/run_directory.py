@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
+from tournament_assets.tournament.errors import InputError
+
 FileContent = bytes | Callable[[IO[bytes]], object]
 """A file's content, or what writes it, a part at a time, to the file it is given."""
 
@@ -159,6 +161,27 @@ def find_runs(folder: Path, *, tournament_id: str, mode: str) -> FoundRuns:
         # Of two that finished in the same second, the later one got the longer or higher name.
         found.append((finished_at, len(directory.name), directory.name, directory))
     return FoundRuns(tuple(entry[-1] for entry in sorted(found)), tuple(problems))
+
+
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """Read what a finished run says of itself.
+
+    Raises:
+        InputError: If it is not the directory of a finished run.
+    """
+    path = directory / "manifest.json"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path}: the manifest cannot be read ({type(error).__name__}); expected the directory "
+            "of a finished run, such as runs/pilot_20261104T101500Z"
+        ) from None
+    if not isinstance(manifest, dict):
+        raise InputError(
+            f"{path}: the manifest is {type(manifest).__name__}; expected a JSON object"
+        )
+    return manifest
 
 
 def _read_time(text: str) -> datetime:

@@ -15,6 +15,7 @@ report.md, report.html         the pages people read
 report_battles_<dimension>.html  the battles of a run that has too many for report.html
 figures/                       the pictures, for a paper, as PNG and SVG
 tables/leaderboard.tex         the leaderboard as a LaTeX table
+leaderboard.parquet            the table `leaderboard`, all dimensions
 """
 
 import io
@@ -39,6 +40,7 @@ from tournament_assets.storage.run_directory import FileContent
 from tournament_assets.storage.tables import (
     AnyTable,
     StoredTable,
+    encode_parquet,
     iterate_rows,
     rows_of,
 )
@@ -113,6 +115,7 @@ def build_run_files(
             f"battles.{kind}",
             partial(write, table=battles, names=ALL_FIELDS, settings=settings),
         )
+    yield "leaderboard.parquet", encode_parquet("leaderboard", tables.leaderboard)
     yield from _papers(tables).items()
     for page in rows_of(ReportPageRow, tables.report):
         # What is neither are the pages beside the report.

@@ -1,0 +1,809 @@
+"""Tournaments, runs, ratings and comparisons in Python; `tournament_assets` exports the names.
+
+Every result holds what was found, gives it as a pandas frame, and shows itself in a notebook. What
+the `tournament` command does is done here by the same functions, with the same files.
+"""
+
+import base64
+import os
+import warnings as python_warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args
+
+import pandas as pd
+import pyarrow as pa
+
+from tournament_assets.battles.columnar import Columns, read_frame
+from tournament_assets.battles.columns import BATTLE_SCHEMA
+from tournament_assets.battles.files import BattleFile
+from tournament_assets.battles.pooling import pool_battles
+from tournament_assets.battles.rating import (
+    EVERY_METHOD,
+    BattleRatings,
+    Method,
+    rate_battles,
+    require_resamples,
+)
+from tournament_assets.battles.registry import read_battles
+from tournament_assets.reports.cost_estimate import (
+    budget_sentence,
+    estimate_notes,
+    estimate_rows,
+    estimate_warnings,
+    price_rows,
+    response_sentences,
+    workload_table,
+)
+from tournament_assets.reports.formatting import (
+    ABSENT,
+    format_confidence,
+    format_interval,
+    format_rating,
+)
+from tournament_assets.reports.leaderboard import leaderboard_sections
+from tournament_assets.reports.rendering import render_template
+from tournament_assets.reports.report_tables import ReportSection, ReportTable
+from tournament_assets.run_comparison.comparison import (
+    RunComparison,
+    compare_runs,
+    comparison_sections,
+    summary,
+    verdict_line,
+)
+from tournament_assets.run_comparison.differences import Sameness
+from tournament_assets.run_comparison.gate import (
+    Gate,
+    GateSettings,
+    Passage,
+    gate_sentences,
+    gate_table,
+    hold_gate,
+)
+from tournament_assets.run_comparison.run_reading import FinishedRun, read_finished_runs
+from tournament_assets.storage.run_directory import find_runs, read_manifest
+from tournament_assets.storage.table_schemas import derive_schema
+from tournament_assets.storage.tables import decode_parquet, make_table, rows_of
+from tournament_assets.tournament.asset_rows import LeaderboardRow
+from tournament_assets.tournament.battles import BattleSource, RatingSettings
+from tournament_assets.tournament.config import MODES, Mode, TournamentConfig
+from tournament_assets.tournament.errors import InputError
+
+if TYPE_CHECKING:
+    from tournament_assets.judging.costs.estimates import JudgingEstimate
+
+_SHOWN_CHANGES = 20
+
+
+def load(config: str | Path, *, environment: Mapping[str, str] | None = None) -> "Tournament":
+    """Return the tournament that a configuration describes.
+
+    Nothing has to be set up: a run makes the folder of its Dagster runs, its ledger and its run
+    directories in the config's project folder, as the `tournament` command does.
+
+    Args:
+        config: The YAML file.
+        environment: The environment variables to use in place of those of the process, such as
+            the key to a judge, or `DAGSTER_HOME`.
+
+    Raises:
+        InputError: With every problem of the file, each with its line.
+
+    Example:
+        >>> import tournament_assets as ta
+        >>> tournament = ta.load("configs/demo.yaml")
+        >>> tournament.estimate("pilot").requests
+        >>> run = tournament.run("pilot")
+        >>> run.frame[["dimension", "entrant_id", "mean"]]
+    """
+    tournament = Tournament(Path(config), environment)
+    _ = tournament.config
+    return tournament
+
+
+def open_run(directory: str | Path) -> "Run":
+    """Return a finished run, from its directory.
+
+    Args:
+        directory: Such as `runs/pilot_20261104T101500Z`.
+
+    Raises:
+        InputError: If it is not the directory of a finished run.
+
+    Example:
+        >>> ta.open_run("runs/pilot_20261104T101500Z").frame
+    """
+    return Run(Path(directory), read_manifest(Path(directory)))
+
+
+def rate(
+    battles: pd.DataFrame,
+    method: Method | Sequence[Method] = "bradley-terry",
+    *,
+    dimensions: Sequence[str] = (),
+    settings: RatingSettings | None = None,
+    soft: bool = False,
+) -> "Ratings":
+    """Return ratings of whoever fought, from battles alone, as `tournament battles rate` does.
+
+    Args:
+        battles: A battle a row: `model_a`, `model_b`, `winner` (`model_a`, `model_b` or `tie`),
+            and what is known of `question_id`, `dimension`, `weight`, `pref` and the other columns
+            of a file of battles. Give `question_id`: intervals resample whole prompts.
+        method: `bradley-terry`, `elo`, `davidson` or `newman`, or several of them.
+        dimensions: Only these; all if empty.
+        settings: How; those of a tournament's config by default. `run.rating_settings` gives the
+            run's numbers to the bit.
+        soft: Let Bradley-Terry share a win by the preference, where a battle has one.
+
+    Raises:
+        InputError: With everything that is wrong with the battles, the first 50 spelled out, or
+            with the method or the settings.
+        RatingError: If a likelihood could not be maximised.
+
+    Example:
+        >>> battles = pd.DataFrame({"model_a": ["ada"], "model_b": ["bob"], "winner": ["model_a"]})
+        >>> ta.rate(battles, method="elo").frame
+    """
+    methods: Sequence[Method] = (method,) if isinstance(method, str) else tuple(method)
+    if unknown := [each for each in methods if each not in get_args(Method)]:
+        raise InputError(
+            f"the rating method is {each!r}; expected one of {', '.join(EVERY_METHOD)}"
+            for each in unknown
+        )
+    if missing := [name for name in ("model_a", "model_b", "winner") if name not in battles]:
+        raise InputError(
+            f"the frame has no column {', '.join(map(repr, missing))}; it has "
+            f"{', '.join(map(str, battles.columns)) or 'none'}; rename the columns that name them"
+        )
+    checked = RatingSettings.from_dict((settings or RatingSettings()).to_dict())
+    require_resamples(checked)
+    # Who decided does not change a rating, so a frame that does not say needs no column for it.
+    source: BattleSource | None = None if "source" in battles else "llm-judge"
+    columns = Columns({name: (name,) for name in BATTLE_SCHEMA.names}, source)
+    table, left_out = read_frame(battles, columns)
+    if not table.num_rows:
+        raise InputError(
+            f"the frame holds no battle among its {len(battles)} rows; expected at least one "
+            "comparison that somebody decided"
+        )
+    pooled = pool_battles([BattleFile("frame", table, left_out)])
+    rated = rate_battles(
+        pooled.table, settings=checked, dimensions=dimensions, methods=methods, soft=soft
+    )
+    return Ratings(tuple(rated), checked, dict(left_out), pooled.warnings)
+
+
+def compare(
+    run_a: "Run | str | Path", run_b: "Run | str | Path", *, tolerance: float | None = None
+) -> "Comparison":
+    """Return what differs between two finished runs, and whether they come to the same.
+
+    Args:
+        run_a: The first run, or its directory.
+        run_b: The second run, or its directory.
+        tolerance: Share of flips that counts as noise; by default that of the second run's config.
+
+    Raises:
+        InputError: If a file of either run is missing or unreadable.
+
+    Example:
+        >>> before, after = tournament.runs("pilot")[-2:]
+        >>> ta.compare(before, after).sameness
+    """
+    folders = [run.directory if isinstance(run, Run) else Path(run) for run in (run_a, run_b)]
+    return Comparison(compare_runs(*read_finished_runs(folders), tolerance=tolerance))
+
+
+@dataclass(frozen=True)
+class Tournament:
+    """A tournament, by its configuration; the file is read anew whenever it is used.
+
+    Attributes:
+        config_path: The YAML file.
+        environment: The environment variables; those of the process if None.
+    """
+
+    config_path: Path
+    environment: Mapping[str, str] | None = field(default=None, repr=False)
+
+    @property
+    def config(self) -> TournamentConfig:
+        """What the file says now.
+
+        Raises:
+            InputError: With every problem of the file, each with its line.
+        """
+        from tournament_assets.project.config_files import load_config
+
+        return load_config(self.config_path).config
+
+    def estimate(
+        self, mode: Mode, *, judge_model: str | None = None, count_tokens: bool = False
+    ) -> "Estimate":
+        """Return what judging would cost; nothing is asked.
+
+        Args:
+            mode: `pilot` or `headline`.
+            judge_model: Another model than the configured one.
+            count_tokens: Let the service count the tokens of a sample of requests, which is free.
+
+        Raises:
+            InputError: If the config, the bank, a rubric or a recorded file cannot be used.
+            JudgeError: If the service does not count.
+        """
+        from tournament_assets.launching import estimate_tournament
+
+        return Estimate(
+            estimate_tournament(
+                self.config_path,
+                _known(mode),
+                environment=self._variables,
+                judge_model=judge_model,
+                counts_tokens=count_tokens,
+            )
+        )
+
+    def run(
+        self,
+        mode: Mode,
+        *,
+        judge_model: str | None = None,
+        limit_pairs: int | None = None,
+        skip_judging: bool = False,
+        partial: bool = False,
+        output_dir: str | Path | None = None,
+        progress: Callable[[str], object] | None = None,
+    ) -> "Run":
+        """Return a finished run, made from the prompts to the report.
+
+        What the ledger holds is never generated or judged again, so a run that was interrupted
+        goes on where it stopped, and a second run costs nothing.
+
+        Args:
+            mode: `pilot` or `headline`.
+            judge_model: Ask this model instead of the configured one.
+            limit_pairs: Judge only the first pairs of each dimension; for trying things out.
+            skip_judging: Rate what the ledger holds, ask nothing.
+            partial: Rate although some presentations have no reply yet.
+            output_dir: Where the run directory goes; `runs/` in the project folder by default.
+            progress: Told of every step when it is done; such as `print`.
+
+        Raises:
+            InputError: If any input cannot be used; nothing has been spent then.
+            WorkError: If a step failed; what was paid for until then is in the ledger.
+        """
+        from tournament_assets.launching import RunOptions, run_tournament
+
+        def tell(stage: Any, label: str) -> None:
+            if progress is not None:
+                progress(f"{stage.title} ({label})" if label else str(stage.title))
+
+        done = run_tournament(
+            RunOptions(
+                config_path=self.config_path,
+                mode=_known(mode),
+                judge_model=judge_model,
+                limit_pairs=limit_pairs,
+                skip_judging=skip_judging,
+                partial=partial,
+                output_dir=None if output_dir is None else Path(output_dir),
+            ),
+            environment=self._variables,
+            on_start=lambda *_: None,
+            on_done=tell,
+        )
+        return Run(done.directory, read_manifest(done.directory), done.warnings)
+
+    def runs(self, mode: Mode, *, output_dir: str | Path | None = None) -> tuple["Run", ...]:
+        """Return the finished runs of a mode, the one that finished first at the beginning.
+
+        Directories that cannot be read are passed over with a warning.
+
+        Args:
+            mode: `pilot` or `headline`.
+            output_dir: Where the run directories are, if not in the project folder's `runs/`.
+        """
+        from tournament_assets.project.config_files import find_project
+
+        folder = find_project(self.config_path) / "runs" if output_dir is None else Path(output_dir)
+        tournament_id = self.config.tournament_id
+        found = find_runs(folder, tournament_id=tournament_id, mode=_known(mode))
+        for problem in found.problems:
+            python_warnings.warn(problem, stacklevel=2)
+        return tuple(open_run(directory) for directory in found.directories)
+
+    @property
+    def _variables(self) -> Mapping[str, str]:
+        return os.environ if self.environment is None else self.environment
+
+    def _repr_html_(self) -> str:
+        config = self.config
+        facts = (
+            ("config", str(self.config_path)),
+            ("entrants", ", ".join(config.entrant_ids)),
+            ("dimensions", ", ".join(config.dimension_names)),
+            ("judge", config.judge_label),
+        )
+        table = ReportTable(("", ""), facts, look="pairs")
+        section = ReportSection("", (), (("What it is", table),))
+        return _html(f"Tournament {config.tournament_id}", [section])
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What judging a mode would cost.
+
+    Attributes:
+        values: Every number of it.
+    """
+
+    values: "JudgingEstimate" = field(repr=False)
+
+    @property
+    def requests(self) -> int:
+        """Requests that are still to be sent."""
+        return self.values.to_ask
+
+    @property
+    def usd(self) -> float | None:
+        """The most that they are expected to cost, in US dollars; None if no price is known."""
+        return self.values.planned_usd
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """Requests, tokens and prices, a row a dimension; columns as of `judging_estimate`."""
+        return make_table("judging_estimate", estimate_rows(self.values))
+
+    def _repr_html_(self) -> str:
+        values = self.values
+        tables = [("To ask", workload_table(values))]
+        if not values.is_free and values.price is not None:
+            prices = ReportTable(("prompt cache", "US dollars"), tuple(price_rows(values)))
+            tables.append((f"Prices of {values.prices_of}, in batches", prices))
+        money = "Nothing to pay: this judge costs nothing."
+        if not values.is_free:
+            money = budget_sentence(values)
+        sentences = (money, *response_sentences(values), *estimate_notes(values))
+        return _html(
+            f"Judging by {values.judge_model} ({values.mode})",
+            [ReportSection("", (), tuple(tables)), ReportSection("", sentences)],
+            first_lines=estimate_warnings(values),
+        )
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture that a notebook shows.
+
+    Attributes:
+        svg: The picture, as an SVG file.
+        alt: What it shows, for those who only hear it.
+    """
+
+    svg: bytes = field(repr=False)
+    alt: str
+
+    def _repr_html_(self) -> str:
+        return render_template("picture.html.jinja", address=self.address, alt=self.alt)
+
+    @property
+    def address(self) -> str:
+        """An address that holds the picture itself; as an image it can run no script."""
+        return f"data:image/svg+xml;base64,{base64.b64encode(self.svg).decode('ascii')}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run.
+
+    Attributes:
+        directory: Its directory, with the report and every file that it wrote.
+        manifest: What `manifest.json` says: inputs, versions, times, costs.
+        warnings: What the asset checks found, a sentence each; None for a run that was opened from
+            its directory, whose report says it.
+    """
+
+    directory: Path
+    manifest: Mapping[str, Any] = field(repr=False)
+    warnings: tuple[str, ...] | None = field(default=None, repr=False)
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The leaderboard, best first within each dimension; columns as of `leaderboard`.
+
+        Raises:
+            InputError: If the run has no such file, or one of another version.
+        """
+        try:
+            return decode_parquet("leaderboard", self._read("leaderboard.parquet"))
+        except (ValueError, pa.ArrowException) as error:
+            raise InputError(
+                f"{self.directory / 'leaderboard.parquet'}: {str(error)[:300]}; expected the "
+                "leaderboard as this version writes it; run the mode again, which asks nothing"
+            ) from None
+
+    @cached_property
+    def battles(self) -> pd.DataFrame:
+        """Every settled pair as a battle, which `rate` takes."""
+        table = read_battles(self.directory / "battles.parquet").table
+        plain = {name: pa.string() for name in table.column_names if _is_dictionary(table, name)}
+        schema = pa.schema([(each.name, plain.get(each.name, each.type)) for each in table.schema])
+        frame: pd.DataFrame = table.cast(schema).to_pandas(types_mapper=pd.ArrowDtype)
+        return frame
+
+    @cached_property
+    def rating_settings(self) -> RatingSettings:
+        """How the run was rated; `rate(run.battles, settings=run.rating_settings)` repeats it.
+
+        Raises:
+            InputError: If its file of battles does not say.
+        """
+        path = self.directory / "battles.parquet"
+        settings = read_battles(path).settings
+        if settings is None:
+            raise InputError(f"{path}: does not say how it was rated; expected a run's own file")
+        return settings
+
+    @property
+    def ladder(self) -> Picture:
+        """Everybody's rating with its sampling interval, all dimensions side by side."""
+        return Picture(self._read("figures/ladders.svg"), f"Ratings of {self._title}")
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What has to be said before any number: judge outages, and red lights on the judge."""
+        outages = self.manifest.get("outages", ())
+        trust = self.manifest.get("trust", {})
+        red = (
+            f"The judge on {dimension}: red: "
+            f"{', '.join(name for name, state in lights.items() if state == 'red')}. See the trust "
+            "panel in the report before using these ratings."
+            for dimension, lights in trust.items()
+            if "red" in lights.values()
+        )
+        return (*outages, *red)
+
+    def compare(self, other: "Run | str | Path", *, tolerance: float | None = None) -> "Comparison":
+        """Return what differs between this run and a later one; see `compare`."""
+        return compare(self, other, tolerance=tolerance)
+
+    def gate(
+        self,
+        *,
+        candidate: str,
+        baseline: str,
+        dimensions: Sequence[str] = (),
+        margin: float = 20.0,
+        confidence: float = 0.95,
+        min_coverage: float = 0.98,
+    ) -> "GateResult":
+        """Return whether a candidate is shown not to be worse than a baseline.
+
+        Args:
+            candidate: Who is to pass.
+            baseline: Whom it is compared with.
+            dimensions: The qualities it must not be worse on; empty: all of the run.
+            margin: The largest difference that would not matter, in Elo points.
+            confidence: One less the chance that a candidate passes that is worse by the margin.
+            min_coverage: Share of the planned pairs of the two that must be settled.
+
+        Raises:
+            InputError: If the run has no such entrant or dimension, or a setting is out of range.
+
+        Example:
+            >>> assert run.gate(candidate="new", baseline="old").is_not_worse
+        """
+        asked = GateSettings(
+            candidate=candidate,
+            baseline=baseline,
+            dimensions=tuple(dimensions),
+            margin=margin,
+            confidence=confidence,
+            min_coverage=min_coverage,
+        )
+        return GateResult(hold_gate(self._finished, asked))
+
+    @cached_property
+    def _finished(self) -> FinishedRun:
+        (run,) = read_finished_runs([self.directory])
+        return run
+
+    @property
+    def _title(self) -> str:
+        return f"{self.manifest.get('tournament')}, {self.manifest.get('mode')}"
+
+    def _read(self, name: str) -> bytes:
+        path = self.directory / name
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise InputError(
+                f"{path}: cannot be read ({error.strerror or type(error).__name__}); expected it, "
+                "as in every run of this version; run the mode again, which asks nothing"
+            ) from None
+
+    def _repr_html_(self) -> str:
+        rows = list(rows_of(LeaderboardRow, self.frame))
+        return _html(
+            f"{self._title}: {self.directory.name}",
+            leaderboard_sections(rows, confidence=self.rating_settings.confidence),
+            first_lines=self.cautions,
+            picture=self.ladder.address,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RatedModel:
+    dimension: Annotated[str | None, "the quality that was judged"]
+    method: Annotated[str, "bradley-terry, elo, davidson or newman"]
+    rank: Annotated[int | None, "1 is best; equal ratings share the better; absent: see the note"]
+    model: Annotated[str, "who is rated"]
+    rating: Annotated[float | None, "in Elo points; absent: see the note"]
+    low: Annotated[float | None, "lower end of the prompt-resampling interval"]
+    high: Annotated[float | None, "upper end of that interval"]
+    note: Annotated[str | None, "why a rating or a bound is absent"]
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """Ratings from battles alone.
+
+    Attributes:
+        dimensions: The ratings of each dimension, with counts, win rates and notes.
+        settings: How they were rated.
+        left_out: Rows that are no battles, counted by the reason.
+        warnings: What rating the battles together may do wrong.
+    """
+
+    dimensions: tuple[BattleRatings, ...] = field(repr=False)
+    settings: RatingSettings
+    left_out: Mapping[str, int]
+    warnings: tuple[str, ...]
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """A row for each dimension, method and model, best first.
+
+        Columns: `dimension`, `method`, `rank`, `model`, `rating`, `low` and `high` (ends of the
+        prompt-resampling interval, absent for methods without one), `note`.
+        """
+        return _frame([row for each in self.dimensions for row in _rated_models(each)], _RatedModel)
+
+    def _repr_html_(self) -> str:
+        confidence = format_confidence(self.settings.confidence)
+        sections = [
+            ReportSection(
+                each.dimension or "",
+                each.notes,
+                tuple(
+                    (method, _rating_table([row for row in rows if row.method == method]))
+                    for method in dict.fromkeys(row.method for row in rows)
+                ),
+            )
+            for each in self.dimensions
+            for rows in [_rated_models(each)]
+        ]
+        left_out = tuple(f"left out, {why}: {count}" for why, count in self.left_out.items())
+        resampled = (
+            f"Sampling intervals ({confidence}): whole prompts resampled "
+            f"{self.settings.n_bootstraps} times (seed {self.settings.bootstrap_seed})."
+        )
+        return _html(
+            "Ratings",
+            [*sections, ReportSection("", (*left_out, resampled))],
+            first_lines=self.warnings,
+        )
+
+
+def _rated_models(ratings: BattleRatings) -> list[_RatedModel]:
+    by_method: dict[str, list[tuple[str, float | None, float | None, float | None, str | None]]]
+    by_method = {}
+    for elo in ratings.elo:
+        if elo.is_primary:
+            by_method.setdefault("elo", []).append(
+                (elo.entrant_id, elo.mean, elo.sampling_low, elo.sampling_high, elo.note)
+            )
+    for row in ratings.bradley_terry:
+        by_method.setdefault("bradley-terry", []).append(
+            (row.entrant_id, row.rating, row.sampling_low, row.sampling_high, row.note)
+        )
+    for tied in ratings.tie_models:
+        by_method.setdefault(tied.model, []).append(
+            (tied.entrant_id, tied.rating, None, None, tied.note)
+        )
+    return [
+        _RatedModel(
+            dimension=ratings.dimension,
+            method=method,
+            rank=None
+            if rating is None
+            else 1 + sum(other is not None and other > rating for _, other, *_ in rows),
+            model=model,
+            rating=rating,
+            low=low,
+            high=high,
+            note=note,
+        )
+        for method, rows in by_method.items()
+        for model, rating, low, high, note in rows
+    ]
+
+
+def _rating_table(rows: Sequence[_RatedModel]) -> ReportTable:
+    return ReportTable(
+        ("rank", "model", "rating", "sampling interval", "why not"),
+        tuple(
+            (
+                ABSENT if row.rank is None else str(row.rank),
+                row.model,
+                format_rating(row.rating),
+                format_interval(row.low, row.high, absent=ABSENT),
+                row.note or "",
+            )
+            for row in rows
+        ),
+        n_labels=2,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ComparedRating:
+    dimension: Annotated[str, "the quality that was judged"]
+    entrant_id: Annotated[str, "who is rated"]
+    rank_a: Annotated[int | None, "the place in the first run"]
+    rank_b: Annotated[int | None, "the place in the second run"]
+    mean_a: Annotated[float | None, "the mean rating in the first run, in Elo points"]
+    mean_b: Annotated[float | None, "the mean rating in the second run, in Elo points"]
+    difference: Annotated[float | None, "by how much it rose, in Elo points"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two finished runs side by side.
+
+    Attributes:
+        values: Everything that was compared.
+    """
+
+    values: RunComparison = field(repr=False)
+
+    @property
+    def sameness(self) -> Sameness:
+        """Whether the runs come to the same: `same`, `differs` beyond noise, or `undecided`."""
+        return self.values.verdict.sameness
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The verdict, then what differs in inputs, judgments, places and cost."""
+        return (verdict_line(self.values), *summary(self.values))
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """Everybody's standing in both runs, a row for each dimension and entrant.
+
+        Columns: `dimension`, `entrant_id`, `rank_a`, `rank_b`, `mean_a`, `mean_b`, `difference`;
+        whoever is in one run alone has no value in the other.
+        """
+        rows = [
+            _ComparedRating(
+                dimension=move.dimension,
+                entrant_id=move.entrant_id,
+                rank_a=None if move.then is None else move.then.rank,
+                rank_b=None if move.now is None else move.now.rank,
+                mean_a=None if move.then is None else move.then.mean,
+                mean_b=None if move.now is None else move.now.mean,
+                difference=move.difference,
+            )
+            for move in self.values.moves
+        ]
+        return _frame(rows, _ComparedRating)
+
+    def _repr_html_(self) -> str:
+        sections = [
+            ReportSection("", (remark,) if remark else (), ((title, table),))
+            for title, table, remark in comparison_sections(self.values, limit=_SHOWN_CHANGES)
+        ]
+        first, *others = self.sentences
+        names = " and ".join(run.folder.name for run in (self.values.then, self.values.now))
+        return _html(names, [ReportSection("", tuple(others)), *sections], first_lines=(first,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _GatedDimension:
+    dimension: Annotated[str, "the quality that was judged"]
+    passage: Annotated[str, "not worse, worse or undecided"]
+    difference: Annotated[float | None, "candidate less baseline, in Elo points"]
+    low: Annotated[float | None, "lower bound of the difference"]
+    high: Annotated[float | None, "upper bound of the difference"]
+    p_not_worse: Annotated[float, "Holm's, over all dimensions"]
+    p_worse: Annotated[float, "likewise"]
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """Whether a run lets a candidate pass, and why.
+
+    Attributes:
+        values: Every number of it.
+    """
+
+    values: Gate = field(repr=False)
+
+    @property
+    def passage(self) -> Passage:
+        """What the gate says: `not worse`, `worse` or `undecided`."""
+        return self.values.passage
+
+    @property
+    def is_not_worse(self) -> bool:
+        """Whether the candidate passes; what is undecided does not."""
+        return self.passage is Passage.NOT_WORSE
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What the gate says, and what leaves it undecided."""
+        return tuple(gate_sentences(self.values))
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The candidate beside the baseline, a row a dimension.
+
+        Columns: `dimension`, `passage`, `difference`, `low`, `high`, `p_not_worse`, `p_worse`.
+        """
+        rows = [
+            _GatedDimension(
+                dimension=each.test.dimension,
+                passage=each.passage.value,
+                difference=each.test.difference,
+                low=each.test.low,
+                high=each.test.high,
+                p_not_worse=each.p_not_worse,
+                p_worse=each.p_worse,
+            )
+            for each in self.values.dimensions
+        ]
+        return _frame(rows, _GatedDimension)
+
+    def _repr_html_(self) -> str:
+        first, *others = self.sentences
+        asked = self.values.settings
+        table = ReportSection("", tuple(others), (("By dimension", gate_table(self.values)),))
+        title = f"{asked.candidate} against {asked.baseline} ({self.values.run})"
+        return _html(title, [table], first_lines=(first,))
+
+
+def _known(mode: Mode) -> Mode:
+    if mode not in MODES:
+        raise InputError(f"the mode is {mode!r}; expected one of {', '.join(MODES)}")
+    return mode
+
+
+def _is_dictionary(table: pa.Table, name: str) -> bool:
+    return bool(pa.types.is_dictionary(table.schema.field(name).type))
+
+
+def _frame(rows: Sequence[Any], row_type: type) -> pd.DataFrame:
+    """Put rows into a frame in which an absent number stays absent and an integer an integer."""
+    table = pa.Table.from_pylist([asdict(row) for row in rows], schema=derive_schema(row_type))
+    frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
+    return frame
+
+
+def _html(
+    title: str,
+    sections: Sequence[ReportSection],
+    *,
+    first_lines: Sequence[str] = (),
+    picture: str = "",
+) -> str:
+    """Show a result; whatever comes from outside is escaped in the template."""
+    return render_template(
+        "result.html.jinja",
+        title=title,
+        sections=sections,
+        first_lines=first_lines,
+        picture=picture,
+    )
