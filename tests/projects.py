@@ -144,6 +144,7 @@ def make_project(
         "judge": {
             "service": service,
             "max_tokens": 512,
+            "allow_unbudgeted": True,
             "poll_initial_seconds": 0.05,
             "poll_max_seconds": 0.2,
             "deadline_seconds": 30,

@@ -166,7 +166,7 @@ def build_tournament(plan: TournamentPlan, *, resource_prefix: str = "") -> dg.D
         plan: The tournament.
         resource_prefix: What the keys of its resources begin with.
     """
-    jobs = build_jobs(plan)
+    jobs = build_jobs(plan, resource_prefix=resource_prefix)
     stage_jobs = build_rerun_jobs(jobs)
     return dg.Definitions(
         assets=build_assets(plan, rows_of(plan).values(), resource_prefix=resource_prefix),

@@ -39,6 +39,7 @@ from tournament_assets.tournament.asset_rows import CoverageRow, TrustRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError, Problems, WorkError
 from tournament_assets.tournament.rubrics import Rubric
+from tournament_assets.workflows.judge_requests import UNBUDGETED_TAG
 from tournament_assets.workflows.local_responses import release_models
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.preflight import refuse_bad_input
@@ -66,6 +67,7 @@ class RunOptions:
         partial: Rate although some presentations have no reply yet.
         rejudge: Ask what failed again, one by one, instead of what was never answered.
         pay_again: Ask again for paid results that the service no longer keeps or does not hand out.
+        no_budget: Let a headline be paid for without a budget.
         output_dir: Where the run directory goes.
         everything: Run also what is fresh.
     """
@@ -79,6 +81,7 @@ class RunOptions:
     partial: bool = False
     rejudge: bool = False
     pay_again: bool = False
+    no_budget: bool = False
     output_dir: Path | None = None
     everything: bool = False
 
@@ -147,6 +150,7 @@ def run_tournament(
         skip_judging=options.skip_judging,
         judge_model=options.judge_model,
         ledger_url=_ledger_url(plan, environment),
+        needs_no_budget=options.no_budget or options.rejudge,
     )
     rubrics = load_rubrics(plan.config, plan.project)
     home = prepare_dagster_home(config_file.project, environment.get("DAGSTER_HOME"))
@@ -157,6 +161,7 @@ def run_tournament(
         "tournament": plan.tournament_id,
         "mode": options.mode,
         _PROCESS_TAG: own_identity(),
+        **({UNBUDGETED_TAG: "yes"} if options.no_budget else {}),
     }
     by_asset = _options_by_asset(plan, options, started_at)
     with dg.DagsterInstance.from_config(str(home)) as instance:

@@ -12,6 +12,8 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from tests.browser.servers import dagster_dev
 from tests.demo import DemoRun
+from tests.projects import SmallProject, make_project
+from tournament_assets.project.project_files import prepare_dagster_home
 
 CHROMIUM = shutil.which("chromium")
 SCREENSHOTS = Path(__file__).parents[1] / "screenshots"
@@ -101,8 +103,6 @@ def test_the_pilot_of_one_dimension_is_materialised_from_the_page(
     runs_before = count_successful_runs(page, address)
     page.goto(f"{address}/locations/tournament_assets/jobs/demo_6_judge_and_rate")
     page.get_by_role("button", name=re.compile("Materialize all")).click()
-    # The trust panel takes in tests of the judge where there are any; Dagster says there are none.
-    page.get_by_role("button", name="Confirm").click()
     dialog = page.get_by_role("dialog")
     for value in ("factuality", "pilot"):
         dialog.get_by_text("Select a partition or create one").first.click()
@@ -182,3 +182,49 @@ def test_ratings_are_plotted_by_mode(page: Page, address: str) -> None:
     page.goto(f"{address}/automation")
     expect(page.get_by_text("demo_watch_inputs").first).to_be_visible()
     save_screenshot(page, "automation")
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[tuple[SmallProject, str]]:
+    """Two tournaments that were never run, in a home that nobody has used."""
+    project = make_project(tmp_path / "project", dimensions=("factuality",))
+    text = project.config_path.read_text()
+    twin = text.replace("tournament_id: small", "tournament_id: twin")
+    (project.config_path.parent / "twin.yaml").write_text(twin)
+    home = prepare_dagster_home(project.folder, project.environment["DAGSTER_HOME"])
+    with dagster_dev(project.folder, home, tmp_path / "dagster_dev.log") as url:
+        yield project, url
+
+
+def test_the_button_runs_one_mode_of_one_tournament_to_its_report_in_five_clicks(
+    page: Page, fresh: tuple[SmallProject, str]
+) -> None:
+    project, url = fresh
+    page.goto(f"{url}/asset-groups")
+    search = page.get_by_placeholder("Search and filter assets").or_(
+        page.locator(".CodeMirror textarea")
+    )
+    search.first.focus()
+    page.keyboard.type('key:"small/*"')
+    page.keyboard.press("Enter")
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("twin_1_prompts")).to_have_count(0)
+    page.get_by_role("button", name=re.compile(r"Materialize all \(22\)")).click()
+    page.get_by_role("dialog").get_by_text("Select a partition or create one").first.click()
+    page.get_by_role("menuitem", name="pilot").or_(
+        page.get_by_role("option", name="pilot")
+    ).first.click()
+    page.keyboard.press("Escape")
+    save_screenshot(page, "choose_mode")
+    page.get_by_role("button", name="Launch backfill").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.goto(f"{url}/runs?view=backfills")
+    expect(page.get_by_text("Completed", exact=True)).to_have_count(1, timeout=480_000)
+    save_screenshot(page, "backfill")
+    (run,) = (project.folder / "runs").iterdir()
+    assert run.name.startswith("pilot_")
+    assert (run / "report.html").is_file()
+    stored = {path.name for path in (project.folder / "storage").iterdir()}
+    assert stored == {"small"}
+    tested = {path.name for path in (project.folder / "storage" / "small").iterdir()}
+    assert not tested & {"judge_agreement", "judge_controls", "judge_drift", "judge_retest"}

@@ -1,7 +1,9 @@
 import json
+import logging
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import cast
 
 import pytest
 import yaml
@@ -14,6 +16,7 @@ from tournament_assets.graph.assets.judging import EstimateOptions, judging_esti
 from tournament_assets.graph.outputs import Made, Rows
 from tournament_assets.graph.partitions import asset_key
 from tournament_assets.graph.resources.services import LedgerResource
+from tournament_assets.graph.rows import Log, Step
 from tournament_assets.judging.batch_service import TokenUsage
 from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.judging.costs.prices import format_usd
@@ -101,8 +104,9 @@ def materialise(project: SmallProject, judge_model: str | None = None) -> Made[R
         for dimension in plan.config.dimension_names
     }
     return judging_estimate(
-        plan,
-        "pilot",
+        Step(
+            plan, "pilot", "", cast("Log", logging.getLogger("step")), lambda asset, partition: None
+        ),
         match_lists,
         EstimateOptions(judge_model=judge_model),
         LedgerResource(url=ledger_url(project)),

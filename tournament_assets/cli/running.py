@@ -53,6 +53,11 @@ if TYPE_CHECKING:
     help="Ask again for paid results that the service no longer keeps or does not hand out.",
 )
 @click.option(
+    "--no-budget",
+    is_flag=True,
+    help="Let a headline be judged for money although the config sets no judge.budget_usd.",
+)
+@click.option(
     "--output-dir",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
@@ -68,6 +73,7 @@ def run_command(
     skip_judging: bool,
     partial: bool,
     pay_again: bool,
+    no_budget: bool,
     output_dir: Path | None,
     everything: bool,
 ) -> None:
@@ -90,6 +96,7 @@ def run_command(
             skip_judging=skip_judging,
             partial=partial,
             pay_again=pay_again,
+            no_budget=no_budget,
             output_dir=output_dir,
             everything=everything,
         )

@@ -10,6 +10,7 @@ from dataclasses import MISSING, fields
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
 import dagster as dg
@@ -32,11 +33,12 @@ from tournament_assets.graph.resources.services import (
     JudgeResource,
     LedgerResource,
 )
-from tournament_assets.graph.rows import AssetRow, Log, Step
+from tournament_assets.graph.rows import AssetRow, Input, Log, Step
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.table_schemas import SCHEMAS
 from tournament_assets.storage.tables import WrittenTable, content_version, make_table
 from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.errors import WorkError
 from tournament_assets.tournament.fingerprints import fingerprint, short
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.responses import Resources
@@ -46,9 +48,13 @@ _RESOURCES: Mapping[str, type] = {
     "judge": JudgeResource,
     "generator": GeneratorResource,
 }
+_Context = dg.AssetExecutionContext | dg.OpExecutionContext
+_BACKFILL_TAG = "dagster/backfill"
+DATA_VERSION_TAG = "dagster/data_version"
 _TABLE = dg.PythonObjectDagsterType((pd.DataFrame, WrittenTable), name="Table")
 _STORED_TYPES: Mapping[str, Any] = {"table": _TABLE, "folder": dg.Nothing}
-_IO_MANAGERS = {"table": "parquet_io_manager", "arrays": "npz_io_manager", "folder": None}
+_TABLES = "parquet_io_manager"
+_IO_MANAGERS = {"table": _TABLES, "arrays": "npz_io_manager", "folder": None}
 # Beside an asset's checks Dagster accepts the bare class alone as a return annotation, and then the
 # type of what is stored has to be given as `dagster_type`.
 _RESULTS: Mapping[str, Any] = {
@@ -69,12 +75,15 @@ def build_assets(
         resource_prefix: What the keys of its resources begin with.
     """
     by_name = {row.name: row for row in rows}
-    return [
-        _build_observed(plan, row)
-        if row.stored_as == "file"
-        else _build_asset(plan, row, by_name, resource_prefix)
-        for row in by_name.values()
-    ]
+
+    def build(row: AssetRow) -> Any:
+        if row.on_request:
+            return _build_reported(plan, row, by_name, resource_prefix)
+        if row.stored_as == "file":
+            return _build_observed(plan, row)
+        return _build_asset(plan, row, by_name, resource_prefix)
+
+    return [build(row) for row in by_name.values()]
 
 
 def settings_version(plan: TournamentPlan, row: AssetRow) -> str | None:
@@ -91,6 +100,19 @@ def check_result(check: Check) -> dg.AssetCheckResult:
         severity=severity,
         description=check.description,
         metadata={name: _metadata_value(each) for name, each in check.metadata.items()},
+    )
+
+
+def check_evaluation(key: dg.AssetKey, check: Check) -> dg.AssetCheckEvaluation:
+    """Return what a check of an asset found as an event, for those that report it themselves."""
+    result = check_result(check)
+    return dg.AssetCheckEvaluation(
+        asset_key=key,
+        check_name=check.name,
+        passed=check.passed,
+        severity=result.severity,
+        description=result.description,
+        metadata=result.metadata,
     )
 
 
@@ -115,10 +137,12 @@ def _build_asset(
             )
         options = given["config"].model_dump() if "options" in row.wanted else {}
         made = row.make(**_arguments(plan, row, context, given))
+        if _BACKFILL_TAG in context.run.tags:
+            _refuse_in_backfill(context, row, made.checks)
         return _result(row, made, tags={RECIPE_TAG: recipe(plan, row, options)})
 
     compute.__doc__ = row.make.__doc__
-    _declare(compute, row, inputs, resources)
+    _declare(compute, row, inputs, resources, result=_RESULTS[row.stored_as])
     is_table = row.stored_as == "table"
     manager = _IO_MANAGERS[row.stored_as]
     return dg.asset(
@@ -157,6 +181,140 @@ def _build_asset(
     )(compute)
 
 
+def _refuse_in_backfill(
+    context: dg.AssetExecutionContext, row: AssetRow, checks: Iterable[Check]
+) -> None:
+    """Fail, if a check fails that is to stop what comes next.
+
+    A backfill goes on with whatever was materialised, in a run of its own, and never asks for the
+    checks: there a blocking check holds up only what is in the same run.
+    """
+    refused = [
+        each
+        for each in checks
+        if each.name in row.blocking_checks and each.is_error and not each.passed
+    ]
+    for check in refused:
+        context.log_event(check_evaluation(context.asset_key, check))
+    if refused:
+        raise WorkError("; ".join(check.description for check in refused))
+
+
+def _build_reported(
+    plan: TournamentPlan, row: AssetRow, rows: Mapping[str, AssetRow], resource_prefix: str
+) -> dg.AssetSpec:
+    """Make the asset of what a job of its own reports."""
+    sources = [*row.input_rows().values(), *(Input(name) for name in row.after)]
+    upstream = {
+        each.asset: edge_between(rows[each.asset].axes, row.axes, over=each.over)
+        for each in sources
+    }
+    return dg.AssetSpec(
+        asset_key(plan, row.name),
+        deps=[
+            dg.AssetDep(asset_key(plan, name), partition_mapping=edge.mapping)
+            for name, edge in upstream.items()
+        ],
+        description=_one_line(row),
+        metadata=_column_schema(row.name),
+        group_name=plan.group(row.stage),
+        partitions_def=partitions_over(plan.config, row.axes),
+        kinds=set(row.kinds_of(plan)),
+    ).with_io_manager_key(f"{resource_prefix}{_TABLES}")
+
+
+def build_reporting_op(
+    plan: TournamentPlan, row: AssetRow, *, resource_prefix: str = ""
+) -> dg.OpDefinition:
+    """Make the step that makes what is made on request, stores it and reports it.
+
+    It reads and writes where the assets' own steps do. All that it reads has the axes that it has.
+
+    Args:
+        plan: The tournament.
+        row: What is made.
+        resource_prefix: What the keys of its resources begin with.
+    """
+    resources = {f"{resource_prefix}{name}": name for name in _RESOURCES}
+    definition = cast("dg.PartitionsDefinition[str]", partitions_over(plan.config, row.axes))
+
+    def compute(context: dg.OpExecutionContext, **given: Any) -> None:
+        values = partition_values(context.partition_key, definition)
+        tables = given.pop(f"{resource_prefix}{_TABLES}")
+        given = {resources.get(name, name): value for name, value in given.items()}
+
+        def load(each: Input) -> Any:
+            if each.over is None:
+                return _load(plan, each, dg.MultiPartitionKey(values), definition, tables)
+            found = {
+                name: _load(
+                    plan,
+                    each,
+                    dg.MultiPartitionKey({**values, each.over: name}),
+                    definition,
+                    tables,
+                )
+                for name in axis_names(plan.config, each.over)
+            }
+            return {name: table for name, table in found.items() if table is not None}
+
+        given.update({name: load(each) for name, each in row.input_rows().items()})
+        made = row.make(**_arguments(plan, row, context, given))
+        result, key = _result(row, made, tags={}), asset_key(plan, row.name)
+        output = dg.build_output_context(
+            asset_key=key,
+            partition_key=dg.MultiPartitionKey(values),
+            asset_partitions_def=definition,
+        )
+        tables.handle_output(output, result.value)
+        context.log_event(
+            dg.AssetMaterialization(
+                asset_key=key,
+                partition=dg.MultiPartitionKey(values),
+                metadata={**(result.metadata or {}), **output.get_logged_metadata()},
+                tags={DATA_VERSION_TAG: cast("dg.DataVersion", result.data_version).value},
+            )
+        )
+        for check in made.checks:
+            # It is taken, and not among the types that the method names.
+            context.log_event(cast("Any", check_evaluation(key, check)))
+
+    reads_from: dict[str, Any] = {
+        "context": dg.OpExecutionContext,
+        f"{resource_prefix}{_TABLES}": dg.ResourceParam[dg.IOManager],
+    }
+    _declare(compute, row, (), resources, given=reads_from, result=None)
+    return dg.op(
+        name=f"{plan.tournament_id}__{row.name}",
+        description=_one_line(row),
+        pool=row.pool,
+    )(compute)
+
+
+def _load(
+    plan: TournamentPlan,
+    each: Input,
+    partition: dg.MultiPartitionKey,
+    definition: dg.PartitionsDefinition[str],
+    tables: dg.IOManager,
+) -> Any:
+    context = dg.build_input_context(
+        asset_key=asset_key(plan, each.asset),
+        partition_key=partition,
+        asset_partitions_def=definition,
+    )
+    try:
+        return tables.load_input(context)
+    except FileNotFoundError:
+        if each.may_be_missing:
+            return None
+        raise
+
+
+def _one_line(row: AssetRow) -> str:
+    return " ".join((row.make.__doc__ or "").split())
+
+
 def _build_observed(plan: TournamentPlan, row: AssetRow) -> dg.SourceAsset:
     """Make the observed asset of an input; what cannot be read is not observed."""
 
@@ -173,7 +331,7 @@ def _build_observed(plan: TournamentPlan, row: AssetRow) -> dg.SourceAsset:
         key_prefix=plan.tournament_id,
         group_name=plan.group(row.stage),
         partitions_def=partitions_over(plan.config, row.axes),
-        description=" ".join((row.make.__doc__ or "").split()),
+        description=_one_line(row),
     )(observe)
 
 
@@ -182,9 +340,12 @@ def _declare(
     row: AssetRow,
     inputs: Iterable[str],
     resources: Mapping[str, str],
+    *,
+    given: Mapping[str, Any] = MappingProxyType({"context": dg.AssetExecutionContext}),
+    result: Any,
 ) -> None:
     """Give a function the signature that Dagster reads inputs, options and resources from."""
-    types: dict[str, Any] = {"context": dg.AssetExecutionContext}
+    types: dict[str, Any] = dict(given)
     if "options" in row.wanted:
         types["config"] = config_class(row.wanted["options"])
     for name in inputs:
@@ -199,10 +360,10 @@ def _declare(
     keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
     signature = inspect.Signature(
         [inspect.Parameter(name, keyword, annotation=kind) for name, kind in types.items()],
-        return_annotation=_RESULTS[row.stored_as],
+        return_annotation=result,
     )
     compute.__signature__ = signature  # type: ignore[attr-defined]
-    compute.__annotations__ = {**types, "return": _RESULTS[row.stored_as]}
+    compute.__annotations__ = {**types, "return": result}
 
 
 def config_class(options: type) -> type[dg.Config]:
@@ -217,12 +378,12 @@ def config_class(options: type) -> type[dg.Config]:
 def _arguments(
     plan: TournamentPlan,
     row: AssetRow,
-    context: dg.AssetExecutionContext,
+    context: _Context,
     given: dict[str, Any],
 ) -> dict[str, Any]:
     """Return what the row's function asked for."""
     wanted = row.wanted
-    surroundings = _surroundings(plan, context)
+    surroundings = _surroundings(plan, row, context)
     arguments = {name: read() for name, read in surroundings.items() if name in wanted}
     if "options" in wanted:
         chosen = given.pop("config")
@@ -236,29 +397,33 @@ def _arguments(
 
 
 def _surroundings(
-    plan: TournamentPlan, context: dg.AssetExecutionContext
+    plan: TournamentPlan, row: AssetRow, context: _Context
 ) -> Mapping[str, Callable[[], Any]]:
+    def values() -> Mapping[str, str]:
+        return partition_values(context.partition_key, partitions_over(plan.config, row.axes))
+
     def step() -> Step:
-        mode, *name = sorted(partition_values(context).items(), reverse=True)
+        mode, *name = sorted(values().items(), reverse=True)
         return Step(
             plan,
             cast("Mode", mode[1]),
             name[0][1] if name else "",
             cast("Log", context.log),
             partial(recorded_of, plan, context.instance),
+            context.run.tags,
         )
 
     return {
         "plan": lambda: plan,
         "config": lambda: plan.config,
-        "mode": lambda: partition_values(context)["mode"],
-        "dimension": lambda: partition_values(context)["dimension"],
+        "mode": lambda: values()["mode"],
+        "dimension": lambda: values()["dimension"],
         "step": step,
         "started_at": lambda: _run_start(context),
     }
 
 
-def _run_start(context: dg.AssetExecutionContext) -> datetime:
+def _run_start(context: _Context) -> datetime:
     started = getattr(context.instance.get_run_stats(context.run_id), "start_time", None)
     moment = datetime.fromtimestamp(started, UTC) if started else datetime.now(UTC)
     return moment.replace(microsecond=0)

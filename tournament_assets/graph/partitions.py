@@ -90,16 +90,17 @@ def loaded_over(
     return {name: by_name[name] for name in names if name in by_name}
 
 
-def partition_values(context: dg.AssetExecutionContext) -> Mapping[str, str]:
-    """Return the run's partition by dimension name, such as `mode` and `dimension`.
+def partition_values(
+    partition_key: str, definition: dg.PartitionsDefinition[Any] | None
+) -> Mapping[str, str]:
+    """Return a run's partition by dimension name, such as `mode` and `dimension`.
 
     A run that was launched with only the `dagster/partition` tag carries a plain text, so the
     key is always read back through its definition.
     """
-    definition = context.assets_def.partitions_def
     if not isinstance(definition, dg.MultiPartitionsDefinition):
-        return {"mode": context.partition_key}
-    key = cast("Any", definition.get_partition_key_from_str(str(context.partition_key)))
+        return {"mode": partition_key}
+    key = cast("Any", definition.get_partition_key_from_str(str(partition_key)))
     return dict(key.keys_by_dimension)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, Protocol
 
 from tournament_assets.tournament.config import Mode
+from tournament_assets.workflows.judge_requests import UNBUDGETED_TAG
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import Records
 
@@ -38,6 +39,7 @@ class Step:
         name: The partition's entrant or dimension; empty where it has only a mode.
         log: Told what is happening.
         records: What is recorded of assets.
+        tags: The tags of the run.
     """
 
     plan: TournamentPlan
@@ -45,6 +47,12 @@ class Step:
     name: str
     log: Log
     records: Records
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def allows_unbudgeted(self) -> bool:
+        """Whether the run says that its headline may be paid for without a budget."""
+        return self.tags.get(UNBUDGETED_TAG) == "yes"
 
     @property
     def where(self) -> str:
@@ -101,6 +109,8 @@ class AssetRow:
         op_tags: What its step asks of the machine it runs on.
         when: Whether a tournament has it.
         note: What the table in the documentation says of it besides.
+        on_request: Whether its own job alone makes it: to the graph it comes from outside, so that
+            no button of the UI runs it, and it is never missing or out of date.
     """
 
     make: Callable[..., Any]
@@ -120,6 +130,7 @@ class AssetRow:
     op_tags: Callable[[TournamentPlan], Mapping[str, Any] | None] = lambda _: None
     when: Callable[[TournamentPlan], bool] = lambda _: True
     note: str = ""
+    on_request: bool = False
 
     @property
     def name(self) -> str:

@@ -97,6 +97,7 @@ _TESTED_JUDGE: Mapping[str, Any] = {
     "stage": "3_judging_tests",
     "axes": MODE_BY_DIMENSION,
     "note": "on request",
+    "on_request": True,
 }
 
 
@@ -117,7 +118,6 @@ def _entrant_kinds(plan: TournamentPlan) -> set[str]:
 
 
 _ASKED_JUDGE: Mapping[str, Any] = {
-    "after": ("rubrics",),
     "kinds": _judge_kinds,
     "pool": "judge",
 }
@@ -184,8 +184,6 @@ ASSETS = (
         inputs={"selected": "selected_prompts", "responses": "entrant_responses"},
         settings=settings.pairing_settings,
     ),
-    # `judge_replies` does not depend on it: another list of prices, or a reply more in the ledger,
-    # must not make replies out of date that were paid for.
     AssetRow(
         judging.judging_estimate,
         stage="3_judging",
@@ -204,6 +202,7 @@ ASSETS = (
         job="6_judge_and_rate",
         axes=MODE_BY_DIMENSION,
         inputs={"pairs_to_judge": "match_list"},
+        after=("rubrics", "judging_estimate"),
         settings=settings.asking_settings,
         checks={RUBRIC_CHECK.name: RUBRIC_CHECK.description},
         **_ASKED_JUDGE,
@@ -389,6 +388,7 @@ ASSETS = (
     AssetRow(
         judge_drift.judge_drift,
         job="check_drift",
+        after=("rubrics",),
         inputs={"pairs_to_judge": "match_list", "verdicts": "judge_verdicts"},
         checks={
             judge_drift.DRIFT_CHECK: (
@@ -401,6 +401,7 @@ ASSETS = (
     AssetRow(
         judge_tests.judge_controls,
         job="test_judge",
+        after=("rubrics",),
         inputs={"pairs_to_judge": "match_list"},
         **_TESTED_JUDGE,
         **_ASKED_JUDGE,
@@ -408,6 +409,7 @@ ASSETS = (
     AssetRow(
         judge_tests.judge_retest,
         job="test_judge",
+        after=("rubrics",),
         inputs={"pairs_to_judge": "match_list", "verdicts": "judge_verdicts"},
         **_TESTED_JUDGE,
         **_ASKED_JUDGE,

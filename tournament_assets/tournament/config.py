@@ -333,6 +333,8 @@ class JudgeConfig(Frozen):
         budget_usd: The most dollars that may be spent; None sets no limit.
         budget_period: What counts towards the budget: one `run`, or everything that the ledger
             holds of this calendar `month` (UTC).
+        allow_unbudgeted: Let a headline be judged by a service that costs money without
+            `budget_usd`; otherwise that is refused before anything is asked.
         prices: Prices by model id, for models that the price list does not name or that cost
             something else here; entrants' models as well.
         poll_initial_seconds: Wait before the first look at a batch; it doubles from look to look.
@@ -358,6 +360,7 @@ class JudgeConfig(Frozen):
     identical_responses_tie: bool = True
     budget_usd: float | None = Field(default=None, ge=0)
     budget_period: Literal["run", "month"] = "month"
+    allow_unbudgeted: bool = False
     prices: dict[Annotated[str, Field(min_length=1)], ConfiguredPrice] = Field(default_factory=dict)
     poll_initial_seconds: float = Field(default=30.0, gt=0)
     poll_max_seconds: float = Field(default=300.0, gt=0)
@@ -537,7 +540,7 @@ class TournamentConfig(Frozen):
                 "automation": True,
                 "gate": True,
                 "generation": {"budget_usd", "budget_period"},
-                "judge": {"base_url", "prices"},
+                "judge": {"allow_unbudgeted", "base_url", "prices"},
             },
         )
         return fingerprint(values)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from tournament_assets.judging.batch_service import BatchService, Channel
 from tournament_assets.judging.costs.budgets import Budget, BudgetTerms
@@ -40,7 +40,7 @@ from tournament_assets.judging.settlement.sessions import (
 from tournament_assets.judging.settlement.settlement import find_work_left, settle_requests
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.config import JudgeConfig, Mode
-from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.errors import BudgetError, InputError
 from tournament_assets.tournament.judge_services import (
     LOOPBACK,
     SERVICES,
@@ -257,6 +257,7 @@ class JudgingStep:
         may_pay_again: Whether requests whose results are lost or unread may be asked again.
         rejudges: Ask what failed again, one by one, instead of what was never answered.
         since: When the run began, for a budget that is for one run; now by default.
+        allows_unbudgeted: Whether a headline may be paid for without a budget.
     """
 
     wait_seconds: float
@@ -264,6 +265,31 @@ class JudgingStep:
     may_pay_again: bool = False
     rejudges: bool = False
     since: datetime | None = None
+    allows_unbudgeted: bool = False
+
+
+UNBUDGETED_TAG = "tournament/unbudgeted"
+"""The tag by which a run says that its headline may be judged without a budget: `yes`."""
+
+
+def missing_budget_problem(plan: TournamentPlan, mode: Mode, *, is_allowed: bool) -> str | None:
+    """Say that a headline would be paid for without a limit that anybody has set, or None.
+
+    Args:
+        plan: The tournament.
+        mode: The mode that is judged.
+        is_allowed: Whether the run itself says that it needs no budget.
+    """
+    judge = plan.config.judge
+    is_settled = judge.budget_usd is not None or judge.allow_unbudgeted or is_allowed
+    if mode != "headline" or SERVICES[judge.service].is_free or is_settled:
+        return None
+    return (
+        f"the headline is judged by {judge.service!r}, which costs money, and judge.budget_usd is "
+        "not set; expected the most dollars that may be spent; set it, or say that there is to be "
+        "none: judge.allow_unbudgeted: true in the config, or for one run --no-budget on the "
+        f"command line and the tag {UNBUDGETED_TAG}: yes in the UI"
+    )
 
 
 def requests_for_pairs(
@@ -316,6 +342,13 @@ def ask_what_is_missing(
     )
     if not requests or (left.is_done and not step.rejudges):
         return Tally(total=left.total, answered=left.total)
+    # Tests of the judge and asking again are small, and approved by whoever begins them.
+    if scope.purpose == "verdicts" and not step.rejudges:
+        problem = missing_budget_problem(
+            plan, cast("Mode", scope.mode), is_allowed=step.allows_unbudgeted
+        )
+        if problem is not None:
+            raise BudgetError(problem)
     terms = judging_terms(plan, since=step.since or datetime.now(UTC))
     options = JudgingOptions(
         policy=_waiting_policy(config, step),

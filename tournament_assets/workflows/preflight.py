@@ -21,7 +21,11 @@ from tournament_assets.tournament.entrants import (
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.prompts import Prompt, draw_stratified
 from tournament_assets.workflows.api_responses import batch_problems
-from tournament_assets.workflows.judge_requests import judge_problems, response_terms
+from tournament_assets.workflows.judge_requests import (
+    judge_problems,
+    missing_budget_problem,
+    response_terms,
+)
 from tournament_assets.workflows.ledger_lookup import known_responses, load_bank_and_selection
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.server_responses import server_problems
@@ -34,6 +38,7 @@ def refuse_bad_input(
     skip_judging: bool = False,
     judge_model: str | None = None,
     ledger_url: str | None = None,
+    needs_no_budget: bool = False,
 ) -> None:
     """Read every input of a tournament, and spend nothing.
 
@@ -45,6 +50,7 @@ def refuse_bad_input(
         skip_judging: Whether the judge will not be asked, so that no key is needed.
         judge_model: Another model than the configured one.
         ledger_url: Where responses are kept; None if there are none.
+        needs_no_budget: Whether the run says that its headline may be paid for without a budget.
 
     Raises:
         InputError: With every problem found.
@@ -70,6 +76,9 @@ def refuse_bad_input(
         problems.add(model_problem)
     if not skip_judging:
         problems.extend(judge_problems(plan.config.judge, plan.project.environment))
+        budget_problem = missing_budget_problem(plan, mode, is_allowed=needs_no_budget)
+        if budget_problem is not None:
+            problems.add(budget_problem)
     problems.raise_if_any()
 
 

@@ -31,9 +31,8 @@ from tournament_assets.reports.cost_estimate import (
 )
 from tournament_assets.storage.tables import StoredTable, WrittenTable, write_table
 from tournament_assets.tournament.asset_rows import JudgeReplyRow
-from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError, JudgeError
-from tournament_assets.tournament.fingerprints import short
+from tournament_assets.tournament.fingerprints import fingerprint, short
 from tournament_assets.tournament.rubrics import Rubric, parse_rubric
 from tournament_assets.workflows.estimates import estimate_pairs
 from tournament_assets.workflows.judge_requests import (
@@ -41,10 +40,10 @@ from tournament_assets.workflows.judge_requests import (
     JudgingStep,
     LedgerAccess,
     ask_what_is_missing,
+    missing_budget_problem,
     prewarms,
     requests_for_pairs,
 )
-from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import Bill, LargeTables, Recorded
 from tournament_assets.workflows.table_rows import pairs_of, reply_rows
 
@@ -64,8 +63,7 @@ class EstimateOptions:
 
 
 def judging_estimate(
-    plan: TournamentPlan,
-    mode: Mode,
+    step: Step,
     pairs_to_judge: LargeTables,
     options: EstimateOptions,
     ledger: LedgerAccess,
@@ -75,6 +73,7 @@ def judging_estimate(
     Nothing is sent. What the ledger holds costs nothing; the rest is priced without caching
     and for several shares of cache hits, which nobody can promise.
     """
+    plan, mode = step.plan, step.mode
     with ledger.open() as opened:
         estimate = estimate_pairs(
             plan,
@@ -94,12 +93,21 @@ def judging_estimate(
             "budget": budget_sentence(estimate),
             "prices": markdown_table(prices, ("prompt cache", "US dollars")),
         },
-        checks=_estimate_checks(estimate),
+        checks=_estimate_checks(estimate, step),
+        version=_ORDER_ALONE,
     )
 
 
-def _estimate_checks(estimate: JudgingEstimate) -> list[Check]:
+_ORDER_ALONE = fingerprint("the price is looked at before judging")
+"""What judging sees of the estimate: another list of prices, or a reply more in the ledger, must
+not make replies out of date that were paid for. What is asked shows in the pairs and the rubrics.
+"""
+
+
+def _estimate_checks(estimate: JudgingEstimate, step: Step) -> list[Check]:
     problem, planned = estimate.budget_problem, estimate.planned_usd
+    if problem is None and estimate.to_ask:
+        problem = missing_budget_problem(step.plan, step.mode, is_allowed=step.allows_unbudgeted)
     fits = budget_sentence(estimate)
     if planned is not None and not estimate.is_free:
         fits = f"judging may cost up to {format_usd(planned)}. {fits}"
@@ -223,6 +231,7 @@ def _ask(asks: _Judging, to_ask: JudgeRequests, ledger: "Ledger", judge: JudgeAc
             may_pay_again=options.pay_again,
             rejudges=options.rejudge,
             since=datetime.fromisoformat(began) if began else None,
+            allows_unbudgeted=step.allows_unbudgeted,
         ),
         log=step.log.info,
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 import dagster as dg
 
-from tournament_assets.graph.adapter import check_result
+from tournament_assets.graph.adapter import check_evaluation
 from tournament_assets.graph.assets.freshness import (
     CHECKS,
     FreshnessCheck,
@@ -191,15 +191,7 @@ def _evaluate_checks(
         key = asset_key(plan, asset)
         if _last_run(key, instance) is None:
             continue
-        result = check_result(evaluate())
-        yield dg.AssetCheckEvaluation(
-            asset_key=key,
-            check_name=str(result.check_name),
-            passed=result.passed,
-            severity=result.severity,
-            description=result.description,
-            metadata=result.metadata,
-        )
+        yield check_evaluation(key, evaluate())
 
 
 def _freshness_of(

@@ -6,8 +6,9 @@ from typing import Any
 
 import dagster as dg
 
+from tournament_assets.graph.adapter import build_reporting_op
 from tournament_assets.graph.automation.observations import build_observing_job
-from tournament_assets.graph.partitions import asset_key
+from tournament_assets.graph.partitions import asset_key, partitions_over
 from tournament_assets.graph.rows import AssetRow, JobRow
 from tournament_assets.graph.table import JOBS, rows_of
 from tournament_assets.tournament.config import Mode
@@ -91,7 +92,7 @@ def _selection(plan: TournamentPlan, names: Sequence[str]) -> dg.AssetSelection:
     return dg.AssetSelection.assets(*(asset_key(plan, name) for name in names))
 
 
-def build_jobs(plan: TournamentPlan) -> Mapping[str, Any]:
+def build_jobs(plan: TournamentPlan, *, resource_prefix: str = "") -> Mapping[str, Any]:
     """Build one job a row, by its name in the table; the first observes, the others materialise.
 
     Dagster has no public name for the type of an unresolved job.
@@ -102,12 +103,35 @@ def build_jobs(plan: TournamentPlan) -> Mapping[str, Any]:
     }
     for job in materialising:
         stage = _stage(plan, job)
-        jobs[job.name] = dg.define_asset_job(
-            stage.job_name,
-            selection=_selection(plan, stage.assets),
-            description=stage.description,
-        )
+        if job.part_of == "run":
+            jobs[job.name] = dg.define_asset_job(
+                stage.job_name,
+                selection=_selection(plan, stage.assets),
+                description=stage.description,
+            )
+        else:
+            jobs[job.name] = _build_reporting_job(plan, stage, resource_prefix)
     return jobs
+
+
+def _build_reporting_job(
+    plan: TournamentPlan, stage: Stage, resource_prefix: str
+) -> dg.JobDefinition:
+    """Build a job of steps: what it makes is not the graph's to run."""
+    rows = [rows_of(plan)[name] for name in stage.assets]
+    steps = [build_reporting_op(plan, row, resource_prefix=resource_prefix) for row in rows]
+
+    @dg.job(
+        name=stage.job_name,
+        description=stage.description,
+        partitions_def=partitions_over(plan.config, rows[0].axes),
+        tags={"tournament": plan.tournament_id},
+    )
+    def reporting_job() -> None:
+        for step in steps:
+            step()
+
+    return reporting_job
 
 
 def build_rerun_jobs(jobs: Mapping[str, Any]) -> list[Any]:

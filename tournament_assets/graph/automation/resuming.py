@@ -11,6 +11,7 @@ from tournament_assets.graph.resources.services import JudgeResource, LedgerReso
 from tournament_assets.judging.batch_service import BatchService
 from tournament_assets.judging.settlement.records import JudgingScope, OpenBatch
 from tournament_assets.tournament.errors import JudgeError
+from tournament_assets.workflows.judge_requests import UNBUDGETED_TAG
 from tournament_assets.workflows.plan import TournamentPlan
 
 _INTERVAL_SECONDS = 60
@@ -90,6 +91,8 @@ def _request_run(
     hour = datetime.now(UTC).strftime("%Y-%m-%dT%H")
     key = dg.MultiPartitionKey({"mode": scope.mode, "dimension": scope.dimension})
     config = {"judge_model": batches[0].judge_model}
+    # What was begun was allowed when it was begun.
+    allowed = {UNBUDGETED_TAG: "yes"}
     tags = {"tournament": plan.tournament_id, "mode": scope.mode}
     rerun = find_rerun_stopped_at(instance, plan, mode=scope.mode, partition=str(key))
     if rerun is not None:
@@ -100,5 +103,5 @@ def _request_run(
         run_key=f"{batches[0].nonce} {hour}",
         partition_key=key,
         run_config={"ops": {f"{plan.tournament_id}__judge_replies": {"config": config}}},
-        tags=tags,
+        tags={**tags, **allowed},
     )
