@@ -10,6 +10,7 @@ from dagster._core.scheduler.instigation import InstigatorType, ScheduleInstigat
 from tests.daemon.daemons import Daemon, turn_on, wait_until
 from tests.graph.paid_projects import paid_project
 from tournament_assets.definitions import build_plan
+from tournament_assets.graph.automation.jobs import build_rerun_stages
 from tournament_assets.graph.automation.reruns import RerunState, find_reruns
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import prepare_dagster_home
@@ -51,7 +52,8 @@ def test_the_daemon_makes_up_for_sixty_missed_ticks_once_although_it_is_killed_o
             rerun, *later = find_reruns(instance, plan)
             of_the_rerun = dg.RunsFilter(tags={"tournament/rerun": rerun.identity.rerun_id})
             runs = instance.get_run_records(of_the_rerun, ascending=True)
-        stages = [int(record.dagster_run.tags["tournament/stage"]) for record in runs]
+        jobs = [stage.job_name for stage in build_rerun_stages(plan)]
+        stages = [jobs.index(record.dagster_run.tags["tournament/stage"]) for record in runs]
         assert stages == [0, 1, 2, 3, 3, 3, 4, 5, 6, 7, 8]
         assert all(record.dagster_run.is_success for record in runs)
         spans = list(zip(stages, runs, strict=True))
@@ -89,4 +91,5 @@ def pretend_turned_on_earlier(instance: dg.DagsterInstance, *, seconds: float) -
 
 def stage_begun(instance: dg.DagsterInstance, plan: TournamentPlan) -> int:
     reruns = find_reruns(instance, plan)
-    return reruns[0].stage_index if reruns else -1
+    index = reruns[0].stage_index if reruns else None
+    return -1 if index is None else index

@@ -19,6 +19,18 @@ from tournament_assets.workflows.plan import TournamentPlan
 
 TICK = datetime(2026, 11, 23, 5, 0, tzinfo=UTC)
 FIRST_RERUN = "small_headline_20261123T050000Z"
+JOBS = (
+    "small_0_observe_inputs",
+    "small_1_prompt_bank",
+    "small_2_select_prompts",
+    "small_3_respond",
+    "small_4_pair",
+    "small_5_estimate",
+    "small_6_judge_and_rate",
+    "small_7_report",
+    "small_check_drift",
+)
+"""The stages of a rerun, in order."""
 
 
 @dataclass
@@ -126,7 +138,7 @@ class Driver:
             .execute_in_process(
                 instance=self.instance,
                 run_config=run.run_config,
-                tags=dict(run.tags),
+                tags={**run.tags, "dagster/parent_run_id": run.run_id},
                 partition_key=run.tags.get("dagster/partition"),
                 raise_on_error=False,
             )

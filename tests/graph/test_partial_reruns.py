@@ -1,9 +1,12 @@
+from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
+import pytest
 
 from tests.graph.paid_projects import paid_project
 from tests.graph.rerun_driver import TICK, Driver, driver
+from tournament_assets.graph.automation import headline_reruns
 from tournament_assets.graph.automation.headline_reruns import build_continuing_sensor
 from tournament_assets.graph.automation.jobs import Stage, build_jobs, build_rerun_jobs
 from tournament_assets.graph.automation.reruns import (
@@ -21,7 +24,7 @@ from tournament_assets.workflows.plan import TournamentPlan
 RERUN = "small_pilot_20261123T050000Z_edit"
 
 
-def choice_of(**by_title: list[PartitionKey]) -> Choice:
+def choice_of(*, assets: tuple[dg.AssetKey, ...] = (), **by_title: list[PartitionKey]) -> Choice:
     """Choose partitions by a stage's title, as a look at what is out of date would."""
 
     def choose(
@@ -32,7 +35,7 @@ def choice_of(**by_title: list[PartitionKey]) -> Choice:
         mode: Mode,
     ) -> WorkOfStage:
         assert mode == "pilot"
-        return dict.fromkeys(by_title.get(stage.title.replace(" ", "_"), []), ())
+        return dict.fromkeys(by_title.get(stage.title.replace(" ", "_"), []), assets)
 
     return choose
 
@@ -63,10 +66,10 @@ def test_stages_with_nothing_to_run_are_skipped(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid, driver(paid) as d:
         choice = choice_of(prompt_bank=["pilot"], responses=["careful|pilot"])
         (first,) = begin(d, choice)
-        assert first.run_key == f"{RERUN}/1/pilot"
+        assert first.run_key == f"{RERUN}/small_1_prompt_bank/pilot"
         assert d.run(first)
         (second,) = tick(d, choice)
-        assert second.run_key == f"{RERUN}/3/careful|pilot"
+        assert second.run_key == f"{RERUN}/small_3_respond/careful|pilot"
 
 
 def test_nothing_begins_where_nothing_is_out_of_date(tmp_path: Path) -> None:
@@ -92,6 +95,28 @@ def test_a_rerun_of_a_scope_that_nobody_knows_stays_where_it_is(tmp_path: Path) 
         d.run(first)
         assert tick(d, None) == []
         assert [rerun.state for rerun in d.reruns()] == [RerunState.BETWEEN_STAGES]
+
+
+def test_a_partition_that_is_requested_again_runs_what_the_rerun_chose_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(headline_reruns, "BEGINNING_TAKES", timedelta(0))
+    with (
+        paid_project(tmp_path, dimensions=("factuality", "calibration")) as paid,
+        driver(paid) as d,
+    ):
+        assert all(d.run(request) for request in begin(d, choice_of(prompt_bank=["pilot"])))
+        ratings = dg.AssetKey(["small", "elo_ratings"])
+        keys = [
+            dg.MultiPartitionKey({"mode": "pilot", "dimension": dimension})
+            for dimension in ("factuality", "calibration")
+        ]
+        requests = tick(d, choice_of(assets=(ratings,), judging_and_ratings=[*keys]))
+        assert len(requests) == 2
+        d.run(requests[0])
+        (again,) = tick(d, choice_of())
+        assert again == requests[1]
+        assert again.asset_selection == [ratings]
 
 
 def test_the_first_stage_of_a_rerun_knows_when_it_began(tmp_path: Path) -> None:

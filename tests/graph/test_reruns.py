@@ -1,17 +1,23 @@
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
 from tests.graph.paid_projects import paid_project
-from tests.graph.rerun_driver import FIRST_RERUN, TICK, driver
+from tests.graph.rerun_driver import FIRST_RERUN, JOBS, TICK, driver
 from tournament_assets.graph.automation import headline_reruns as continuing
 from tournament_assets.graph.automation.reruns import RerunState
 
 HEADLINE_REQUESTS = 8 * 3 * 2
 """Prompts with a gold answer, pairs of entrants, presentations."""
+
+
+def messages_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
+    """Return what is told of a run's failed steps."""
+    logs = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_FAILURE)
+    return "\n".join(str(each.get_dagster_event().step_failure_data.error) for each in logs)
 
 
 def test_a_tick_reruns_the_headline_stage_by_stage_and_leaves_a_run_directory(
@@ -34,12 +40,15 @@ def test_a_tick_reruns_the_headline_stage_by_stage_and_leaves_a_run_directory(
             8: ("factuality|headline", "calibration|headline"),
         }
         assert d.requested == [
-            f"{FIRST_RERUN}/{stage}/{key}" for stage, keys in partitions.items() for key in keys
+            f"{FIRST_RERUN}/{JOBS[stage]}/{key}"
+            for stage, keys in partitions.items()
+            for key in keys
         ]
         (rerun,) = d.reruns()
         assert rerun.state is RerunState.SUCCEEDED
         (manifest,) = d.manifests()
         assert manifest["mode"] == "headline"
+        assert manifest["rerun"] == FIRST_RERUN
         assert manifest["started_at"] == rerun.identity.began_at.replace(microsecond=0).isoformat()
         anchors = 2 * 3
         assert paid.server.log.requests == (8 + 12) * 3 * 2 + anchors * 2
@@ -51,7 +60,9 @@ def test_a_tick_while_a_rerun_is_unfinished_begins_none_and_names_it(tmp_path: P
         _, requests = d.tick_schedule()
         assert [d.run(request) for request in requests] == [True]
         reason, requests = d.tick_schedule(TICK + timedelta(days=7))
-        assert reason == (f"rerun {FIRST_RERUN} is between stages (stage 0, inputs); one at a time")
+        assert reason == (
+            f"rerun {FIRST_RERUN} is between stages (small_0_observe_inputs: inputs); one at a time"
+        )
         assert requests == []
 
 
@@ -71,7 +82,7 @@ def test_requests_that_came_to_nothing_are_made_again_under_the_same_keys(
     with paid_project(tmp_path) as paid, driver(paid) as d:
         d.run(d.tick_schedule()[1][0])
         keys = [[request.run_key for request in d.tick_sensor()[1]] for _ in range(3)]
-        assert keys == 3 * [[f"{FIRST_RERUN}/1/"]]
+        assert keys == 3 * [[f"{FIRST_RERUN}/small_1_prompt_bank/headline"]]
 
 
 def test_a_stage_of_which_only_some_runs_were_begun_waits_and_is_then_begun_whole(
@@ -100,14 +111,16 @@ def test_a_failed_stage_stops_the_rerun_until_its_run_is_executed_again(tmp_path
         assert not d.rerun()
         (rerun,) = d.reruns()
         assert rerun.state is RerunState.FAILED
-        assert rerun.describe() == f"rerun {FIRST_RERUN} is failed (stage 3, responses)"
+        assert rerun.describe() == f"rerun {FIRST_RERUN} is failed (small_3_respond: responses)"
         assert d.tick_sensor() == ("no rerun is under way", [])
         assert paid.server.log.requests == 0
         recorded.write_text(responses)
         assert d.execute_again(rerun.newest_runs["sloppy|headline"])
         assert d.go_on()
         assert len(d.manifests()) == 1
-        assert [key.split("/")[1] for key in d.requested] == list("0123334567")
+        assert [key.split("/")[1] for key in d.requested] == [
+            JOBS[stage] for stage in (0, 1, 2, 3, 3, 3, 4, 5, 6, 7)
+        ]
         assert paid.server.log.requests == HEADLINE_REQUESTS
 
 
@@ -118,7 +131,64 @@ def test_a_failed_rerun_is_no_obstacle_to_the_next_tick(tmp_path: Path) -> None:
         assert [rerun.state for rerun in d.reruns()] == [RerunState.FAILED]
         reason, requests = d.tick_schedule(TICK + timedelta(days=7))
         assert reason is None
-        assert [request.run_key for request in requests] == ["small_headline_20261130T050000Z/0/"]
+        assert [request.run_key for request in requests] == [
+            "small_headline_20261130T050000Z/small_0_observe_inputs/"
+        ]
+
+
+def test_a_failed_rerun_that_is_executed_again_after_a_newer_began_runs_nothing_and_says_so(
+    tmp_path: Path,
+) -> None:
+    with paid_project(tmp_path) as paid, driver(paid) as d:
+        recorded = paid.project.folder / "responses_sloppy.jsonl"
+        responses = recorded.read_text()
+        recorded.write_text("{")
+        assert not d.rerun()
+        (failed,) = d.reruns()
+        recorded.write_text(responses)
+        _, requests = d.tick_schedule(TICK + timedelta(days=7))
+        assert [d.run(request) for request in requests] == [True]
+        assert not d.execute_again(failed.newest_runs["sloppy|headline"])
+        revived, newer = d.reruns()
+        second = "small_headline_20261130T050000Z"
+        assert (revived.superseded_by, newer.superseded_by) == (second, None)
+        run = revived.newest_runs["sloppy|headline"]
+        assert "one rerun of a mode at a time" in messages_of(d.instance, run)
+        assert not d.instance.get_asset_records([dg.AssetKey(["small", "match_list"])])
+        assert d.go_on()
+        assert [manifest["rerun"] for manifest in d.manifests()] == [second]
+        assert paid.server.log.requests == HEADLINE_REQUESTS
+
+
+def test_an_older_rerun_does_not_go_on_beside_a_newer_one(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid, driver(paid) as d:
+        (paid.project.folder / "bank.jsonl").rename(tmp_path / "elsewhere")
+        assert not d.rerun()
+        (failed,) = d.reruns()
+        (tmp_path / "elsewhere").rename(paid.project.folder / "bank.jsonl")
+        # Executed again at the same moment as the next tick: neither saw the other.
+        _, requests = d.tick_schedule(TICK + timedelta(days=7))
+        assert d.execute_again(failed.newest_runs[None])
+        d.cursor = datetime.now(UTC).isoformat()
+        assert [d.run(request) for request in requests] == [True]
+        d.cursor = None
+        _, going_on = d.tick_sensor()
+        assert [request.tags["tournament/rerun"] for request in going_on] == [
+            "small_headline_20261130T050000Z"
+        ]
+        reason, _ = d.tick_schedule(TICK + timedelta(days=14))
+        assert "rerun small_headline_20261130T050000Z is between stages" in (reason or "")
+
+
+def test_a_rerun_whose_stage_this_version_does_not_know_stays_where_it_is(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid, driver(paid) as d:
+        _, (request,) = d.tick_schedule()
+        tags = {**request.tags, "tournament/stage": "0", "tournament/partitions": "[null]"}
+        assert d.run(request._replace(tags=tags))
+        _, requests = d.tick_sensor()
+        assert requests == []
+        assert [rerun.state for rerun in d.reruns()] == [RerunState.OF_ANOTHER_VERSION]
+        assert d.tick_schedule(TICK + timedelta(days=7))[0] is None
 
 
 def test_the_budget_stops_a_rerun_before_anything_is_asked(tmp_path: Path) -> None:
@@ -180,8 +250,8 @@ def test_every_run_carries_the_tags_that_show_its_rerun(tmp_path: Path) -> None:
             "tournament": "small",
             "mode": "headline",
             "tournament/rerun": FIRST_RERUN,
-            "tournament/stage": "0",
+            "tournament/stage": "small_0_observe_inputs",
             "tournament/scope": "all",
             "tournament/reason": "schedule",
-            "tournament/partitions": json.dumps([None]),
+            "tournament/partitions": json.dumps([[None, []]]),
         }

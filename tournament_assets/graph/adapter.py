@@ -17,6 +17,7 @@ import dagster as dg
 import pandas as pd
 from pydantic import create_model
 
+from tournament_assets.graph.automation.reruns import refuse_superseded
 from tournament_assets.graph.outputs import Check, Made, Markdown
 from tournament_assets.graph.partitions import (
     asset_key,
@@ -129,6 +130,7 @@ def _build_asset(
     resources = {f"{resource_prefix}{name}": name for name in _RESOURCES}
 
     def compute(context: dg.AssetExecutionContext, **given: Any) -> Any:
+        refuse_superseded(context.instance, plan, context.run)
         given = {resources.get(name, name): value for name, value in given.items()}
         for name, axis in over.items():
             upstream = rows[inputs[name].asset].axes

@@ -486,6 +486,7 @@ _NO_INPUTS = frozenset(
         "finished_at",
         "cost",
         "command",
+        "rerun",
         "pairs",
         "replies_pending",
         "project_commit",

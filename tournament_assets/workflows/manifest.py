@@ -119,6 +119,7 @@ def run_manifest(
     waste: "Waste",
     started_at: str,
     finished_at: datetime,
+    rerun: str | None,
 ) -> dict[str, Any]:
     """Return what a run's `manifest.json` holds.
 
@@ -135,6 +136,7 @@ def run_manifest(
         waste: What was paid for without use.
         started_at: When the work began, ISO 8601.
         finished_at: When it ended.
+        rerun: The rerun that it is the result of; None for a run that a person began.
     """
     config, names = plan.config, plan.config.dimension_names
     commit = facts.versions.project_commit
@@ -163,6 +165,7 @@ def run_manifest(
         "n_bootstraps": config.ratings.n_bootstraps,
         "started_at": started_at,
         "finished_at": finished_at.isoformat(),
+        "rerun": rerun,
         "versions": version_values(facts.versions),
         "project_commit": None if commit is None else asdict(commit),
         "thresholds": config.checks.model_dump(),

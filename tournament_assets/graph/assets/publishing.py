@@ -177,10 +177,12 @@ class ArtifactOptions:
     Attributes:
         output_dir: Where run directories go; `runs` in the project folder unless given.
         started_at: When the work began, ISO 8601; the start of this run unless given.
+        rerun: The rerun that this run is of, if any.
     """
 
     output_dir: str | None = None
     started_at: str | None = None
+    rerun: str | None = None
 
 
 def run_artifacts(
@@ -200,7 +202,9 @@ def run_artifacts(
     finished_at = datetime.now(UTC).replace(microsecond=0)
     facts = _facts(step, inputs)
     began = options.started_at or started_at.isoformat()
-    manifest = _manifest(step, inputs, facts, ledger, began=began, finished_at=finished_at)
+    manifest = _manifest(
+        step, inputs, facts, ledger, began=began, finished_at=finished_at, rerun=options.rerun
+    )
     settings = settings_of_run(plan.config, mode=mode, n_permutations=manifest["n_perms"])
     tables = _run_tables(inputs, rubric_texts(plan, mode, facts.inputs, step.records))
     files = build_run_files(tables, manifest=manifest, settings=settings)
@@ -279,6 +283,7 @@ def _manifest(
     *,
     began: str,
     finished_at: datetime,
+    rerun: str | None,
 ) -> dict[str, Any]:
     with ledger.open() as opened:
         waste = opened.waste_of(step.plan.tournament_id, step.mode)
@@ -295,6 +300,7 @@ def _manifest(
         waste=waste,
         started_at=began,
         finished_at=finished_at,
+        rerun=rerun,
     )
 
 

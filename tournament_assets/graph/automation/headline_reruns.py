@@ -25,6 +25,7 @@ from tournament_assets.graph.automation.reruns import (
     request_stage,
     request_stage_after,
 )
+from tournament_assets.graph.partitions import asset_key
 from tournament_assets.tournament.config import AutomationConfig
 from tournament_assets.workflows.plan import TournamentPlan
 
@@ -148,7 +149,7 @@ def build_continuing_sensor(
         cursor = min([now, *(rerun.updated_at for rerun in unfinished)]) - CLOCKS_DIFFER
         return dg.SensorResult(
             run_requests=requests,
-            skip_reason=None if requests else _reason_to_wait(unfinished),
+            skip_reason=None if requests else _reason_to_wait(reruns),
             cursor=cursor.isoformat(),
         )
 
@@ -162,17 +163,18 @@ def _go_on(
     choice: Choice,
     now: datetime,
 ) -> list[dg.RunRequest]:
+    if rerun.stage_index is None:
+        return []
     left = rerun.partitions_not_begun
     if left:
         if now - rerun.newest_run_created_at < BEGINNING_TAKES:
             return []
-        return request_stage(
-            rerun.stage_index,
-            rerun.identity,
-            plan,
-            work={_key(plan, rerun, name): () for name in left},
-            stage_keys=rerun.partitions,
-        )
+        whole = {
+            _key(plan, rerun, name): [asset_key(plan, asset) for asset in assets]
+            for name, assets in rerun.partitions.items()
+        }
+        work = {key: whole[key] for key in (_key(plan, rerun, name) for name in left)}
+        return request_stage(rerun.stage_index, rerun.identity, plan, work=work, whole=whole)
     requests = request_stage_after(
         rerun.stage_index,
         rerun.identity,
@@ -191,11 +193,16 @@ def _go_on(
 
 
 def _key(plan: TournamentPlan, rerun: Rerun, name: str | None) -> PartitionKey:
-    keys = build_rerun_stages(plan)[rerun.stage_index].partition_keys(plan, rerun.identity.mode)
+    stage = next(each for each in build_rerun_stages(plan) if each.job_name == rerun.stage)
+    keys = stage.partition_keys(plan, rerun.identity.mode)
     return next((key for key in keys if key is not None and str(key) == name), name)
 
 
-def _reason_to_wait(unfinished: Sequence[Rerun]) -> str:
-    if not unfinished:
-        return "no rerun is under way"
-    return "; ".join(rerun.describe() for rerun in unfinished)
+def _reason_to_wait(reruns: Sequence[Rerun]) -> str:
+    # One whose failed run was executed again too late has changed, and does not go on.
+    told = [
+        rerun.describe()
+        for rerun in reruns
+        if rerun.is_unfinished or rerun.state is RerunState.BETWEEN_STAGES
+    ]
+    return "; ".join(told) or "no rerun is under way"

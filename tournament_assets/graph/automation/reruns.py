@@ -13,8 +13,8 @@ How far the reruns of a tournament have come, read from their runs and the runs'
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Literal, cast
@@ -102,10 +102,12 @@ def find_out_of_date(
 
 RERUN_TAG = "tournament/rerun"
 STAGE_TAG = "tournament/stage"
+"""The stage's job. A number would mean another stage to a version that has one more."""
 SCOPE_TAG = "tournament/scope"
 REASON_TAG = "tournament/reason"
 PARTITIONS_TAG = "tournament/partitions"
-"""All partitions of the stage, so that a stage of which only some runs were begun is known."""
+"""All partitions of the stage, each with the assets that run there, none being all of them: so a
+stage of which only some runs were begun is known, and is begun whole with what it was to run."""
 FINISHED_TAG = "tournament/finished"
 """On the last runs of a rerun that had nothing to do in the stages after theirs."""
 RERUN_TAGS = ("tournament", "mode", RERUN_TAG, STAGE_TAG, SCOPE_TAG, REASON_TAG, PARTITIONS_TAG)
@@ -224,7 +226,7 @@ def request_stage_after(
         if index > stage_index:
             work = choice(graph, instance, plan, stage, rerun.mode)
             if work:
-                return request_stage(index, rerun, plan, work=work, stage_keys=list(work))
+                return request_stage(index, rerun, plan, work=work, whole=work)
     return []
 
 
@@ -234,7 +236,7 @@ def request_stage(
     plan: TournamentPlan,
     *,
     work: WorkOfStage,
-    stage_keys: Sequence[PartitionKey],
+    whole: WorkOfStage,
 ) -> list[dg.RunRequest]:
     """Return the runs of a stage.
 
@@ -243,22 +245,27 @@ def request_stage(
         rerun: The rerun that they belong to.
         plan: The tournament.
         work: What to request.
-        stage_keys: All partitions that the rerun runs in this stage.
+        whole: All that the rerun runs in this stage.
     """
     stage = build_rerun_stages(plan)[index]
     tags = {
         "tournament": plan.tournament_id,
         "mode": rerun.mode,
         RERUN_TAG: rerun.rerun_id,
-        STAGE_TAG: str(index),
+        STAGE_TAG: stage.job_name,
         SCOPE_TAG: rerun.scope,
         REASON_TAG: rerun.reason,
-        PARTITIONS_TAG: json.dumps([None if key is None else str(key) for key in stage_keys]),
+        PARTITIONS_TAG: json.dumps(
+            [
+                [None if key is None else str(key), [each.path[-1] for each in assets]]
+                for key, assets in whole.items()
+            ]
+        ),
     }
     return [
         dg.RunRequest(
             # Dagster makes no second run for a key, however often it is asked.
-            run_key=f"{rerun.rerun_id}/{index}/{'' if key is None else key}",
+            run_key=f"{rerun.rerun_id}/{stage.job_name}/{'' if key is None else key}",
             job_name=stage.job_name,
             partition_key=key,
             asset_selection=list(assets) or None,
@@ -277,7 +284,7 @@ def _rerun_config(
     by_asset = {
         "entrant_responses": {"run_began_at": moment},
         "judge_replies": {"run_began_at": moment},
-        "run_artifacts": {"started_at": moment},
+        "run_artifacts": {"started_at": moment, "rerun": rerun.rerun_id},
         DRIFT_ASSET: {"occasion": rerun.rerun_id},
     }
     names = [key.path[-1] for key in assets] or stage.assets
@@ -297,6 +304,8 @@ def began_at_text(began_at: datetime) -> str:
 
 PARTITION_TAG = "dagster/partition"
 """Where Dagster itself notes a run's partition."""
+_PARENT_TAG = "dagster/parent_run_id"
+"""Where Dagster itself notes which run was executed again."""
 _STOPPED = frozenset({dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED})
 
 
@@ -307,6 +316,7 @@ class RerunState(Enum):
     BETWEEN_STAGES = "between stages"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
+    OF_ANOTHER_VERSION = "of another version of this program and does not go on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,27 +326,35 @@ class Rerun:
     Attributes:
         identity: What its runs have in common.
         state: How far it has come.
-        stage_index: The stage that was begun last.
+        stage: The job of the stage that was begun last.
+        stage_index: Which stage that is; None if this version has none of that name.
         stage_title: What that stage does.
-        partitions: All partitions of that stage; None is the only one of a stage without any.
+        partitions: All partitions of that stage, and by name the assets that run there, none being
+            all of them; None is the only partition of a stage without any.
         newest_runs: By partition, the newest run of that stage.
         newest_run_created_at: When the newest of its runs was begun.
         updated_at: When the newest change to any of its runs was noted.
+        superseded_by: The newest rerun of the mode, if it began later. One rerun of a mode lives at
+            a time: an older one that is executed again does not go on.
     """
 
     identity: RerunIdentity
     state: RerunState
-    stage_index: int
+    stage: str
+    stage_index: int | None
     stage_title: str
-    partitions: tuple[str | None, ...]
+    partitions: Mapping[str | None, tuple[str, ...]]
     newest_runs: Mapping[str | None, dg.DagsterRun]
     newest_run_created_at: datetime
     updated_at: datetime
+    superseded_by: str | None = None
 
     @property
     def is_unfinished(self) -> bool:
         """Whether something of it runs, or is going to without anybody's help."""
-        return self.state in (RerunState.RUNNING, RerunState.BETWEEN_STAGES)
+        return self.state is RerunState.RUNNING or (
+            self.state is RerunState.BETWEEN_STAGES and self.superseded_by is None
+        )
 
     @property
     def partitions_not_begun(self) -> tuple[str | None, ...]:
@@ -350,8 +368,11 @@ class Rerun:
 
     def describe(self) -> str:
         """Return its name and state in words."""
-        where = f"stage {self.stage_index}, {self.stage_title}"
-        return f"rerun {self.identity.rerun_id} is {self.state.value} ({where})"
+        told = f"rerun {self.identity.rerun_id} is {self.state.value} ({self.stage}: "
+        told += f"{self.stage_title})"
+        if self.superseded_by is None:
+            return told
+        return f"{told} and does not go on: rerun {self.superseded_by} has taken its place"
 
 
 def find_reruns(
@@ -372,12 +393,42 @@ def find_reruns(
     tags = {"tournament": plan.tournament_id, **({} if mode is None else {"mode": mode})}
     records = instance.get_run_records(dg.RunsFilter(tags=tags, updated_after=updated_after))
     by_id = _group_by_rerun(records)
+    wanted = set(by_id)
     if updated_after is not None and by_id:
-        by_id = _group_by_rerun(
-            instance.get_run_records(dg.RunsFilter(tags={RERUN_TAG: sorted(by_id)}))
-        )
+        by_id = _read_groups(instance, wanted)
+        began = min(_aware(records[0].create_timestamp) for records in by_id.values())
+        # One that began later may have ended long ago, and still has taken the place of these.
+        later = instance.get_run_records(dg.RunsFilter(tags=tags, created_after=began))
+        by_id |= _read_groups(instance, set(_group_by_rerun(later)) - wanted)
     reruns = [_read_rerun(plan, records) for records in by_id.values()]
-    return sorted(reruns, key=lambda rerun: (rerun.identity.began_at, rerun.identity.rerun_id))
+    reruns.sort(key=lambda rerun: (rerun.identity.began_at, rerun.identity.rerun_id))
+    newest = {rerun.identity.mode: rerun.identity.rerun_id for rerun in reruns}
+    return [
+        rerun
+        if newest[rerun.identity.mode] == rerun.identity.rerun_id
+        else replace(rerun, superseded_by=newest[rerun.identity.mode])
+        for rerun in reruns
+        if rerun.identity.rerun_id in wanted
+    ]
+
+
+def refuse_superseded(
+    instance: dg.DagsterInstance, plan: TournamentPlan, run: dg.DagsterRun
+) -> None:
+    """Stop a run that was executed again for a rerun whose place a later one has taken.
+
+    Raises:
+        WorkError: If it is one.
+    """
+    if RERUN_TAG not in run.tags or _PARENT_TAG not in run.tags:
+        return
+    for rerun in find_reruns(instance, plan, mode=cast("Mode", run.tags["mode"])):
+        if rerun.identity.rerun_id == run.tags[RERUN_TAG] and rerun.superseded_by is not None:
+            raise WorkError(
+                f"this run is of rerun {rerun.identity.rerun_id}, and rerun {rerun.superseded_by} "
+                "has taken its place; expected one rerun of a mode at a time; execute a failed run "
+                "of the newer one again, or wait for the next"
+            )
 
 
 def find_rerun_stopped_at(
@@ -393,10 +444,18 @@ def find_rerun_stopped_at(
         rerun
         for rerun in find_reruns(instance, plan, mode=cast("Mode", mode))
         if rerun.stage_index in judging
+        and rerun.superseded_by is None
         and partition in rerun.newest_runs
         and rerun.newest_runs[partition].status in _STOPPED
     ]
     return stopped[-1] if stopped else None
+
+
+def _read_groups(instance: dg.DagsterInstance, rerun_ids: Collection[str]) -> dict[str, list[Any]]:
+    if not rerun_ids:
+        return {}
+    of_them = dg.RunsFilter(tags={RERUN_TAG: sorted(rerun_ids)})
+    return _group_by_rerun(instance.get_run_records(of_them))
 
 
 def _group_by_rerun(records: Iterable[Any]) -> dict[str, list[Any]]:
@@ -411,15 +470,27 @@ def _group_by_rerun(records: Iterable[Any]) -> dict[str, list[Any]]:
 def _read_rerun(plan: TournamentPlan, records: list[Any]) -> Rerun:
     """Put one rerun together from all of its runs, the oldest first."""
     stages = build_rerun_stages(plan)
-    stage_index = max(int(record.dagster_run.tags[STAGE_TAG]) for record in records)
+    jobs = [stage.job_name for stage in stages]
+    begun = [record.dagster_run.tags[STAGE_TAG] for record in records]
+    is_known = set(begun) <= set(jobs)
+    stage = max(begun, key=jobs.index) if is_known else begun[-1]
     # A run that was executed again has its parent's tags; the newest run of a partition counts.
     newest = {
         record.dagster_run.tags.get(PARTITION_TAG): record.dagster_run
         for record in records
-        if record.dagster_run.tags[STAGE_TAG] == str(stage_index)
+        if record.dagster_run.tags[STAGE_TAG] == stage
     }
     tags = records[0].dagster_run.tags
-    partitions = tuple(json.loads(next(iter(newest.values())).tags[PARTITIONS_TAG]))
+    # An earlier version wrote this tag otherwise.
+    listed = json.loads(next(iter(newest.values())).tags[PARTITIONS_TAG]) if is_known else []
+    partitions = {name: tuple(assets) for name, assets in listed}
+    index = jobs.index(stage) if is_known else None
+    state = _state_of(
+        [run.status for run in newest.values()],
+        all_begun=set(partitions) <= set(newest),
+        none_follows=index == len(stages) - 1
+        or any(FINISHED_TAG in run.tags for run in newest.values()),
+    )
     return Rerun(
         identity=RerunIdentity(
             rerun_id=tags[RERUN_TAG],
@@ -428,16 +499,12 @@ def _read_rerun(plan: TournamentPlan, records: list[Any]) -> Rerun:
             reason=cast("Reason", tags[REASON_TAG]),
             began_at=_aware(records[0].create_timestamp),
         ),
-        state=_state_of(
-            [run.status for run in newest.values()],
-            all_begun=set(partitions) <= set(newest),
-            none_follows=stage_index >= len(stages) - 1
-            or any(FINISHED_TAG in run.tags for run in newest.values()),
-        ),
-        stage_index=stage_index,
-        stage_title=stages[stage_index].title
-        if stage_index < len(stages)
-        else "of an older version",
+        state=RerunState.OF_ANOTHER_VERSION
+        if state is RerunState.BETWEEN_STAGES and not is_known
+        else state,
+        stage=stage,
+        stage_index=index,
+        stage_title="unknown" if index is None else stages[index].title,
         partitions=partitions,
         newest_runs=newest,
         newest_run_created_at=_aware(records[-1].create_timestamp),
