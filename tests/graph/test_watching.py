@@ -244,7 +244,15 @@ def test_an_edited_config_asks_for_a_reload(project: SmallProject) -> None:
     with dg.DagsterInstance.from_config(project.environment["DAGSTER_HOME"]) as instance:
         context = dg.build_sensor_context(instance=instance, definitions=definitions)
         data = definitions.resolve_sensor_def("small_watch_inputs").evaluate_tick(context)
-    assert f"{plan.config_path} was edited since it was loaded" in str(data.skip_message)
+    told = f"{plan.config_path} was edited since it was loaded; reload the code location"
+    assert told in str(data.skip_message)
+    (check,) = [
+        event
+        for event in data.asset_events
+        if isinstance(event, dg.AssetCheckEvaluation) and event.check_name == "inputs_are_current"
+    ]
+    assert not check.passed
+    assert str(check.description).startswith(told)
 
 
 def test_a_run_finishes_with_the_rubrics_it_began_with(project: SmallProject) -> None:

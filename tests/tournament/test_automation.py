@@ -38,6 +38,8 @@ def test_a_schedule_is_stopped_until_somebody_turns_it_on(project: SmallProject)
     assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
     assert (schedule.cron_schedule, schedule.execution_timezone) == tuple(wanted.values())
     assert schedule.job_name == "small_0_observe_inputs"
+    link = "/runs?q[0]=tag%3Atournament%3Dsmall&q[1]=tag%3Atournament%2Freason%3Dschedule"
+    assert link in (schedule.description or "")
 
 
 def test_what_happens_by_itself_is_no_part_of_a_result(project: SmallProject) -> None:

@@ -5,7 +5,7 @@ The sensor that sees edits: within a minute everything that they make out of dat
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -154,7 +154,8 @@ def build_watching_sensor(plan: TournamentPlan) -> dg.SensorDefinition:
         inputs = read_inputs(plan)
         # Runs of the command line observe too, with or without this sensor.
         changed = not_yet_observed(plan, inputs, context.instance)
-        evaluations = list(_evaluate_checks(plan, inputs, context.instance))
+        not_loaded = _config_not_loaded(plan)
+        evaluations = list(_evaluate_checks(plan, inputs, context.instance, not_loaded))
         said = {
             # A materialisation speaks for itself, and knows less: then it is said again.
             each.check_name: [each.description, _last_run(each.asset_key, context.instance)]
@@ -169,7 +170,7 @@ def build_watching_sensor(plan: TournamentPlan) -> dg.SensorDefinition:
                     if said[each.check_name] != said_before.get(each.check_name)
                 ),
             ],
-            skip_reason=_describe(plan, inputs, changed),
+            skip_reason=_describe(inputs, changed, not_loaded),
             cursor=json.dumps(said, sort_keys=True),
         )
 
@@ -181,12 +182,15 @@ def _name(each: InputVersion) -> str:
 
 
 def _evaluate_checks(
-    plan: TournamentPlan, inputs: Sequence[InputVersion], instance: dg.DagsterInstance
+    plan: TournamentPlan,
+    inputs: Sequence[InputVersion],
+    instance: dg.DagsterInstance,
+    not_loaded: str | None,
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Evaluate the checks on assets that exist."""
     records = partial(recorded_of, plan, instance)
     results = {check.asset: _freshness_of(check, inputs, records) for check in CHECKS}
-    results["leaderboard"] = partial(leaderboard_result, inputs, records)
+    results["leaderboard"] = partial(_leaderboard_of, inputs, records, not_loaded)
     for asset, evaluate in results.items():
         key = asset_key(plan, asset)
         if _last_run(key, instance) is None:
@@ -200,28 +204,39 @@ def _freshness_of(
     return lambda: freshness_result(check, find_outdated(check, inputs, records))
 
 
+def _leaderboard_of(
+    inputs: Sequence[InputVersion], records: Records, not_loaded: str | None
+) -> Check:
+    check = leaderboard_result(inputs, records)
+    if not_loaded is None:
+        return check
+    said = not_loaded if check.passed else f"{check.description}; {not_loaded}"
+    return replace(check, passed=False, description=said)
+
+
 def _last_run(key: dg.AssetKey, instance: dg.DagsterInstance) -> str | None:
     latest = instance.get_latest_materialization_event(key)
     return None if latest is None else latest.run_id
 
 
 def _describe(
-    plan: TournamentPlan, inputs: Sequence[InputVersion], changed: Sequence[InputVersion]
+    inputs: Sequence[InputVersion], changed: Sequence[InputVersion], not_loaded: str | None
 ) -> str:
     sentences = [f"{_name(each)}: {each.problem}" for each in inputs if each.problem]
     if changed:
         sentences.append(f"changed: {', '.join(_name(each) for each in changed)}")
-    if _config_was_edited(plan):
-        sentences.append(
-            f"{plan.config_path.as_posix()} was edited since it was loaded; reload the code "
-            "location for it to count"
-        )
+    if not_loaded is not None:
+        sentences.append(not_loaded)
     return "; ".join(sentences) or "nothing has changed"
 
 
-def _config_was_edited(plan: TournamentPlan) -> bool:
+def _config_not_loaded(plan: TournamentPlan) -> str | None:
+    """Say that the config was edited after it was loaded, or return None."""
+    told = f"{plan.config_path.as_posix()} was edited since it was loaded; "
     try:
         now = load_config(plan.project.folder / plan.config_path).config
-    except InputError:
-        return True
-    return now.fingerprint != plan.config.fingerprint
+    except InputError as error:
+        return f"{told}it cannot be loaded now: {error.problems[0]}"
+    if now == plan.config:
+        return None
+    return f"{told}reload the code location for it to count"

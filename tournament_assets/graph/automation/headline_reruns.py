@@ -13,6 +13,8 @@ from tournament_assets.graph.automation.jobs import build_rerun_stages
 from tournament_assets.graph.automation.reruns import (
     CHOICES,
     FINISHED_TAG,
+    REASON_TAG,
+    RERUN_TAG,
     Choice,
     PartitionKey,
     Rerun,
@@ -24,6 +26,7 @@ from tournament_assets.graph.automation.reruns import (
     name_rerun,
     request_stage,
     request_stage_after,
+    runs_page,
 )
 from tournament_assets.graph.partitions import asset_key
 from tournament_assets.tournament.config import AutomationConfig
@@ -75,7 +78,9 @@ def build_headline_schedules(
         description=(
             "Runs the headline again, all stages in order, and leaves a new run directory. While "
             "an earlier rerun of the headline is unfinished it begins none; of several ticks that "
-            "were missed it makes up for one."
+            "were missed it makes up for one. Its reruns are listed at "
+            f"{runs_page({'tournament': plan.tournament_id, REASON_TAG: 'schedule'})}; a click on "
+            f"the tag {RERUN_TAG} of a run there shows one rerun as a whole."
         ),
     )
     def headline_schedule(

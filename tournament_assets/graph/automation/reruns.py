@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Literal, cast
+from urllib.parse import quote
 
 import dagster as dg
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
@@ -449,6 +450,14 @@ def find_rerun_stopped_at(
         and rerun.newest_runs[partition].status in _STOPPED
     ]
     return stopped[-1] if stopped else None
+
+
+def runs_page(tags: Mapping[str, str]) -> str:
+    """Return the path of the UI's page of the runs that have all of some tags."""
+    return "/runs?" + "&".join(
+        f"q[{index}]={quote(f'tag:{name}={value}', safe='')}"
+        for index, (name, value) in enumerate(tags.items())
+    )
 
 
 def _read_groups(instance: dg.DagsterInstance, rerun_ids: Collection[str]) -> dict[str, list[Any]]:
