@@ -54,6 +54,7 @@ from tournament_assets.graph.automation.jobs import (
     build_rejudge_job,
     build_rerun_jobs,
 )
+from tournament_assets.graph.automation.reruns import refuse_superseded
 from tournament_assets.graph.automation.resuming import build_resuming_sensor
 from tournament_assets.graph.resources.executors import build_executor
 from tournament_assets.graph.resources.io_managers import NpzIOManager, ParquetIOManager
@@ -169,7 +170,12 @@ def build_tournament(plan: TournamentPlan, *, resource_prefix: str = "") -> dg.D
     jobs = build_jobs(plan, resource_prefix=resource_prefix)
     stage_jobs = build_rerun_jobs(jobs)
     return dg.Definitions(
-        assets=build_assets(plan, rows_of(plan).values(), resource_prefix=resource_prefix),
+        assets=build_assets(
+            plan,
+            rows_of(plan).values(),
+            refuse_run=refuse_superseded,
+            resource_prefix=resource_prefix,
+        ),
         jobs=[*jobs.values(), build_rejudge_job(plan)],
         schedules=build_headline_schedules(plan, stage_jobs),
         sensors=[

@@ -17,7 +17,6 @@ import dagster as dg
 import pandas as pd
 from pydantic import create_model
 
-from tournament_assets.graph.automation.reruns import refuse_superseded
 from tournament_assets.graph.outputs import Check, Made, Markdown
 from tournament_assets.graph.partitions import (
     asset_key,
@@ -64,15 +63,22 @@ _RESULTS: Mapping[str, Any] = {
     "folder": dg.MaterializeResult,
 }
 
+RefuseRun = Callable[[dg.DagsterInstance, TournamentPlan, dg.DagsterRun], None]
+
 
 def build_assets(
-    plan: TournamentPlan, rows: Iterable[AssetRow], *, resource_prefix: str = ""
+    plan: TournamentPlan,
+    rows: Iterable[AssetRow],
+    *,
+    refuse_run: RefuseRun,
+    resource_prefix: str = "",
 ) -> list[Any]:
     """Make the assets of one tournament of the rows that it has.
 
     Args:
         plan: The tournament.
         rows: The rows that it has.
+        refuse_run: Raises where a run must not begin a step.
         resource_prefix: What the keys of its resources begin with.
     """
     by_name = {row.name: row for row in rows}
@@ -82,7 +88,7 @@ def build_assets(
             return _build_reported(plan, row, by_name, resource_prefix)
         if row.stored_as == "file":
             return _build_observed(plan, row)
-        return _build_asset(plan, row, by_name, resource_prefix)
+        return _build_asset(plan, row, by_name, resource_prefix, refuse_run)
 
     return [build(row) for row in by_name.values()]
 
@@ -118,7 +124,11 @@ def check_evaluation(key: dg.AssetKey, check: Check) -> dg.AssetCheckEvaluation:
 
 
 def _build_asset(
-    plan: TournamentPlan, row: AssetRow, rows: Mapping[str, AssetRow], resource_prefix: str
+    plan: TournamentPlan,
+    row: AssetRow,
+    rows: Mapping[str, AssetRow],
+    resource_prefix: str,
+    refuse_run: RefuseRun,
 ) -> dg.AssetsDefinition:
     key = asset_key(plan, row.name)
     inputs = {name: each for name, each in row.input_rows().items() if each.asset in rows}
@@ -130,7 +140,7 @@ def _build_asset(
     resources = {f"{resource_prefix}{name}": name for name in _RESOURCES}
 
     def compute(context: dg.AssetExecutionContext, **given: Any) -> Any:
-        refuse_superseded(context.instance, plan, context.run)
+        refuse_run(context.instance, plan, context.run)
         given = {resources.get(name, name): value for name, value in given.items()}
         for name, axis in over.items():
             upstream = rows[inputs[name].asset].axes
