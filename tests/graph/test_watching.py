@@ -9,6 +9,7 @@ from tests.projects import SmallProject, bank_rows, make_project, write_json_lin
 from tournament_assets.definitions import build_definitions, build_plan
 from tournament_assets.graph.assets import observed_inputs as inputs
 from tournament_assets.graph.assets.observed_inputs import read_inputs
+from tournament_assets.graph.automation import edits
 from tournament_assets.graph.automation.jobs import Stage, build_stages
 from tournament_assets.graph.automation.observations import observations
 from tournament_assets.graph.automation.reruns import find_out_of_date
@@ -236,6 +237,42 @@ def test_a_rubric_that_cannot_be_read_is_said_and_not_observed(project: SmallPro
     assert observed == []
     assert "the file cannot be used now" in checks["rubric_is_current"][1]
     assert "rubrics of factuality" in watcher.said
+
+
+def test_a_tick_reads_the_inputs_again_only_after_a_file_or_an_event(
+    project: SmallProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, definitions = load(project)
+    readings: list[str] = []
+
+    def count(plan: TournamentPlan) -> list[inputs.InputVersion]:
+        readings.append("read")
+        return read_inputs(plan)
+
+    monkeypatch.setattr(edits, "read_inputs", count)
+    cursor: str | None = None
+    with dg.DagsterInstance.from_config(project.environment["DAGSTER_HOME"]) as instance:
+
+        def tick() -> tuple[int, str]:
+            nonlocal cursor
+            context = dg.build_sensor_context(
+                instance=instance, definitions=definitions, cursor=cursor
+            )
+            sensor = definitions.resolve_sensor_def("small_rerun_after_edits")
+            data = sensor.evaluate_tick(context)
+            cursor = data.cursor
+            return len(readings), str(data.skip_message)
+
+        tick()
+        quiet = "pilot: nothing is out of date"
+        assert tick() == (2, quiet)
+        assert tick() == (2, quiet)
+        for each in observations(plan, read_inputs(plan, "price_list")):
+            instance.report_runless_asset_event(each)
+        assert tick() == (3, quiet)
+        assert tick() == (3, quiet)
+        edit(project.folder / "rubrics" / "factuality.txt", "better", "truer")
+        assert tick() == (4, "an input has changed; it has to stay as it is for one tick")
 
 
 def test_an_edited_config_asks_for_a_reload(project: SmallProject) -> None:

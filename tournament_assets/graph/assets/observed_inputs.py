@@ -5,9 +5,10 @@ the graph makes of it, and with nothing else; after an edit and an observation, 
 made from the old version is out of date.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from tournament_assets.generation.models.entrant_weights import fingerprint_file
 from tournament_assets.judging.costs.prices import newest_prices_hash
@@ -98,6 +99,35 @@ def read_inputs(plan: TournamentPlan, *assets: str) -> list[InputVersion]:
         assets: Which of `OBSERVED`; all of them unless given.
     """
     return [each for asset in assets or OBSERVED for each in OBSERVED[asset](plan)]
+
+
+def stamp_inputs(plan: TournamentPlan) -> str | None:
+    """Return what changes when a file among the inputs may have changed; None if one is missing.
+
+    Nothing is read but the files' sizes and dates: this is for looking often.
+    """
+    try:
+        states = [
+            [str(path), status.st_ino, status.st_size, status.st_mtime_ns]
+            for path in _input_files(plan)
+            for status in (path.stat(),)
+        ]
+    except (InputError, OSError):
+        return None
+    return fingerprint([states, prices_version(plan)])
+
+
+def _input_files(plan: TournamentPlan) -> Iterator[Path]:
+    project = plan.project
+    yield project.resolve(plan.config.prompt_bank, what="the prompt bank")
+    yield from (project.folder / rule.rubric for rule in plan.config.dimensions.values())
+    for entrant in plan.config.entrants:
+        if isinstance(entrant, RecordedEntrant):
+            yield project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
+        elif isinstance(entrant, LocalEntrant):
+            files = find_entrant_files(entrant, project)
+            yield from sorted(files.weights.rglob("*"))
+            yield from (path for paths in files.shards.values() for path in paths)
 
 
 def prices_version(plan: TournamentPlan) -> str:

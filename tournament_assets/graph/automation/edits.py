@@ -20,7 +20,11 @@ from tournament_assets.graph.assets.freshness import (
     freshness_result,
     leaderboard_result,
 )
-from tournament_assets.graph.assets.observed_inputs import InputVersion, read_inputs
+from tournament_assets.graph.assets.observed_inputs import (
+    InputVersion,
+    read_inputs,
+    stamp_inputs,
+)
 from tournament_assets.graph.automation.observations import not_yet_observed, observations
 from tournament_assets.graph.automation.reruns import (
     RerunState,
@@ -39,6 +43,8 @@ from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import Records
 
 _INTERVAL_SECONDS = 30
+_NOTHING = "nothing is out of date"
+_NEVER_RUN = "it has never run; begin it by hand"
 
 
 def build_edit_sensor(plan: TournamentPlan, jobs: Sequence[Any]) -> dg.SensorDefinition:
@@ -68,30 +74,52 @@ def build_edit_sensor(plan: TournamentPlan, jobs: Sequence[Any]) -> dg.SensorDef
     )
     def rerun_after_edits(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         seen = json.loads(context.cursor) if context.cursor else {"inputs": None, "begun": {}}
+        state = _state(plan, context.instance)
+        if state is not None and seen.get("quiet_state") == state:
+            return dg.SensorResult(skip_reason=seen["quiet_reason"], cursor=context.cursor)
         inputs = read_inputs(plan)
         now = fingerprint([[asdict(each) for each in inputs], settings_versions(plan)])
         problems = [each.problem for each in inputs if each.problem]
         requests: list[dg.RunRequest] = []
         reasons: list[str] = []
+        quiet = False
         if problems:
             reasons = problems
         elif now != seen["inputs"]:
             reasons = ["an input has changed; it has to stay as it is for one tick"]
         else:
+            quiet = True
             for mode in automation.rerun_modes:
                 begun_before = seen["begun"].get(mode) == now
                 work, reason = _begin(plan, mode, context, begun_before=begun_before)
                 requests.extend(work)
                 reasons.append(f"{mode}: {reason}")
+                quiet &= not work and reason in (_NOTHING, _NEVER_RUN)
                 if work:
                     seen["begun"][mode] = now
+        remembered = {"quiet_state": state, "quiet_reason": "; ".join(reasons)} if quiet else {}
         return dg.SensorResult(
             run_requests=requests,
             skip_reason=None if requests else "; ".join(reasons),
-            cursor=json.dumps({"inputs": now, "begun": seen["begun"]}, sort_keys=True),
+            cursor=json.dumps(
+                {"inputs": now, "begun": seen["begun"], **remembered}, sort_keys=True
+            ),
         )
 
     return rerun_after_edits
+
+
+def _state(plan: TournamentPlan, instance: dg.DagsterInstance) -> str | None:
+    """Return what has to change for another look to be worth its time; None if it cannot be said.
+
+    That is a file among the inputs, the config, a setting of the program's, and any event.
+    """
+    files = stamp_inputs(plan)
+    if files is None:
+        return None
+    last_event = instance.event_log_storage.get_maximum_record_id()
+    config = plan.config.model_dump(mode="json")
+    return fingerprint([files, config, settings_versions(plan), last_event])
 
 
 def _begin(
@@ -115,7 +143,7 @@ def _begin(
         limit=1,
     )
     if not latest.records:
-        return [], "it has never run; begin it by hand"
+        return [], _NEVER_RUN
     reruns = find_reruns(context.instance, plan, mode=mode)
     for rerun in reruns:
         if rerun.is_unfinished:
@@ -133,7 +161,7 @@ def _begin(
         began_at=datetime.now(UTC),
         reason="edit",
     )
-    return work, "nothing is out of date"
+    return work, _NOTHING
 
 
 def build_watching_sensor(plan: TournamentPlan) -> dg.SensorDefinition:
