@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
+import pandas as pd
 import pytest
 import yaml
 from dagster.components.core.component_tree import ComponentTreeException
@@ -19,10 +20,11 @@ from dagster.components.core.package_entry import (
 )
 
 import tournament_assets
-from tests.projects import make_project
-from tournament_assets.definitions import build_plan
+from tests.projects import SmallProject, bank_rows, make_project
+from tournament_assets.definitions import build_guest, build_plan
 from tournament_assets.graph.automation.jobs import build_stages
 from tournament_assets.project.config_files import load_config
+from tournament_assets.tournament.errors import InputError
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = """\
@@ -217,6 +219,53 @@ def test_the_component_is_registered_and_costs_nothing_until_it_is_used() -> Non
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout == "False\n"
+
+
+def with_spoken_responses(project: SmallProject) -> None:
+    """Let the responses of one entrant be an asset."""
+    config = yaml.safe_load(project.config_path.read_text())
+    config["entrants"][0]["responses"] = {"asset": "models/spoken"}
+    project.edit_config(entrants=config["entrants"])
+
+
+def test_responses_come_from_an_asset_of_the_host(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    with_spoken_responses(project)
+
+    @dg.asset(key=["models", "spoken"])
+    def spoken() -> pd.DataFrame:
+        return pd.DataFrame(
+            [{"prompt_id": row["prompt_id"], "response": "Spoken."} for row in bank_rows()]
+        )
+
+    plan = build_plan(load_config(project.config_path), {}, is_guest=True)
+    host = dg.Definitions(
+        assets=[spoken],
+        resources={"io_manager": dg.FilesystemIOManager(base_dir=str(tmp_path / "host"))},
+    )
+    definitions = dg.Definitions.merge(build_guest(plan, {}), host)
+    responses = dg.AssetKey(["small", "entrant_responses"])
+    parents = definitions.resolve_asset_graph().get(responses).parent_keys
+    assert dg.AssetKey(["models", "spoken"]) in parents
+    with dg.DagsterInstance.ephemeral() as instance:
+        whole = definitions.resolve_implicit_global_asset_job_def()
+        keys = [spoken.key]
+        assert whole.execute_in_process(instance=instance, asset_selection=keys).success
+        for stage in build_stages(plan)[:4]:
+            job = definitions.resolve_job_def(stage.job_name)
+            partition = stage.partition_keys(plan, "pilot")[0]
+            text = None if partition is None else str(partition)
+            done = job.execute_in_process(instance=instance, partition_key=text)
+    (event,) = done.asset_materializations_for_node("small__entrant_responses")
+    assert event.metadata["source"].value == "the asset models/spoken"
+    assert event.metadata["mean_words"].value == 1
+
+
+def test_responses_of_an_asset_are_refused_where_nobody_has_assets(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    with_spoken_responses(project)
+    with pytest.raises(InputError, match="careful's responses: they are the asset 'models/spoken'"):
+        build_plan(load_config(project.config_path), {})
 
 
 def test_names_that_the_package_does_not_have_are_refused() -> None:

@@ -81,4 +81,4 @@ class TournamentComponent(dg.Component, dg.Model, dg.Resolvable):
         else:
             # From the file, so that a problem is told with its line and an edit is noticed.
             path = context.path if context.path.is_file() else context.path / "defs.yaml"
-        return build_guest(build_plan(load_config(path), os.environ), os.environ)
+        return build_guest(build_plan(load_config(path), os.environ, is_guest=True), os.environ)

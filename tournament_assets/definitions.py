@@ -70,18 +70,26 @@ from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.places import url_problem
 from tournament_assets.tournament.yaml_files import read_yaml
-from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.workflows.plan import TournamentPlan, refuse_upstream_assets
 
 # Partition mappings and observed data versions are still called beta, on every use of them. The
 # version of Dagster is pinned exactly, so nobody needs to hear it.
 warnings.filterwarnings("ignore", category=dg.BetaWarning)
 
 
-def build_plan(config_file: ConfigFile, environment: Mapping[str, str]) -> TournamentPlan:
+def build_plan(
+    config_file: ConfigFile, environment: Mapping[str, str], *, is_guest: bool = False
+) -> TournamentPlan:
     """Join a configuration with the places its files are in.
 
+    Args:
+        config_file: The configuration.
+        environment: The environment variables.
+        is_guest: Whether a project around has assets that entrants' responses may come from.
+
     Raises:
-        InputError: If the configuration has a schedule that Dagster cannot fire.
+        InputError: If the configuration has a schedule that Dagster cannot fire, or names an asset
+            and there is no project around.
     """
     problem = schedule_problem(config_file.config.automation)
     if problem is not None:
@@ -89,11 +97,14 @@ def build_plan(config_file: ConfigFile, environment: Mapping[str, str]) -> Tourn
         raise InputError(f"{config_file.path}:{line}: {problem}")
     path = config_file.path.resolve()
     project = config_file.project
-    return TournamentPlan(
+    plan = TournamentPlan(
         config=config_file.config,
         config_path=path.relative_to(project) if path.is_relative_to(project) else path,
         project=Project(folder=project, environment=dict(environment)),
     )
+    if not is_guest:
+        refuse_upstream_assets(plan)
+    return plan
 
 
 def default_ledger_url(project: Path) -> str:

@@ -11,7 +11,7 @@ from tournament_assets.tournament.entrants import (
     RecordedEntrant,
     VanillaHfEntrant,
 )
-from tournament_assets.tournament.places import Location, ServerAddress
+from tournament_assets.tournament.places import Location, ResponsesPlace, ServerAddress
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_what_the_config_says_comes_before_every_name() -> None:
     assert entrant_family(served, named={"mine": "olmo"}) == "olmo"
     assert judge_family("judge-x", named={"judge-x": "claude"}) == "claude"
     recorded = RecordedEntrant(
-        entrant_id="claude_answers", loader="recorded", responses=Location(path="r.jsonl")
+        entrant_id="claude_answers", loader="recorded", responses=ResponsesPlace(path="r.jsonl")
     )
     assert entrant_family(recorded, named={}) == "claude"
 

@@ -13,13 +13,13 @@ from tournament_assets.tournament.entrants import (
     get_entrant,
 )
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.places import Location, ServerAddress
+from tournament_assets.tournament.places import Location, ResponsesPlace, ServerAddress
 from tournament_assets.tournament.prompts import prompt_seed
 
 HERE = Location(path="weights")
 GREEDY = VanillaHfEntrant(entrant_id="greedy", loader="vanilla_hf", weights=HERE)
 WARM = GREEDY.model_copy(update={"entrant_id": "warm", "temperature": 0.7})
-RECORDED = RecordedEntrant(entrant_id="old", loader="recorded", responses=Location(env="OLD"))
+RECORDED = RecordedEntrant(entrant_id="old", loader="recorded", responses=ResponsesPlace(env="OLD"))
 
 SERVED = OpenAiApiEntrant(
     entrant_id="served",

@@ -138,14 +138,18 @@ def _build_asset(
     }
     over = {name: edge.over for name, edge in edges.items() if edge.over is not None}
     resources = {f"{resource_prefix}{name}": name for name in _RESOURCES}
+    keys = row.upstream(plan) if row.upstream is not None else ()
+    upstream = {f"upstream_{number}": key for number, key in enumerate(keys)}
 
     def compute(context: dg.AssetExecutionContext, **given: Any) -> Any:
         refuse_run(context.instance, plan, context.run)
         given = {resources.get(name, name): value for name, value in given.items()}
+        if row.upstream is not None:
+            given["upstream"] = {key: given.pop(name) for name, key in upstream.items()}
         for name, axis in over.items():
-            upstream = rows[inputs[name].asset].axes
+            axes = rows[inputs[name].asset].axes
             given[name] = loaded_over(
-                given[name], axis, axes=upstream, names=axis_names(plan.config, axis)
+                given[name], axis, axes=axes, names=axis_names(plan.config, axis)
             )
         options = given["config"].model_dump() if "options" in row.wanted else {}
         made = row.make(**_arguments(plan, row, context, given))
@@ -154,7 +158,7 @@ def _build_asset(
         return _result(row, made, tags={RECIPE_TAG: recipe(plan, row, options)})
 
     compute.__doc__ = row.make.__doc__
-    _declare(compute, row, inputs, resources, result=_RESULTS[row.stored_as])
+    _declare(compute, row, (*inputs, *upstream), resources, result=_RESULTS[row.stored_as])
     is_table = row.stored_as == "table"
     manager = _IO_MANAGERS[row.stored_as]
     return dg.asset(
@@ -170,6 +174,10 @@ def _build_asset(
                 metadata={"allow_missing_partitions": True} if each.may_be_missing else None,
             )
             for name, each in inputs.items()
+        }
+        | {
+            name: dg.AssetIn(key=dg.AssetKey.from_user_string(each), dagster_type=dg.Any)
+            for name, each in upstream.items()
         },
         deps=[
             dg.AssetDep(
@@ -361,7 +369,7 @@ def _declare(
     if "options" in row.wanted:
         types["config"] = config_class(row.wanted["options"])
     for name in inputs:
-        declared = row.input_types[name]
+        declared = row.input_types.get(name)
         types[name] = declared if isinstance(declared, type) else inspect.Parameter.empty
     asks_for_all = "resources" in row.wanted
     types |= {

@@ -100,6 +100,8 @@ class AssetRow:
         axes: What there is a partition for.
         inputs: What is loaded for it, by argument; the edge follows from the axes of both ends.
         after: What it depends on without loading it.
+        upstream: The keys of what it loads of the project around; the function is given them all
+            as the mapping `upstream`.
         settings: What of a plan decides what it holds, besides its inputs; its code version.
         checks: Descriptions of the checks it reports, by name.
         blocking_checks: Descriptions of those that stop what comes next if they fail as errors.
@@ -119,6 +121,7 @@ class AssetRow:
     axes: tuple[Axis, ...] = ()
     inputs: Mapping[str, str | Input] = field(default_factory=dict)
     after: tuple[str, ...] = ()
+    upstream: Callable[[TournamentPlan], tuple[str, ...]] | None = None
     settings: Callable[[TournamentPlan], Any] | None = None
     checks: Mapping[str, str] | Callable[[TournamentPlan], Mapping[str, str]] = field(
         default_factory=dict

@@ -166,6 +166,7 @@ ASSETS = (
         job="3_respond",
         axes=MODE_BY_ENTRANT,
         inputs={"selected": "selected_prompts", "bank": "prompt_bank"},
+        upstream=settings.upstream_assets,
         after=("entrants",),
         checks={
             "response_coverage": "Every selected prompt is answered.",

@@ -3,7 +3,7 @@
 People write prompt banks, rubrics and recorded responses; entrants are made of weights and shards.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -23,7 +23,7 @@ from tournament_assets.tournament.entrants import LocalEntrant
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, NeededShards
 from tournament_assets.tournament.json_lines import read_json_lines
-from tournament_assets.tournament.places import Location
+from tournament_assets.tournament.places import Location, ResponsesPlace
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, parse_prompt_bank
 from tournament_assets.tournament.rubrics import Rubric, parse_rubric
 
@@ -52,6 +52,12 @@ class Project:
         Raises:
             InputError: If its environment variable is not set, or nothing is there.
         """
+        if isinstance(location, ResponsesPlace) and location.asset is not None:
+            raise InputError(
+                f"{what}: they are the asset {location.asset!r}, and nothing here has it; expected "
+                "a Dagster project that has, with this tournament as its component "
+                "(tournament_assets.TournamentComponent); run it there, or name a file"
+            )
         hint = f"; get {location.source}" if location.source else ""
         if location.builtin is not None:
             path = Path(str(resources.files("tournament_assets"))) / "data" / location.builtin
@@ -136,11 +142,27 @@ def load_recorded_responses(
     Raises:
         InputError: With every problem of every row.
     """
+    rows = read_parquet_rows(path) if path.suffix == ".parquet" else read_json_lines(path)
+    return parse_recorded_responses(rows, entrant_id=entrant_id, prompts=prompts)
+
+
+def parse_recorded_responses(
+    rows: Iterable[tuple[str, Mapping[str, Any]]], *, entrant_id: str, prompts: Sequence[Prompt]
+) -> list[GeneratedResponse]:
+    """Read an entrant's responses from rows, in bank order.
+
+    Args:
+        rows: Where each row stands, and the row, as `load_recorded_responses` says.
+        entrant_id: Whose responses they are.
+        prompts: The whole bank; every row must answer one of these prompts.
+
+    Raises:
+        InputError: With every problem of every row.
+    """
     known = {prompt.prompt_id for prompt in prompts}
     problems = Problems()
     found: dict[str, GeneratedResponse] = {}
     first_seen: dict[str, str] = {}
-    rows = read_parquet_rows(path) if path.suffix == ".parquet" else read_json_lines(path)
     for where, row in rows:
         prompt_id = row.get("prompt_id")
         text = next((row[key] for key in _RESPONSE_KEYS if row.get(key) is not None), None)

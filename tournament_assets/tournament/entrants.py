@@ -14,7 +14,7 @@ from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, EntrantSpec
 from tournament_assets.tournament.judge_services import ANTHROPIC, owner_of
-from tournament_assets.tournament.places import Location, ServerAddress
+from tournament_assets.tournament.places import Location, ResponsesPlace, ServerAddress
 
 _VARIABLE_PATTERN = re.compile(r"[A-Z_][A-Z0-9_]*")
 
@@ -154,14 +154,14 @@ class VanillaHfEntrant(EntrantSpec):
 
 
 class RecordedEntrant(EntrantSpec):
-    """Responses that something else has generated, in a JSONL or Parquet file.
+    """Responses that something else has generated, in a JSONL or Parquet file, or as an asset.
 
     Attributes:
-        responses: The file; each row holds `prompt_id` and `response`.
+        responses: The file or asset; each row holds `prompt_id` and `response`.
     """
 
     loader: Literal["recorded"]
-    responses: Location
+    responses: ResponsesPlace
 
     def fingerprint(self, content_hash: str) -> str:
         """SHA-256 of the recorded file; where it lies does not count."""

@@ -2,9 +2,10 @@
 
 import ipaddress
 import socket
+from typing import ClassVar
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 _PRIVATE_ENDINGS = (".localhost", ".local", ".internal")
 
@@ -26,6 +27,8 @@ class Location(Frozen):
         source: Where a person can get it from, for messages.
     """
 
+    ways: ClassVar[tuple[str, ...]] = ("path", "env", "builtin")
+
     path: str | None = None
     env: str | None = None
     builtin: str | None = None
@@ -33,13 +36,30 @@ class Location(Frozen):
 
     @model_validator(mode="after")
     def _exactly_one(self) -> "Location":
-        given = [name for name in ("path", "env", "builtin") if getattr(self, name) is not None]
+        given = [name for name in self.ways if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(
                 f"{' and '.join(given) or 'nothing'} is given; "
-                "expected exactly one of path, env and builtin"
+                f"expected exactly one of {', '.join(self.ways[:-1])} and {self.ways[-1]}"
             )
         return self
+
+
+class ResponsesPlace(Location):
+    """Where recorded responses are; exactly one of `path`, `env`, `builtin` and `asset` is given.
+
+    Attributes:
+        path: Relative to the project folder, or absolute.
+        env: The environment variable that names it.
+        builtin: A name inside the package's own data folder.
+        source: Where a person can get it from, for messages.
+        asset: The key of an asset of the Dagster project around, such as `models/my_outputs`; its
+            value is a data frame or a list of rows.
+    """
+
+    ways: ClassVar[tuple[str, ...]] = ("path", "env", "builtin", "asset")
+
+    asset: str | None = Field(default=None, min_length=1)
 
 
 class ServerAddress(Frozen):

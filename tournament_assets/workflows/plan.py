@@ -13,6 +13,8 @@ from tournament_assets.judging.requests import verdict_parsing as parsing
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.project.project_files import Project
 from tournament_assets.tournament.config import Mode, TournamentConfig
+from tournament_assets.tournament.entrants import RecordedEntrant
+from tournament_assets.tournament.errors import Problems
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,31 @@ class TournamentPlan:
 def mode_of(values: Mapping[str, str]) -> Mode:
     """Return the mode among a partition's values."""
     return cast("Mode", values["mode"])
+
+
+def upstream_assets(plan: TournamentPlan) -> tuple[str, ...]:
+    """Return the keys of the assets of the project around that entrants' responses come from."""
+    keys = (
+        entrant.responses.asset
+        for entrant in plan.config.entrants
+        if isinstance(entrant, RecordedEntrant)
+    )
+    return tuple(dict.fromkeys(key for key in keys if key is not None))
+
+
+def refuse_upstream_assets(plan: TournamentPlan) -> None:
+    """Refuse responses that are assets, where no project around has any.
+
+    Raises:
+        InputError: With every such entrant.
+    """
+    problems = Problems()
+    for entrant in plan.config.entrants:
+        if isinstance(entrant, RecordedEntrant) and entrant.responses.asset is not None:
+            with problems.collected():
+                what = f"{plan.config_path}: {entrant.entrant_id}'s responses"
+                plan.project.resolve(entrant.responses, what=what)
+    problems.raise_if_any()
 
 
 def draw_settings(plan: TournamentPlan) -> Any:

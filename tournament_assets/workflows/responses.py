@@ -1,16 +1,22 @@
 """Lets an entrant answer prompts, by whatever its loader says."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from tournament_assets.project.project_files import find_entrant_files, load_recorded_responses
+from tournament_assets.project.project_files import (
+    find_entrant_files,
+    load_recorded_responses,
+    parse_recorded_responses,
+)
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
     AnyEntrant,
     OpenAiApiEntrant,
     RecordedEntrant,
 )
+from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.workflows.api_responses import complete_by_batches
 from tournament_assets.workflows.judge_requests import (
@@ -53,6 +59,7 @@ def answer_prompts(
     may_pay_again: bool,
     since: datetime,
     log: Callable[[str], None],
+    upstream: Mapping[str, Any],
 ) -> CompletedResponses:
     """Take what exists of an entrant's responses, and get the rest.
 
@@ -65,6 +72,7 @@ def answer_prompts(
         may_pay_again: Whether paid results that a service no longer keeps may be bought again.
         since: When the run began, for a budget that is for one run.
         log: Told what is happening.
+        upstream: What assets of the project around hold, by key.
 
     Raises:
         InputError: If the entrant's files or its server's address cannot be used.
@@ -72,7 +80,7 @@ def answer_prompts(
         BudgetError: If its responses would cost more than `generation.budget_usd` leaves.
     """
     if isinstance(entrant, RecordedEntrant):
-        return _read_recorded(entrant, prompts=prompts, bank=bank, plan=plan)
+        return _read_recorded(entrant, prompts=prompts, bank=bank, plan=plan, upstream=upstream)
     terms = response_terms(plan, since=since)
     with resources.ledger.open() as ledger:
         if isinstance(entrant, AnthropicApiEntrant):
@@ -113,12 +121,32 @@ def _read_recorded(
     prompts: Sequence[Prompt],
     bank: Sequence[Prompt],
     plan: TournamentPlan,
+    upstream: Mapping[str, Any],
 ) -> CompletedResponses:
+    wanted = {prompt.prompt_id for prompt in prompts}
+    asset = entrant.responses.asset
+    if asset is not None:
+        rows = _rows_of_asset(asset, upstream[asset])
+        given = parse_recorded_responses(rows, entrant_id=entrant.entrant_id, prompts=bank)
+        return CompletedResponses(
+            responses=[response for response in given if response.prompt_id in wanted],
+            generated=0,
+            device=f"the asset {asset}",
+        )
     path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
     recorded = load_recorded_responses(path, entrant_id=entrant.entrant_id, prompts=bank)
-    wanted = {prompt.prompt_id for prompt in prompts}
     return CompletedResponses(
         responses=[response for response in recorded if response.prompt_id in wanted],
         generated=0,
         device="a recorded file",
     )
+
+
+def _rows_of_asset(asset: str, value: Any) -> list[tuple[str, Mapping[str, Any]]]:
+    rows = value.to_dict("records") if hasattr(value, "to_dict") else value
+    if not isinstance(rows, Sequence) or not all(isinstance(row, Mapping) for row in rows):
+        raise InputError(
+            f"the asset {asset!r} holds {type(value).__name__}; expected a data frame or a list of "
+            "rows with prompt_id and response, of an asset without partitions"
+        )
+    return [(f"{asset}:row {number}", row) for number, row in enumerate(rows, start=1)]

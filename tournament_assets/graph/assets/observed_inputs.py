@@ -169,6 +169,9 @@ def entrant_version(plan: TournamentPlan, entrant: AnyEntrant) -> str:
     if isinstance(entrant, OpenAiApiEntrant | AnthropicApiEntrant):
         return entrant.fingerprint(entrant.content_hash)
     if isinstance(entrant, RecordedEntrant):
+        if entrant.responses.asset is not None:
+            # What the asset holds has a data version of its own, on the edge to the responses.
+            return entrant.fingerprint(fingerprint({"asset": entrant.responses.asset}))
         path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
         return entrant.fingerprint(fingerprint_file(path))
     return entrant.fingerprint(find_entrant_files(entrant, plan.project).fingerprint)

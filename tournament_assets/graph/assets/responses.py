@@ -1,7 +1,7 @@
 """From selected prompts to every entrant's responses."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import fmean
@@ -53,6 +53,7 @@ def entrant_responses(
     bank: pd.DataFrame,
     options: ResponseOptions,
     resources: Resources,
+    upstream: Mapping[str, Any],
 ) -> Made[Rows]:
     """One entrant's response to every selected prompt.
 
@@ -73,6 +74,7 @@ def entrant_responses(
         may_pay_again=options.pay_again,
         since=datetime.fromisoformat(began) if began else datetime.now(UTC),
         log=step.log.info,
+        upstream=upstream,
     )
     entrant_hash = short(entrant_version(step.plan, entrant))
     rows = [_row(entrant, response) for response in answers.responses]
