@@ -39,9 +39,9 @@ def test_nothing_shared_is_said_and_has_no_number() -> None:
     assert text.startswith("Judge and people share no comparison on x, so nothing is known")
     assert "2 comparisons are the judge's alone and 1 on the judged prompts" in text
     for row in agreement_rows(found, dimension="x"):
-        assert row["comparisons"] == 0
-        assert (row["agreement"], row["kappa"], row["kappa_low"]) == (None, None, None)
-        assert row["note"] == "no comparison that both sides decided"
+        assert row.comparisons == 0
+        assert (row.agreement, row.kappa, row.kappa_low) == (None, None, None)
+        assert row.note == "no comparison that both sides decided"
 
 
 def test_one_label_alone_has_no_kappa_and_the_sentence_says_why() -> None:

@@ -1,13 +1,13 @@
 """What human battles say beside a judge's, as rows and in plain words."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from tournament_assets.audits.agreement import HumanAgreement
 from tournament_assets.reports.formatting import format_confidence
+from tournament_assets.tournament.asset_rows import HumanAgreementRow
 
 
-def agreement_rows(found: HumanAgreement, *, dimension: str) -> list[dict[str, Any]]:
+def agreement_rows(found: HumanAgreement, *, dimension: str) -> list[HumanAgreementRow]:
     """Return the rows of table "human_agreement": all verdicts, and those that name a winner.
 
     Args:
@@ -15,21 +15,21 @@ def agreement_rows(found: HumanAgreement, *, dimension: str) -> list[dict[str, A
         dimension: The quality that was judged.
     """
     return [
-        {
-            "dimension": dimension,
-            "verdicts": name,
-            "comparisons": agreement.n,
-            "agreement": agreement.agreement,
-            "agreement_low": agreement.agreement_low,
-            "agreement_high": agreement.agreement_high,
-            "kappa": agreement.kappa,
-            "kappa_low": agreement.kappa_low,
-            "kappa_high": agreement.kappa_high,
-            "only_judge": found.n_only_judge,
-            "only_human": found.n_only_human,
-            "without_majority": found.n_without_majority,
-            "note": agreement.note if agreement.n else "no comparison that both sides decided",
-        }
+        HumanAgreementRow(
+            dimension=dimension,
+            verdicts=name,
+            comparisons=agreement.n,
+            agreement=agreement.agreement,
+            agreement_low=agreement.agreement_low,
+            agreement_high=agreement.agreement_high,
+            kappa=agreement.kappa,
+            kappa_low=agreement.kappa_low,
+            kappa_high=agreement.kappa_high,
+            only_judge=found.n_only_judge,
+            only_human=found.n_only_human,
+            without_majority=found.n_without_majority,
+            note=agreement.note if agreement.n else "no comparison that both sides decided",
+        )
         for name, agreement in (("all", found.overall), ("decisive", found.decisive))
     ]
 

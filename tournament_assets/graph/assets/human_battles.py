@@ -13,13 +13,12 @@ from tournament_assets.battles.human import battles_that_count, on_prompts
 from tournament_assets.graph.outputs import (
     Made,
     Markdown,
-    Rows,
     known,
     markdown_table,
 )
 from tournament_assets.storage.table_schemas import SCHEMAS
 from tournament_assets.storage.tables import StoredTable, encode_parquet, to_arrow
-from tournament_assets.tournament.asset_rows import ArenaRatingRow
+from tournament_assets.tournament.asset_rows import ArenaRatingRow, HumanAgreementRow
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
@@ -162,7 +161,7 @@ def human_agreement(
     dimension: str,
     verdicts: StoredTable,
     human: pd.DataFrame,
-) -> Made[Rows]:
+) -> Made[list[HumanAgreementRow]]:
     """How far the judge agrees with people where both compared two entrants on one prompt.
 
     Cohen's kappa corrects for chance; its interval comes from resampled prompts. People were

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tournament_assets.graph.assets.judge_tests import JudgeTest
-from tournament_assets.graph.outputs import Check, Made, Rows, known, markdown_table
+from tournament_assets.graph.outputs import Check, Made, known, markdown_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.requests.controls import (
     draw_anchors,
@@ -22,7 +22,7 @@ from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.storage.tables import StoredTable, pair_key, rows_of
-from tournament_assets.tournament.asset_rows import VerdictRow
+from tournament_assets.tournament.asset_rows import DriftRow, VerdictRow
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.tournament.verdicts import Outcome
@@ -65,7 +65,7 @@ def judge_drift(
     options: DriftOptions,
     ledger: LedgerAccess,
     judge: JudgeAccess,
-) -> Made[Rows]:
+) -> Made[list[DriftRow]]:
     """A fixed sample of pairs, judged again on every occasion: has the judge changed?
 
     Compares with the verdicts that the tournament is rated by, and with the occasion before.
@@ -73,13 +73,10 @@ def judge_drift(
     anchors = _draw_anchors(step, pairs_to_judge, verdicts)
     occasions = _judge_again(step, anchors, options, ledger, judge)
     judged = _judged_anchors(anchors, occasions)
-    rows = [
-        {"dimension": step.name, "judge_model": anchors.judge_model, **_row(name, each, occasions)}
-        for name, each in judged.items()
-    ]
+    rows = [_row(step, name, each, anchors, occasions) for name, each in judged.items()]
     result, description = _measure(step, anchors, occasions, [*judged.values()])
     numbers = _numbers(result)
-    flipped = [row for row in rows if row["flipped"]]
+    flipped = [row for row in rows if row.flipped]
     return Made(
         rows,
         metadata={
@@ -225,22 +222,28 @@ def _judged_anchors(
 
 
 def _row(
-    name: tuple[str, str, str], anchor: "JudgedAnchor", occasions: _Occasions
-) -> dict[str, Any]:
-    return {
-        "occasion": occasions.name,
-        "prompt_id": name[0],
-        "entrant_a": name[1],
-        "entrant_b": name[2],
-        "tournament_outcome": anchor.tournament.value,
-        "outcome": anchor.now.value,
-        "flipped": anchor.flipped,
-        "earlier_occasion": occasions.earlier_name,
-        "earlier_outcome": anchor.earlier.value if anchor.earlier else None,
-        "flipped_since": anchor.flipped_since,
-        "verdict_ab": occasions.now[name].verdict_ab,
-        "verdict_ba": occasions.now[name].verdict_ba,
-    }
+    step: Step,
+    name: tuple[str, str, str],
+    anchor: "JudgedAnchor",
+    anchors: _Anchors,
+    occasions: _Occasions,
+) -> DriftRow:
+    return DriftRow(
+        occasion=occasions.name,
+        prompt_id=name[0],
+        dimension=step.name,
+        entrant_a=name[1],
+        entrant_b=name[2],
+        tournament_outcome=anchor.tournament.value,
+        outcome=anchor.now.value,
+        flipped=anchor.flipped,
+        earlier_occasion=occasions.earlier_name,
+        earlier_outcome=anchor.earlier.value if anchor.earlier else None,
+        flipped_since=anchor.flipped_since,
+        verdict_ab=occasions.now[name].verdict_ab,
+        verdict_ba=occasions.now[name].verdict_ba,
+        judge_model=anchors.judge_model,
+    )
 
 
 def _measure(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from tournament_assets.graph.outputs import Made, Markdown, Rows, known, markdown_table
+from tournament_assets.graph.outputs import Made, Markdown, known, markdown_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.requests.controls import ControlPair, draw_retest, plant_controls
 from tournament_assets.judging.requests.pairs import PairToJudge
@@ -16,7 +16,13 @@ from tournament_assets.judging.requests.verdict_parsing import stored_outcome
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
-from tournament_assets.tournament.asset_rows import MatchRow, VerdictRow
+from tournament_assets.tournament.asset_rows import (
+    ControlRow,
+    JudgeAgreementRow,
+    MatchRow,
+    RetestRow,
+    VerdictRow,
+)
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.rubrics import Rubric
@@ -108,7 +114,7 @@ def judge_controls(
     options: ControlOptions,
     ledger: LedgerAccess,
     judge: JudgeAccess,
-) -> Made[Rows]:
+) -> Made[list[ControlRow]]:
     """Pairs whose right outcome is known: two copies, a misplaced answer, an injected text.
 
     A judge to be trusted ties the copies, prefers the right answer, and is not moved by a
@@ -125,9 +131,8 @@ def judge_controls(
     requests = requests_for_pairs(plan, pairs, rubric, judge_model=judge_model)
     settled, bill = test.settle(requests, pairs)
     results = [_settled_control(control, settled) for control in controls]
-    judged_by = {"judge_model": judge_model, "rubric_hash": rubric.content_hash}
     rows = [
-        {"dimension": step.name, **_control_row(control, result), **judged_by}
+        _control_row(control, result, rubric, judge_model=judge_model)
         for control, result in zip(controls, results, strict=True)
     ]
     columns = ("kind", "prompt_id", "entrant_a", "entrant_b", "expected", "outcome")
@@ -157,19 +162,24 @@ def _settled_control(control: ControlPair, settled: Settled) -> "SettledControl"
     )
 
 
-def _control_row(control: ControlPair, result: "SettledControl") -> dict[str, Any]:
-    return {
-        "kind": result.kind.value,
-        "control_id": result.control_id,
-        "prompt_id": control.pair.prompt_id,
-        "entrant_a": control.pair.entrant_a,
-        "entrant_b": control.pair.entrant_b,
-        "expected": result.wanted.value if result.wanted else None,
-        "outcome": result.outcome.value,
-        "verdict_ab": result.verdicts[0].value,
-        "verdict_ba": result.verdicts[1].value,
-        "as_expected": result.outcome is result.wanted if result.is_judged else None,
-    }
+def _control_row(
+    control: ControlPair, result: "SettledControl", rubric: Rubric, *, judge_model: str
+) -> ControlRow:
+    return ControlRow(
+        kind=result.kind.value,
+        control_id=result.control_id,
+        prompt_id=control.pair.prompt_id,
+        dimension=rubric.dimension,
+        entrant_a=control.pair.entrant_a,
+        entrant_b=control.pair.entrant_b,
+        expected=result.wanted.value if result.wanted else None,
+        outcome=result.outcome.value,
+        verdict_ab=result.verdicts[0].value,
+        verdict_ba=result.verdicts[1].value,
+        as_expected=result.outcome is result.wanted if result.is_judged else None,
+        judge_model=judge_model,
+        rubric_hash=rubric.content_hash,
+    )
 
 
 def _control_metadata(
@@ -206,7 +216,7 @@ def judge_retest(
     options: RetestOptions,
     ledger: LedgerAccess,
     judge: JudgeAccess,
-) -> Made[Rows]:
+) -> Made[list[RetestRow]]:
     """Pairs judged a second time, with the very same requests: does the judge repeat itself?"""
     config, plan = step.plan.config, step.plan
     rubric = load_rubric(config, plan.project, step.name)
@@ -220,8 +230,7 @@ def judge_retest(
     first = {pair_key(row): row for row in rows_of(VerdictRow, verdicts)}
     judged = {_name(pair): _judged_twice(_name(pair), first, second) for pair in pairs}
     rows = [
-        {"dimension": step.name, **_retest_row(name, twice, first[name])}
-        for name, twice in judged.items()
+        _retest_row(name, twice, first[name], dimension=step.name) for name, twice in judged.items()
     ]
     columns = ("prompt_id", "entrant_a", "entrant_b", "first_outcome", "second_outcome")
     shown = {"first_rows": markdown_table(rows, columns)}
@@ -240,20 +249,23 @@ def _judged_twice(name: PairKey, first: Settled, second: Settled) -> "JudgedTwic
     )
 
 
-def _retest_row(name: PairKey, twice: "JudgedTwice", first: VerdictRow) -> dict[str, Any]:
-    return {
-        "prompt_id": name[0],
-        "entrant_a": name[1],
-        "entrant_b": name[2],
-        "first_outcome": twice.first.value,
-        "second_outcome": twice.second.value,
-        "first_ab": twice.first_verdicts[0].value,
-        "first_ba": twice.first_verdicts[1].value,
-        "second_ab": twice.second_verdicts[0].value,
-        "second_ba": twice.second_verdicts[1].value,
-        "request_key_ab": first.request_key_ab,
-        "request_key_ba": first.request_key_ba,
-    }
+def _retest_row(
+    name: PairKey, twice: "JudgedTwice", first: VerdictRow, *, dimension: str
+) -> RetestRow:
+    return RetestRow(
+        prompt_id=name[0],
+        dimension=dimension,
+        entrant_a=name[1],
+        entrant_b=name[2],
+        first_outcome=twice.first.value,
+        second_outcome=twice.second.value,
+        first_ab=twice.first_verdicts[0].value,
+        first_ba=twice.first_verdicts[1].value,
+        second_ab=twice.second_verdicts[0].value,
+        second_ba=twice.second_verdicts[1].value,
+        request_key_ab=first.request_key_ab,
+        request_key_ba=first.request_key_ba,
+    )
 
 
 def _retest_metadata(config: TournamentConfig, judged: Sequence["JudgedTwice"]) -> dict[str, Any]:
@@ -276,7 +288,7 @@ ByMode = Mapping[str, StoredTable]
 
 def judge_agreement(
     step: Step, pairs_to_judge: ByMode, replies: ByMode, verdicts: ByMode
-) -> Made[Rows]:
+) -> Made[list[JudgeAgreementRow]]:
     """How far the judges of two modes agree on pairs that both were shown, word for word.
 
     Nothing is asked. A mode that the same model judged, or by another rubric, says nothing
@@ -298,8 +310,15 @@ def judge_agreement(
             step.log.info(f"{mode} was judged by another rubric")
             continue
         found = _agreement(step.plan.config, own, other)
-        row = _agreement_row(own, other, found)
-        rows.append({"dimension": step.name, "other_mode": mode, **row})
+        rows.append(
+            JudgeAgreementRow(
+                dimension=step.name,
+                judge_model=", ".join(sorted(own.models)),
+                other_judge_model=", ".join(sorted(other.models)),
+                other_mode=mode,
+                **asdict(found),
+            )
+        )
     columns = ("other_judge_model", "n", "agreement", "kappa", "kappa_low", "note")
     return Made(
         rows, metadata={"other_judges": len(rows), "agreement": markdown_table(rows, columns)}
@@ -342,11 +361,3 @@ def _agreement(config: TournamentConfig, own: _Judged, other: _Judged) -> "Agree
         seed=config.ratings.bootstrap_seed,
         confidence=config.ratings.confidence,
     )
-
-
-def _agreement_row(own: _Judged, other: _Judged, found: "Agreement") -> dict[str, Any]:
-    return {
-        "judge_model": ", ".join(sorted(own.models)),
-        "other_judge_model": ", ".join(sorted(other.models)),
-        **asdict(found),
-    }
