@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from tournament_assets.audits.outages import copy_sentences
-from tournament_assets.graph.outputs import Check, Made, Markdown, Rows, known, report_table
+from tournament_assets.graph.outputs import Check, Made, Markdown, known, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.run_directory import (
@@ -20,11 +20,17 @@ from tournament_assets.storage.run_directory import (
 from tournament_assets.storage.tables import (
     StoredTable,
     WrittenTable,
-    iterate_rows,
     rows_of,
     write_table,
 )
-from tournament_assets.tournament.asset_rows import CoverageRow, FairRow, PromptFindingRow, TrustRow
+from tournament_assets.tournament.asset_rows import (
+    CoverageRow,
+    FairRow,
+    PromptFindingRow,
+    ReportPageRow,
+    RunComparisonRow,
+    TrustRow,
+)
 from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import combine
@@ -81,12 +87,12 @@ def report(step: Step, inputs: ReportInputs) -> Made[WrittenTable]:
     contents = _contents(step, inputs, _facts(step, inputs))
     markdown = render_markdown(contents)
 
-    def documents() -> Iterator[dict[str, str]]:
+    def documents() -> Iterator[ReportPageRow]:
         pages = iterate_pages(contents)
-        yield {"format": "html", "content": next(pages)[1]}
-        yield {"format": "markdown", "content": markdown}
+        yield ReportPageRow(format="html", content=next(pages)[1])
+        yield ReportPageRow(format="markdown", content=markdown)
         for name, page in pages:
-            yield {"format": name, "content": page}
+            yield ReportPageRow(format=name, content=page)
 
     return Made(write_table("report", documents()), metadata={"report": Markdown(markdown)})
 
@@ -322,8 +328,8 @@ def _run_tables(inputs: ArtifactInputs, rubrics: Mapping[str, str]) -> "RunTable
 
 
 def _summary(report: StoredTable) -> Markdown:
-    rows = iterate_rows("report", report)
-    return Markdown(next(row["content"] for row in rows if row["format"] == "markdown"))
+    pages = rows_of(ReportPageRow, report)
+    return Markdown(next(page.content for page in pages if page.format == "markdown"))
 
 
 def _directory_version(fingerprints: Mapping[str, str]) -> str:
@@ -333,7 +339,7 @@ def _directory_version(fingerprints: Mapping[str, str]) -> str:
     )
 
 
-def run_comparison(step: Step) -> Made[Rows]:
+def run_comparison(step: Step) -> Made[list[RunComparisonRow]]:
     """This run beside the one before it: what differs, what flipped, what moved, what it cost.
 
     It reads the two run directories and nothing else, for information: nothing follows from
@@ -358,7 +364,7 @@ def run_comparison(step: Step) -> Made[Rows]:
     return _nothing(sentence, found.problems)
 
 
-def _nothing(sentence: str, problems: Sequence[str] = ()) -> Made[Rows]:
+def _nothing(sentence: str, problems: Sequence[str] = ()) -> Made[list[RunComparisonRow]]:
     return Made([], metadata={"verdict": sentence, **_passed_over(problems)})
 
 
@@ -366,7 +372,7 @@ def _passed_over(problems: Sequence[str]) -> dict[str, str]:
     return {"passed_over": "; ".join(problems)} if problems else {}
 
 
-def _compare(step: Step, then: Path, now: Path) -> Made[Rows]:
+def _compare(step: Step, then: Path, now: Path) -> Made[list[RunComparisonRow]]:
     """Compare two directories, or say why they cannot be."""
     from tournament_assets.run_comparison.comparison import compare_runs
     from tournament_assets.run_comparison.run_reading import read_finished_runs
@@ -388,28 +394,29 @@ def _compare(step: Step, then: Path, now: Path) -> Made[Rows]:
         )
 
 
-def _comparison_rows(comparison: "RunComparison", then: Path, now: Path) -> list[dict[str, Any]]:
+def _comparison_rows(comparison: "RunComparison", then: Path, now: Path) -> list[RunComparisonRow]:
     flips = comparison.flips
     return [
-        {
-            "then": then.name,
-            "now": now.name,
-            "dimension": count.dimension,
-            "source": count.source,
-            "settled_in_both": count.flips.n,
-            "flipped": count.flips.count,
-            "flip_rate": count.flips.rate,
-            "flip_rate_low": count.flips.low,
-            "flip_rate_high": count.flips.high,
+        RunComparisonRow(
+            then=then.name,
+            now=now.name,
+            dimension=dimension,
+            source=count.source,
+            settled_in_both=count.flips.n,
+            flipped=count.flips.count,
+            flip_rate=count.flips.rate,
+            flip_rate_low=count.flips.low,
+            flip_rate_high=count.flips.high,
             **{change.value: n for change, n in count.changes.items()},
-            "other_texts": count.shown_otherwise,
-            "kappa": count.agreement.kappa,
-            "kappa_low": count.agreement.kappa_low,
-            "kappa_high": count.agreement.kappa_high,
-        }
+            other_texts=count.shown_otherwise,
+            kappa=count.agreement.kappa,
+            kappa_low=count.agreement.kappa_low,
+            kappa_high=count.agreement.kappa_high,
+        )
         for total in flips.by_dimension
+        if (dimension := total.dimension) is not None
         for count in (
-            *(each for each in flips.by_stratum if each.dimension == total.dimension),
+            *(each for each in flips.by_stratum if each.dimension == dimension),
             total,
         )
     ]

@@ -27,7 +27,6 @@ from tournament_assets.storage.table_schemas import SCHEMAS
 from tournament_assets.storage.tables import (
     AnyTable,
     WrittenTable,
-    iterate_rows,
     rows_of,
     write_table,
 )
@@ -73,6 +72,11 @@ _COVERAGE_COLUMNS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    judge_model: str
+
+
 def battles(verdicts: LargeTables) -> Made[WrittenTable]:
     """Every settled pair as other tools know it; the ratings can be recomputed from it alone.
 
@@ -83,10 +87,10 @@ def battles(verdicts: LargeTables) -> Made[WrittenTable]:
         for table in verdicts.values()
         for judgment, row in zip(
             judgments_of(table),
-            iterate_rows("judge_verdicts", table, ("judge_model",)),
+            rows_of(_Judge, table),
             strict=True,
         )
-        for battle in battles_from_judgments([judgment], judge_model=row["judge_model"])
+        for battle in battles_from_judgments([judgment], judge_model=row.judge_model)
     )
     shown = Shown(rows, ("question_id", "dimension", "model_a", "model_b", "winner"))
     written = write_table("battles", shown)
