@@ -11,7 +11,7 @@ texts themselves are never changed, so joined parts are the response.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, groupby
 from typing import Any
 
@@ -19,7 +19,8 @@ import pandas as pd
 
 from tournament_assets.reports.rendering import show_controls
 from tournament_assets.storage.atomic_files import WaitingContent
-from tournament_assets.storage.tables import AnyTable, iterate_rows, join_pairs
+from tournament_assets.storage.tables import AnyTable, join_pairs, rows_of
+from tournament_assets.tournament.asset_rows import MatchRow, ResponseRow, VerdictRow
 
 _BATTLE_COLUMNS = (
     "dimension",
@@ -55,19 +56,25 @@ class BattleTables:
     responses: Mapping[str, pd.DataFrame]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredVerdict(VerdictRow):
+    """A row of table "judge_verdicts" with the replies that count, None where nothing came."""
+
+    reply_ab: str | None
+    reply_ba: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Battle:
     """One pair on one dimension, with everything that was written about it.
 
     Attributes:
         pair: Its row of table "match_list".
-        verdict: Its row of table "judge_verdicts".
-        replies: What the judge wrote to both presentations, None where it wrote nothing.
+        verdict: Its row of table "judge_verdicts", with what the judge wrote.
     """
 
-    pair: Mapping[str, Any]
-    verdict: Mapping[str, Any]
-    replies: tuple[str | None, str | None]
+    pair: MatchRow
+    verdict: AnsweredVerdict
 
 
 @dataclass(slots=True)
@@ -87,54 +94,56 @@ class _Texts:
         return None if text is None else self.place(text)
 
 
-_REPLY_COLUMNS = ("prompt_id", "entrant_a", "entrant_b", "request_key", "asking", "reply")
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    prompt_id: str
+    entrant_a: str
+    entrant_b: str
+    request_key: str
+    asking: int
+    reply: str | None
 
 
-def verdicts_with_replies(verdicts: AnyTable, replies: AnyTable) -> Iterator[dict[str, Any]]:
+def verdicts_with_replies(verdicts: AnyTable, replies: AnyTable) -> Iterator[AnsweredVerdict]:
     """Yield the rows of table "judge_verdicts", each with the replies that count.
 
     Args:
         verdicts: Table "judge_verdicts" of one dimension.
         replies: Table "judge_replies" of the same dimension.
     """
-    for verdict, answers in join_pairs(
-        iterate_rows("judge_verdicts", verdicts),
-        iterate_rows("judge_replies", replies, _REPLY_COLUMNS),
-    ):
-        texts = {(row["request_key"], row["asking"]): row["reply"] for row in answers}
-        yield {
-            **verdict,
-            "reply_ab": texts.get((verdict["request_key_ab"], verdict["asking_ab"])),
-            "reply_ba": texts.get((verdict["request_key_ba"], verdict["asking_ba"])),
-        }
+    for verdict, answers in join_pairs(rows_of(VerdictRow, verdicts), rows_of(_Reply, replies)):
+        texts = {(row.request_key, row.asking): row.reply for row in answers}
+        yield AnsweredVerdict(
+            **asdict(verdict),
+            reply_ab=texts.get((verdict.request_key_ab, verdict.asking_ab)),
+            reply_ba=texts.get((verdict.request_key_ba, verdict.asking_ba)),
+        )
 
 
 def read_battles(tables: BattleTables, dimension: str) -> Iterator[Battle]:
     """Yield every judged pair of a dimension with its replies, in the bank's order."""
-    pairs = iterate_rows("match_list", tables.match_lists[dimension])
-    settled = verdicts_with_replies(tables.verdicts[dimension], tables.replies[dimension])
     # A page is thousands of battles, in which every text stands with all the others.
-    texts: dict[Any, Any] = {}
-    for row, verdicts in join_pairs(pairs, settled):
-        pair = {name: texts.setdefault(value, value) for name, value in row.items()}
+    pairs = rows_of(MatchRow, tables.match_lists[dimension], shares_texts=True)
+    settled = verdicts_with_replies(tables.verdicts[dimension], tables.replies[dimension])
+    for pair, verdicts in join_pairs(pairs, settled):
         # A run with a limit judges only the first pairs.
         for verdict in verdicts:
-            yield Battle(pair, verdict, (verdict["reply_ab"], verdict["reply_ba"]))
+            yield Battle(pair, verdict)
 
 
 def describe_responses(
     responses: Mapping[str, pd.DataFrame],
-) -> dict[tuple[str, str], Mapping[str, Any]]:
+) -> dict[tuple[str, str], ResponseRow]:
     """Return the rows of table "entrant_responses" by entrant and prompt."""
     return {
-        (row["entrant_id"], row["prompt_id"]): row
+        (row.entrant_id, row.prompt_id): row
         for frame in responses.values()
-        for row in iterate_rows("entrant_responses", frame)
+        for row in rows_of(ResponseRow, frame)
     }
 
 
 def battle_data(
-    battles: Iterable[Battle], responses: Mapping[tuple[str, str], Mapping[str, Any]]
+    battles: Iterable[Battle], responses: Mapping[tuple[str, str], ResponseRow]
 ) -> dict[str, Any]:
     """Return what the browser's script reads.
 
@@ -154,35 +163,35 @@ def battle_data(
     for battle in battles:
         pair, verdict = battle.pair, battle.verdict
         prompt = {
-            "id": pair["prompt_id"],
-            "source": pair["source"],
-            "text": pair["prompt_text"],
-            "gold": pair["gold_answer"],
-            "expected": pair["expected_behavior"],
+            "id": pair.prompt_id,
+            "source": pair.source,
+            "text": pair.prompt_text,
+            "gold": pair.gold_answer,
+            "expected": pair.expected_behavior,
         }
         answer_places = [
             answers.place(
-                (pair[f"entrant_{side}"], pair["prompt_id"], pair[f"response_{side}"]),
-                _described(
-                    pair[f"response_{side}"],
-                    responses.get((pair[f"entrant_{side}"], pair["prompt_id"])),
-                ),
+                (entrant, pair.prompt_id, text),
+                _described(text, responses.get((entrant, pair.prompt_id))),
             )
-            for side in ("a", "b")
+            for entrant, text in (
+                (pair.entrant_a, pair.response_a),
+                (pair.entrant_b, pair.response_b),
+            )
         ]
         row = (
-            dimensions.place(pair["dimension"]),
+            dimensions.place(pair.dimension),
             prompts.place(tuple(prompt.values()), prompt),
-            entrants.place(pair["entrant_a"]),
-            entrants.place(pair["entrant_b"]),
-            words.place(verdict["outcome"]),
+            entrants.place(pair.entrant_a),
+            entrants.place(pair.entrant_b),
+            words.place(verdict.outcome),
             *answer_places,
-            words.place(verdict["verdict_ab"]),
-            words.place(verdict["verdict_ba"]),
-            replies.place_of_text(battle.replies[0]),
-            replies.place_of_text(battle.replies[1]),
-            words.place_of_text(verdict["reason_ab"]),
-            words.place_of_text(verdict["reason_ba"]),
+            words.place(verdict.verdict_ab),
+            words.place(verdict.verdict_ba),
+            replies.place_of_text(verdict.reply_ab),
+            replies.place_of_text(verdict.reply_ba),
+            words.place_of_text(verdict.reason_ab),
+            words.place_of_text(verdict.reason_ba),
         )
         for name, value in zip(_BATTLE_COLUMNS, row, strict=True):
             columns[name].append(value)
@@ -209,18 +218,18 @@ def _show_controls(value: Any) -> Any:
     return value
 
 
-def _described(text: str, row: Mapping[str, Any] | None) -> dict[str, Any]:
-    if row is None or row["response"] != text:
+def _described(text: str, row: ResponseRow | None) -> dict[str, Any]:
+    if row is None or row.response != text:
         return {"parts": [text], "unplaced": [], "p_correct": None, "finish": None, "tokens": None}
-    diagnostics = json.loads(row["diagnostics"])
+    diagnostics = json.loads(row.diagnostics)
     jury = diagnostics.get("jury") or {}
     parts, unplaced = mark_replacements(text, jury.get("resampled") or [])
     return {
         "parts": parts,
         "unplaced": unplaced,
         "p_correct": diagnostics.get("p_correct"),
-        "finish": row["finish_reason"],
-        "tokens": row["response_tokens"],
+        "finish": row.finish_reason,
+        "tokens": row.response_tokens,
     }
 
 
@@ -371,7 +380,7 @@ def lay_out_battles(
     return BattlePages(None, pages, left_out)
 
 
-Responses = Mapping[tuple[str, str], Mapping[str, Any]]
+Responses = Mapping[tuple[str, str], ResponseRow]
 
 
 def _inline(tables: BattleTables, responses: Responses, *, inline_bytes: int) -> BattlePage | None:
@@ -399,8 +408,8 @@ def _page(battles: Sequence[Battle], data: bytes) -> BattlePage:
     return BattlePage(
         name="",
         title="all battles",
-        first=battles[0].pair["prompt_id"] if battles else "",
-        last=battles[-1].pair["prompt_id"] if battles else "",
+        first=battles[0].pair.prompt_id if battles else "",
+        last=battles[-1].pair.prompt_id if battles else "",
         n_battles=len(battles),
         content=content,
     )
@@ -411,7 +420,7 @@ def _parts(
 ) -> Iterator[list[Battle]]:
     part: list[Battle] = []
     size = 0
-    for _, group in groupby(battles, key=lambda battle: battle.pair["prompt_id"]):
+    for _, group in groupby(battles, key=lambda battle: battle.pair.prompt_id):
         members = list(group)
         own_size = len(_data(members, responses))
         if part and size + own_size > page_bytes:

@@ -21,9 +21,9 @@ leaderboard.parquet            the table `leaderboard`, all dimensions
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -41,12 +41,12 @@ from tournament_assets.storage.tables import (
     AnyTable,
     StoredTable,
     encode_parquet,
-    iterate_rows,
     rows_of,
 )
 from tournament_assets.tournament.asset_rows import (
     EloRow,
     LeaderboardRow,
+    MatchRow,
     ReportPageRow,
     WinRateRow,
 )
@@ -56,6 +56,9 @@ from tournament_assets.tournament.battles import (
     build_elo_report,
     elo_entries,
 )
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True)
@@ -98,9 +101,7 @@ def build_run_files(
         settings: How the battles were rated, and the tournament and mode as the arena.
     """
     yield "manifest.json", _json(manifest)
-    matches = (
-        row for table in tables.match_lists.values() for row in iterate_rows("match_list", table)
-    )
+    matches = (row for table in tables.match_lists.values() for row in rows_of(MatchRow, table))
     yield "matches/matches.jsonl", partial(_write_json_lines, rows=matches)
     yield "elo_results.json", _json(_elo_results(tables))
     yield from encode_elo_reports(_elo_reports(tables, settings)).items()
@@ -177,14 +178,19 @@ def _elo_results(tables: RunTables) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    judge_model: str
+
+
 def _elo_reports(tables: RunTables, settings: RatingSettings) -> dict[str, EloReport]:
     reports = {}
     for dimension, frame in tables.elo_ratings.items():
-        verdicts = iterate_rows("judge_verdicts", tables.verdicts[dimension], ("judge_model",))
+        models = {row.judge_model for row in rows_of(_Judge, tables.verdicts[dimension])}
         reports[dimension] = build_elo_report(
             elo_entries(rows_of(EloRow, frame)),
             arena=f"{settings.arena}/{dimension}",
-            judge_model=", ".join(sorted({row["judge_model"] for row in verdicts})) or None,
+            judge_model=", ".join(sorted(models)) or None,
             n_bootstraps=settings.n_bootstraps,
             seed=settings.bootstrap_seed,
         )
@@ -215,7 +221,7 @@ def _json(value: Any) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def _write_json_lines(file: IO[bytes], rows: Iterable[Mapping[str, Any]]) -> None:
+def _write_json_lines(file: IO[bytes], rows: "Iterable[DataclassInstance]") -> None:
     for row in rows:
-        line = json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
+        line = json.dumps(asdict(row), ensure_ascii=False, allow_nan=False) + "\n"
         file.write(line.encode("utf-8", errors="backslashreplace"))
