@@ -160,11 +160,11 @@ def test_another_judge_model_can_be_priced(project: SmallProject) -> None:
     assert {row["judge_model"] for row in result.value} == {"claude-sonnet-5-5"}
 
 
-def test_nothing_that_was_paid_for_depends_on_the_estimate(project: SmallProject) -> None:
+def test_judging_alone_waits_for_the_estimate(project: SmallProject) -> None:
     plan = plan_of(project)
     definitions = build_definitions([plan], project.folder, project.environment)
     node = definitions.resolve_asset_graph().get(asset_key(plan, "judging_estimate"))
-    assert node.child_keys == set()
+    assert node.child_keys == {asset_key(plan, "judge_replies")}
     assert {key.path[-1] for key in node.parent_keys} == {"match_list", "price_list", "rubrics"}
 
 
