@@ -31,7 +31,7 @@ def test_a_pilot_prints_its_leaderboard_and_where_the_report_is(project: SmallPr
         assert words in output
     report = next(line for line in output.splitlines() if line.startswith("Report: "))
     assert Path(report.removeprefix("Report: ")).is_file()
-    assert "make ui" in output
+    assert "dagster dev -m tournament_assets.definitions" in output
 
 
 def test_bad_input_ends_with_exit_code_2_and_every_problem(project: SmallProject) -> None:

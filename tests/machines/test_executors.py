@@ -137,7 +137,7 @@ def test_steps_that_load_weights_ask_for_a_gpu_and_others_for_nothing(tmp_path: 
     asked = {
         key.to_user_string(): definitions.resolve_assets_def(key).op.tags
         for definitions in (recorded, demo)
-        for key in definitions.resolve_asset_graph().get_all_asset_keys()
+        for key in definitions.resolve_asset_graph().executable_asset_keys
         if definitions.resolve_assets_def(key).op.tags.keys() & GPU_STEP_TAGS.keys()
     }
     assert {key.split("/")[1] for key in asked} == {"entrant_responses"}

@@ -89,10 +89,10 @@ def test_comments_and_layout_do_not_change_the_fingerprint(path: Path) -> None:
             "  max_tokens: 1024",
             "  max_token: 1024",
             "13: unknown key 'judge.max_token'; expected one of adopt_grace_seconds, "
-            "anchor_pairs, base_url, budget_period, budget_usd, control_pairs, deadline_seconds, "
-            "identical_responses_tie, max_direct, max_rounds, max_tokens, poll_initial_seconds, "
-            "poll_max_seconds, prewarm_wait_seconds, prices, reply_format, retest_pairs, service, "
-            "slot_seconds, test_seed; "
+            "allow_unbudgeted, anchor_pairs, base_url, budget_period, budget_usd, control_pairs, "
+            "deadline_seconds, identical_responses_tie, max_direct, max_rounds, max_tokens, "
+            "poll_initial_seconds, poll_max_seconds, prewarm_wait_seconds, prices, reply_format, "
+            "retest_pairs, service, slot_seconds, test_seed; "
             "did you mean 'max_tokens'?",
         ),
         (
@@ -104,8 +104,8 @@ def test_comments_and_layout_do_not_change_the_fingerprint(path: Path) -> None:
         (
             "    responses: {path: ada.jsonl}",
             "    responses: {path: ada.jsonl, pth: ada.jsonl}",
-            "17: unknown key 'entrants.0.responses.pth'; expected one of builtin, env, path, "
-            "source; did you mean 'path'?",
+            "17: unknown key 'entrants.0.responses.pth'; expected one of asset, builtin, env, "
+            "path, source; did you mean 'path'?",
         ),
         (
             "    rubric: rubrics/factuality.txt",
@@ -161,7 +161,7 @@ def test_comments_and_layout_do_not_change_the_fingerprint(path: Path) -> None:
             "    responses: {path: ada.jsonl}",
             "    responses: {path: ada.jsonl, env: ADA}",
             "17: entrants.0.responses: path and env is given; "
-            "expected exactly one of path, env and builtin",
+            "expected exactly one of path, env, builtin and asset",
         ),
         (
             "    rubric: rubrics/factuality.txt",

@@ -300,29 +300,29 @@ def judge_agreement(
         if mode in replies and mode in verdicts
     }
     own = judged.get(step.mode)
-    rows = []
-    for mode, other in judged.items():
-        if own is None or mode == step.mode or not own.models or not other.models:
-            continue
-        if own.models == other.models:
-            continue
-        if own.rubrics != other.rubrics:
-            step.log.info(f"{mode} was judged by another rubric")
-            continue
-        found = _agreement(step.plan.config, own, other)
-        rows.append(
-            JudgeAgreementRow(
-                dimension=step.name,
-                judge_model=", ".join(sorted(own.models)),
-                other_judge_model=", ".join(sorted(other.models)),
-                other_mode=mode,
-                **asdict(found),
-            )
+    rows = [
+        JudgeAgreementRow(
+            dimension=step.name,
+            judge_model=", ".join(sorted(own.models)),
+            other_judge_model=", ".join(sorted(other.models)),
+            other_mode=mode,
+            **asdict(_agreement(step.plan.config, own, other)),
         )
+        for mode, other in judged.items()
+        if own is not None and mode != step.mode and _are_two_judges(step, own, mode, other)
+    ]
     columns = ("other_judge_model", "n", "agreement", "kappa", "kappa_low", "note")
     return Made(
         rows, metadata={"other_judges": len(rows), "agreement": markdown_table(rows, columns)}
     )
+
+
+def _are_two_judges(step: Step, own: "_Judged", mode: str, other: "_Judged") -> bool:
+    if not own.models or not other.models or own.models == other.models:
+        return False
+    if own.rubrics != other.rubrics:
+        step.log.info(f"{mode} was judged by another rubric")
+    return own.rubrics == other.rubrics
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from tournament_assets.graph.outputs import Check, Made, Markdown, known, report
 from tournament_assets.graph.rows import Step
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.run_directory import (
+    FileContent,
     find_runs,
     run_directory_name,
     write_run_directory,
@@ -202,20 +203,15 @@ def run_artifacts(
 
     Every materialisation makes a new one; an earlier run is never overwritten.
     """
-    from tournament_assets.reports.run.run_files import build_run_files
-
-    plan, mode = step.plan, step.mode
     finished_at = datetime.now(UTC).replace(microsecond=0)
     facts = _facts(step, inputs)
     began = options.started_at or started_at.isoformat()
     manifest = _manifest(
         step, inputs, facts, ledger, began=began, finished_at=finished_at, rerun=options.rerun
     )
-    settings = settings_of_run(plan.config, mode=mode, n_permutations=manifest["n_perms"])
-    tables = _run_tables(inputs, rubric_texts(plan, mode, facts.inputs, step.records))
-    files = build_run_files(tables, manifest=manifest, settings=settings)
-    parent = plan.project.folder / Path(options.output_dir or "runs").expanduser()
-    written = write_run_directory(parent, run_directory_name(mode, finished_at), files)
+    parent = step.plan.project.folder / Path(options.output_dir or "runs").expanduser()
+    name = run_directory_name(step.mode, finished_at)
+    written = write_run_directory(parent, name, _run_files(step, inputs, facts, manifest))
     return Made(
         None,
         metadata={
@@ -229,6 +225,17 @@ def run_artifacts(
         checks=_hold_gate(step, written.folder),
         version=_directory_version(written.fingerprints),
     )
+
+
+def _run_files(
+    step: Step, inputs: ArtifactInputs, facts: RunFacts, manifest: Mapping[str, Any]
+) -> Iterator[tuple[str, FileContent]]:
+    from tournament_assets.reports.run.run_files import build_run_files
+
+    plan, mode = step.plan, step.mode
+    settings = settings_of_run(plan.config, mode=mode, n_permutations=manifest["n_perms"])
+    tables = _run_tables(inputs, rubric_texts(plan, mode, facts.inputs, step.records))
+    return build_run_files(tables, manifest=manifest, settings=settings)
 
 
 def gate_checks(plan: TournamentPlan) -> Mapping[str, str]:
