@@ -77,7 +77,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> SmallProject:
 
 
 def test_human_battles_are_kept_under_the_entrants_names(finished: SmallProject) -> None:
-    rows = rows_of(finished, "human_battles")
+    rows = rows_of(finished, "human_battles/headline")
     assert Counter(name for row in rows for name in (row["model_a"], row["model_b"])) == {
         "careful": 24,
         "sloppy": 12,

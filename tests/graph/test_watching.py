@@ -300,7 +300,7 @@ def test_a_run_finishes_with_the_rubrics_it_began_with(project: SmallProject) ->
             edit(rubric, "version: 1", "version: 2")
 
     summary = run_tournament(
-        RunOptions(config_path=project.config_path, mode="pilot"),
+        RunOptions(config_path=project.config_path, mode="pilot", everything=True),
         environment=project.environment,
         on_start=edit_rubric,
         on_done=lambda stage, label: None,
