@@ -39,7 +39,7 @@ def copy_project(folder: Path) -> Path:
     return folder
 
 
-def start_demo(project: Path, *, mode: str) -> "subprocess.Popen[str]":
+def start_demo(project: Path, *options: str, mode: str) -> "subprocess.Popen[str]":
     """Start the `tournament` command on the demo."""
     environment = {
         key: value
@@ -48,6 +48,7 @@ def start_demo(project: Path, *, mode: str) -> "subprocess.Popen[str]":
     }
     script = "from tournament_assets.cli import main; main()"
     arguments = ["run", "--config", str(project / "configs" / "demo.yaml"), "--mode", mode]
+    arguments += options
     return subprocess.Popen(
         [sys.executable, "-c", script, *arguments],
         cwd=project,
@@ -58,9 +59,9 @@ def start_demo(project: Path, *, mode: str) -> "subprocess.Popen[str]":
     )
 
 
-def run_demo(project: Path, *, mode: str = "pilot") -> str:
+def run_demo(project: Path, *options: str, mode: str = "pilot") -> str:
     """Run the `tournament` command on the demo and return what it prints."""
-    with start_demo(project, mode=mode) as process:
+    with start_demo(project, *options, mode=mode) as process:
         try:
             output, errors = process.communicate(timeout=480)
         except subprocess.TimeoutExpired:

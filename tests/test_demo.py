@@ -113,7 +113,10 @@ def test_what_heads_and_jury_did_is_kept_with_every_response(demo_run: DemoRun) 
 
 def test_a_second_pilot_generates_nothing_and_asks_nothing(demo_run: DemoRun) -> None:
     first = demo_run.run_directories[0]
-    output = run_demo(demo_run.project)
+    unchanged = run_demo(demo_run.project)
+    assert "Nothing it rests on has changed" in unchanged
+    assert demo_run.run_directories == [first]
+    output = run_demo(demo_run.project, "--all")
     assert "0 responses generated and 0 judge requests sent" in output
     second = next(path for path in reversed(demo_run.run_directories) if path != first)
     for path in first.rglob("*.*"):
