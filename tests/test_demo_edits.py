@@ -213,7 +213,7 @@ def test_what_failed_is_not_begun_again_for_the_same_edit(demo: EditDriver) -> N
         )
         assert demo.settle() == {"pilot": ["judging_estimate"]}
         assert demo.settle() == {}
-    assert "is failed (stage 6, judging and ratings); the same is not begun twice" in demo.skipped
+    assert "6_judge_and_rate: judging and ratings); the same is not begun twice" in demo.skipped
     edit(rubric, "# version: 99", "# version: 100")
     assert "run_artifacts" in demo.settle()["pilot"]
 
