@@ -31,6 +31,7 @@ from tournament_assets.reports.report_tables import (
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.json_lines import numbered_lines, parse_rows
+from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 if TYPE_CHECKING:
@@ -277,8 +278,12 @@ def _decide(
 def _doubts(run: FinishedRun, test: DifferenceTest, settings: GateSettings) -> tuple[str, ...]:
     manifest = run.manifest
     doubts = []
-    if str(manifest.get("judge", "")).startswith("loopback"):
-        doubts.append("the judge is the loopback judge, which is no language model")
+    if any(
+        manifest.get("judge") == service.label
+        for service in SERVICES.values()
+        if not service.is_language_model
+    ):
+        doubts.append("the judge is no language model")
     if manifest.get("is_partial"):
         doubts.append("the run is partial: replies were still missing")
     # What somebody did not answer is not among the run's pairs, but was planned.
