@@ -93,6 +93,7 @@ def test_a_row_of_the_table_makes_a_service_judge_a_tournament(
 ) -> None:
     project = make_project(tmp_path / "project", dimensions=("calibration",))
     judge = {"service": "toy", "max_tokens": 512, "base_url": "https://toy.example"}
+    judge["allow_unbudgeted"] = True
     models = {
         "pilot": {"judge_model": "toy-1", "strata": {"recall": 4}, "pilot_seed": 3},
         "headline": {"judge_model": "toy-1"},

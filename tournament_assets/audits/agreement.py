@@ -7,6 +7,7 @@ https://doi.org/10.1080/01621459.1927.10502953 (interval of a share); Franco and
 https://pmc.ncbi.nlm.nih.gov/articles/PMC6690503 (the same for shares of clusters).
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -100,7 +101,7 @@ def measure_by_prompt(units: Iterable[tuple[str, bool]], *, confidence: float = 
         return Proportion(count, n, count / n if n else None, None, None)
     rate = count / n
     residuals = counts - rate * sizes
-    variance = n_prompts / (n_prompts - 1) * float(residuals @ residuals) / n**2
+    variance = n_prompts / (n_prompts - 1) * math.fsum(residuals**2) / n**2  # in any order
     if count in (0, n):
         effective = float(n_prompts)
     else:
