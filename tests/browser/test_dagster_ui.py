@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from tests.browser.servers import dagster_dev
 from tests.demo import DemoRun
@@ -19,6 +20,7 @@ from tournament_assets.project.project_files import prepare_dagster_home
 CHROMIUM = shutil.which("chromium")
 SCREENSHOTS = Path(__file__).parents[1] / "screenshots"
 STAGES = ("1_prompts", "2_responses", "3_judging", "4_ratings", "5_report")
+OPENING_SECONDS = 180
 RUNS_OF_THE_JOB = "/runs?q[0]=job%3Ademo_6_judge_and_rate"
 QUIET_CHROMIUM = (
     "--no-sandbox",  # the tests may run as root, where Chromium's sandbox refuses to
@@ -72,6 +74,22 @@ def count_successful_runs(page: Page, address: str) -> int:
     return succeeded.count()
 
 
+def choose_partition(page: Page, value: str) -> None:
+    """Choose a partition in the dialog of a launch, as often as its list was still empty."""
+    offered = page.get_by_role("menuitem", name=value).or_(page.get_by_role("option", name=value))
+    closed = page.get_by_role("dialog").get_by_text("Select a partition or create one").first
+    deadline = time.monotonic() + OPENING_SECONDS
+    while True:
+        closed.click()
+        try:
+            offered.first.click(timeout=5_000)
+        except PlaywrightTimeoutError:
+            assert time.monotonic() < deadline, f"the dialog does not offer {value!r}"
+        else:
+            break
+    page.keyboard.press("Escape")
+
+
 def test_the_graph_shows_every_asset_of_the_demo_with_its_state(page: Page, address: str) -> None:
     groups = ",".join(f"global@global:demo_{stage}" for stage in STAGES)
     page.goto(f"{address}/asset-groups?expanded={quote(groups)}")
@@ -105,12 +123,8 @@ def test_the_pilot_of_one_dimension_is_materialised_from_the_page(
     page.goto(f"{address}/locations/tournament_assets/jobs/demo_6_judge_and_rate")
     page.get_by_role("button", name=re.compile("Materialize all")).click()
     dialog = page.get_by_role("dialog")
-    for value in ("factuality", "pilot"):
-        dialog.get_by_text("Select a partition or create one").first.click()
-        page.get_by_role("menuitem", name=value).or_(
-            page.get_by_role("option", name=value)
-        ).first.click()
-        page.keyboard.press("Escape")
+    choose_partition(page, "factuality")
+    choose_partition(page, "pilot")
     expect(dialog.get_by_text("1 partition", exact=False).first).to_be_visible()
     save_screenshot(page, "choose_partition")
     dialog.get_by_role("button", name=re.compile("Launch")).click()
@@ -211,11 +225,7 @@ def test_the_button_runs_one_mode_of_one_tournament_to_its_report_in_five_clicks
     page.keyboard.press("Escape")
     expect(page.get_by_text("twin_1_prompts")).to_have_count(0)
     page.get_by_role("button", name=re.compile(r"Materialize all \(22\)")).click()
-    page.get_by_role("dialog").get_by_text("Select a partition or create one").first.click()
-    page.get_by_role("menuitem", name="pilot").or_(
-        page.get_by_role("option", name="pilot")
-    ).first.click()
-    page.keyboard.press("Escape")
+    choose_partition(page, "pilot")
     save_screenshot(page, "choose_mode")
     page.get_by_role("button", name="Launch backfill").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
