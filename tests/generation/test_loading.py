@@ -110,6 +110,22 @@ def test_a_missing_tensor_is_refused_rather_than_made_up(folder: Path) -> None:
         build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
 
 
+def test_a_config_with_fewer_layers_than_the_weights_is_refused(folder: Path) -> None:
+    edit_json(folder / "config.json", num_hidden_layers=5, layer_types=None)
+    with pytest.raises(InputError, match=r"hold 11 tensors .* the first is 'model\.layers\.5\."):
+        build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
+
+
+def test_missing_and_unexpected_tensors_are_told_together(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.layers.3.mlp.up.weight"] = tensors.pop("model.layers.3.mlp.up_proj.weight")
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError) as raised:
+        build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
+    assert [" lack 1 " in each for each in raised.value.problems] == [True, False]
+    assert [" hold 1 " in each for each in raised.value.problems] == [False, True]
+
+
 def test_a_tokenizer_that_knows_more_tokens_than_the_model_is_refused(folder: Path) -> None:
     edit_json(folder / "tokenizer_config.json", extra_special_tokens=["<|one|>", "<|more|>"])
     with pytest.raises(InputError, match="knows 1026 tokens and the model 1024"):

@@ -59,6 +59,22 @@ def test_an_unfinished_download_names_the_missing_shards(folder: Path) -> None:
     assert "lacks model-00002-of-00002.safetensors; expected every file" in problem_of(folder)
 
 
+@pytest.mark.parametrize("file", ["adapter_config.json", "adapter_model.safetensors"])
+def test_an_adapter_beside_the_weights_is_refused_by_name(folder: Path, file: str) -> None:
+    (folder / file).write_text("{}")
+    problem = problem_of(folder)
+    assert f"holds an adapter ({file})" in problem
+    assert "move the adapter to a folder of its own" in problem
+
+
+def test_weights_that_would_not_be_loaded_are_refused_by_name(folder: Path) -> None:
+    shutil.copy(folder / "model.safetensors", folder / "consolidated.safetensors")
+    assert "holds consolidated.safetensors, which would not be loaded" in problem_of(folder)
+    shards = {"weight_map": {"a": "consolidated.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(shards))
+    assert "holds model.safetensors, which would not be loaded" in problem_of(folder)
+
+
 @pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "config.json"])
 def test_a_git_lfs_pointer_is_recognised(folder: Path, file: str) -> None:
     (folder / file).write_bytes(POINTER)

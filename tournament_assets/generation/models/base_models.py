@@ -173,14 +173,19 @@ def load_base(folder: Path, *, device: str, name: str) -> LoadedBase:
 
 
 def _refuse_gaps(report: Any, *, name: str, folder: Path) -> None:
-    """A tensor that is missing from the file would be filled with random numbers."""
-    missing = sorted(report["missing_keys"])
-    if missing:
-        raise InputError(
-            f"{name}: the weights in {str(folder)!r} lack {len(missing)} tensors, "
-            f"the first is {missing[0]!r}; expected every tensor of the model; "
-            "config.json and *.safetensors belong to different models"
+    """Missing tensors would be random numbers, and a model without unexpected ones half of it."""
+    belongs = "config.json and *.safetensors belong to different models"
+    problems = [
+        f"{name}: the weights in {str(folder)!r} {verb} {len(tensors)} tensors{of_what}, the first "
+        f"is {min(tensors)!r}; expected exactly the tensors of the model; {belongs}"
+        for verb, tensors, of_what in (
+            ("lack", report["missing_keys"], ""),
+            ("hold", report["unexpected_keys"], " that the model of config.json has no place for"),
         )
+        if tensors
+    ]
+    if problems:
+        raise InputError(problems)
 
 
 def _refuse_mismatch(tokenizer: Any, model: Any, *, name: str) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -27,6 +27,8 @@ _HASHED_SUFFIXES = {".json", ".safetensors", ".jinja", ".model", ".txt"}
 _TEMPLATE_FOLDER = "additional_chat_templates"
 _INDEX = "model.safetensors.index.json"
 _READ_FILES = ("config.json", "tokenizer_config.json", _INDEX)
+_ONE_FILE = "model.safetensors"
+_ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors", "adapter_model.bin")
 
 
 def check_weights(folder: Path, *, name: str) -> list[str]:
@@ -69,7 +71,8 @@ def check_weights(folder: Path, *, name: str) -> list[str]:
             f"{name}: {str(folder)!r} has no config.json; expected a folder written by "
             "'save_pretrained' or downloaded whole from a model hub"
         )
-    problems.extend(f"{name}: {problem}" for problem in _safetensors_problems(folder))
+    found = [*_adapter_problems(folder), *_safetensors_problems(folder)]
+    problems.extend(f"{name}: {problem}" for problem in found)
     if not any((folder / file).is_file() for file in _TOKENIZER_FILES):
         problems.append(
             f"{name}: {str(folder)!r} has no tokenizer; expected tokenizer.json "
@@ -146,7 +149,7 @@ def _safetensors_problems(folder: Path) -> list[str]:
         ]
     index = folder / _INDEX
     if not index.is_file():
-        return []
+        return _unread_files(folder, present, {_ONE_FILE})
     shards = set((_read_json(index) or {}).get("weight_map", {}).values())
     missing = sorted(shards - present)
     if missing:
@@ -154,7 +157,29 @@ def _safetensors_problems(folder: Path) -> list[str]:
             f"{str(folder)!r} lacks {', '.join(missing)}; expected every file that {_INDEX} "
             "names; finish the download"
         ]
-    return []
+    return _unread_files(folder, present, shards)
+
+
+def _unread_files(folder: Path, present: Set[str], read: Set[str]) -> list[str]:
+    """Weights that nothing would read: the folder is taken for another model than is loaded."""
+    unread = sorted(present - read - {*_ADAPTER_FILES})
+    if not unread:
+        return []
+    return [
+        f"{str(folder)!r} holds {', '.join(unread)}, which would not be loaded; expected "
+        f"{_ONE_FILE} alone, or the files that {_INDEX} names; move the others out of the folder, "
+        "or name the folder that they belong to"
+    ]
+
+
+def _adapter_problems(folder: Path) -> list[str]:
+    found = [name for name in _ADAPTER_FILES if (folder / name).is_file()]
+    if not found:
+        return []
+    return [
+        f"{str(folder)!r} holds an adapter ({', '.join(found)}); expected a whole model, which "
+        "would be loaded without it; move the adapter to a folder of its own"
+    ]
 
 
 def _has_chat_template(folder: Path) -> bool:
