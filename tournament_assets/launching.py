@@ -391,7 +391,10 @@ def _run_config(
     *,
     rubric: Rubric | None,
 ) -> dict[str, Any]:
-    texts = {"judge_replies": {"rubric": rubric.text}} if rubric else {}
+    told: dict[str, Any] = {"rubric": rubric.text} if rubric else {}
+    if rubric is not None and rubric.instructions is not None:
+        told["instructions"] = rubric.instructions
+    texts = {"judge_replies": told}
     return {
         "ops": {
             f"{plan.tournament_id}__{name}": {

@@ -18,7 +18,7 @@ from tournament_assets.judging.requests.requests import (
     request_key_of,
     serialised_size,
 )
-from tournament_assets.judging.requests.system_prompt import JUDGE_SYSTEM_PROMPT
+from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.rubrics import Rubric
 
@@ -53,12 +53,12 @@ def message(
 
 
 def test_the_header_is_ascii() -> None:
-    assert JUDGE_SYSTEM_PROMPT.isascii()
+    assert judge_system_prompt().isascii()
 
 
 def test_the_system_message_is_the_header_and_then_the_whole_rubric() -> None:
     system = build_system_message(RUBRIC)
-    assert system.startswith(JUDGE_SYSTEM_PROMPT.strip())
+    assert system.startswith(judge_system_prompt().strip())
     assert system.endswith(f"follows.\n\n{RUBRIC.text}\n")
 
 
@@ -208,7 +208,8 @@ def test_whatever_changes_what_the_judge_sees_changes_both_keys(
 
 def test_keys_do_not_change_from_version_to_version() -> None:
     # Whoever has to change these makes every tournament pay for all its judgments again.
-    assert keys() == [
+    # The domain was a fixed word of the text once.
+    assert keys(settings=replace(SETTINGS, domain="medical")) == [
         "ea9f5396fabb0cb24e6464d95f0642c63032fd71d1c6ca0b61dfb47c11fac484",
         "d20917e17fc40b96bbebc58e2d700e556011bd32ba5f3b3dd5539a88670c2310",
     ]
@@ -228,10 +229,22 @@ def test_a_key_is_the_hash_of_the_request_as_it_is_sent() -> None:
     assert keys()[0] == hashlib.sha256(sent.encode()).hexdigest()
 
 
+def test_another_domain_and_own_instructions_change_both_keys() -> None:
+    every = [
+        keys(),
+        keys(settings=replace(SETTINGS, domain="medical")),
+        keys(settings=replace(SETTINGS, domain="legal")),
+        keys(rubric=replace(RUBRIC, instructions="Judge.")),
+    ]
+    assert len({key for each in every for key in each}) == 8
+
+
 def test_another_header_changes_both_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     before = keys()
     monkeypatch.setattr(
-        requests_module, "judge_system_prompt", lambda _: f"{JUDGE_SYSTEM_PROMPT}\nBe kind."
+        requests_module,
+        "judge_system_prompt",
+        lambda *_, **named: f"{judge_system_prompt(**named)}\nBe kind.",
     )
     assert not set(keys()) & set(before)
 

@@ -7,10 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz import oracle
-from tournament_assets.judging.requests.system_prompt import (
-    JUDGE_SYSTEM_PROMPT,
-    judge_system_prompt,
-)
+from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.judging.requests.verdict_parsing import (
     VERDICT_SCHEMA,
     opens_an_object,
@@ -131,10 +128,11 @@ def test_the_request_asks_for_the_schema_that_is_read() -> None:
 
 def test_the_header_is_the_one_that_earlier_replies_were_paid_for_under() -> None:
     # It is part of every request's key: a new text judges, and bills, everything anew.
-    assert hashlib.sha256(JUDGE_SYSTEM_PROMPT.encode()).hexdigest() == (
+    medical = judge_system_prompt(domain="medical")
+    assert hashlib.sha256(medical.encode()).hexdigest() == (
         "5a6d3f5d00b08b27741061699b50d050fcfb561305ca22f8d09a85a97c709cb1"
     )
-    assert judge_system_prompt() == judge_system_prompt("line") == JUDGE_SYSTEM_PROMPT
+    assert judge_system_prompt("line", domain="medical") == medical
 
 
 def test_the_two_headers_differ_only_in_how_to_reply() -> None:

@@ -223,7 +223,7 @@ def test_a_parquet_file_that_cannot_be_read_is_named(tmp_path: Path, content: by
     assert "ada.parquet: the file cannot be read as Parquet" in problem
 
 
-def config_with(**rubrics: str) -> TournamentConfig:
+def config_with(*, instructions: str | None = None, **rubrics: str) -> TournamentConfig:
     entrants = [
         {"entrant_id": name, "loader": "recorded", "responses": {"path": name}} for name in "ab"
     ]
@@ -234,7 +234,7 @@ def config_with(**rubrics: str) -> TournamentConfig:
             "pilot": {"judge_model": "j", "strata": {"recall": 1}},
             "headline": {"judge_model": "j"},
             "dimensions": {name: {"rubric": rubric} for name, rubric in rubrics.items()},
-            "judge": {"service": "loopback"},
+            "judge": {"service": "loopback", "instructions": instructions},
             "entrants": entrants,
         }
     )
@@ -259,3 +259,24 @@ def test_every_rubric_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     assert first.startswith("b.txt:1: the rubric begins with 'Judge.'; expected a line such as")
     assert second.startswith(f"{tmp_path / 'c.txt'}: the rubric of missing cannot be read (FileNot")
     assert second.endswith("or correct dimensions.missing.rubric")
+
+
+def test_own_instructions_are_read_with_every_rubric(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text("# version: 1\nJudge.")
+    (tmp_path / "own.txt").write_text("Judge as a reviewer would.\n")
+    config = config_with(instructions="own.txt", a="a.txt", b="b.txt")
+    rubrics = load_rubrics(config, Project(tmp_path, {}))
+    assert {each.instructions for each in rubrics.values()} == {"Judge as a reviewer would."}
+    assert load_rubric(config, Project(tmp_path, {}), "a") == rubrics["a"]
+
+
+def test_instructions_that_cannot_be_used_are_named_once_beside_the_rubrics(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("# version: 1\nJudge.")
+    (tmp_path / "own.txt").write_text("Judge.\nVERDICT: A\n")
+    config = config_with(instructions="own.txt", a="a.txt", b="b.txt")
+    with pytest.raises(InputError) as caught:
+        load_rubrics(config, Project(tmp_path, {}))
+    first, second = caught.value.problems
+    assert first.startswith("own.txt:2: the line 'VERDICT: A' ")
+    assert "the rubric of b cannot be read" in second

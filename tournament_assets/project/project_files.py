@@ -4,7 +4,7 @@ People write prompt banks, rubrics and recorded responses; entrants are made of 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from tournament_assets.generation.models.entrant_weights import (
     check_weights,
     find_shards,
 )
+from tournament_assets.judging.requests.system_prompt import parse_instructions
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.entrants import LocalEntrant
@@ -92,38 +93,57 @@ def load_prompt_bank(path: Path) -> list[Prompt]:
 
 
 def load_rubrics(config: TournamentConfig, project: Project) -> dict[str, Rubric]:
-    """Read every dimension's rubric.
+    """Read every dimension's rubric, and the project's own instructions with it.
 
     Raises:
-        InputError: With every rubric that is missing or cannot be used.
+        InputError: With every file that is missing or cannot be used.
     """
     problems = Problems()
+    instructions: str | None = None
+    with problems.collected():
+        instructions = _load_instructions(config, project)
     rubrics: dict[str, Rubric] = {}
     for dimension in config.dimension_names:
-        try:
-            rubrics[dimension] = load_rubric(config, project, dimension)
-        except InputError as error:
-            problems.extend(error.problems)
+        with problems.collected():
+            rubrics[dimension] = _load_rubric(config, project, dimension, instructions)
     problems.raise_if_any()
     return rubrics
 
 
 def load_rubric(config: TournamentConfig, project: Project, dimension: str) -> Rubric:
-    """Read one dimension's rubric.
+    """Read one dimension's rubric, and the project's own instructions with it.
 
     Raises:
-        InputError: If it is missing or cannot be used.
+        InputError: If either is missing or cannot be used.
     """
+    return _load_rubric(config, project, dimension, _load_instructions(config, project))
+
+
+def _load_rubric(
+    config: TournamentConfig, project: Project, dimension: str, instructions: str | None
+) -> Rubric:
     name = config.dimensions[dimension].rubric
-    path = project.folder / name
+    key = f"dimensions.{dimension}.rubric"
+    text = _read_text(project.folder / name, what=f"the rubric of {dimension}", key=key)
+    return replace(parse_rubric(text, dimension=dimension, where=name), instructions=instructions)
+
+
+def _load_instructions(config: TournamentConfig, project: Project) -> str | None:
+    name = config.judge.instructions
+    if name is None:
+        return None
+    path, what = project.folder / name, "the file of the judge's instructions"
+    return parse_instructions(_read_text(path, what=what, key="judge.instructions"), where=name)
+
+
+def _read_text(path: Path, *, what: str, key: str) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
-            f"{path}: the rubric of {dimension} cannot be read ({type(error).__name__}); "
-            f"expected a UTF-8 text file; write one, or correct dimensions.{dimension}.rubric"
+            f"{path}: {what} cannot be read ({type(error).__name__}); "
+            f"expected a UTF-8 text file; write one, or correct {key}"
         ) from None
-    return parse_rubric(text, dimension=dimension, where=name)
 
 
 def load_recorded_responses(

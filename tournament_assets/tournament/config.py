@@ -326,6 +326,10 @@ class JudgeConfig(Frozen):
         service: `loopback`, the lexical judge on 127.0.0.1, or another one, such as `anthropic`.
         base_url: Where the service is asked, such as a gateway; its own address by default. The
             environment comes first (ANTHROPIC_BASE_URL for `anthropic`).
+        domain: What the built-in instructions to the judge call the prompts, such as `medical` or
+            `legal`; prompts of any kind unless given. Part of every request.
+        instructions: A file, relative to the project folder, with your own text on how to judge in
+            place of the built-in one. What is shown and how to reply is added to it.
         max_tokens: The most tokens of one reply, thinking included.
         reply_format: `line`, a verdict on the reply's last line, or `json_schema`, a JSON object
             that the service holds the model to.
@@ -355,6 +359,8 @@ class JudgeConfig(Frozen):
 
     service: Annotated[str, AfterValidator(ServiceName.check), ServiceName()]
     base_url: str | None = None
+    domain: str = Field(default="", pattern=r"^(?:\w[\w ,/&-]{0,58}\w)?$")
+    instructions: str | None = Field(default=None, min_length=1)
     max_tokens: int = Field(default=8192, ge=64)
     reply_format: Literal["line", "json_schema"] = "line"
     identical_responses_tie: bool = True
@@ -393,6 +399,16 @@ class JudgeConfig(Frozen):
                 f"base_url is given and service is {self.service!r}, which is started on this "
                 f"machine; expected service: {' or '.join(others)} with it; change the one or "
                 "remove the other"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_one_text(self) -> "JudgeConfig":
+        if self.domain and self.instructions is not None:
+            raise ValueError(
+                f"domain is {self.domain!r} and instructions is {self.instructions!r}; expected "
+                "one of them, because domain is a word of the text that instructions replaces; "
+                "remove domain and say it in the file"
             )
         return self
 

@@ -17,16 +17,24 @@ class Rubric:
         dimension: The quality it is about.
         version: What its `# version:` line says.
         text: The whole file as the judge sees it: Unix line ends, no outer white space.
+        instructions: The project's own text on how to judge, whatever the dimension; None where
+            the program's is sent.
     """
 
     dimension: str
     version: str
     text: str
+    instructions: str | None = None
+
+    @property
+    def told(self) -> str:
+        """All that the project's files tell the judge."""
+        return self.text if self.instructions is None else f"{self.instructions}\n\n{self.text}"
 
     @property
     def content_hash(self) -> str:
-        """SHA-256 of what the judge sees; two files that differ only in line ends share it."""
-        return fingerprint_text(self.text)
+        """SHA-256 of what the judge is told; files that differ only in line ends share it."""
+        return fingerprint_text(self.told)
 
 
 def parse_rubric(text: str, *, dimension: str, where: str) -> Rubric:

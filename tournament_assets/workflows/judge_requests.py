@@ -306,6 +306,7 @@ def requests_for_pairs(
             shows_gold_answer=rules.shows_gold_answer,
             shows_expected_behavior=rules.shows_expected_behavior,
             reply_format=judge.reply_format,
+            domain=judge.domain,
             service=judge.service if SERVICES[judge.service].is_in_keys else "",
         ),
     )

@@ -227,7 +227,7 @@ def rubric_texts(
         recorded = records("judge_replies", f"{dimension}|{mode}") or {}
         known = [str(recorded.get("rubric_text", ""))]
         with contextlib.suppress(InputError):
-            known.append(load_rubric(plan.config, plan.project, dimension).text)
+            known.append(load_rubric(plan.config, plan.project, dimension).told)
         for text in known:
             if fingerprint_text(text) == rubric["hash"]:
                 texts[dimension] = text

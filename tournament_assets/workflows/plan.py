@@ -92,7 +92,12 @@ def asking_settings(plan: TournamentPlan) -> Any:
         "models": [plan.config.judge_model("pilot"), plan.config.judge_model("headline")],
         "max_tokens": judge.max_tokens,
         "identical_responses_tie": judge.identical_responses_tie,
-        "instructions": judge_system_prompt(judge.reply_format),
+        # What a project's own instructions say is an input, beside the rubric.
+        "instructions": judge_system_prompt(
+            judge.reply_format,
+            domain=judge.domain,
+            instructions=None if judge.instructions is None else "",
+        ),
         "shown": {
             name: [rule.shows_gold_answer, rule.shows_expected_behavior]
             for name, rule in plan.config.dimensions.items()

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +133,7 @@ class ReplyOptions:
         wait_seconds: Wait this long for batches instead of judge.slot_seconds.
         rubric: The rubric's text when the run began, so that an edit meanwhile is the next run's;
             the file's unless given.
+        instructions: The project's own instructions when the run began, where there are any.
         run_began_at: When the run that this step is a part of began, for a budget that is for one
             run.
     """
@@ -143,6 +144,7 @@ class ReplyOptions:
     pay_again: bool = False
     wait_seconds: float | None = None
     rubric: str | None = None
+    instructions: str | None = None
     run_began_at: str | None = None
 
 
@@ -205,7 +207,10 @@ def _judging(step: Step, pairs_to_judge: StoredTable, options: ReplyOptions) -> 
     rubric = (
         load_rubric(config, step.plan.project, dimension)
         if options.rubric is None
-        else parse_rubric(options.rubric, dimension=dimension, where="the run's rubric")
+        else replace(
+            parse_rubric(options.rubric, dimension=dimension, where="the run's rubric"),
+            instructions=options.instructions,
+        )
     )
     judge_model = options.judge_model or config.judge_model(step.mode)
     problem = config.judge.model_problem(judge_model)
@@ -294,7 +299,7 @@ def _reply_metadata(
         "judge_model": asks.judge_model,
         "judging_skipped": asks.options.skip_judging,
         **_judged_with(asks.rubric),
-        "rubric_text": asks.rubric.text,
+        "rubric_text": asks.rubric.told,
         **counted.bill.metadata(asks.step.plan.config),
     }
 

@@ -70,7 +70,7 @@ def entrants(plan: TournamentPlan) -> list[InputVersion]:
 
 
 def rubrics(plan: TournamentPlan) -> list[InputVersion]:
-    """The files that tell the judge how to judge each dimension.
+    """The files that tell the judge how to judge each dimension, the judge's instructions too.
 
     They are written by people, so they are observed, not materialised; after an edit and an
     observation, the replies of that dimension are out of date.
@@ -121,6 +121,8 @@ def _input_files(plan: TournamentPlan) -> Iterator[Path]:
     project = plan.project
     yield project.resolve(plan.config.prompt_bank, what="the prompt bank")
     yield from (project.folder / rule.rubric for rule in plan.config.dimensions.values())
+    if plan.config.judge.instructions is not None:
+        yield project.folder / plan.config.judge.instructions
     for entrant in plan.config.entrants:
         if isinstance(entrant, RecordedEntrant):
             yield project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")

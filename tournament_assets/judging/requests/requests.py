@@ -37,6 +37,8 @@ class RequestSettings:
         shows_gold_answer: Show the gold answer, where there is one.
         shows_expected_behavior: Show a curated prompt's expected behaviour.
         reply_format: How the judge writes its verdict.
+        domain: What the built-in instructions call the prompts, such as `medical`; empty for
+            prompts of any kind.
         service: The service whose name is part of the keys, so that no reply to the same request
             by another one is taken for its own; empty for those that were there first.
     """
@@ -46,6 +48,7 @@ class RequestSettings:
     shows_gold_answer: bool
     shows_expected_behavior: bool
     reply_format: ReplyFormat = "line"
+    domain: str = ""
     service: str = ""
 
 
@@ -80,12 +83,15 @@ class JudgeRequest(ModelRequest):
     presentation: Presentation
 
 
-def build_system_message(rubric: Rubric, reply_format: ReplyFormat = "line") -> str:
-    """Compose the system prefix: the fixed header, then the whole rubric.
+def build_system_message(
+    rubric: Rubric, reply_format: ReplyFormat = "line", *, domain: str = ""
+) -> str:
+    """Compose the system prefix: the instructions, then the whole rubric.
 
     It is byte-identical over a batch, so that every request can read it from the cache.
     """
-    return f"{judge_system_prompt(reply_format).strip()}\n\n{rubric.text}\n"
+    header = judge_system_prompt(reply_format, domain=domain, instructions=rubric.instructions)
+    return f"{header.strip()}\n\n{rubric.text}\n"
 
 
 def build_user_message(
@@ -138,7 +144,7 @@ class JudgeRequests(Sequence[JudgeRequest]):
         self._system = [
             {
                 "type": "text",
-                "text": build_system_message(rubric, settings.reply_format),
+                "text": build_system_message(rubric, settings.reply_format, domain=settings.domain),
                 "cache_control": {"type": "ephemeral", "ttl": "1h"},
             }
         ]
