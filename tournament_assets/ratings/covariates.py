@@ -1,10 +1,16 @@
-"""Bradley-Terry ratings at equal style: what a difference in length or layout was worth, taken off.
+"""Bradley-Terry ratings by log odds: strengths, covariates of the pair, and judges who differ.
 
-The chance that the first entrant is preferred has the log odds s_first - s_second + sum of b x,
-where x are differences between the two responses. Unlike LMArena's style control, x is divided by
-its root mean square and not centred: so the same battle with its sides exchanged says the same.
-Source of the model: Li, Angelopoulos and Chiang, "Does style matter?",
-https://lmsys.org/blog/2024-08-28-style-control/.
+The log odds that the first is preferred are g_j (s_first - s_second) + covariates @ b. With one
+judge g is 1; with several, each has its discrimination g_j, and `judge_aware` says what becomes of
+them. Parameters stand in one vector: log strengths that average to 0, effects of the covariates,
+and where there are several judges their discriminations, which average to 1.
+
+`fit_controlled` rates at equal style: what a difference in length or layout was worth is taken off.
+Unlike LMArena's style control, a difference is divided by its root mean square and not centred: so
+the same battle with its sides exchanged says the same. Sources: Li, Angelopoulos and Chiang, "Does
+style matter?", https://lmsys.org/blog/2024-08-28-style-control/ (covariates); "Judge-aware ranking
+framework for evaluating large language models without ground truth",
+https://arxiv.org/abs/2601.21817 (discriminations).
 """
 
 from collections.abc import Sequence
@@ -34,36 +40,220 @@ rounding makes a chance 1, the slope 0, and a climb without end look like a maxi
 _CELLS_AT_ONCE = 4_000_000
 
 
-def _log_odds(data: Matches, parameters: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the log odds that the first is preferred, by log strengths and then effects."""
+def n_discriminations(data: Matches) -> int:
+    """Return how many discriminations are parameters: one a judge, none with a single judge."""
+    return len(data.judges) if len(data.judges) > 1 else 0
+
+
+def n_parameters(data: Matches) -> int:
+    """Return the number of parameters."""
+    return len(data.entrants) + int(data.covariates.shape[1]) + n_discriminations(data)
+
+
+def log_odds(data: Matches, parameters: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the log odds that the first is preferred, shape (n_matches,)."""
     n = len(data.entrants)
-    strengths, effects = parameters[:n], parameters[n:]
-    odds: NDArray[np.float64] = strengths[data.first] - strengths[data.second]
+    effects = parameters[n : n + data.covariates.shape[1]]
+    odds: NDArray[np.float64] = _slopes(data, parameters) * _gaps(data, parameters)
     return odds + data.covariates @ effects
 
 
-def _gather(data: Matches, pull: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_likelihood(data: Matches, parameters: NDArray[np.float64]) -> float:
+    """Return the logarithm of the chance of the preferences; a tie is half of each win."""
+    odds = log_odds(data, parameters)
+    return float(data.weight @ (data.preference * odds - np.logaddexp(0, odds)))
+
+
+def _gaps(data: Matches, parameters: NDArray[np.float64]) -> NDArray[np.float64]:
+    strengths = parameters[: len(data.entrants)]
+    gaps: NDArray[np.float64] = strengths[data.first] - strengths[data.second]
+    return gaps
+
+
+def _slopes(data: Matches, parameters: NDArray[np.float64]) -> NDArray[np.float64]:
+    if not n_discriminations(data):
+        return np.ones(data.n_matches)
+    slopes: NDArray[np.float64] = parameters[-len(data.judges) :][data.judge_index]
+    return slopes
+
+
+def _gather(
+    data: Matches, parameters: NDArray[np.float64], pull: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Sum over the matches what each asks of every parameter, shape (n_parameters,)."""
-    gained = np.bincount(data.first, pull, minlength=len(data.entrants))
-    lost = np.bincount(data.second, pull, minlength=len(data.entrants))
-    return np.concatenate([gained - lost, pull @ data.covariates])
+    by_slope = pull * _slopes(data, parameters)
+    gained = np.bincount(data.first, by_slope, minlength=len(data.entrants))
+    lost = np.bincount(data.second, by_slope, minlength=len(data.entrants))
+    parts = [gained - lost, pull @ data.covariates]
+    if size := n_discriminations(data):
+        by_gap = pull * _gaps(data, parameters)
+        parts.append(np.bincount(data.judge_index, by_gap, minlength=size))
+    return np.concatenate(parts)
 
 
-def _information(data: Matches, curvature: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sum `curvature` times the outer squares of the matches' rows of the design."""
-    n, n_covariates = len(data.entrants), data.covariates.shape[1]
-    table = np.zeros((n + n_covariates, n + n_covariates))
-    table[:n, :n] = laplacian(data.first, data.second, curvature, n)
-    for column in range(n_covariates):
-        table[:, n + column] = _gather(data, curvature * data.covariates[:, column])
-        table[n + column, :] = table[:, n + column]
+def information(
+    data: Matches,
+    parameters: NDArray[np.float64],
+    curvature: NDArray[np.float64],
+    *,
+    pull: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Sum `curvature` times the outer squares of the slopes of the matches' log odds.
+
+    Args:
+        data: The matches.
+        parameters: Where.
+        curvature: Of each match, shape (n_matches,).
+        pull: What each match asks of its log odds, shape (n_matches,). With it the result is what
+            was observed, the negative second derivative; without it what the model expects.
+
+    Returns:
+        Shape (n_parameters, n_parameters).
+    """
+    n, n_fixed = len(data.entrants), len(data.entrants) + data.covariates.shape[1]
+    slopes = _slopes(data, parameters)
+    table = np.zeros((parameters.size, parameters.size))
+    table[:n, :n] = laplacian(data.first, data.second, curvature * slopes**2, n)
+    columns = {n + index: values for index, values in enumerate(data.covariates.T)}
+    if size := n_discriminations(data):
+        gaps = _gaps(data, parameters)
+        columns |= {n_fixed + judge: gaps * (data.judge_index == judge) for judge in range(size)}
+    for column, values in columns.items():
+        table[:, column] = _gather(data, parameters, curvature * values)
+        table[column, :] = table[:, column]
+    if pull is not None:
+        for judge in range(n_discriminations(data)):
+            own = pull * (data.judge_index == judge)
+            asked = np.bincount(data.first, own, minlength=n)
+            asked = asked - np.bincount(data.second, own, minlength=n)
+            table[:n, n_fixed + judge] -= asked
+            table[n_fixed + judge, :n] -= asked
     return table
+
+
+def maximise(
+    data: Matches, *, penalty: float = 0.0, start: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """Maximise the log-likelihood less half the penalty times the squared effects.
+
+    Args:
+        data: The matches, among entrants that wins connect.
+        penalty: On the effects of the covariates.
+        start: Where to begin; with several judges it must hold strengths that differ.
+
+    Raises:
+        RatingError: If the likelihood rises without end.
+    """
+    n, n_fixed = len(data.entrants), len(data.entrants) + data.covariates.shape[1]
+    parameters = np.zeros(n_parameters(data)) if start is None else start.copy()
+    ridge = np.zeros(parameters.size)
+    ridge[n:n_fixed] = penalty
+
+    def value(at: NDArray[np.float64]) -> float:
+        return log_likelihood(data, at) - float((ridge * at**2).sum() / 2)
+
+    height = value(parameters)
+    for _ in range(_MAX_STEPS):
+        odds = log_odds(data, parameters)
+        if np.abs(odds).max() > _MAX_LOG_ODDS:
+            break
+        expected = 1 / (1 + np.exp(-odds))
+        pull = data.weight * (data.preference - expected)
+        gradient = _gather(data, parameters, pull) - ridge * parameters
+        hessian = information(data, parameters, data.weight * expected * (1 - expected))
+        hessian += np.diag(ridge)
+        _fill_flat(hessian, n, n_fixed)
+        try:
+            step = np.linalg.solve(hessian, gradient)
+        except np.linalg.LinAlgError:
+            # Every battle is all but certain, so nothing curves any more.
+            break
+        share = 1.0
+        while True:
+            moved = parameters + share * step
+            moved_height = value(moved)
+            if moved_height >= height - 1e-12 * abs(height) or share < 1e-9:
+                break
+            share /= 2
+        parameters, height = moved, moved_height
+        if np.abs(step).max() < 1e-9:
+            parameters[:n] -= parameters[:n].mean()
+            return parameters
+    raise RatingError(
+        "the likelihood of the ratings rises without end, as when a covariate alone tells who "
+        "wins; expected battles that some responses win against it, or give a penalty above 0"
+    )
+
+
+def _fill_flat(hessian: NDArray[np.float64], n: int, n_fixed: int) -> None:
+    """Give the directions that the likelihood does not know an eigenvalue, in place.
+
+    Only differences of strengths matter, and only products of strengths and discriminations. The
+    constants give the matrix an inverse, and keep both from drifting: steps in them sum to zero.
+    """
+    hessian[:n, :n] += np.trace(hessian[:n, :n]) / n**2
+    if n_judges := hessian.shape[0] - n_fixed:
+        hessian[n_fixed:, n_fixed:] += np.trace(hessian[n_fixed:, n_fixed:]) / n_judges**2
+
+
+def sandwich_covariance(
+    data: Matches, parameters: NDArray[np.float64], units: NDArray[np.int64], *, penalty: float
+) -> tuple[NDArray[np.float64], int]:
+    """Return the covariance from sampling units, NaN with a single one, and their number."""
+    n, n_fixed = len(data.entrants), len(data.entrants) + data.covariates.shape[1]
+    total = parameters.size
+    expected = 1 / (1 + np.exp(-log_odds(data, parameters)))
+    pull = data.weight * (data.preference - expected)
+    table = information(data, parameters, data.weight * expected * (1 - expected), pull=pull)
+    table[np.arange(n, n_fixed), np.arange(n, n_fixed)] += penalty
+    # Strengths average to 0 and discriminations to 1, so the inverse must map onto such alone.
+    table[:n, :n] += 1.0
+    table[n_fixed:, n_fixed:] += 1.0
+    bread = np.linalg.inv(table)
+    bread[:n, :] -= bread[:n, :].mean(axis=0)
+    slopes, gaps = _slopes(data, parameters), _gaps(data, parameters)
+    _, unit = np.unique(units, return_inverse=True)
+    order = np.argsort(unit, kind="stable")
+    unit = unit[order]
+    n_units = int(unit[-1]) + 1
+    at_once = max(1, _CELLS_AT_ONCE // total)
+    meat = np.zeros((total, total))
+    for start in range(0, n_units, at_once):
+        stop = min(n_units, start + at_once)
+        span = slice(*np.searchsorted(unit, [start, stop]))
+        rows, here = order[span], unit[span] - start
+        summed = np.empty((stop - start, total))
+        summed[:, :n] = _sum_by(here, data.first[rows], pull[rows] * slopes[rows], stop - start, n)
+        summed[:, :n] -= _sum_by(
+            here, data.second[rows], pull[rows] * slopes[rows], stop - start, n
+        )
+        for column in range(data.covariates.shape[1]):
+            summed[:, n + column] = np.bincount(
+                here, pull[rows] * data.covariates[rows, column], minlength=stop - start
+            )
+        if size := n_discriminations(data):
+            judges = data.judge_index[rows]
+            summed[:, n_fixed:] = _sum_by(here, judges, pull[rows] * gaps[rows], stop - start, size)
+        meat += summed.T @ summed
+    factor = n_units / (n_units - 1) if n_units > 1 else np.nan
+    return bread @ meat @ bread.T * factor, n_units
+
+
+def _sum_by(
+    rows: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    values: NDArray[np.float64],
+    n_rows: int,
+    n_columns: int,
+) -> NDArray[np.float64]:
+    flat = np.bincount(rows * n_columns + columns, values, minlength=n_rows * n_columns)
+    return flat.astype(np.float64).reshape(n_rows, n_columns)
 
 
 def _refuse_confounded(data: Matches, *, names: Sequence[str]) -> None:
     """Refuse covariates whose effects cannot be told from the strengths or from one another."""
     n = len(data.entrants)
-    table = _information(data, data.weight)
+    table = information(data, np.zeros(n + data.covariates.shape[1]), data.weight)
     # What is left of the covariates once who answered has explained all it can.
     across = table[:n, n:]
     left = table[n:, n:] - across.T @ contrast_inverse(table[:n, :n]) @ across
@@ -84,87 +274,6 @@ def _refuse_confounded(data: Matches, *, names: Sequence[str]) -> None:
             f"some of the covariates {list(names)!r} are settled by the others and by who "
             "answered; leave one out"
         )
-
-
-def _maximise(data: Matches, *, penalty: float) -> NDArray[np.float64]:
-    """Maximise the log-likelihood less half the penalty times the squared effects."""
-    n = len(data.entrants)
-    parameters = np.zeros(n + data.covariates.shape[1])
-    ridge = np.concatenate([np.zeros(n), np.full(data.covariates.shape[1], penalty)])
-
-    def value(at: NDArray[np.float64]) -> float:
-        odds = _log_odds(data, at)
-        gain = data.preference * odds - np.logaddexp(0, odds)
-        return float(data.weight @ gain - (ridge * at**2).sum() / 2)
-
-    height = value(parameters)
-    for _ in range(_MAX_STEPS):
-        odds = _log_odds(data, parameters)
-        if np.abs(odds).max() > _MAX_LOG_ODDS:
-            break
-        expected = 1 / (1 + np.exp(-odds))
-        gradient = _gather(data, data.weight * (data.preference - expected)) - ridge * parameters
-        hessian = _information(data, data.weight * expected * (1 - expected)) + np.diag(ridge)
-        # Only differences of strengths matter. The added constant gives the matrix an inverse.
-        hessian[:n, :n] += np.trace(hessian[:n, :n]) / n**2
-        try:
-            step = np.linalg.solve(hessian, gradient)
-        except np.linalg.LinAlgError:
-            # Every battle is all but certain, so nothing curves any more.
-            break
-        share = 1.0
-        while True:
-            moved = parameters + share * step
-            moved_height = value(moved)
-            if moved_height >= height - 1e-12 * abs(height) or share < 1e-9:
-                break
-            share /= 2
-        parameters, height = moved, moved_height
-        if np.abs(step).max() < 1e-9:
-            parameters[:n] -= parameters[:n].mean()
-            return parameters
-    raise RatingError(
-        "the likelihood of the ratings at equal style rises without end, as when a covariate alone "
-        "tells who wins; expected battles that some responses win against their style, or give a "
-        "penalty above 0"
-    )
-
-
-def _sandwich_covariance(
-    data: Matches, parameters: NDArray[np.float64], units: NDArray[np.int64], *, penalty: float
-) -> tuple[NDArray[np.float64], int]:
-    """Return the covariance from sampling units, NaN with a single one, and their number."""
-    n, total = len(data.entrants), parameters.size
-    expected = 1 / (1 + np.exp(-_log_odds(data, parameters)))
-    information = _information(data, data.weight * expected * (1 - expected))
-    information[np.arange(n, total), np.arange(n, total)] += penalty
-    # Strengths average to 0, so the inverse must map onto such strengths alone.
-    information[:n, :n] += 1.0
-    bread = np.linalg.inv(information)
-    bread[:n, :] -= bread[:n, :].mean(axis=0)
-    pull = data.weight * (data.preference - expected)
-    _, unit = np.unique(units, return_inverse=True)
-    order = np.argsort(unit, kind="stable")
-    unit = unit[order]
-    n_units = int(unit[-1]) + 1
-    at_once = max(1, _CELLS_AT_ONCE // total)
-    meat = np.zeros((total, total))
-    for start in range(0, n_units, at_once):
-        stop = min(n_units, start + at_once)
-        rows = order[slice(*np.searchsorted(unit, [start, stop]))]
-        here = unit[slice(*np.searchsorted(unit, [start, stop]))] - start
-        size = (stop - start) * n
-        gained = np.bincount(here * n + data.first[rows], pull[rows], minlength=size)
-        lost = np.bincount(here * n + data.second[rows], pull[rows], minlength=size)
-        summed = np.empty((stop - start, total))
-        summed[:, :n] = (gained - lost).reshape(-1, n)
-        for column in range(data.covariates.shape[1]):
-            summed[:, n + column] = np.bincount(
-                here, pull[rows] * data.covariates[rows, column], minlength=stop - start
-            )
-        meat += summed.T @ summed
-    factor = n_units / (n_units - 1) if n_units > 1 else np.nan
-    return bread @ meat @ bread.T * factor, n_units
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,9 +364,9 @@ def fit_controlled(
         matches.among(rated), covariates=differences[rows] / np.where(scale > 0, scale, 1.0)
     )
     _refuse_confounded(data, names=names)
-    parameters = _maximise(data, penalty=penalty)
+    parameters = maximise(data, penalty=penalty)
     units = np.arange(rows.size) if unit is SamplingUnit.BATTLE else data.prompt_index
-    covariance, n_units = _sandwich_covariance(data, parameters, units, penalty=penalty)
+    covariance, n_units = sandwich_covariance(data, parameters, units, penalty=penalty)
     elo = parameters * ELO_PER_NAT
     variance = np.diagonal(covariance) * ELO_PER_NAT**2
     errors: list[float | None] = [

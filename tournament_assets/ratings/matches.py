@@ -8,7 +8,7 @@ apart for Davidson, those among rated entrants for errors and for ratings at equ
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,8 @@ class Matches:
         weight: How many matches each counts as; 1 unless the judge's scale says otherwise.
         covariates: The first response's lead in style, shape (n_matches, n_covariates); without a
             column unless style is controlled.
+        judges: Every judge, in the order of the tables; empty where one judged all matches.
+        judge_index: Indices into `judges`, shape (n_matches,); empty where there are none.
 
     Raises:
         InputError: With everything that is wrong with the columns: unequal lengths, indices out
@@ -59,21 +61,31 @@ class Matches:
     preference: NDArray[np.float64]
     weight: NDArray[np.float64]
     covariates: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    judges: tuple[str, ...] = ()
+    judge_index: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
         """Refuse columns that hold no matches anybody could rate."""
+        columns: tuple[NDArray[np.generic], ...]
         columns = (self.second, self.prompt_index, self.preference, self.weight)
+        if self.judges:
+            columns = (*columns, self.judge_index)
         if any(column.shape != (self.first.size,) for column in columns):
             shapes = [column.shape for column in (self.first, *columns)]
             raise InputError(f"the columns of matches have shapes {shapes!r}; expected one shape")
         problems = Problems()
-        for name, names in (("entrant", self.entrants), ("prompt", self.prompts)):
+        for name, names in (
+            ("entrant", self.entrants),
+            ("prompt", self.prompts),
+            ("judge", self.judges),
+        ):
             if len(set(names)) < len(names):
                 problems.add(f"an {name} is listed twice; expected every {name} once")
         for name, codes, size in (
             ("first", self.first, len(self.entrants)),
             ("second", self.second, len(self.entrants)),
             ("prompt_index", self.prompt_index, len(self.prompts)),
+            ("judge_index", self.judge_index, len(self.judges)),
         ):
             outside = (codes < 0) | (codes >= size)
             _report(problems, outside, codes, f"{name} is {{}}; expected an index below {size}")
@@ -195,6 +207,24 @@ class Matches:
             preference=self.preference[kept],
             weight=self.weight[kept],
             covariates=self.covariates[kept] if self.covariates.size else self.covariates,
+            judges=self.judges,
+            judge_index=self.judge_index[kept] if self.judges else self.judge_index,
+        )
+
+    def of_judges(self, members: NDArray[np.bool_]) -> "Matches":
+        """Keep the matches before some judges, who are numbered anew, shape (n_judges,)."""
+        kept = members[self.judge_index]
+        place = np.cumsum(members) - 1
+        return replace(
+            self,
+            first=self.first[kept],
+            second=self.second[kept],
+            prompt_index=self.prompt_index[kept],
+            preference=self.preference[kept],
+            weight=self.weight[kept],
+            covariates=self.covariates[kept] if self.covariates.size else self.covariates,
+            judges=tuple(name for name, stays in zip(self.judges, members, strict=True) if stays),
+            judge_index=place[self.judge_index[kept]],
         )
 
     def require_hard(self, model: str) -> None:

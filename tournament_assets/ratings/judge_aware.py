@@ -1,0 +1,355 @@
+"""Bradley-Terry ratings from judges who discriminate unequally and like a slot.
+
+P(the first shown wins | judge j) = 1 / (1 + exp(-(g_j (s_a - s_b) + b_j))), ties as half wins, with
+discriminations g_j whose logarithms sum to 0 and slot effects b_j. A judge whose verdicts are less
+about the entrants counts less, without any verdict of people. What judges have in common, such as
+errors of one family, this cannot see. Source: "Judge-aware ranking framework for evaluating large
+language models without ground truth", https://arxiv.org/abs/2601.21817; the slot term is added.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, find_standing, fit_bradley_terry
+from tournament_assets.ratings.covariates import (
+    log_likelihood,
+    maximise,
+    sandwich_covariance,
+)
+from tournament_assets.ratings.intervals import two_sided_quantile
+from tournament_assets.ratings.matches import Matches, require_confidence
+from tournament_assets.ratings.sandwich import SamplingUnit, SandwichInterval, no_spread_note
+from tournament_assets.tournament.errors import InputError, RatingError
+
+NO_VERDICT = "it gave no verdict on two different texts"
+UNCONNECTED = "its verdicts alone do not connect the entrants, so its discrimination has no bound"
+SLOT_DECIDES = "who won and the slot leave its slot effect without a bound"
+NO_DISCRIMINATION = (
+    "its verdicts cannot be told from ones that have nothing to do with the other judges' ratings"
+)
+NOT_FITTED = "the judges' verdicts have no most likely ratings: too few of them, or too one-sided"
+ALL_ALIKE = "no judge's discrimination is known, so all judges count alike"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with its interval; the ends are None where no spread could be measured."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeTraits:
+    """What one judge's verdicts are about.
+
+    Attributes:
+        judge: Who judged.
+        n_verdicts: Presentations of two rated entrants with a verdict.
+        discrimination: How much the verdicts are about the entrants, relative to the other judges;
+            None where it does not count, or where all count alike.
+        slot_logits: The log odds by which the first slot is preferred between equals.
+        counts: Whether its verdicts are part of the ratings.
+        note: Why something is missing; None where nothing is.
+    """
+
+    judge: str
+    n_verdicts: int
+    discrimination: Estimate | None
+    slot_logits: Estimate | None
+    counts: bool
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgeAwareFit:
+    """Ratings from several judges, or from one with its slot effect taken off.
+
+    Attributes:
+        ratings: One per entrant, in the order of the tables.
+        judges: One per judge, in the order of the tables.
+        log_likelihood: Of the verdicts that count; None where nobody is rated.
+        covariance: Of the ratings, Elo points squared, shape (n_entrants, n_entrants); NaN where
+            there is no error.
+        n_prompts: Prompts with a verdict among the rated entrants.
+    """
+
+    ratings: tuple[SandwichInterval, ...]
+    judges: tuple[JudgeTraits, ...]
+    log_likelihood: float | None
+    covariance: NDArray[np.float64]
+    n_prompts: int
+
+
+def fit_judge_aware(
+    matches: Matches,
+    slots: NDArray[np.float64],
+    *,
+    confidence: float,
+    initial_rating: float = 1400.0,
+) -> JudgeAwareFit:
+    """Rate the entrants from presentations to one or several judges.
+
+    The largest group of entrants is rated that the verdicts of all judges connect. Set aside, with
+    a note, is a judge whose own verdicts have no maximum, so that one who loves an entrant does not
+    count without bound, and one whose discrimination cannot be told from 0. If that leaves nobody,
+    all judges whose slot effect is known count alike.
+
+    Args:
+        matches: One for each presentation that has a verdict, with its judge.
+        slots: 1 where the match's first entrant was shown first, -1 where its second was, 0 where
+            nothing was shown because both texts are the same, shape (n_matches,).
+        confidence: Coverage of the intervals, from the sandwich per prompt.
+        initial_rating: What the ratings average to, in Elo points.
+
+    Raises:
+        InputError: If no judges are named, or the slots have another shape or other values.
+        RatingError: If a likelihood could not be maximised.
+    """
+    require_confidence(confidence)
+    if not matches.judges:
+        raise InputError("the matches name no judge; expected one for every presentation")
+    if slots.shape != (matches.n_matches,) or not np.isin(slots, (-1.0, 0.0, 1.0)).all():
+        raise InputError(
+            f"the slots have shape {slots.shape!r}; expected a 1, -1 or 0 for each of the "
+            f"{matches.n_matches} matches"
+        )
+    results = fit_bradley_terry(matches, initial_rating=initial_rating)
+    rated = np.array([each.rating is not None for each in results], dtype=np.bool_)
+    data = replace(matches, covariates=slots[:, None]).among(rated)
+    alone = [_fit_alone(data, judge) for judge in range(len(data.judges))]
+    joint = _fit_together(data, alone, confidence=confidence) if data.n_matches else None
+    return _describe(
+        joint,
+        alone,
+        data,
+        rated,
+        notes=[(each.entrant, each.note) for each in results],
+        confidence=confidence,
+        initial_rating=initial_rating,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fit:
+    """Judges that were fitted, by their indices.
+
+    Strengths average to 0 and the logarithms of the discriminations, of which there are none where
+    all count alike, sum to 0. The covariance is of strengths, slot effects and those logarithms.
+    """
+
+    judges: NDArray[np.int64]
+    strengths: NDArray[np.float64]
+    slots: NDArray[np.float64]
+    log_discriminations: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+    log_likelihood: float
+    n_prompts: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """What one judge's verdicts say by themselves: a fit, or why they have none."""
+
+    n_verdicts: int
+    fit: _Fit | None
+    note: str | None
+
+
+def _fit_alone(data: Matches, judge: int) -> _Alone:
+    own = data.of_judges(np.arange(len(data.judges)) == judge)
+    n_verdicts = int(np.count_nonzero(own.covariates))
+    if n_verdicts == 0:
+        return _Alone(n_verdicts, None, NO_VERDICT)
+    if not find_standing(own.wins).rated.all():
+        return _Alone(n_verdicts, None, UNCONNECTED)
+    try:
+        return _Alone(n_verdicts, _fit_alike(data, np.array([judge])), None)
+    except RatingError:
+        return _Alone(n_verdicts, None, SLOT_DECIDES)
+
+
+def _fit_together(data: Matches, alone: Sequence[_Alone], *, confidence: float) -> _Fit | None:
+    """Fit the judges together, setting aside the weakest until all of them discriminate."""
+    able = np.array([index for index, each in enumerate(alone) if each.fit is not None], dtype=int)
+    judges = able
+    while judges.size > 1:
+        try:
+            fit, weakest = _fit_discriminating(data, judges, confidence=confidence)
+        except RatingError:
+            break
+        if fit is not None:
+            return fit
+        judges = np.delete(judges, weakest)
+    if judges.size == 1:
+        return alone[int(judges[0])].fit
+    try:
+        return _fit_alike(data, able if able.size else np.arange(len(data.judges)))
+    except RatingError:
+        return None
+
+
+def _fit_alike(data: Matches, judges: NDArray[np.int64]) -> _Fit:
+    """Fit judges as if all discriminated alike, each with its slot effect."""
+    own = _before(data, judges)
+    parameters = maximise(_alike(_in_cells(own)))
+    plain = _alike(own)
+    covariance, n_prompts = sandwich_covariance(plain, parameters, own.prompt_index, penalty=0.0)
+    n = len(data.entrants)
+    return _Fit(
+        judges=judges,
+        strengths=parameters[:n],
+        slots=parameters[n:],
+        log_discriminations=np.zeros(0),
+        covariance=covariance,
+        log_likelihood=log_likelihood(plain, parameters),
+        n_prompts=n_prompts,
+    )
+
+
+def _fit_discriminating(
+    data: Matches, judges: NDArray[np.int64], *, confidence: float
+) -> tuple[_Fit | None, int]:
+    """Fit several judges; None, and the weakest's place, if one does not discriminate."""
+    own = _before(data, judges)
+    cells = _in_cells(own)
+    start = np.concatenate([maximise(_alike(cells)), np.ones(judges.size)])
+    parameters = maximise(cells, start=start)
+    covariance, n_prompts = sandwich_covariance(own, parameters, own.prompt_index, penalty=0.0)
+    raw = parameters[-judges.size :]
+    errors = np.sqrt(np.diagonal(covariance)[-judges.size :])
+    # Without spread between prompts there is no error to doubt a discrimination by.
+    reach = np.where(np.isfinite(errors), errors, 0.0)
+    if n_prompts > 1:
+        reach = reach * two_sided_quantile(confidence, degrees_of_freedom=n_prompts - 1)
+    if (raw - reach <= 0).any():
+        return None, int(np.argmin(raw / np.maximum(reach, 1e-300)))
+    n = len(data.entrants)
+    shift = np.log(raw).mean()
+    # From discriminations that average to 1 to logarithms that sum to 0: the strengths take over
+    # what the discriminations give up.
+    turn = np.eye(parameters.size)
+    per_judge = 1 / (raw * judges.size)
+    turn[:n, :n] *= np.exp(shift)
+    turn[:n, -judges.size :] = np.outer(np.exp(shift) * parameters[:n], per_judge)
+    turn[-judges.size :, -judges.size :] = np.diag(1 / raw) - per_judge
+    return _Fit(
+        judges=judges,
+        strengths=np.exp(shift) * parameters[:n],
+        slots=parameters[n : -judges.size],
+        log_discriminations=np.log(raw) - shift,
+        covariance=turn @ covariance @ turn.T,
+        log_likelihood=log_likelihood(cells, parameters),
+        n_prompts=n_prompts,
+    ), -1
+
+
+def _before(data: Matches, judges: NDArray[np.int64]) -> Matches:
+    """Keep the matches before some judges, with a column of slots for each."""
+    own = data.of_judges(np.isin(np.arange(len(data.judges)), judges))
+    return replace(own, covariates=own.covariates * np.eye(judges.size)[own.judge_index])
+
+
+def _alike(data: Matches) -> Matches:
+    return replace(data, judges=(), judge_index=data.judge_index[:0])
+
+
+def _in_cells(data: Matches) -> Matches:
+    """Add up matches of the same judge, entrants and slot: the likelihood knows nothing else."""
+    slots = data.covariates.sum(axis=1)
+    n = len(data.entrants)
+    codes = (data.judge_index * n + data.first) * n + data.second
+    _, rows, cell = np.unique(
+        codes * 3 + slots.astype(np.int64) + 1, return_index=True, return_inverse=True
+    )
+    weight = np.bincount(cell, data.weight).astype(np.float64)
+    return replace(
+        data,
+        first=data.first[rows],
+        second=data.second[rows],
+        prompt_index=data.prompt_index[rows],
+        preference=np.clip(np.bincount(cell, data.weight * data.preference) / weight, 0, 1),
+        weight=weight,
+        covariates=data.covariates[rows],
+        judge_index=data.judge_index[rows],
+    )
+
+
+def _describe(
+    fit: _Fit | None,
+    alone: Sequence[_Alone],
+    data: Matches,
+    rated: NDArray[np.bool_],
+    *,
+    notes: Sequence[tuple[str, str | None]],
+    confidence: float,
+    initial_rating: float,
+) -> JudgeAwareFit:
+    n, n_prompts = len(data.entrants), 0 if fit is None else fit.n_prompts
+    covariance = np.full((rated.size, rated.size), np.nan)
+    if fit is not None:
+        covariance[np.ix_(rated, rated)] = fit.covariance[:n, :n] * ELO_PER_NAT**2
+    place = np.cumsum(rated) - 1
+    ratings = []
+    for index, (entrant, note) in enumerate(notes):
+        if fit is None or note is not None:
+            ratings.append(SandwichInterval(entrant, None, None, None, None, note or NOT_FITTED))
+            continue
+        rating = initial_rating + ELO_PER_NAT * float(fit.strengths[place[index]])
+        found = _estimate(rating, covariance[index, index], n_prompts, confidence)
+        error = None if found.low is None else float(np.sqrt(covariance[index, index]))
+        note = no_spread_note(SamplingUnit.PROMPT, n_prompts) if error is None else None
+        ratings.append(SandwichInterval(entrant, rating, error, found.low, found.high, note))
+    return JudgeAwareFit(
+        ratings=tuple(ratings),
+        judges=tuple(
+            _describe_judge(name, index, alone[index], fit, confidence=confidence)
+            for index, name in enumerate(data.judges)
+        ),
+        log_likelihood=None if fit is None else fit.log_likelihood,
+        covariance=covariance,
+        n_prompts=n_prompts,
+    )
+
+
+def _describe_judge(
+    judge: str, index: int, alone: _Alone, fit: _Fit | None, *, confidence: float
+) -> JudgeTraits:
+    counts = fit is not None and index in fit.judges
+    source = fit if counts else alone.fit
+    slot, discrimination = None, None
+    note = alone.note or (None if counts else NO_DISCRIMINATION)
+    if source is not None:
+        at = int(np.searchsorted(source.judges, index))
+        n, variances = source.strengths.size, np.diagonal(source.covariance)
+        slot = _estimate(float(source.slots[at]), variances[n + at], source.n_prompts, confidence)
+        if source.log_discriminations.size:
+            logarithm = _estimate(
+                float(source.log_discriminations[at]),
+                variances[n + source.judges.size + at],
+                source.n_prompts,
+                confidence,
+            )
+            discrimination = Estimate(
+                math.exp(logarithm.value), _exp(logarithm.low), _exp(logarithm.high)
+            )
+        elif source.judges.size > 1:
+            note = note or ALL_ALIKE
+    return JudgeTraits(judge, alone.n_verdicts, discrimination, slot, counts, note)
+
+
+def _exp(value: float | None) -> float | None:
+    return None if value is None else math.exp(value)
+
+
+def _estimate(value: float, variance: float, n_prompts: int, confidence: float) -> Estimate:
+    # Rounding leaves a few times 1e-16 where prompts agree to the last verdict.
+    if n_prompts < 2 or not variance > 1e-18:
+        return Estimate(value, None, None)
+    reach = math.sqrt(variance) * two_sided_quantile(confidence, degrees_of_freedom=n_prompts - 1)
+    return Estimate(value, value - reach, value + reach)
