@@ -34,7 +34,7 @@ def test_every_key_of_the_demo_is_on_the_page() -> None:
 
 def test_a_key_without_a_meaning_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(JudgeConfig, "__doc__", "How the judge is asked.")
-    with pytest.raises(ValueError, match="JudgeConfig does not say what service, base_url"):
+    with pytest.raises(ValueError, match="JudgeConfig does not say what domain, instructions"):
         render_page()
 
 

@@ -117,9 +117,12 @@ def storage_of(project: Path, environment: Mapping[str, str]) -> str:
     return environment.get("TOURNAMENT_STORAGE") or str(project / "storage")
 
 
-def build_resources(project: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+def build_resources(
+    project: Path, environment: Mapping[str, str], plans: Sequence[TournamentPlan] = ()
+) -> dict[str, Any]:
     """Configure the resources. Secrets are named, not copied: Dagster shows configured values."""
     keys = [service.key_variable for service in SERVICES.values()]
+    keys += [plan.config.judge.key_variable for plan in plans]
     storage = storage_of(project, environment)
     return {
         "parquet_io_manager": ParquetIOManager(base_path=storage),
@@ -165,7 +168,7 @@ def build_definitions(
         assets=[build_problem_asset(each) for each in broken],
         asset_checks=build_problem_checks(broken),
         sensors=[*build_problem_sensor(broken), *build_failure_sensors(environment)],
-        resources=build_resources(project, environment),
+        resources=build_resources(project, environment, plans),
         executor=build_executor(environment),
     )
     return dg.Definitions.merge(*(build_tournament(plan) for plan in plans), shared)
@@ -205,7 +208,7 @@ def build_guest(plan: TournamentPlan, environment: Mapping[str, str]) -> dg.Defi
     whatever tells of them there.
     """
     prefix = f"{plan.tournament_id}_"
-    resources = build_resources(plan.project.folder, environment)
+    resources = build_resources(plan.project.folder, environment, [plan])
     return dg.Definitions.merge(
         build_tournament(plan, resource_prefix=prefix),
         dg.Definitions(resources={f"{prefix}{key}": each for key, each in resources.items()}),

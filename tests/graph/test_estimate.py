@@ -343,7 +343,7 @@ def keys_to_ask(project: SmallProject) -> list[str]:
         plan,
         pilot_pairs(plan, "factuality"),
         load_rubric(plan.config, plan.project, "factuality"),
-        judge_model=OPUS,
+        judge=plan.config.judge.named(OPUS),
     )
     return [request.request_key for request in asked]
 

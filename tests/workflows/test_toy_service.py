@@ -123,7 +123,7 @@ def test_a_row_of_the_table_makes_a_service_judge_a_tournament(
 
 def test_another_services_reply_to_the_same_request_is_kept_apart() -> None:
     ours = {each.request_key: each.params for each in requests_for(2)}
-    theirs = requests_for(2, settings=replace(SETTINGS, service="toy"))
+    theirs = requests_for(2, settings=replace(SETTINGS, identity={"service": "toy"}))
     assert [each.params for each in theirs] == list(ours.values())
     assert ours.keys().isdisjoint(each.request_key for each in theirs)
 

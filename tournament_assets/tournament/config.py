@@ -10,12 +10,12 @@ import zoneinfo
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from tournament_assets.tournament.entrants import AnyEntrant
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.judge_services import SERVICES, ServiceName, expected_model
-from tournament_assets.tournament.places import Frozen, Location, url_problem
+from tournament_assets.tournament.judges import Judge, ServiceAccess
+from tournament_assets.tournament.places import Frozen, Location
 
 
 class HeadlineSchedule(Frozen):
@@ -319,13 +319,10 @@ class ConfiguredPrice(Frozen):
         return self.input if self.cache_read is None else self.cache_read
 
 
-class JudgeConfig(Frozen):
+class JudgeConfig(ServiceAccess):
     """How the judge is asked.
 
     Attributes:
-        service: `loopback`, the lexical judge on 127.0.0.1, or another one, such as `anthropic`.
-        base_url: Where the service is asked, such as a gateway; its own address by default. The
-            environment comes first (ANTHROPIC_BASE_URL for `anthropic`).
         domain: What the built-in instructions to the judge call the prompts, such as `medical` or
             `legal`; prompts of any kind unless given. Part of every request.
         instructions: A file, relative to the project folder, with your own text on how to judge in
@@ -357,8 +354,6 @@ class JudgeConfig(Frozen):
         test_seed: Draws all three.
     """
 
-    service: Annotated[str, AfterValidator(ServiceName.check), ServiceName()]
-    base_url: str | None = None
     domain: str = Field(default="", pattern=r"^(?:\w[\w ,/&-]{0,58}\w)?$")
     instructions: str | None = Field(default=None, min_length=1)
     max_tokens: int = Field(default=8192, ge=64)
@@ -381,27 +376,6 @@ class JudgeConfig(Frozen):
     anchor_pairs: int = Field(default=40, ge=0)
     test_seed: int = Field(default=0, ge=0)
 
-    @field_validator("base_url")
-    @classmethod
-    def _can_be_an_address(cls, value: str | None, info: ValidationInfo) -> str | None:
-        service = SERVICES.get(info.data.get("service", ""))
-        key_place = "the environment" if service is None else service.key_variable
-        problem = None if value is None else url_problem(value, key_place=key_place)
-        if problem is not None:
-            raise ValueError(problem)
-        return value
-
-    @model_validator(mode="after")
-    def _can_be_elsewhere(self) -> "JudgeConfig":
-        if self.base_url is not None and not SERVICES[self.service].url_variable:
-            others = [each.name for each in SERVICES.values() if each.url_variable]
-            raise ValueError(
-                f"base_url is given and service is {self.service!r}, which is started on this "
-                f"machine; expected service: {' or '.join(others)} with it; change the one or "
-                "remove the other"
-            )
-        return self
-
     @model_validator(mode="after")
     def _has_one_text(self) -> "JudgeConfig":
         if self.domain and self.instructions is not None:
@@ -417,17 +391,7 @@ class JudgeConfig(Frozen):
         """How long a batch whose creation was not confirmed is looked for."""
         if self.adopt_grace_seconds is not None:
             return self.adopt_grace_seconds
-        return SERVICES[self.service].grace_seconds
-
-    def model_problem(self, judge_model: str) -> str | None:
-        """Say why a model does not go with the service, or None."""
-        expected = expected_model(self.service, judge_model)
-        if expected is None:
-            return None
-        return (
-            f"the judge model is {judge_model!r} and judge.service is {self.service!r}; "
-            f"expected {expected}, so that nobody takes one judge's replies for another's"
-        )
+        return self.row.grace_seconds
 
 
 class RatingsConfig(Frozen):
@@ -556,7 +520,13 @@ class TournamentConfig(Frozen):
                 "automation": True,
                 "gate": True,
                 "generation": {"budget_usd", "budget_period"},
-                "judge": {"allow_unbudgeted", "base_url", "prices"},
+                "judge": {
+                    "allow_unbudgeted",
+                    "api_key_env",
+                    "base_url",
+                    "max_in_flight",
+                    "prices",
+                },
             },
         )
         return fingerprint(values)
@@ -565,10 +535,14 @@ class TournamentConfig(Frozen):
         """The model that judges in a mode."""
         return self.pilot.judge_model if mode == "pilot" else self.headline.judge_model
 
+    def judge_of(self, mode: Mode, *, model: str | None = None) -> Judge:
+        """Who judges in a mode; another model of the same service if one is named."""
+        return self.judge.named(model or self.judge_model(mode))
+
     @property
     def judge_label(self) -> str:
         """What every artifact says about who judged."""
-        return SERVICES[self.judge.service].label
+        return self.judge.row.label
 
 
 def config_problems(values: Mapping[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:

@@ -18,12 +18,14 @@ class ServiceConnection:
     Attributes:
         api_key: The key to it; empty if it needs none.
         base_url: Another address than its own; empty for its own.
+        key_variable: The environment variable that held the key, for messages.
         folder: Where a service that runs on this machine keeps what it was given.
     """
 
     api_key: str = field(repr=False)
     base_url: str
     folder: Path
+    key_variable: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,11 @@ class JudgeService:
         label: What every artifact says about who judged.
         source: Where a model's own responses come from, after the model's name.
         key_variable: The environment variable with the key; empty if it needs none.
-        url_variable: The one with another address; empty if it has only its own.
+        keeps_key_to_itself: Whether that key is for its own address alone: at a `base_url` the
+            config names another variable, or no key is sent.
+        url_variable: The one with another address; empty if none is read.
+        may_be_elsewhere: Whether a config may give it another address although none is read from
+            the environment.
         model_prefix: How the names of its models begin, which then belong to no other service;
             empty if it serves models of any name.
         is_free: Whether it costs nothing; its models need a prefix then, by which bills know them.
@@ -56,7 +62,9 @@ class JudgeService:
     label: str
     source: str
     key_variable: str = ""
+    keeps_key_to_itself: bool = False
     url_variable: str = ""
+    may_be_elsewhere: bool = False
     model_prefix: str = ""
     is_free: bool = False
     is_language_model: bool = True
@@ -71,18 +79,32 @@ class JudgeService:
                 "so that their bills are told from others"
             )
 
-    def key_problem(self, environment: Mapping[str, str], *, what: str, instead: str) -> str | None:
+    @property
+    def is_remote(self) -> bool:
+        """Whether it may be asked at another address than its own."""
+        return bool(self.url_variable) or self.may_be_elsewhere
+
+    def key_problem(
+        self,
+        environment: Mapping[str, str],
+        *,
+        what: str,
+        instead: str,
+        variable: str | None = None,
+    ) -> str | None:
         """Say that the key is missing, or None.
 
         Args:
             environment: The environment variables.
+            variable: The one that holds the key; the service's own by default.
             what: What needs it, as the beginning of a sentence.
             instead: What can be done without it.
         """
-        if not self.key_variable or environment.get(self.key_variable):
+        name = self.key_variable if variable is None else variable
+        if not name or environment.get(name):
             return None
         return (
-            f"{what} and the environment variable {self.key_variable} is not set; expected an API "
+            f"{what} and the environment variable {name} is not set; expected an API "
             f"key in it; export one, or {instead} to try the pipeline without a key"
         )
 

@@ -86,7 +86,7 @@ def estimate_pairs(
             to_ask, identical = split_identical(pairs)
             n_identical = len(identical)
         workloads[dimension] = measure_workload(
-            requests_for_pairs(plan, to_ask, rubrics[dimension], judge_model=judge_model),
+            requests_for_pairs(plan, to_ask, rubrics[dimension], judge=judge.named(judge_model)),
             find_answered=ledger.answered_keys,
             under_way=_keys_under_way(ledger, JudgingScope(plan.tournament_id, mode, dimension)),
             identical=len(PRESENTATIONS) * n_identical,

@@ -42,11 +42,11 @@ from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.config import JudgeConfig, Mode
 from tournament_assets.tournament.errors import BudgetError, InputError
 from tournament_assets.tournament.judge_services import (
-    LOOPBACK,
     SERVICES,
     ServiceConnection,
     is_free_model,
 )
+from tournament_assets.tournament.judges import Judge, ServiceAccess
 from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.workflows.plan import TournamentPlan
 
@@ -54,13 +54,9 @@ if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
 
 
-def judge_problems(config: JudgeConfig, environment: Mapping[str, str]) -> list[str]:
+def judge_problems(config: ServiceAccess, environment: Mapping[str, str]) -> list[str]:
     """Say what keeps the judge from being asked, before anything is spent."""
-    problem = SERVICES[config.service].key_problem(
-        environment,
-        what=f"judge.service is {config.service!r}",
-        instead=f"use judge.service: {LOOPBACK.name}",
-    )
+    problem = config.key_problem(environment)
     return [] if problem is None else [problem]
 
 
@@ -71,7 +67,7 @@ class JudgeAccess(Protocol):
     def variables(self) -> Mapping[str, str]:
         """What the environment says of services."""
 
-    def service(self, config: JudgeConfig) -> AbstractContextManager[BatchService]:
+    def service(self, config: ServiceAccess) -> AbstractContextManager[BatchService]:
         """Connect to the service that a config names."""
 
 
@@ -105,7 +101,7 @@ class JudgeConnection:
         """
         return cls(folder / "ledger" / "loopback_judge", environment)
 
-    def service(self, config: JudgeConfig) -> AbstractContextManager[BatchService]:
+    def service(self, config: ServiceAccess) -> AbstractContextManager[BatchService]:
         """Connect to the service; the loopback judge is started, and stopped again.
 
         Raises:
@@ -114,12 +110,12 @@ class JudgeConnection:
         problems = judge_problems(config, self.variables)
         if problems:
             raise InputError(problems)
-        service = SERVICES[config.service]
-        module, _, function = service.opener.partition(":")
+        module, _, function = config.row.opener.partition(":")
         connection = ServiceConnection(
-            api_key=self.variables.get(service.key_variable, ""),
-            base_url=self.variables.get(service.url_variable) or config.base_url or "",
+            api_key=self.variables.get(config.key_variable, ""),
+            base_url=config.url(self.variables),
             folder=self.loopback_folder,
+            key_variable=config.key_variable,
         )
         opened: AbstractContextManager[BatchService]
         opened = getattr(import_module(module), function)(connection)
@@ -293,21 +289,22 @@ def missing_budget_problem(plan: TournamentPlan, mode: Mode, *, is_allowed: bool
 
 
 def requests_for_pairs(
-    plan: TournamentPlan, pairs: Sequence[PairToJudge], rubric: Rubric, *, judge_model: str
+    plan: TournamentPlan, pairs: Sequence[PairToJudge], rubric: Rubric, *, judge: Judge
 ) -> JudgeRequests:
-    """Build both presentations of some pairs as a tournament's config says."""
-    judge, rules = plan.config.judge, plan.config.dimensions[rubric.dimension]
+    """Build both presentations of some pairs as a tournament's config says, for one judge."""
+    asking, rules = plan.config.judge, plan.config.dimensions[rubric.dimension]
     return build_requests(
         pairs,
         rubric,
         RequestSettings(
-            judge_model=judge_model,
-            max_tokens=judge.max_tokens,
+            judge_model=judge.model,
+            max_tokens=asking.max_tokens,
             shows_gold_answer=rules.shows_gold_answer,
             shows_expected_behavior=rules.shows_expected_behavior,
-            reply_format=judge.reply_format,
-            domain=judge.domain,
-            service=judge.service if SERVICES[judge.service].is_in_keys else "",
+            reply_format=asking.reply_format,
+            domain=asking.domain,
+            temperature=judge.temperature,
+            identity=judge.identity,
         ),
     )
 

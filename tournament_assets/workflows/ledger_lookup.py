@@ -131,7 +131,7 @@ def existing_requests(
             plan,
             pairs,
             load_rubric(config, plan.project, dimension),
-            judge_model=judge_model or config.judge_model(mode),
+            judge=config.judge_of(mode, model=judge_model),
         )
     return requests
 

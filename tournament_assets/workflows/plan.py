@@ -90,6 +90,11 @@ def asking_settings(plan: TournamentPlan) -> Any:
     judge = plan.config.judge
     return {
         "models": [plan.config.judge_model("pilot"), plan.config.judge_model("headline")],
+        **{
+            name: value
+            for name, value in (("revision", judge.revision), ("temperature", judge.temperature))
+            if value is not None  # so that nothing is out of date that was judged without them
+        },
         "max_tokens": judge.max_tokens,
         "identical_responses_tie": judge.identical_responses_tie,
         # What a project's own instructions say is an input, beside the rubric.

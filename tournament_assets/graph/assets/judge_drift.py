@@ -129,7 +129,7 @@ def _draw_anchors(step: Step, pairs_to_judge: StoredTable, verdicts: StoredTable
         sample=config.judge.anchor_pairs,
         seed=config.judge.test_seed,
     )
-    asked = requests_for_pairs(plan, pairs, rubric, judge_model=judge_model)
+    asked = requests_for_pairs(plan, pairs, rubric, judge=config.judge.named(judge_model))
     return _Anchors(rubric, judge_model, settled, pairs, asked)
 
 
@@ -159,7 +159,8 @@ def _is_settled_as_it_is(
         row = settled.get((pair.prompt_id, pair.entrant_a, pair.entrant_b))
         if row is None:
             return False
-        requests = requests_for_pairs(plan, [pair], rubric, judge_model=judge_model)
+        judge = plan.config.judge.named(judge_model)
+        requests = requests_for_pairs(plan, [pair], rubric, judge=judge)
         return [request.request_key for request in requests] == [
             row.request_key_ab,
             row.request_key_ba,

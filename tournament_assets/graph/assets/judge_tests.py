@@ -127,12 +127,12 @@ def judge_controls(
         pairs_of(pairs_to_judge), sample=config.judge.control_pairs, seed=config.judge.test_seed
     )
     pairs = _distinct(pair for each in controls for pair in (each.pair, each.baseline))
-    judge_model = config.judge_model(step.mode)
-    requests = requests_for_pairs(plan, pairs, rubric, judge_model=judge_model)
+    asked_judge = config.judge_of(step.mode)
+    requests = requests_for_pairs(plan, pairs, rubric, judge=asked_judge)
     settled, bill = test.settle(requests, pairs)
     results = [_settled_control(control, settled) for control in controls]
     rows = [
-        _control_row(control, result, rubric, judge_model=judge_model)
+        _control_row(control, result, rubric, judge_model=asked_judge.model)
         for control, result in zip(controls, results, strict=True)
     ]
     columns = ("kind", "prompt_id", "entrant_a", "entrant_b", "expected", "outcome")
@@ -224,7 +224,7 @@ def judge_retest(
     pairs = draw_retest(
         pairs_of(pairs_to_judge), sample=config.judge.retest_pairs, seed=config.judge.test_seed
     )
-    asked = requests_for_pairs(plan, pairs, rubric, judge_model=config.judge_model(step.mode))
+    asked = requests_for_pairs(plan, pairs, rubric, judge=config.judge_of(step.mode))
     again = [ask_again(request, repetition=options.repetition) for request in asked]
     second, bill = test.settle(again, pairs)
     first = {pair_key(row): row for row in rows_of(VerdictRow, verdicts)}

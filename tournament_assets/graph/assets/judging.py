@@ -159,7 +159,9 @@ class _Judging:
     pairs: list[PairToJudge]
 
     def requests(self, pairs: list[PairToJudge]) -> JudgeRequests:
-        return requests_for_pairs(self.step.plan, pairs, self.rubric, judge_model=self.judge_model)
+        plan = self.step.plan
+        judge = plan.config.judge.named(self.judge_model)
+        return requests_for_pairs(plan, pairs, self.rubric, judge=judge)
 
 
 def judge_replies(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from tournament_assets.judging.batch_service import BatchService
-from tournament_assets.tournament.config import JudgeConfig
+from tournament_assets.tournament.judges import ServiceAccess
 from tournament_assets.workflows.judge_requests import JudgeConnection
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class JudgeResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its p
     loopback_folder: str
     variables: dict[str, str]
 
-    def service(self, config: JudgeConfig) -> "AbstractContextManager[BatchService]":
+    def service(self, config: ServiceAccess) -> "AbstractContextManager[BatchService]":
         """Connect to the service; the loopback judge is started, and stopped again.
 
         Raises:

@@ -9,7 +9,7 @@ import base64
 import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, overload
 
 from tournament_assets.judging.requests.pairs import PRESENTATIONS, PairToJudge, Presentation
@@ -39,8 +39,10 @@ class RequestSettings:
         reply_format: How the judge writes its verdict.
         domain: What the built-in instructions call the prompts, such as `medical`; empty for
             prompts of any kind.
-        service: The service whose name is part of the keys, so that no reply to the same request
-            by another one is taken for its own; empty for those that were there first.
+        temperature: How the judge draws its words; nothing is sent if None.
+        identity: What is part of the keys besides what is sent, so that no reply to the same
+            request by another service or revision is taken for this one's; empty for the services
+            that were there first.
     """
 
     judge_model: str
@@ -49,7 +51,8 @@ class RequestSettings:
     shows_expected_behavior: bool
     reply_format: ReplyFormat = "line"
     domain: str = ""
-    service: str = ""
+    temperature: float | None = None
+    identity: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +191,12 @@ class JudgeRequests(Sequence[JudgeRequest]):
         }
         if settings.reply_format == "json_schema":
             params["output_config"] = output_config()
+        if settings.temperature is not None:
+            params["temperature"] = settings.temperature
         key = self._keys.get(position)
         if key is None:
-            identity = {"service": settings.service, "params": params}
-            key = fingerprint(identity if settings.service else params)
+            identity = settings.identity
+            key = fingerprint({**identity, "params": params} if identity else params)
             self._keys[position] = key
         return JudgeRequest(
             request_key=key,
