@@ -138,6 +138,7 @@ def write_project(folder: Path, *, n_entrants: int, n_words: int) -> Path:
     }
     config["judge"] = {
         **template["judge"],
+        "allow_unbudgeted": True,
         "service": "anthropic",
         "poll_initial_seconds": 0.5,
         "deadline_seconds": 7200,
@@ -299,6 +300,8 @@ def main() -> None:
                 arguments=["--skip-judging"] if options.judging == "none" else [],
             )
             server_peak = stop_server(server)
+        if not (folder / ".dagster").is_dir():
+            raise SystemExit(status)
         print_steps(
             read_steps(folder / ".dagster", since=clock["began"]),
             next(iter(seen.samples.values()), []),
