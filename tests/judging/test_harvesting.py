@@ -328,13 +328,6 @@ def test_an_invalid_request_among_others_does_not_stop_the_run() -> None:
     assert bench.settle(requests_for(2)).answered == 4
 
 
-def test_invalid_requests_that_were_sent_ahead_stop_the_run_before_the_bulk() -> None:
-    bench = Bench(answer=failing("errored:invalid_request_error"))
-    with pytest.raises(JudgeError, match="refused every request"):
-        bench.settle(requests_for(2), prewarm_wait_seconds=5.0)
-    assert bench.judge.asked == [1]
-
-
 @pytest.mark.parametrize(
     "error", ["authentication_error", "billing_error", "not_found_error", "permission_error"]
 )

@@ -1,14 +1,20 @@
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterable, Sequence
 
 import pytest
 
-from tournament_assets.judging.batch_service import Channel
+from tournament_assets.judging.batch_service import (
+    BatchStatus,
+    Channel,
+    ReplyRow,
+    SubmittedRequest,
+)
 from tournament_assets.judging.requests.requests import ModelRequest
-from tournament_assets.tournament.errors import BudgetError
+from tournament_assets.tournament.errors import BudgetError, JudgeFailure
 
 from .bench import Bench
-from .builders import keys_of, requests_for
-from .fake_judge import failing
+from .builders import failure, keys_of, reply_row, requests_for
+from .fake_judge import FakeJudge, failing
 
 
 @pytest.mark.parametrize(
@@ -55,24 +61,59 @@ def test_as_many_as_may_be_are_asked_one_by_one() -> None:
     assert bench.settle(requests_for(2), max_rounds=1, max_direct=4).direct == 4
 
 
-def test_prewarming_sends_one_request_first_and_keeps_its_verdict() -> None:
-    bench = Bench(durations=[10.0])
-    tally = bench.settle(requests_for(3), prewarm_wait_seconds=30.0)
-    assert bench.judge.asked == [1, 5]
-    assert (tally.batches, tally.submitted, tally.harvested) == (2, 6, 6)
-    assert bench.ledger.answered() == set(keys_of(3))
-    # The bulk goes out only once the pre-warm batch has ended and is read.
-    assert bench.events.index("ledger: harvested") < len(bench.events) / 2
-    assert bench.ledger.states == ["harvested", "harvested"]
-
-
-def test_a_slow_prewarm_batch_does_not_hold_up_the_bulk() -> None:
+def test_prewarming_asks_one_request_directly_and_keeps_its_verdict() -> None:
     bench = Bench(durations=[60.0])
     tally = bench.settle(requests_for(3), prewarm_wait_seconds=30.0)
-    assert [(batch.created_at, batch.ends_at) for batch in bench.judge.ours] == [(0, 60), (30, 30)]
-    assert bench.judge.asked == [1, 5]
-    assert tally.harvested == 6
+    assert bench.judge.asked == [5]
+    assert (tally.batches, tally.direct, tally.submitted, tally.harvested) == (1, 1, 6, 6)
+    assert bench.ledger.answered() == set(keys_of(3))
+    # It is written down before it is asked, and the bulk goes out only once its reply is kept.
+    places = [
+        bench.events.index(event)
+        for event in ("ledger: intent", "judge: ask", "ledger: harvested", "judge: create")
+    ]
+    assert places == sorted(places)
     assert bench.ledger.states == ["harvested", "harvested"]
+
+
+def test_a_slow_prewarming_request_does_not_hold_up_the_others_and_is_asked_once() -> None:
+    others_are_out = threading.Event()
+
+    class SlowJudge(FakeJudge):
+        def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
+            assert others_are_out.wait(30)
+            return super().ask_directly(request)
+
+        def create_batch(self, requests: Iterable[SubmittedRequest]) -> BatchStatus:
+            status = super().create_batch(requests)
+            others_are_out.set()
+            return status
+
+    bench = Bench()
+    bench.judge = SlowJudge(bench.clock, bench.events)
+    tally = bench.settle(requests_for(3), prewarm_wait_seconds=0.02)
+    assert bench.judge.asked == [5]
+    assert (tally.answered, tally.direct) == (6, 1)
+    assert set(bench.judge.paid.values()) == {1}
+    assert bench.ledger.states == ["harvested", "harvested"]
+
+
+@pytest.mark.parametrize("failure_kind", list(JudgeFailure))
+def test_judging_goes_on_without_a_warm_cache_where_the_direct_channel_refuses(
+    failure_kind: JudgeFailure,
+) -> None:
+    bench = Bench()
+    bench.judge.direct = [failure(failure_kind)]
+    tally = bench.settle(requests_for(3), prewarm_wait_seconds=30.0)
+    assert bench.judge.asked == [6]
+    assert tally.answered == 6
+    assert bench.progress.heard("judging goes on without a warm cache")
+    # What got lost on its way may have been paid for.
+    is_lost = failure_kind is JudgeFailure.AMBIGUOUS
+    assert bench.ledger.states == ["harvested" if is_lost else "refused", "harvested"]
+    assert [row.result_type for _, row in bench.ledger.failures] == [
+        "lost" if is_lost else "errored"
+    ]
 
 
 def test_a_single_request_is_not_prewarmed() -> None:
@@ -82,9 +123,15 @@ def test_a_single_request_is_not_prewarmed() -> None:
 
 
 def test_only_the_first_round_is_prewarmed() -> None:
-    bench = Bench(answer=failing(*["expired"] * 4))
+    rows = failing(*["expired"] * 3)
+
+    def answer(request: SubmittedRequest) -> ReplyRow:
+        return rows(request) if bench.judge.direct_rows else reply_row(request.custom_id)
+
+    bench = Bench(answer=answer)
     bench.settle(requests_for(2), prewarm_wait_seconds=30.0)
-    assert bench.judge.asked == [1, 3, 4]
+    assert bench.judge.asked == [3, 3]
+    assert len(bench.judge.direct_requests) == 1
 
 
 def test_the_bulk_is_approved_once_more_after_prewarming_and_what_was_sent_ahead_is_kept() -> None:
@@ -95,12 +142,11 @@ def test_the_bulk_is_approved_once_more_after_prewarming_and_what_was_sent_ahead
         if len(requests) == 5:
             raise BudgetError("somebody else has spent it")
 
-    bench = Bench(durations=[1000.0])
+    bench = Bench()
     with pytest.raises(BudgetError):
         bench.settle(requests_for(3), prewarm_wait_seconds=30.0, approve=refuse_the_bulk)
     assert asked == [6, 5]
-    assert bench.judge.asked == [1]
-    assert bench.ledger.states == ["created"]
-    bench.clock.seconds = 1000.0
+    assert bench.judge.asked == []
+    assert bench.ledger.states == ["harvested"]
     tally = bench.settle(requests_for(3))
-    assert (tally.resumed, tally.submitted, tally.answered) == (1, 5, 6)
+    assert (tally.submitted, tally.answered) == (5, 6)

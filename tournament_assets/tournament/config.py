@@ -259,7 +259,7 @@ class HeadlineConfig(Frozen):
 
     Attributes:
         judge_model: The model that judges.
-        prewarm: Send one small batch first, so that the bulk reads the prefix from the cache.
+        prewarm: Ask one request directly first, so that the others read the prefix from the cache.
     """
 
     judge_model: str = Field(min_length=1)
@@ -343,7 +343,8 @@ class JudgeConfig(ServiceAccess):
         slot_seconds: How long a step waits for its batches before it gives up its place; they are
             kept, and the tournament's sensor collects them. `tournament run` waits to the deadline.
         deadline_seconds: How long `tournament run` waits for batches; they are kept.
-        prewarm_wait_seconds: How long to wait for the pre-warm batch before the bulk goes out.
+        prewarm_wait_seconds: How long to wait for the request that warms the cache before the
+            others go out.
         adopt_grace_seconds: How long a batch whose creation was not confirmed is looked for before
             its requests are sent again; the service's own by default, such as 600.
         max_rounds: How often requests that failed in passing are sent as a batch.

@@ -236,10 +236,10 @@ def test_an_unconfirmed_batch_whose_results_break_off_is_found_and_paid_once(
 def test_an_unconfirmed_batch_of_one_whose_row_is_missing_is_found_and_paid_once(
     start: Runner, fault: str
 ) -> None:
-    run = start("create_drop_after", f"{fault}:2")
-    assert run.settle(prewarm_wait_seconds=5.0).adopted == 1
+    run = start("create_413_above:1", "create_drop_after", f"{fault}:2")
+    assert run.settle().adopted == 1
     assert run.is_settled()
-    assert run.paid == (2, 4, 0)
+    assert run.paid == (4, 4, 0)
 
 
 def test_a_batch_that_never_ends_is_left_open_and_nothing_is_sent_again(start: Runner) -> None:

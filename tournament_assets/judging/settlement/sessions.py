@@ -56,7 +56,8 @@ class WaitingPolicy:
         poll_initial_seconds: Wait before the second look; it doubles from look to look.
         poll_max_seconds: The longest wait between two looks.
         deadline_seconds: How long to wait for batches before leaving them to a later run.
-        prewarm_wait_seconds: How long to wait for a pre-warm batch; None sends none.
+        prewarm_wait_seconds: How long to wait for the request that warms the prompt cache before
+            the others go out; None asks none ahead.
         adopt_grace_seconds: How long a batch that was accepted may be missing from the list of
             batches; only then is it taken for never accepted.
         creation_seconds: How long the creation of a batch may be under way.

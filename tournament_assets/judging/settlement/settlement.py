@@ -3,12 +3,14 @@
 Written against two protocols, a ledger and a batch service, so that it is tested without either.
 The order of writes is what makes paid work safe: the intent is in the ledger before a batch is
 created, the batch's id right after, every row as it is read, and the close comes last.
-What batches leave over is asked one by one: dearer, and answered at once.
+What batches leave over is asked one by one: dearer, and answered at once. So is the one request
+that warms the prompt cache for the others.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from types import MappingProxyType
@@ -33,6 +35,7 @@ from tournament_assets.judging.settlement.harvest import (
     collect_batches,
     give_up,
     harvest_ended,
+    is_final,
     record_part,
     withhold_unparsable,
 )
@@ -220,6 +223,58 @@ def _ask_all(
     return lost
 
 
+@contextmanager
+def asked_ahead(session: JudgingSession, request: ModelRequest, *, attempt: int) -> Iterator[int]:
+    """Ask one request directly, so that what is sent next finds its prefix in the prompt cache.
+
+    Its reply is kept like any other. One that is slow is waited for again at the end, and what the
+    direct channel refuses is sent with the others: a warm cache is cheaper, and never necessary.
+
+    Yields:
+        How many requests were asked: 1, or 0 where it is still to be sent.
+    """
+    intent = write_intent(session, [request], attempt=attempt, channel="direct")
+    if intent is None:
+        yield 0
+        return
+    session.progress.note("pre-warming the judge's prompt cache with one request")
+    session.tally.direct += 1
+    session.tally.submitted += 1
+    name = custom_id(intent.nonce, request.request_key)
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(session.service.ask_directly, SubmittedRequest(name, request.params))
+        is_answered = bool(wait([asking], session.policy.prewarm_wait_seconds).done)
+        if not is_answered:
+            session.progress.note("the pre-warming request is slow; the others go out without it")
+        try:
+            yield int(not is_answered or _is_kept(session, intent, request, asking))
+        finally:
+            if not is_answered:
+                _is_kept(session, intent, request, asking)
+
+
+def _is_kept(
+    session: JudgingSession,
+    intent: OpenBatch,
+    request: ModelRequest,
+    asking: Future[ReplyRow],
+) -> bool:
+    """Write down the reply to a request that was asked ahead; return whether there is one."""
+    state, key = "harvested", request.request_key
+    name = custom_id(intent.nonce, key)
+    try:
+        row = asking.result()
+    except JudgeError as error:
+        session.progress.note(f"{error}; judging goes on without a warm cache")
+        if error.failure is JudgeFailure.AMBIGUOUS:
+            row = _failed_row(name, "api_error", error, result_type=_LOST)
+        else:
+            row, state = _failed_row(name, "api_error", error), "refused"
+    record_part(session, intent.nonce, [(key, row)])
+    session.ledger.record_closed(intent.nonce, state=state)
+    return is_final(row)
+
+
 def _ask_patiently(session: JudgingSession, nonce: str, request: ModelRequest) -> ReplyRow:
     waits = session.waits()
     name = custom_id(nonce, request.request_key)
@@ -392,18 +447,18 @@ class _Settlement:
         ask_directly(session, requests, attempt=attempt)
 
     def _submit(self, requests: Selection, *, attempt: int, may_prewarm: bool) -> None:
+        is_wanted = may_prewarm and self._session.policy.prewarm_wait_seconds is not None
+        if not is_wanted or len(requests) == 1:
+            self._submit_bulk(requests, attempt=attempt)
+        else:
+            with asked_ahead(self._session, requests[0], attempt=attempt) as n_asked:
+                # Others may have spent something while this one was waited for.
+                self._session.options.approve(requests[n_asked:], "batch")
+                self._submit_bulk(requests[n_asked:], attempt=attempt)
+
+    def _submit_bulk(self, requests: Selection, *, attempt: int) -> None:
         session = self._session
-        prewarm_wait = session.policy.prewarm_wait_seconds
         uncollected: list[SubmittedBatch] = []
-        if may_prewarm and prewarm_wait is not None and len(requests) > 1:
-            session.progress.note("pre-warming the judge's prompt cache with one request")
-            first = create_batches(session, requests[:1], attempt=attempt)
-            uncollected = harvest_ended(session, first.batches, deadline_seconds=prewarm_wait)
-            if uncollected:
-                session.progress.note("the pre-warm batch is slow; the bulk goes out without it")
-            requests = requests[first.n_requests :]
-            # Others may have spent something while this one waited.
-            session.options.approve(requests, "batch")
         waits = session.waits()
         while requests:
             part = next(cut_batches(requests))
