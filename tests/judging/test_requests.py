@@ -89,11 +89,14 @@ def test_the_gold_answer_is_shown_only_when_asked_for() -> None:
     assert "gold_answer" not in message(replace(PAIR, gold_answer=None))
 
 
-def test_expected_behavior_is_shown_only_for_curated_prompts_and_only_when_asked_for() -> None:
+def test_expected_behavior_is_shown_in_place_of_a_gold_answer_and_only_when_asked_for() -> None:
     hidden = replace(SETTINGS, shows_expected_behavior=False)
     assert parts_of(message(CURATED_PAIR))["expected_behavior"] == "hedge"
     assert "expected_behavior" not in message(CURATED_PAIR, settings=hidden)
-    assert "expected_behavior" not in message(replace(CURATED_PAIR, source="recall"))
+    elsewhere = replace(CURATED_PAIR, source="design")
+    assert parts_of(message(elsewhere))["expected_behavior"] == "hedge"
+    assert "expected_behavior" not in message(replace(elsewhere, gold_answer="Yes"))
+    assert "expected_behavior" in message(replace(CURATED_PAIR, gold_answer="Yes"))
 
 
 @pytest.mark.parametrize(
@@ -257,7 +260,7 @@ def test_another_header_changes_both_keys(monkeypatch: pytest.MonkeyPatch) -> No
         replace(PAIR, source="vignette"),
         replace(PAIR, expected_behavior="hedge"),
     ],
-    ids=["entrants", "prompt id", "source", "behavior of a prompt that is not curated"],
+    ids=["entrants", "prompt id", "source", "behavior beside a gold answer"],
 )
 def test_what_the_judge_does_not_see_does_not_change_a_key(pair: PairToJudge) -> None:
     assert keys(pair) == keys()

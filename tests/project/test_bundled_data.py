@@ -11,7 +11,7 @@ from tournament_assets.judging.requests.requests import build_system_message
 from tournament_assets.project.config_files import ConfigFile, load_config
 from tournament_assets.project.project_files import Project, load_prompt_bank, load_rubrics
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
-from tournament_assets.tournament.prompts import Prompt, draw_stratified
+from tournament_assets.tournament.prompts import CURATED_SOURCE, Prompt, draw_stratified
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
@@ -38,7 +38,9 @@ def test_the_bank_has_143_prompts(bank: list[Prompt]) -> None:
 
 
 def test_curated_prompts_ask_to_answer_to_hedge_and_to_abstain(bank: list[Prompt]) -> None:
-    behaviors = Counter(prompt.expected_behavior for prompt in bank if prompt.is_curated)
+    behaviors = Counter(
+        prompt.expected_behavior for prompt in bank if prompt.source == CURATED_SOURCE
+    )
     assert behaviors.keys() == {"answer", "hedge", "abstain"}
     assert abs(behaviors["answer"] - 20) <= 2
     assert abs(behaviors["hedge"] - 20) <= 2
@@ -49,8 +51,10 @@ def test_only_curated_prompts_have_a_behavior_and_only_the_others_a_gold_answer(
     bank: list[Prompt],
 ) -> None:
     for prompt in bank:
-        assert (prompt.expected_behavior is not None) is prompt.is_curated, prompt.prompt_id
-        assert (prompt.gold_answer is None) is prompt.is_curated, prompt.prompt_id
+        assert (prompt.expected_behavior is not None) is (prompt.source == CURATED_SOURCE), (
+            prompt.prompt_id
+        )
+        assert (prompt.gold_answer is None) is (prompt.source == CURATED_SOURCE), prompt.prompt_id
 
 
 def test_no_two_prompts_are_alike(bank: list[Prompt]) -> None:

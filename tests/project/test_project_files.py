@@ -111,12 +111,12 @@ def test_problems_of_a_bank_name_the_lines_of_the_file(tmp_path: Path) -> None:
         ROW,
         "",
         {key: value for key, value in ROW.items() if key != "prompt_id"},
-        {**ROW, "gold_answer": None, "prompt_id": "p2"},
+        {**ROW, "text": None, "prompt_id": "p2"},
         ROW,
     )
     first, second, third = problems_of_bank(path)
     assert first.startswith("bank.jsonl:3: the row has no 'prompt_id'")
-    assert second.startswith("bank.jsonl:4: a prompt with source 'recall' has no gold_answer")
+    assert second.startswith("bank.jsonl:4: the row has no 'text'")
     assert third.startswith("bank.jsonl:5: prompt_id 'p1' is already used at bank.jsonl:1")
 
 

@@ -1,5 +1,5 @@
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -22,9 +22,12 @@ def parse(*rows: Mapping[str, Any]) -> list[Prompt]:
     return parse_prompt_bank([(f"bank.jsonl:{line}", row) for line, row in enumerate(rows, 1)])
 
 
-def problems_of(*rows: Mapping[str, Any]) -> tuple[str, ...]:
+def problems_of(
+    *rows: Mapping[str, Any], gold_dimensions: Sequence[str] = ("truth",)
+) -> tuple[str, ...]:
+    numbered = [(f"bank.jsonl:{line}", row) for line, row in enumerate(rows, 1)]
     with pytest.raises(InputError) as caught:
-        parse(*rows)
+        parse_prompt_bank(numbered, gold_dimensions=gold_dimensions)
     return caught.value.problems
 
 
@@ -58,7 +61,6 @@ def test_a_row_becomes_a_prompt_and_keeps_keys_nobody_knows() -> None:
 def test_prompts_stay_in_bank_order() -> None:
     prompts = parse({**RECALL, "prompt_id": "z"}, CURATED, {**RECALL, "prompt_id": "a"})
     assert [prompt.prompt_id for prompt in prompts] == ["z", "c1", "a"]
-    assert [prompt.is_curated for prompt in prompts] == [False, True, False]
 
 
 @pytest.mark.parametrize("key", ["prompt_id", "text", "source"])
@@ -72,14 +74,31 @@ def test_an_id_used_twice_names_both_lines() -> None:
     assert problem.startswith("bank.jsonl:3: prompt_id 'r1' is already used at bank.jsonl:1;")
 
 
-def test_a_factuality_prompt_needs_a_gold_answer_and_a_curated_one_a_behavior() -> None:
+def test_a_prompt_needs_a_gold_answer_or_a_behavior_where_a_dimension_needs_gold_answers() -> None:
+    open_ended = without(RECALL, "gold_answer")
     first, second = problems_of(
-        without(RECALL, "gold_answer"), without(CURATED, "expected_behavior")
+        open_ended,
+        without(CURATED, "expected_behavior"),
+        {**open_ended, "prompt_id": "r2", "expected_behavior": "hedge"},
+        gold_dimensions=("truth", "recall"),
     )
-    assert first.startswith("bank.jsonl:1: a prompt with source 'recall' has no gold_answer")
+    assert first == (
+        "bank.jsonl:1: a prompt with source 'recall' has no gold_answer, which truth, recall is "
+        "judged against; add one, or an expected_behavior with which it is left out there"
+    )
     assert second.startswith(
         "bank.jsonl:2: a curated prompt has no expected_behavior; expected one"
     )
+
+
+def test_a_bank_without_gold_answers_loads_where_no_dimension_needs_them() -> None:
+    rows = [without({**RECALL, "source": source}, "gold_answer") for source in ("diff", "design")]
+    rows = [{**row, "prompt_id": f"p{number}"} for number, row in enumerate(rows)]
+    prompts = parse_prompt_bank([("bank.jsonl:1", row) for row in rows])
+    assert [(prompt.source, prompt.gold_answer) for prompt in prompts] == [
+        ("diff", None),
+        ("design", None),
+    ]
 
 
 @pytest.mark.parametrize(

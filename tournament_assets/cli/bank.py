@@ -18,8 +18,9 @@ def bank_group() -> None:
 def bank_validate_command(bank: Path) -> None:
     """Check every row of a prompt bank, a JSONL file, and count what is in it.
 
-    A row has prompt_id, text and source; a gold_answer, or for source "curated" an
-    expected_behavior (answer, hedge or abstain); and optionally subject, category and tags.
+    A row has prompt_id, text and source; a gold_answer, if a dimension compares with one; an
+    expected_behavior (answer, hedge or abstain), with source "curated" in any case; and optionally
+    subject, category and tags.
     """
     from collections import Counter
 
@@ -33,6 +34,8 @@ def bank_validate_command(bank: Path) -> None:
         prompt.expected_behavior for prompt in prompts if prompt.expected_behavior is not None
     )
     _print_counts("expected behavior", behaviors)
+    n_gold = sum(prompt.gold_answer is not None for prompt in prompts)
+    click.echo(f"  with a gold answer: {n_gold}")
 
 
 def _print_counts(title: str, counts: Any) -> None:

@@ -116,8 +116,8 @@ def judge_lexically(user_text: str, *, dimension: str | None) -> str:
 
     Args:
         user_text: The user message of a judge request.
-        dimension: The quality to judge; one that the scorer does not know is judged on all
-            lexicons alike.
+        dimension: The quality to judge: `calibration`, `utility` of any kind, or another one,
+            which is judged on all lexicons alike.
 
     Returns:
         The reply; without a verdict line if the message is no comparison of two responses.
@@ -159,7 +159,7 @@ def score_response(parts: ShownParts, response: str, dimension: str | None) -> f
     gold_share = _measure_gold_share(parts, response, traits)
     if dimension == "calibration":
         return score + _score_calibration(parts, traits, gold_share)
-    if dimension == "clinical_utility":
+    if dimension is not None and dimension.endswith("utility"):
         return score + _score_utility(traits, gold_share)
     if gold_share is not None:
         return score + 3.0 * gold_share

@@ -84,12 +84,22 @@ class Project:
 
 
 def load_prompt_bank(path: Path) -> list[Prompt]:
-    """Read a prompt bank from a JSONL file.
+    """Read a prompt bank from a JSONL file, for no tournament in particular.
 
     Raises:
         InputError: With every problem of every line.
     """
     return parse_prompt_bank(read_json_lines(path))
+
+
+def load_bank(config: TournamentConfig, project: Project) -> list[Prompt]:
+    """Read a tournament's prompt bank.
+
+    Raises:
+        InputError: With every problem of every line, or if the bank is not there.
+    """
+    path = project.resolve(config.prompt_bank, what="the prompt bank")
+    return parse_prompt_bank(read_json_lines(path), gold_dimensions=config.gold_dimensions)
 
 
 def load_rubrics(config: TournamentConfig, project: Project) -> dict[str, Rubric]:

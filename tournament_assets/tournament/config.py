@@ -273,7 +273,8 @@ class DimensionConfig(Frozen):
         rubric: The rubric file, relative to the project folder.
         needs_gold_answer: Leave out prompts that have no gold answer.
         shows_gold_answer: Show the gold answer, where there is one, to the judge.
-        shows_expected_behavior: Show a curated prompt's expected behaviour to the judge.
+        shows_expected_behavior: Show a prompt's expected behaviour, where it has one, to the judge;
+            beside a gold answer only with source `curated`.
     """
 
     rubric: str = Field(min_length=1)
@@ -327,6 +328,8 @@ class JudgeConfig(ServiceAccess):
             `legal`; prompts of any kind unless given. Part of every request.
         instructions: A file, relative to the project folder, with your own text on how to judge in
             place of the built-in one. What is shown and how to reply is added to it.
+        experts: Who knows best in this domain, such as `physicians`; named in a text that is
+            planted to test the judge.
         max_tokens: The most tokens of one reply, thinking included.
         reply_format: `line`, a verdict on the reply's last line, or `json_schema`, a JSON object
             that the service holds the model to.
@@ -355,8 +358,9 @@ class JudgeConfig(ServiceAccess):
         test_seed: Draws all three.
     """
 
-    domain: str = Field(default="", pattern=r"^(?:\w[\w ,/&-]{0,58}\w)?$")
+    domain: str = Field(default="", pattern=r"^(?:\w(?:[\w ,/&-]{0,58}\w)?)?$")
     instructions: str | None = Field(default=None, min_length=1)
+    experts: str = Field(default="experts", pattern=r"^\w(?:[\w ,/&-]{0,58}\w)?$")
     max_tokens: int = Field(default=8192, ge=64)
     reply_format: Literal["line", "json_schema"] = "line"
     identical_responses_tie: bool = True
@@ -508,6 +512,11 @@ class TournamentConfig(Frozen):
     def dimension_names(self) -> tuple[str, ...]:
         """The dimensions' names, in the order of the tables."""
         return tuple(self.dimensions)
+
+    @property
+    def gold_dimensions(self) -> tuple[str, ...]:
+        """The dimensions that compare with a gold answer."""
+        return tuple(name for name, rule in self.dimensions.items() if rule.needs_gold_answer)
 
     @property
     def fingerprint(self) -> str:

@@ -13,7 +13,7 @@ from tournament_assets.tournament.fingerprints import fingerprint
 
 EXPECTED_BEHAVIORS = ("answer", "hedge", "abstain")
 CURATED_SOURCE = "curated"
-"""The source of trustworthiness prompts: they say how to behave and have no gold answer."""
+"""The source of trustworthiness prompts: each of them says how to behave."""
 
 _TEXT_FIELDS = ("prompt_id", "text", "source", "subject", "gold_answer", "category")
 _KNOWN_FIELDS = {*_TEXT_FIELDS, "expected_behavior", "tags"}
@@ -29,7 +29,7 @@ class Prompt:
         source: The stratum the prompt belongs to.
         subject: The field of knowledge, if known.
         gold_answer: The accepted answer, if there is one.
-        expected_behavior: `answer`, `hedge` or `abstain`, for trustworthiness prompts.
+        expected_behavior: `answer`, `hedge` or `abstain`, where the prompt tests that.
         category: A finer label within the source.
         tags: Free labels.
         extra: Any further keys of the row, kept as they were.
@@ -46,21 +46,20 @@ class Prompt:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def is_curated(self) -> bool:
-        """Whether the prompt tests behaviour and so has no gold answer."""
-        return self.source == CURATED_SOURCE
-
-    @property
     def fingerprint(self) -> str:
         """SHA-256 of what an entrant's response depends on: the identity and the text."""
         return fingerprint({"prompt_id": self.prompt_id, "text": self.text})
 
 
-def parse_prompt_bank(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Prompt]:
+def parse_prompt_bank(
+    rows: Sequence[tuple[str, Mapping[str, Any]]], *, gold_dimensions: Sequence[str] = ()
+) -> list[Prompt]:
     """Read and validate the rows of a prompt bank.
 
     Args:
         rows: Where each row stands (`file:line`) and the row itself, in bank order.
+        gold_dimensions: The dimensions that compare with a gold answer. Where there are any, a
+            prompt has a gold answer, or an expected behaviour and is left out of them.
 
     Raises:
         InputError: With every problem of every row.
@@ -69,7 +68,7 @@ def parse_prompt_bank(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Pro
     prompts: list[Prompt] = []
     first_seen: dict[str, str] = {}
     for where, row in rows:
-        prompt = _parse_row(where, row, problems)
+        prompt = _parse_row(where, row, problems, gold_dimensions)
         if prompt is None:
             continue
         if prompt.prompt_id in first_seen:
@@ -86,7 +85,9 @@ def parse_prompt_bank(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Pro
     return prompts
 
 
-def _parse_row(where: str, row: Mapping[str, Any], problems: Problems) -> Prompt | None:
+def _parse_row(
+    where: str, row: Mapping[str, Any], problems: Problems, gold_dimensions: Sequence[str]
+) -> Prompt | None:
     found = [
         f"{where}: the row has no {name!r}; expected a non-empty text"
         for name in ("prompt_id", "text", "source")
@@ -112,10 +113,11 @@ def _parse_row(where: str, row: Mapping[str, Any], problems: Problems) -> Prompt
             f"{where}: a curated prompt has no expected_behavior; "
             f"expected one of {', '.join(EXPECTED_BEHAVIORS)}"
         )
-    if source != CURATED_SOURCE and source is not None and row.get("gold_answer") is None:
+    elif gold_dimensions and source and behavior is None and row.get("gold_answer") is None:
         found.append(
-            f"{where}: a prompt with source {source!r} has no gold_answer, which factuality is "
-            f"judged against; add one, or use source {CURATED_SOURCE!r} with an expected_behavior"
+            f"{where}: a prompt with source {source!r} has no gold_answer, which "
+            f"{', '.join(gold_dimensions)} is judged against; add one, or an expected_behavior "
+            "with which it is left out there"
         )
     if found:
         problems.extend(found)

@@ -21,7 +21,7 @@ from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.rejudgment import find_failed_requests
 from tournament_assets.project.project_files import (
     find_entrant_files,
-    load_prompt_bank,
+    load_bank,
     load_recorded_responses,
     load_rubric,
 )
@@ -53,7 +53,7 @@ def load_bank_and_selection(
         InputError: If the bank cannot be used.
     """
     config = plan.config
-    bank = load_prompt_bank(plan.project.resolve(config.prompt_bank, what="the prompt bank"))
+    bank = load_bank(config, plan.project)
     if mode == "headline":
         return bank, bank
     pilot = config.pilot

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from tournament_assets.battles.human import HumanBattles, read_human_battles
 from tournament_assets.project.project_files import (
     entrant_file_problems,
-    load_prompt_bank,
+    load_bank,
     load_recorded_responses,
     load_rubrics,
 )
@@ -58,9 +58,7 @@ def refuse_bad_input(
     problems = Problems()
     bank: list[Prompt] = []
     with problems.collected():
-        bank = load_prompt_bank(
-            plan.project.resolve(plan.config.prompt_bank, what="the prompt bank")
-        )
+        bank = load_bank(plan.config, plan.project)
         if mode == "pilot":
             draw_stratified(bank, strata=plan.config.pilot.strata, seed=0)
     with problems.collected():

@@ -124,7 +124,10 @@ def judge_controls(
     rubric = load_rubric(config, plan.project, step.name)
     test = JudgeTest(step, rubric, "controls", options.wait_seconds, ledger, judge)
     controls = plant_controls(
-        pairs_of(pairs_to_judge), sample=config.judge.control_pairs, seed=config.judge.test_seed
+        pairs_of(pairs_to_judge),
+        sample=config.judge.control_pairs,
+        seed=config.judge.test_seed,
+        experts=config.judge.experts,
     )
     pairs = _distinct(pair for each in controls for pair in (each.pair, each.baseline))
     asked_judge = config.judge_of(step.mode)

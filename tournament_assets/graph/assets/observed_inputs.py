@@ -14,7 +14,7 @@ from tournament_assets.generation.models.entrant_weights import fingerprint_file
 from tournament_assets.judging.costs.prices import newest_prices_hash
 from tournament_assets.project.project_files import (
     find_entrant_files,
-    load_prompt_bank,
+    load_bank,
     load_rubric,
 )
 from tournament_assets.storage.tables import content_version, make_table
@@ -149,8 +149,7 @@ def _attempt(asset: str, partition: str | None, read: Callable[[], str]) -> Inpu
 
 
 def _bank_version(plan: TournamentPlan) -> str:
-    path = plan.project.resolve(plan.config.prompt_bank, what="the prompt bank")
-    rows = prompt_rows(load_prompt_bank(path))
+    rows = prompt_rows(load_bank(plan.config, plan.project))
     return content_version("prompt_bank", make_table("prompt_bank", rows))
 
 

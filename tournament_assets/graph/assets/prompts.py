@@ -21,7 +21,7 @@ from tournament_assets.judging.requests.pairs import (
     build_match_list,
     filter_pairs_for_dimension,
 )
-from tournament_assets.project.project_files import load_prompt_bank
+from tournament_assets.project.project_files import load_bank
 from tournament_assets.storage.tables import (
     WrittenTable,
     content_version,
@@ -41,11 +41,10 @@ _SHOWN_COLUMNS = ("prompt_id", "source", "subject", "text", "gold_answer", "expe
 def prompt_bank(step: Step) -> Made[list[PromptRow]]:
     """Every prompt of the tournament, read from the bank's JSONL file and validated.
 
-    Rows with a gold answer are judged on every dimension; `curated` rows test behaviour
-    (answer, hedge or abstain), have no gold answer, and are left out of factuality.
+    Rows with a gold answer are judged on every dimension; rows without one are left out of the
+    dimensions that need it, and say how to behave instead: answer, hedge or abstain.
     """
-    path = step.plan.project.resolve(step.plan.config.prompt_bank, what="the prompt bank")
-    prompts = load_prompt_bank(path)
+    prompts = load_bank(step.plan.config, step.plan.project)
     rows = prompt_rows(prompts)
     version = content_version("prompt_bank", make_table("prompt_bank", rows))
     return Made(
@@ -82,7 +81,7 @@ def _bank_integrity(prompts: Sequence[Prompt]) -> Check:
         "bank_integrity",
         passed=not repeated,
         description=(
-            f"{len(prompts)} prompts, every id and every text once, every gold answer present"
+            f"{len(prompts)} prompts, every id and every text once"
             if not repeated
             else f"the same question stands under several ids: {repeated[:5]}; remove the doubles"
         ),

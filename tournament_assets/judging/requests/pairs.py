@@ -105,7 +105,7 @@ def build_match_list(
 def filter_pairs_for_dimension(
     pairs: Iterable[PairToJudge], *, needs_gold_answer: bool
 ) -> list[PairToJudge]:
-    """Drop the pairs that cannot be judged on a dimension: curated prompts have no gold answer."""
+    """Drop the pairs without a gold answer, where a dimension needs one."""
     return [pair for pair in pairs if not needs_gold_answer or pair.gold_answer is not None]
 
 

@@ -35,7 +35,7 @@ class RequestSettings:
         judge_model: The model that judges.
         max_tokens: The most tokens of its reply.
         shows_gold_answer: Show the gold answer, where there is one.
-        shows_expected_behavior: Show a curated prompt's expected behaviour.
+        shows_expected_behavior: Show the expected behaviour, where there is one.
         reply_format: How the judge writes its verdict.
         domain: What the built-in instructions call the prompts, such as `medical`; empty for
             prompts of any kind.
@@ -109,11 +109,9 @@ def build_user_message(
     parts = [("prompt", pair.prompt_text)]
     if settings.shows_gold_answer and pair.gold_answer is not None:
         parts.append(("gold_answer", pair.gold_answer))
-    if (
-        settings.shows_expected_behavior
-        and pair.source == CURATED_SOURCE
-        and pair.expected_behavior is not None
-    ):
+    # Beside a gold answer it was never shown but with this source, and keys stay what they were.
+    may_show = pair.source == CURATED_SOURCE or pair.gold_answer is None
+    if settings.shows_expected_behavior and pair.expected_behavior is not None and may_show:
         parts.append(("expected_behavior", pair.expected_behavior))
     parts.append(("response_a", pair.response_b if swapped else pair.response_a))
     parts.append(("response_b", pair.response_a if swapped else pair.response_b))
