@@ -7,15 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tournament_assets.generation import batch_sizes
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
 from tournament_assets.generation.models.base_models import Residence
-from tournament_assets.generation.models.chat_prompts import padded_length
 from tournament_assets.generation.models.entrant_weights import EntrantFiles
-from tournament_assets.generation.responding import (
-    bytes_per_row,
-    choose_batch_size,
-    generate_responses,
-)
+from tournament_assets.generation.responding import generate_responses
 from tournament_assets.tournament.entrants import LocalEntrant
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
@@ -152,16 +148,6 @@ def test_everything_wrong_with_the_shards_is_told_with_the_entrants_name(
     assert all(problem.startswith("entrant 'poe': LoRA") for problem in raised.value.problems)
 
 
-def test_more_heads_and_longer_prompts_take_more_memory(
-    files: EntrantFiles, residence: Residence
-) -> None:
-    base = build(describe(), EntrantFiles(TINY), residence)
-    alone = build(describe_hydra(bypass_jury=True), files, residence)
-    poe = build(describe_hydra(), files, residence)
-    assert bytes_per_row(alone, 64) < bytes_per_row(poe, 64) < bytes_per_row(poe, 128)
-    assert choose_batch_size(base, 64) == 16
-
-
 def test_a_batch_is_as_large_as_the_memory_allows(
     files: EntrantFiles,
     residence: Residence,
@@ -169,9 +155,15 @@ def test_a_batch_is_as_large_as_the_memory_allows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     poe = build(describe_hydra(max_new_tokens=2), files, residence)
-    counted = respond(poe, bank[:3]).values()
-    longest = max(padded_length(response.prompt_tokens or 0) for response in counted)
-    room = int(5 * bytes_per_row(poe, longest) / 0.7) + 1
-    monkeypatch.setattr("tournament_assets.generation.responding._free_bytes", lambda device: room)
-    responses = respond(poe, bank[:3], batch_size=None)
-    assert {response.diagnostics["batch_size"] for response in responses.values()} == {4}
+    alone = build(describe_hydra(max_new_tokens=2, bypass_jury=True), files, residence)
+
+    def sizes(entrant: LoadedEntrant, free: int) -> set[int]:
+        monkeypatch.setattr(batch_sizes, "free_bytes", lambda device: free)
+        responses = respond(entrant, bank[:3], batch_size=None)
+        return {response.diagnostics["batch_size"] for response in responses.values()}
+
+    assert sizes(poe, 10**12) == {16}
+    assert sizes(poe, 1) == {1}
+    room = next(n for n in range(20, 40) if sizes(poe, 2**n) == {2})
+    assert sizes(poe, 2 ** (room + 1)) == {4}
+    assert max(sizes(alone, 2**room)) > 2

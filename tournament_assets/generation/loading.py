@@ -61,12 +61,24 @@ class LoadedEntrant:
         named: set[int] = set()
         for eos in (
             self.tokenizer.eos_token_id,
-            self.model.config.eos_token_id,
+            getattr(self.model.config, "eos_token_id", None),
+            getattr(self.text_config, "eos_token_id", None),
             self.model.generation_config.eos_token_id,
         ):
             if eos is not None:
                 named.update(eos if isinstance(eos, list | tuple) else [eos])
         return tuple(sorted(named))
+
+    @property
+    def text_config(self) -> Any:
+        """The configuration of what writes, which models that also see images keep inside."""
+        return self.model.config.get_text_config(decoder=True)
+
+    @property
+    def context(self) -> int | None:
+        """The most tokens the model can read; None if its configuration does not say."""
+        limit: int | None = getattr(self.text_config, "max_position_embeddings", None)
+        return limit
 
     def as_hydra(self) -> tuple[CustomPoeEntrant, HydraModel]:
         """Return the description and the heads of an entrant that has them.

@@ -7,12 +7,13 @@ filled up. Equal shapes make torch run the same kernels, whose rows do not see e
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 
-import psutil
 import torch
 
+from tournament_assets.generation.batch_sizes import choose_batch_size, is_out_of_memory
 from tournament_assets.generation.hydra_responding import respond_as_hydra
 from tournament_assets.generation.loading import LoadedEntrant
 from tournament_assets.generation.models.chat_prompts import AskedPrompt, encode_prompts
@@ -47,7 +48,9 @@ def respond_in_batches(
         while waiting:
             try:
                 responses = respond(waiting[:batch_size], batch_size)
-            except torch.OutOfMemoryError as error:
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
                 if batch_size == 1:
                     raise GenerationError(
                         f"{where} has not enough memory to answer prompt "
@@ -64,69 +67,6 @@ def respond_in_batches(
                 torch.cuda.empty_cache()
 
 
-LARGEST = 64
-"""Rows from which a batch gains nothing on any device that was looked at."""
-_LARGEST_ON_CPU = 16
-_SHARE = 0.7
-"""Of the free memory; the rest is for what the estimate leaves out, such as fragmentation."""
-_FLOAT64_COPIES = 6
-"""Tensors of probabilities, one number per token of the vocabulary, that are alive at once."""
-
-
-def choose_batch_size(entrant: LoadedEntrant, prompt_length: int) -> int:
-    """Return the largest power of two whose batch fits into the free memory, by estimate.
-
-    Args:
-        entrant: Who will answer; already loaded.
-        prompt_length: Tokens of the longest prompt, padded.
-
-    Returns:
-        1 to 64, or to 16 on a CPU. Where the estimate was too large, generation halves it.
-    """
-    device = torch.device(entrant.device)
-    room = _SHARE * _free_bytes(device)
-    rows = LARGEST if device.type == "cuda" else _LARGEST_ON_CPU
-    while rows > 1 and rows * bytes_per_row(entrant, prompt_length) > room:
-        rows //= 2
-    return rows
-
-
-def bytes_per_row(entrant: LoadedEntrant, prompt_length: int) -> int:
-    """Estimate the memory that one prompt takes while it is answered, in bytes.
-
-    Counted are keys and values, the widest activations while the prompt is read, and what is
-    computed over the vocabulary at each position.
-
-    Args:
-        entrant: Who answers.
-        prompt_length: Tokens of the prompt, padded.
-    """
-    config = entrant.model.config
-    copies, n_shared = 1, config.num_hidden_layers
-    if entrant.hydra is not None:
-        spec, heads = entrant.as_hydra()
-        copies = 1 if spec.bypass_jury else heads.n_heads
-        n_shared -= spec.hydra.heads_depth - 1
-    n_cached = n_shared + copies * (config.num_hidden_layers - n_shared)
-    head_dim = getattr(config, "head_dim", None) or (
-        config.hidden_size // config.num_attention_heads
-    )
-    n_slots = prompt_length + entrant.spec.max_new_tokens
-    n_kv_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    keys_and_values = 2 * n_cached * n_kv_heads * head_dim * n_slots
-    activations = copies * prompt_length * (3 * config.intermediate_size + 6 * config.hidden_size)
-    item = entrant.dtype.itemsize
-    logits = config.vocab_size * (copies * item + _FLOAT64_COPIES * 8)
-    return int(item * (keys_and_values + activations) + logits)
-
-
-def _free_bytes(device: torch.device) -> int:
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return int(free)
-    return int(psutil.virtual_memory().available)
-
-
 def generate_responses(
     entrant: LoadedEntrant,
     prompts: Sequence[Prompt],
@@ -137,13 +77,13 @@ def generate_responses(
     """Answer prompts, the longest first, handing out every batch as soon as it is done.
 
     The entrant's own settings decide alone how it decodes: sampling settings that the model's
-    files suggest are not used. When CUDA runs out of memory the batch size is halved for the rest;
-    each response's diagnostics hold the batch size it was generated with.
+    files suggest are not used. When memory runs out the batch size is halved for the rest; each
+    response's diagnostics hold the batch size it was generated with.
 
     Args:
         entrant: Who answers.
         prompts: What is asked, in any order.
-        batch_size: Prompts decoded together; None chooses what the free memory has room for.
+        batch_size: Prompts decoded together; None tries one step and takes as many as have room.
         captured: Whether heads decode by CUDA graphs; without effect on another device.
 
     Returns:
@@ -161,19 +101,41 @@ def generate_responses(
         prompts,
         system_prompt=spec.system_prompt,
         max_new_tokens=spec.max_new_tokens,
-        context=getattr(entrant.model.config, "max_position_embeddings", None),
+        context=entrant.context,
+        is_padded=entrant.base.is_batchable,
         name=entrant.name,
     )
+    if not (asked and entrant.base.is_batchable):
+        batch_size = 1
+    elif batch_size is None:
+        batch_size = _measure_batch_size(entrant, asked)
     on_cuda = torch.device(entrant.device).type == "cuda"
-    respond = (
-        partial(respond_with_generate, entrant)
-        if entrant.hydra is None
-        else partial(respond_as_hydra, entrant, captured=captured and on_cuda)
-    )
-    longest = max((prompt.padded_length for prompt in asked), default=1)
     return respond_in_batches(
         asked,
-        respond,
-        batch_size=batch_size or choose_batch_size(entrant, longest),
+        _respond_as(entrant, captured=captured and on_cuda),
+        batch_size=batch_size,
         where=f"{entrant.name}: {entrant.device}",
     )
+
+
+def _respond_as(entrant: LoadedEntrant, *, captured: bool) -> Respond:
+    if entrant.hydra is None:
+        return partial(respond_with_generate, entrant)
+    return partial(respond_as_hydra, entrant, captured=captured)
+
+
+def _measure_batch_size(entrant: LoadedEntrant, asked: Sequence[AskedPrompt]) -> int:
+    brief, longest = _longest_step(entrant, asked)
+    answer = _respond_as(brief, captured=False)
+    return choose_batch_size(lambda: answer([longest], 1), device=torch.device(entrant.device))
+
+
+def _longest_step(
+    entrant: LoadedEntrant, asked: Sequence[AskedPrompt]
+) -> tuple[LoadedEntrant, AskedPrompt]:
+    """One step with one row that reads as much as the longest response will have before it."""
+    longest = max(asked, key=lambda prompt: len(prompt.ids))
+    n_tokens = len(longest.ids) + entrant.spec.max_new_tokens - 1
+    repeated = (longest.ids * (n_tokens // len(longest.ids) + 1))[:n_tokens]
+    brief = entrant.spec.model_copy(update={"max_new_tokens": 1})
+    return replace(entrant, spec=brief), replace(longest, ids=repeated)

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from torch import Tensor
+from torch.nn.functional import pad
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+)
 from transformers.utils import logging
 
 from tournament_assets.generation.models.entrant_weights import check_weights, fingerprint_weights
@@ -75,12 +83,15 @@ class LoadedBase:
         model: The causal language model, in evaluation mode.
         device: Where the model is.
         dtype: The precision of its weights.
+        is_batchable: Whether a row is what it is alone; a few models read padding as text, or other
+            rows.
     """
 
     tokenizer: Any
     model: Any
     device: str
     dtype: torch.dtype
+    is_batchable: bool = True
 
 
 class Residence:
@@ -169,7 +180,13 @@ def load_base(folder: Path, *, device: str, name: str) -> LoadedBase:
     # generate() fills every setting we leave open from here: a repetition penalty that the model's
     # authors suggest would decode differently from what the entrant's description says.
     model.generation_config = GenerationConfig(eos_token_id=model.generation_config.eos_token_id)
-    return LoadedBase(tokenizer=tokenizer, model=model, device=device, dtype=dtype)
+    return LoadedBase(
+        tokenizer=tokenizer,
+        model=model,
+        device=device,
+        dtype=dtype,
+        is_batchable=_is_batchable(model, tokenizer, name=name),
+    )
 
 
 def _refuse_gaps(report: Any, *, name: str, folder: Path) -> None:
@@ -200,6 +217,56 @@ def _refuse_mismatch(tokenizer: Any, model: Any, *, name: str) -> None:
             f"{name}: the tokenizer has no end-of-sequence token; expected one, "
             "or every response would run to its cap; set eos_token in tokenizer_config.json"
         )
+
+
+_PROBED = torch.arange(8)[None]
+_COMPANION = torch.arange(32).flip(0)[None]
+_NOISE = 0.1
+"""Of the logits' spread: far above what another shape changes in bfloat16, far below padding."""
+
+
+class _Repeat(LogitsProcessor):  # type: ignore[misc]  # transformers is untyped
+    """Goes on with the first token, so that noise cannot lead two readings to different texts."""
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        return torch.full_like(scores, float("-inf")).scatter(1, input_ids[:, -1:], 0.0)
+
+
+def _is_batchable(model: Any, tokenizer: Any, *, name: str) -> bool:
+    """Read a few tokens alone, and with padding beside a longer row."""
+    alone, companion = (ids % len(tokenizer) for ids in (_PROBED, _COMPANION))
+    n_padding = companion.shape[1] - alone.shape[1]
+    ids = torch.cat([pad(alone, (n_padding, 0), value=tokenizer.pad_token_id), companion])
+    mask = torch.cat([pad(torch.ones_like(alone), (n_padding, 0)), torch.ones_like(companion)])
+    try:
+        with transformers_logging_off(), decoding_threads(model.num_parameters()):
+            expected = _read_on(model, alone, torch.ones_like(alone))
+            found = _read_on(model, ids, mask)
+    # Whatever a model's code raises at its first token, the entrant cannot play.
+    except Exception as error:
+        raise GenerationError(
+            f"{name}: the model is loaded and cannot write a token: {error}; "
+            "expected a causal language model that transformers' generate can decode"
+        ) from error
+    return bool((expected - found).norm() <= _NOISE * (expected - expected.mean()).norm())
+
+
+@torch.inference_mode()
+def _read_on(model: Any, ids: Tensor, mask: Tensor) -> Tensor:
+    """Logits of the first row's next three tokens as `generate` has them, with its cache."""
+    written = model.generate(
+        input_ids=ids.to(model.device),
+        attention_mask=mask.to(model.device),
+        logits_processor=LogitsProcessorList([_Repeat()]),
+        generation_config=GenerationConfig(
+            max_new_tokens=3,
+            do_sample=False,
+            output_logits=True,
+            return_dict_in_generate=True,
+            pad_token_id=0,
+        ),
+    )
+    return torch.stack([logits[0].float() for logits in written.logits])  # (3, vocabulary)
 
 
 _WORTH_SHARING = 50_000_000

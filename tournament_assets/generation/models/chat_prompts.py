@@ -23,11 +23,13 @@ class AskedPrompt:
         prompt_id: Which prompt.
         text: What it says.
         ids: Token ids of the whole conversation up to the response.
+        is_padded: Whether it is padded; not where it is read alone.
     """
 
     prompt_id: str
     text: str
     ids: tuple[int, ...]
+    is_padded: bool = True
 
     @property
     def seed(self) -> int:
@@ -38,10 +40,11 @@ class AskedPrompt:
     def padded_length(self) -> int:
         """Tokens it is padded to; a function of its own length alone.
 
-        There is at least one token of padding in every row: transformers drops the attention mask
-        of a batch without any, and would so take another kernel depending on the companions.
+        There is at least one token of padding in every row of a batch: transformers drops the
+        attention mask where there is none, and would so take another kernel depending on the
+        companions.
         """
-        return padded_length(len(self.ids))
+        return padded_length(len(self.ids)) if self.is_padded else len(self.ids)
 
 
 def padded_length(n_tokens: int) -> int:
@@ -85,6 +88,7 @@ def encode_prompts(
     system_prompt: str | None,
     max_new_tokens: int,
     context: int | None,
+    is_padded: bool = True,
     name: str,
 ) -> list[AskedPrompt]:
     """Encode prompts for a model.
@@ -95,6 +99,7 @@ def encode_prompts(
         system_prompt: Put before each of them, if given.
         max_new_tokens: What the response may take.
         context: The most tokens the model can read; None if it does not say.
+        is_padded: Whether they are padded, to share batches.
         name: Who is asked, to begin every message with.
 
     Raises:
@@ -111,7 +116,7 @@ def encode_prompts(
                 f"max_new_tokens {needed}; expected at most {context}, the model's context; "
                 "shorten the prompt or lower max_new_tokens"
             )
-        asked.append(AskedPrompt(prompt_id=prompt.prompt_id, text=prompt.text, ids=ids))
+        asked.append(AskedPrompt(prompt.prompt_id, text=prompt.text, ids=ids, is_padded=is_padded))
     problems.raise_if_any()
     return asked
 
