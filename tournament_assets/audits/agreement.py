@@ -1,18 +1,20 @@
-"""Agreement between two readings of the same things, such as a judge's and people's.
+"""Agreement between two or more readings of the same things, such as a judge's and people's.
 
 Raw agreement flatters: two judges who call nearly everything a tie agree nearly always. Cohen's
 kappa is 0 for what labels drawn at random in the same proportions would reach, and 1 for perfect
 agreement. Sources: Cohen, https://doi.org/10.1177/001316446002000104 (kappa); Wilson,
 https://doi.org/10.1080/01621459.1927.10502953 (interval of a share); Franco and others,
-https://pmc.ncbi.nlm.nih.gov/articles/PMC6690503 (the same for shares of clusters).
+https://pmc.ncbi.nlm.nih.gov/articles/PMC6690503 (the same for shares of clusters); Fleiss,
+https://doi.org/10.1037/h0031619 (kappa of several); Krippendorff, "Computing Krippendorff's
+alpha-reliability", https://repository.upenn.edu/asc_papers/43 (alpha of ordered labels).
 """
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,8 +213,8 @@ def measure_agreement(
     kappa = float(_kappas(pooled[None])[0]) if both else float("nan")
     low = high = None
     if np.isfinite(kappa) and len(tables) > 1:
-        low, high = _resample_kappa(
-            tables, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence
+        low, high = _resample(
+            tables, _kappas, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence
         )
     return Agreement(
         n=len(both),
@@ -249,17 +251,23 @@ def _kappas(tables: NDArray[np.int64]) -> NDArray[np.float64]:
         return np.asarray((n * agreed - by_chance) / (n * n - by_chance), dtype=np.float64)
 
 
-def _resample_kappa(
-    tables: NDArray[np.int64], *, n_bootstraps: int, seed: int, confidence: float
+def _resample(
+    tables: NDArray[Any],
+    statistic: Callable[[NDArray[Any]], NDArray[np.float64]],
+    *,
+    n_bootstraps: int,
+    seed: int,
+    confidence: float,
 ) -> tuple[float | None, float | None]:
+    """Return the interval of a statistic of tables that add up over prompts."""
     generator = np.random.default_rng(seed)
     drawn = np.stack(
         [draw_prompts(generator, n_prompts=len(tables)) for _ in range(n_bootstraps)]
     )  # (n_bootstraps, n_prompts)
-    kappas = _kappas(np.tensordot(drawn, tables, axes=1))
-    if np.unique(kappas[np.isfinite(kappas)]).size < 2:
+    values = statistic(np.tensordot(drawn, tables, axes=1))
+    if np.unique(values[np.isfinite(values)]).size < 2:
         return None, None
-    interval = percentile_interval(kappas[:, None], confidence=confidence)
+    interval = percentile_interval(values[:, None], confidence=confidence)
     low, high = float(interval.low[0]), float(interval.high[0])
     return (low if np.isfinite(low) else None), (high if np.isfinite(high) else None)
 
@@ -280,6 +288,143 @@ def _explain(pooled: NDArray[np.int64], *, n_prompts: int, has_interval: bool) -
     if np.trace(pooled) == pooled.sum():
         return "all labels agree, so kappa has no interval: go by the interval of the agreement"
     return "too few resamples of the prompts determine kappa, so it has no interval"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What several readers say of one thing.
+
+    Attributes:
+        prompt_id: The prompt it belongs to; readings on one prompt are resampled together.
+        labels: What each reader says; None for one that was asked and says nothing. Who was not
+            asked is not there.
+    """
+
+    prompt_id: str
+    labels: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """A measure with its interval from resampled prompts; None where there is none."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PanelAgreement:
+    """How far several readers agree.
+
+    Attributes:
+        n: Things that at least two readers were asked about.
+        n_silent: Those of them of which somebody said nothing.
+        unanimous: Share of the n of which everybody who was asked said the same. Silence agrees
+            with nobody: two of three who answer alike are not unanimous.
+        fleiss_kappa: Over the things with two labels or more, each weighed by its labels less one.
+        krippendorff_alpha: The same by how far the labels lie apart in their order.
+    """
+
+    n: int
+    n_silent: int
+    unanimous: Proportion
+    fleiss_kappa: Statistic
+    krippendorff_alpha: Statistic
+
+
+def measure_panel(
+    readings: Iterable[Reading],
+    *,
+    order: Sequence[str],
+    n_bootstraps: int = 2000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> PanelAgreement:
+    """Measure how far several readers of the same things agree, who need not all read everything.
+
+    Args:
+        readings: What they say, in any order.
+        order: The labels from one end to the other, such as first, tie, second.
+        n_bootstraps: Resamples of the prompts behind the intervals.
+        seed: Seeds the resampling.
+        confidence: Coverage of the intervals.
+
+    Raises:
+        InputError: If a label is not in the order, or an option is impossible.
+    """
+    require_count("n_bootstraps", n_bootstraps)
+    given = [each for each in readings if len(each.labels) > 1]
+    labels = (label for each in given for label in each.labels.values())
+    unknown = next((label for label in labels if label is not None and label not in order), None)
+    if unknown is not None:
+        raise InputError(f"the label {unknown!r} is not in the order {list(order)!r}")
+    tables = _coincidences(given, order)
+
+    def measure(statistic: Callable[[NDArray[Any]], NDArray[np.float64]]) -> Statistic:
+        value = float(statistic(tables.sum(axis=0)[None])[0]) if len(tables) else float("nan")
+        if not np.isfinite(value):
+            return Statistic(None, None, None)
+        low = high = None
+        if len(tables) > 1:
+            low, high = _resample(
+                tables, statistic, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence
+            )
+        return Statistic(value, low, high)
+
+    return PanelAgreement(
+        n=len(given),
+        n_silent=sum(None in each.labels.values() for each in given),
+        unanimous=measure_by_prompt(
+            (
+                (each.prompt_id, len(said := set(each.labels.values())) == 1 and None not in said)
+                for each in given
+            ),
+            confidence=confidence,
+        ),
+        fleiss_kappa=measure(_fleiss_kappas),
+        krippendorff_alpha=measure(_ordinal_alphas),
+    )
+
+
+def _coincidences(readings: Sequence[Reading], order: Sequence[str]) -> NDArray[np.float64]:
+    """Count label against label of the same thing, shape (n_prompts, n_labels, n_labels).
+
+    A thing with m labels has m (m - 1) ordered pairs of them, each of which counts 1 / (m - 1), so
+    that every label counts once.
+    """
+    prompts = {name: code for code, name in enumerate(sorted({r.prompt_id for r in readings}))}
+    tables = np.zeros((len(prompts), len(order), len(order)))
+    for reading in readings:
+        said = Counter(label for label in reading.labels.values() if label is not None)
+        counts = np.array([said[label] for label in order], dtype=np.float64)
+        if counts.sum() > 1:
+            pairs = np.outer(counts, counts) - np.diag(counts)
+            tables[prompts[reading.prompt_id]] += pairs / (counts.sum() - 1)
+    return tables
+
+
+def _fleiss_kappas(tables: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the kappa of every table of coincidences; NaN where chance agrees always."""
+    n = tables.sum(axis=(1, 2))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        agreed = np.trace(tables, axis1=1, axis2=2) / n
+        by_chance = ((tables.sum(axis=2) / n[:, None]) ** 2).sum(axis=1)
+        kappas = (agreed - by_chance) / (1 - by_chance)
+    return np.where(by_chance < 1 - 1e-12, kappas, np.nan)
+
+
+def _ordinal_alphas(tables: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the alpha of every table of coincidences; NaN where all labels are one."""
+    totals = tables.sum(axis=2)  # (n_tables, n_labels)
+    n = totals.sum(axis=1)
+    # The squared distance of two labels: as many labels as lie between them, half of their own.
+    middle = np.cumsum(totals, axis=1) - totals / 2
+    distance = (middle[:, :, None] - middle[:, None, :]) ** 2
+    observed = (tables * distance).sum(axis=(1, 2))
+    by_chance = (totals[:, :, None] * totals[:, None, :] * distance).sum(axis=(1, 2))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(1 - (n - 1) * observed / by_chance, dtype=np.float64)
 
 
 TIE = "tie"

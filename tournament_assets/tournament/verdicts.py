@@ -1,5 +1,6 @@
-"""What a judge's reply says, and how two replies about one pair are settled."""
+"""What a judge's reply says, and how replies and judges settle a pair."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -89,3 +90,38 @@ class Judgment:
     def inconsistent(self) -> bool:
         """Whether the two presentations were both readable and disagreed."""
         return self.outcome is Outcome.INCONSISTENT
+
+
+def settle_together(votes: Sequence[tuple[Outcome, float]]) -> Outcome:
+    """Settle one pair from how several judges settled it, by the most weight.
+
+    A judge who was asked and says nothing keeps its weight: unless more than half of the weight
+    was used the pair is unjudged, so that one of three who answers does not decide alone.
+
+    Args:
+        votes: Each asked judge's outcome and the weight of its word, above 0.
+
+    Returns:
+        The winner with more weight than the other and than all that is level. Otherwise nobody
+        won: a tie where more weight says so than was inconsistent, else inconsistent, as when the
+        judges contradict each other.
+    """
+    weights = dict.fromkeys(Outcome, 0.0)
+    for outcome, weight in votes:
+        weights[outcome] += weight
+    total, silent = sum(weights.values()), weights[Outcome.UNJUDGED]
+    if 2 * silent >= total:
+        return Outcome.UNJUDGED
+    if weights[Outcome.SAME_TEXT]:
+        return Outcome.SAME_TEXT
+    level = weights[Outcome.TIE] + weights[Outcome.INCONSISTENT]
+    first, second = weights[Outcome.A_WINS], weights[Outcome.B_WINS]
+    if first > max(second, level):
+        return Outcome.A_WINS
+    if second > max(first, level):
+        return Outcome.B_WINS
+    return (
+        Outcome.TIE
+        if weights[Outcome.TIE] > weights[Outcome.INCONSISTENT]
+        else Outcome.INCONSISTENT
+    )
