@@ -156,6 +156,6 @@ def test_a_line_of_a_hundred_megabytes_is_refused(
         write_lines(path, *rows)
         (problem,) = problems_of(lambda: read(path))
         assert problem == (
-            f"b.jsonl:{number}: the line is longer than 1 MiB; expected a file of "
-            "battles, one a line"
+            f"b.jsonl:{number}: the line is longer than 1 MiB; expected UTF-8 text with one JSON "
+            "object a line"
         )

@@ -30,9 +30,9 @@ from tournament_assets.launching import estimate_tournament
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.project.project_files import (
     load_prompt_bank,
-    load_recorded_responses,
     load_rubric,
 )
+from tournament_assets.project.samples import read_samples
 from tournament_assets.reports.cost_estimate import budget_sentence
 from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.errors import WorkError
@@ -81,11 +81,9 @@ def pilot_pairs(plan: TournamentPlan, dimension: str) -> list[PairToJudge]:
     pilot, entrants = plan.config.pilot, plan.config.entrant_ids
     prompts = draw_stratified(bank, strata=pilot.strata, seed=pilot.pilot_seed)
     texts = {
-        (entrant, row.prompt_id): row.text
+        (entrant, row.prompt_ids[0]): row.response or ""
         for entrant in entrants
-        for row in load_recorded_responses(
-            plan.project.folder / f"responses_{entrant}.jsonl", entrant_id=entrant, prompts=bank
-        )
+        for row in read_samples(plan.project.folder / f"responses_{entrant}.jsonl").samples
     }
     return filter_pairs_for_dimension(
         build_match_list(prompts, texts, entrants=entrants).pairs,

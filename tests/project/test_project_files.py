@@ -3,23 +3,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tournament_assets.project.project_files import (
     Project,
     load_prompt_bank,
-    load_recorded_responses,
     load_rubric,
     load_rubrics,
 )
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.places import Location
-from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 
-PROMPTS = [Prompt(f"p{number}", "?", "recall", gold_answer="!") for number in (1, 2, 3)]
 ROW = {"prompt_id": "p1", "text": "Which?", "source": "recall", "gold_answer": "C"}
 
 
@@ -32,16 +27,6 @@ def jsonl(path: Path, *rows: Mapping[str, Any] | str) -> Path:
 def problems_of_bank(path: Path) -> tuple[str, ...]:
     with pytest.raises(InputError) as caught:
         load_prompt_bank(path)
-    return caught.value.problems
-
-
-def responses_of(path: Path) -> list[GeneratedResponse]:
-    return load_recorded_responses(path, entrant_id="ada", prompts=PROMPTS)
-
-
-def problems_of_responses(path: Path) -> tuple[str, ...]:
-    with pytest.raises(InputError) as caught:
-        responses_of(path)
     return caught.value.problems
 
 
@@ -153,74 +138,6 @@ def test_a_file_that_cannot_be_read_is_named(
         path.write_bytes(content)
     with pytest.raises(InputError, match=problem):
         load_prompt_bank(path)
-
-
-def test_recorded_responses_come_in_bank_order_and_may_leave_prompts_out(tmp_path: Path) -> None:
-    path = jsonl(
-        tmp_path / "ada.jsonl",
-        {"prompt_id": "p3", "response": "three"},
-        {"prompt_id": "p1", "response": "", "entrant_id": "ada"},
-    )
-    assert responses_of(path) == [
-        GeneratedResponse("p1", "", "recorded"),
-        GeneratedResponse("p3", "three", "recorded"),
-    ]
-
-
-@pytest.mark.parametrize("key", ["response", "response_text", "text"])
-def test_the_text_may_stand_under_three_names(tmp_path: Path, key: str) -> None:
-    row = {"prompt_id": "p1", "response": None} | {key: "said"}
-    path = jsonl(tmp_path / "ada.jsonl", row)
-    assert [response.text for response in responses_of(path)] == ["said"]
-
-
-def test_every_response_that_cannot_be_used_is_named(tmp_path: Path) -> None:
-    path = jsonl(
-        tmp_path / "ada.jsonl",
-        {"prompt_id": "p1", "response": "one"},
-        {"prompt_id": "p9", "response": "nine"},
-        {"response": "nobody's"},
-        {"prompt_id": "p1", "response": "one again"},
-        {"prompt_id": "p2"},
-        {"prompt_id": "p2", "response": 7},
-        {"prompt_id": "p2", "response": "two", "entrant_id": "bob"},
-    )
-    problems = problems_of_responses(path)
-    assert [problem.split(";")[0] for problem in problems] == [
-        "ada.jsonl:2: the response answers prompt 'p9', which is not in the bank",
-        "ada.jsonl:3: the response answers prompt None, which is not in the bank",
-        "ada.jsonl:4: prompt 'p1' is already answered at ada.jsonl:1",
-        "ada.jsonl:5: the row has no response text",
-        "ada.jsonl:6: the row has no response text",
-        "ada.jsonl:7: the response is entrant 'bob''s",
-    ]
-
-
-def test_a_parquet_file_says_the_same_as_a_jsonl_file(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [
-        {"prompt_id": "p2", "response": "two", "entrant_id": None},
-        {"prompt_id": "p1", "response": "one", "entrant_id": "ada"},
-    ]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "ada.parquet")
-    assert responses_of(tmp_path / "ada.parquet") == responses_of(
-        jsonl(tmp_path / "ada.jsonl", *rows)
-    )
-
-
-def test_problems_of_a_parquet_file_name_the_row(tmp_path: Path) -> None:
-    path = tmp_path / "ada.parquet"
-    pq.write_table(pa.table({"prompt_id": ["p1", "p9"], "response": ["one", "nine"]}), path)
-    (problem,) = problems_of_responses(path)
-    assert problem.startswith("ada.parquet:row 2: the response answers prompt 'p9'")
-
-
-@pytest.mark.parametrize("content", [None, b"no parquet"], ids=["missing", "something else"])
-def test_a_parquet_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None) -> None:
-    path = tmp_path / "ada.parquet"
-    if content is not None:
-        path.write_bytes(content)
-    (problem,) = problems_of_responses(path)
-    assert "ada.parquet: the file cannot be read as Parquet" in problem
 
 
 def config_with(*, instructions: str | None = None, **rubrics: str) -> TournamentConfig:

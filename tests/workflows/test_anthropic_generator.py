@@ -101,19 +101,19 @@ def test_a_second_run_needs_neither_the_service_nor_its_key(tmp_path: Path) -> N
         assert not batch_problems(claude(), PROMPTS, ledger=ledger, environment={})
     assert (texts(again), again.generated) == (ALL, 0)
     assert again.device == "nothing was asked: the ledger held every reply"
-    assert again.costs["requests_submitted_now"] == 0
+    assert again.figures["requests_submitted_now"] == 0
 
 
 def test_what_responses_cost_is_counted_and_is_not_the_judges() -> None:
     with batch_bench() as bench:
-        costs = bench.complete().costs
+        costs = bench.complete().figures
         # 6 responses of 24 tokens to prompts of 7, at $4 and $20 a million, halved in a batch
         dollars = 6 * (7 * 4 + 24 * 20) / 2 / 1e6
         assert (costs["input_tokens"], costs["output_tokens"]) == (42, 144)
         assert costs["cost_usd"] == pytest.approx(dollars, abs=5e-5)
         assert costs["all_responses_this_month_usd"] == pytest.approx(dollars, abs=5e-5)
         assert bench.ledger.spending_since() == []
-        assert "cost_usd" not in bench.complete(model="claude-unheard-of").costs
+        assert "cost_usd" not in bench.complete(model="claude-unheard-of").figures
 
 
 def test_prompts_of_one_text_are_one_request() -> None:
@@ -130,14 +130,14 @@ def test_a_renamed_prompt_takes_the_response_that_was_paid_for_its_text() -> Non
         bench.complete()
         again = bench.complete(prompts=renamed, key="")
         assert texts(again) == {f"new {name}": text for name, text in ALL.items()}
-        assert (again.generated, again.costs["requests_submitted_now"]) == (6, 0)
+        assert (again.generated, again.figures["requests_submitted_now"]) == (6, 0)
 
 
 def test_a_batch_whose_answer_was_lost_is_found_again_and_not_sent_twice() -> None:
     with batch_bench("create_drop_after") as bench:
         completed = bench.complete()
         assert texts(completed) == ALL
-        assert completed.costs["batches_adopted_now"] == 1
+        assert completed.figures["batches_adopted_now"] == 1
         assert paid(bench.server) == ONCE
 
 
@@ -146,7 +146,7 @@ def test_only_what_failed_in_passing_is_asked_again_and_at_last_directly() -> No
         completed = bench.complete(waits={"max_rounds": 2})
         assert texts(completed) == ALL
         assert bench.sent == sent(2, 6 + 6, messages=3)
-        assert completed.costs["requests_asked_directly_now"] == 3
+        assert completed.figures["requests_asked_directly_now"] == 3
 
 
 def test_what_failed_in_every_round_is_missing_with_its_reason_and_asked_by_the_next_run() -> None:
@@ -173,7 +173,7 @@ def test_a_refusal_is_no_response_and_is_not_paid_for_again() -> None:
         assert (again.reasons, again.generated) == (completed.reasons, 0)
         assert bench.sent == sent(1, 6)
         # What was refused was billed all the same.
-        assert again.costs["output_tokens"] == 144
+        assert again.figures["output_tokens"] == 144
 
 
 def test_a_response_that_the_cap_cut_off_is_kept_as_such() -> None:
@@ -274,7 +274,7 @@ def test_without_a_key_a_model_is_not_asked_and_the_loopback_model_is(tmp_path: 
         assert completed.device == (
             "loopback-echo of the loopback service, which is no language model"
         )
-        assert completed.costs["cost_usd"] == 0.0
+        assert completed.figures["cost_usd"] == 0.0
         assert bench.sent == sent(0, 0)
 
 

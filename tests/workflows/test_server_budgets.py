@@ -139,7 +139,7 @@ def test_a_budget_that_is_used_up_stops_the_run_and_a_larger_one_asks_for_the_re
     assert [each.prompt_id for each in completed.responses] == NAMES
     assert completed.generated == len(NAMES) - n_asked
     assert sorted(asked.prompt for asked in chat.asked) == sorted(each.text for each in PROMPTS)
-    assert completed.costs == {
+    assert completed.figures == {
         "input_tokens": 30 * len(NAMES),
         "output_tokens": CAP * len(NAMES),
         "cost_usd": pytest.approx(billed_usd(chat)),
@@ -183,7 +183,7 @@ def test_what_a_model_thinks_and_what_the_cache_held_is_billed_as_the_server_say
         "total_tokens": 50,
         "prompt_tokens_details": {"cached_tokens": 4},
     }
-    assert complete(chat, url, 100.0).costs["output_tokens"] == 43 * len(NAMES)
+    assert complete(chat, url, 100.0).figures["output_tokens"] == 43 * len(NAMES)
     with closing(Ledger(url)) as ledger:
         (spending,) = ledger.spending_since(on_responses=True)
     assert spending.usage.input_tokens == 3 * len(NAMES)
@@ -245,8 +245,8 @@ def test_two_runs_that_want_the_same_pay_once(chat: ChatServer, url: str) -> Non
 
 
 def test_a_server_of_ones_own_is_free_unless_it_has_a_price(chat: ChatServer, url: str) -> None:
-    assert complete(chat, url, 0.0, price=None).costs == {}
-    assert complete(chat, url, 0.0, price=0.0, revision="2").costs == {}
+    assert complete(chat, url, 0.0, price=None).figures == {}
+    assert complete(chat, url, 0.0, price=0.0, revision="2").figures == {}
     assert gone_usd(url) == [0, 0]
     with pytest.raises(BudgetError):
         complete(chat, url, 0.0, price=1.0, revision="3")
@@ -265,7 +265,7 @@ def test_what_a_free_server_answered_costs_nothing_though_its_address_is_gone(
             log=lambda line: None,
             terms=response_terms(5.0),
         )
-    assert (again.generated, again.costs) == (0, {})
+    assert (again.generated, again.figures) == (0, {})
 
 
 def test_a_server_elsewhere_without_a_price_is_refused_if_there_is_a_budget(
@@ -290,8 +290,8 @@ def test_without_a_budget_tokens_are_kept_for_the_day_there_is_one(
         "tournament_assets.workflows.server_responses.costs_nothing", lambda *_: False
     )
     completed = complete(chat, url, None, price=None)
-    assert completed.costs["output_tokens"] == 5 * len(NAMES)
-    assert "cost_usd" not in completed.costs
+    assert completed.figures["output_tokens"] == 5 * len(NAMES)
+    assert "cost_usd" not in completed.figures
     with pytest.raises(BudgetError, match="no price of tiny is known"):
         complete(chat, url, 5.0, price=None, revision="2")
     assert gone_usd(url)[0] == pytest.approx(12 * 12 * PRICE / 1e6)

@@ -25,14 +25,9 @@ from tournament_assets.battles.columns import (
     encode_battle_table,
     name_codes,
 )
-from tournament_assets.battles.files import (
-    FileSample,
-    battle_lines,
-    new_file,
-    parquet_rows,
-    parquet_schema,
-)
+from tournament_assets.battles.files import new_file
 from tournament_assets.battles.rows import LeftOut, read_battle_rows
+from tournament_assets.storage.row_files import FileSample, parquet_rows, parquet_schema
 from tournament_assets.tournament.battles import (
     PRESENTATIONS,
     SOURCES,
@@ -42,6 +37,7 @@ from tournament_assets.tournament.battles import (
     RatingSettings,
 )
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.json_lines import numbered_lines
 
 NO_VERDICT = "no verdict"
 """Why a row without a winner is left out."""
@@ -93,7 +89,7 @@ def read_columns(
         return _encode_parts(parts(path, sample, columns), columns)
     except (_DoubtfulError, pa.ArrowException, OSError):
         rows = (
-            parquet_rows(path, columns.wanted) if sample.kind == "parquet" else battle_lines(path)
+            parquet_rows(path, columns.wanted) if sample.kind == "parquet" else numbered_lines(path)
         )
         return read_battle_rows(rows, lambda row: _parse(row, columns))
 

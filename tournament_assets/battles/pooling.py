@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tournament_assets.battles.columns import different_names, encode_battle_table
-from tournament_assets.battles.files import BattleFile, battle_lines
+from tournament_assets.battles.files import BattleFile
 from tournament_assets.battles.rows import TEXT, TEXT_OR_NUMBER, need
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.json_lines import parse_rows
+from tournament_assets.tournament.json_lines import numbered_lines, parse_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,6 +128,6 @@ def read_responses(path: Path) -> dict[tuple[str, str], str]:
         if found.setdefault(key, row["response"]) != row["response"]:
             raise InputError(f"another response of {key[0]!r} to {key[1]!r} came before")
 
-    for _ in parse_rows(battle_lines(path), keep):
+    for _ in parse_rows(numbered_lines(path), keep):
         pass
     return found

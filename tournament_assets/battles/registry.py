@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tournament_assets.battles.files import BattleFile, FormatOptions, WriteReport, sample_file
+from tournament_assets.battles.files import BattleFile, FormatOptions, WriteReport
 from tournament_assets.battles.formats.alpaca_eval import ALPACA_EVAL
 from tournament_assets.battles.formats.arena import JUDGEARENA, LMARENA, TOURNAMENT, ArenaFormat
 from tournament_assets.battles.formats.arena_hard import ARENA_HARD
@@ -14,6 +14,7 @@ from tournament_assets.battles.formats.mt_bench import MT_BENCH
 from tournament_assets.battles.formats.one_hot import ONE_HOT
 from tournament_assets.battles.formats.orq_arena import ORQ_ARENA
 from tournament_assets.battles.rows import RowFormat
+from tournament_assets.storage.row_files import sample_file
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
 

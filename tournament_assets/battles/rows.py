@@ -24,22 +24,23 @@ from tournament_assets.battles.columns import (
 )
 from tournament_assets.battles.files import (
     BattleFile,
-    FileKind,
-    FileSample,
     FormatOptions,
     WriteReport,
-    battle_lines,
-    csv_rows,
     new_file,
-    parquet_rows,
-    read_json_list,
-    sample_file,
     write_csv,
     write_json_list,
 )
+from tournament_assets.storage.row_files import (
+    FileKind,
+    FileSample,
+    csv_rows,
+    parquet_rows,
+    read_json_list,
+    sample_file,
+)
 from tournament_assets.tournament.battles import Battle, BattleSource, RatingSettings
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.json_lines import parse_rows, write_json_lines
+from tournament_assets.tournament.json_lines import numbered_lines, parse_rows, write_json_lines
 
 Row = Mapping[str, Any]
 
@@ -144,7 +145,7 @@ class RowFormat:
             case "json list":
                 return read_json_list(path)
             case _:
-                return battle_lines(path)
+                return numbered_lines(path)
 
     def write(
         self, path: Path, table: pa.Table, options: FormatOptions, settings: RatingSettings | None

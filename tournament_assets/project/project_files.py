@@ -3,14 +3,10 @@
 People write prompt banks, rubrics and recorded responses; entrants are made of weights and shards.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tournament_assets.generation.models.entrant_weights import (
     EntrantFiles,
@@ -25,10 +21,8 @@ from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, NeededShards
 from tournament_assets.tournament.json_lines import read_json_lines
 from tournament_assets.tournament.places import Location, ResponsesPlace
-from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, parse_prompt_bank
+from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank
 from tournament_assets.tournament.rubrics import Rubric, parse_rubric
-
-_RESPONSE_KEYS = ("response", "response_text", "text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,93 +148,6 @@ def _read_text(path: Path, *, what: str, key: str) -> str:
             f"{path}: {what} cannot be read ({type(error).__name__}); "
             f"expected a UTF-8 text file; write one, or correct {key}"
         ) from None
-
-
-def load_recorded_responses(
-    path: Path, *, entrant_id: str, prompts: Sequence[Prompt]
-) -> list[GeneratedResponse]:
-    """Read an entrant's responses from a JSONL or Parquet file, in bank order.
-
-    Each row holds `prompt_id` and one of `response`, `response_text` or `text`; a row whose
-    `entrant_id` names another entrant is an error.
-
-    Args:
-        path: The file.
-        entrant_id: Whose responses they are.
-        prompts: The whole bank; every row must answer one of these prompts.
-
-    Raises:
-        InputError: With every problem of every row.
-    """
-    rows = read_parquet_rows(path) if path.suffix == ".parquet" else read_json_lines(path)
-    return parse_recorded_responses(rows, entrant_id=entrant_id, prompts=prompts)
-
-
-def parse_recorded_responses(
-    rows: Iterable[tuple[str, Mapping[str, Any]]], *, entrant_id: str, prompts: Sequence[Prompt]
-) -> list[GeneratedResponse]:
-    """Read an entrant's responses from rows, in bank order.
-
-    Args:
-        rows: Where each row stands, and the row, as `load_recorded_responses` says.
-        entrant_id: Whose responses they are.
-        prompts: The whole bank; every row must answer one of these prompts.
-
-    Raises:
-        InputError: With every problem of every row.
-    """
-    known = {prompt.prompt_id for prompt in prompts}
-    problems = Problems()
-    found: dict[str, GeneratedResponse] = {}
-    first_seen: dict[str, str] = {}
-    for where, row in rows:
-        prompt_id = row.get("prompt_id")
-        text = next((row[key] for key in _RESPONSE_KEYS if row.get(key) is not None), None)
-        owner = row.get("entrant_id")
-        if not isinstance(prompt_id, str) or prompt_id not in known:
-            problems.add(
-                f"{where}: the response answers prompt {prompt_id!r}, which is not in the bank; "
-                "expected a prompt_id of the prompt bank; remove the row or correct it"
-            )
-        elif prompt_id in first_seen:
-            problems.add(
-                f"{where}: prompt {prompt_id!r} is already answered at {first_seen[prompt_id]}; "
-                "expected one response a prompt; remove one of the rows"
-            )
-        elif not isinstance(text, str):
-            problems.add(
-                f"{where}: the row has no response text; expected a text under "
-                f"{', '.join(map(repr, _RESPONSE_KEYS))}; leave the row out if there is none"
-            )
-        elif owner is not None and owner != entrant_id:
-            problems.add(
-                f"{where}: the response is entrant {owner!r}'s; expected {entrant_id!r}'s; "
-                "give each entrant a file of its own"
-            )
-        else:
-            found[prompt_id] = GeneratedResponse(
-                prompt_id=prompt_id, text=text, finish_reason="recorded"
-            )
-            first_seen[prompt_id] = where
-    problems.raise_if_any()
-    return [found[prompt.prompt_id] for prompt in prompts if prompt.prompt_id in found]
-
-
-def read_parquet_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Read a Parquet file: where each row stands (`file:row N`, from 1), and the row.
-
-    Raises:
-        InputError: If it cannot be read.
-    """
-    try:
-        with pq.ParquetFile(path) as file:
-            rows = file.read().to_pylist()
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(
-            f"{path}: the file cannot be read as Parquet ({type(error).__name__}); "
-            "expected a whole Parquet file; write or download it again"
-        ) from None
-    return [(f"{path.name}:row {number}", row) for number, row in enumerate(rows, start=1)]
 
 
 DEFAULT_NAME = ".dagster_home"

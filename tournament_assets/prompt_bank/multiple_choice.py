@@ -4,16 +4,14 @@ MedMCQA: Pal et al., https://arxiv.org/abs/2203.14371. MedQA: Jin et al.,
 https://arxiv.org/abs/2009.13081.
 """
 
-import json
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tournament_assets.project.project_files import read_parquet_rows
+from tournament_assets.storage.row_files import read_rows, sample_file
 from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.json_lines import read_json_lines
 
 QuestionFormat = Literal["medmcqa", "medqa"]
 _LISTED_PROBLEMS = 20
@@ -273,7 +271,6 @@ def _fold(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-_SUFFIXES = (".jsonl", ".json", ".parquet")
 _MEDMCQA_COLUMNS = frozenset({"question", "opa", "opb", "opc", "opd"})
 _MEDQA_COLUMNS = frozenset({"question", "options"})
 _MEDQA_GOLD_COLUMNS = frozenset({"answer", "answer_idx"})
@@ -309,9 +306,6 @@ def read_questions(
 def read_question_file(path: Path) -> list[tuple[str, dict[str, Any]]]:
     """Read the rows of a file, each with where it stands.
 
-    A `.json` file may hold a list of objects, or one object a line, as MedMCQA's original release
-    does.
-
     Returns:
         `file:line` and the row for lines; `file:item N` for a JSON list; `file:row N` for
         Parquet. All count from 1.
@@ -320,14 +314,7 @@ def read_question_file(path: Path) -> list[tuple[str, dict[str, Any]]]:
         InputError: If the file cannot be read, or holds no row; with the first problems of its
             rows and the number of the others.
     """
-    suffix = path.suffix.lower()
-    if suffix not in _SUFFIXES:
-        raise InputError(
-            f"{path}: the name ends in {path.suffix!r}; expected one of {', '.join(_SUFFIXES)}"
-        )
-    if not path.is_file():
-        raise InputError(f"{path}: there is no such file; expected a file of questions")
-    rows = read_parquet_rows(path) if suffix == ".parquet" else _read_json(path)
+    rows = read_rows(path, sample_file(path).kind)
     if not rows:
         raise InputError(f"{path}: the file holds no row; expected at least one question")
     return rows
@@ -352,36 +339,3 @@ def detect_format(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> QuestionForm
         "opb, opc, opd and cop (MedMCQA), or question, options and answer_idx (MedQA); rename the "
         "columns or give another release"
     )
-
-
-def _read_json(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    with path.open("rb") as file:
-        opening = next((line.strip() for line in file if line.strip()), b"")
-    if path.suffix.lower() == ".json" and opening.startswith(b"["):
-        return _read_json_list(path)
-    return read_json_lines(path, listed=_LISTED_PROBLEMS)
-
-
-def _read_json_list(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    try:
-        items = json.loads(path.read_bytes())
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path.name}: byte {error.start + 1} is {error.object[error.start]:#04x}, which is "
-            "not UTF-8; expected a JSON list of objects in UTF-8"
-        ) from error
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"{path.name}:{error.lineno}: not JSON ({error.msg} at column {error.colno}); "
-            "expected a JSON list of objects"
-        ) from error
-    problems = Problems(listed=_LISTED_PROBLEMS)
-    rows: list[tuple[str, dict[str, Any]]] = []
-    for number, item in enumerate(items, start=1):
-        where = f"{path.name}:item {number}"
-        if isinstance(item, dict):
-            rows.append((where, item))
-        else:
-            problems.add(f"{where}: found {item!r:.60}; expected a JSON object")
-    problems.raise_if_any()
-    return rows

@@ -5,10 +5,10 @@ and planned on a machine that could not load a single model.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
@@ -16,6 +16,16 @@ from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, Entran
 from tournament_assets.tournament.judge_services import ANTHROPIC, owner_of
 from tournament_assets.tournament.places import Location, ResponsesPlace, ServerAddress
 
+SampleColumn = Literal[
+    "prompt_id",
+    "prompt",
+    "response",
+    "model",
+    "finish_reason",
+    "prompt_tokens",
+    "response_tokens",
+]
+"""What a column of a file of responses may be said to hold."""
 _VARIABLE_PATTERN = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
@@ -154,18 +164,39 @@ class VanillaHfEntrant(EntrantSpec):
 
 
 class RecordedEntrant(EntrantSpec):
-    """Responses that something else has generated, in a JSONL or Parquet file, or as an asset.
+    """Responses that something else has generated, in a file, or as an asset.
 
     Attributes:
-        responses: The file or asset; each row holds `prompt_id` and `response`.
+        responses: The file or asset.
+        format: Whose file it is, such as `alpaca-eval`; found out from the file if left out.
+        columns: Which column holds what, instead of a format: `prompt_id` or `prompt`, `response`,
+            and where they are there `model`, `finish_reason`, `prompt_tokens`, `response_tokens`.
+        model: Whose responses these are by the file's own name, where it holds several models'.
     """
 
     loader: Literal["recorded"]
     responses: ResponsesPlace
+    format: str | None = Field(default=None, min_length=1)
+    columns: Mapping[SampleColumn, str] | None = None
+    model: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _is_read_in_one_way(self) -> "RecordedEntrant":
+        if self.format is not None and self.columns is not None:
+            raise ValueError("format and columns are given; expected one of them at most")
+        if self.columns is not None and not (
+            "response" in self.columns and self.columns.keys() & {"prompt_id", "prompt"}
+        ):
+            raise ValueError(
+                f"columns names {', '.join(self.columns) or 'nothing'}; expected response, and "
+                "prompt_id or prompt"
+            )
+        return self
 
     def fingerprint(self, content_hash: str) -> str:
-        """SHA-256 of the recorded file; where it lies does not count."""
-        return fingerprint({"loader": self.loader, "content": content_hash})
+        """SHA-256 of the recorded file and how it is read; where it lies does not count."""
+        settings = self.model_dump(include={"format", "columns", "model"}, exclude_none=True)
+        return fingerprint({"loader": self.loader, "content": content_hash, **settings})
 
 
 LocalEntrant = VanillaHfEntrant | CustomPoeEntrant

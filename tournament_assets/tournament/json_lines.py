@@ -140,11 +140,8 @@ def read_json_lines(
     for where, line in numbered_lines(path, expected=expected):
         try:
             row = parse_object(line, where, strict=False)
-            if b"\\u" in line and not _is_unicode(row):
-                raise InputError(
-                    f"{where}: the line holds half a character (a lone \\ud800 to \\udfff); "
-                    "expected whole characters; write the text again as UTF-8"
-                )
+            if b"\\u" in line:
+                refuse_half_characters(row, where)
             rows.append((where, row))
         except InputError as error:
             problems.extend(error.problems)
@@ -159,12 +156,19 @@ def write_json_lines(file: IO[bytes], rows: Iterable[Mapping[str, Any]]) -> None
         file.write(text.encode(errors="backslashreplace") + b"\n")
 
 
-def _is_unicode(row: object) -> bool:
+def refuse_half_characters(row: object, where: str) -> None:
+    """Refuse texts that are no Unicode: half of a pair of escapes, which UTF-8 cannot write.
+
+    Raises:
+        InputError: If the row holds one anywhere.
+    """
     try:
         json.dumps(row, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        return False
-    return True
+        raise InputError(
+            f"{where}: the line holds half a character (a lone \\ud800 to \\udfff); "
+            "expected whole characters; write the text again as UTF-8"
+        ) from None
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -131,7 +131,7 @@ def complete_by_batches(
         generated=len(kept) - n_kept,
         device=source,
         reasons=reasons,
-        costs={**_work(tally), **purchase.bill(prices)},
+        figures={**_work(tally), **purchase.bill(prices)},
     )
 
 

@@ -22,9 +22,9 @@ from tournament_assets.judging.settlement.rejudgment import find_failed_requests
 from tournament_assets.project.project_files import (
     find_entrant_files,
     load_bank,
-    load_recorded_responses,
     load_rubric,
 )
+from tournament_assets.project.recorded_responses import load_recorded_responses
 from tournament_assets.reports.report_tables import ReportTable, print_table
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
@@ -76,7 +76,7 @@ def known_responses(
     wanted = {prompt.prompt_id for prompt in prompts}
     if isinstance(entrant, RecordedEntrant):
         path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
-        recorded = load_recorded_responses(path, entrant_id=entrant.entrant_id, prompts=bank)
+        recorded = load_recorded_responses(path, entrant, prompts=bank).responses
         return {row.prompt_id: row.text for row in recorded if row.prompt_id in wanted}
     if isinstance(entrant, OpenAiApiEntrant | AnthropicApiEntrant):
         content_hash = entrant.content_hash

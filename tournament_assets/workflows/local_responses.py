@@ -24,14 +24,16 @@ class CompletedResponses:
         generated: How many were generated now; the others were in the ledger.
         device: Where, as a sentence.
         reasons: Why prompts have no response, by prompt id.
-        costs: What was sent now and what the responses cost, by name, for metadata.
+        figures: What else there is to know of how they came, by name, for metadata.
+        warnings: What a person should look at, a sentence each.
     """
 
     responses: list[GeneratedResponse]
     generated: int
     device: str
     reasons: Mapping[str, str] = field(default_factory=dict)
-    costs: Mapping[str, Any] = field(default_factory=dict)
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
 
 
 class GeneratorAccess(Protocol):

@@ -8,9 +8,9 @@ from tournament_assets.battles.human import HumanBattles, read_human_battles
 from tournament_assets.project.project_files import (
     entrant_file_problems,
     load_bank,
-    load_recorded_responses,
     load_rubrics,
 )
+from tournament_assets.project.recorded_responses import load_recorded_responses
 from tournament_assets.tournament.config import HumanBattlesConfig, Mode
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
@@ -97,7 +97,7 @@ def _recorded_problems(
     try:
         path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
         if bank:
-            load_recorded_responses(path, entrant_id=entrant.entrant_id, prompts=bank)
+            load_recorded_responses(path, entrant, prompts=bank)
     except InputError as error:
         return error.problems
     return ()

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tournament_assets.project.project_files import (
-    find_entrant_files,
-    load_recorded_responses,
-    parse_recorded_responses,
-)
+from tournament_assets.project.project_files import find_entrant_files
+from tournament_assets.project.recorded_responses import load_recorded_responses, match_responses
+from tournament_assets.project.samples import parse_samples
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
     AnyEntrant,
@@ -126,19 +124,29 @@ def _read_recorded(
     wanted = {prompt.prompt_id for prompt in prompts}
     asset = entrant.responses.asset
     if asset is not None:
-        rows = _rows_of_asset(asset, upstream[asset])
-        given = parse_recorded_responses(rows, entrant_id=entrant.entrant_id, prompts=bank)
-        return CompletedResponses(
-            responses=[response for response in given if response.prompt_id in wanted],
-            generated=0,
-            device=f"the asset {asset}",
+        title = f"the asset {asset}"
+        file = parse_samples(
+            _rows_of_asset(asset, upstream[asset]),
+            title=title,
+            format_name=entrant.format,
+            columns=entrant.columns,
         )
-    path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
-    recorded = load_recorded_responses(path, entrant_id=entrant.entrant_id, prompts=bank)
+        recorded = match_responses(file, entrant, title=title, prompts=bank)
+    else:
+        path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")
+        title = "a recorded file"
+        recorded = load_recorded_responses(path, entrant, prompts=bank)
     return CompletedResponses(
-        responses=[response for response in recorded if response.prompt_id in wanted],
+        responses=[each for each in recorded.responses if each.prompt_id in wanted],
         generated=0,
-        device="a recorded file",
+        device=title,
+        reasons=recorded.missing,
+        figures={
+            "format": recorded.format,
+            "rows_left_out": sum(recorded.left_out.values()),
+            "left_out": dict(recorded.left_out),
+        },
+        warnings=recorded.warnings,
     )
 
 

@@ -162,7 +162,7 @@ def complete_by_server(
         generated=len(kept) - n_kept,
         device=source,
         reasons=reasons,
-        costs=costs,
+        figures=costs,
     )
 
 

@@ -30,9 +30,9 @@ from tournament_assets.judging.settlement.recovery import (
 from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.project.project_files import (
     find_entrant_files,
-    load_recorded_responses,
     load_rubric,
 )
+from tournament_assets.project.recorded_responses import load_recorded_responses
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.storage.judgment_files import JudgmentRecord, read_judgments, write_judgments
 from tournament_assets.tournament.config import MODES, Mode
@@ -270,7 +270,7 @@ def _match_responses(path: Path, name: str, plan: TournamentPlan) -> MatchedRows
     if isinstance(entrant, RecordedEntrant):
         # The config's own file says what it responds; a row can only agree.
         own = plan.project.resolve(entrant.responses, what=f"{name}'s responses")
-        of_entrant = load_recorded_responses(own, entrant_id=name, prompts=bank)
+        of_entrant = load_recorded_responses(own, entrant, prompts=bank).responses
         recorded = {each.prompt_id: each.text for each in of_entrant}
     elif isinstance(entrant, OpenAiApiEntrant | AnthropicApiEntrant):
         content_hash = entrant.content_hash

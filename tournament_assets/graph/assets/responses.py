@@ -46,6 +46,12 @@ class ResponseOptions:
     pay_again: bool = False
     run_began_at: str | None = None
 
+    @property
+    def since(self) -> datetime:
+        """When the run began; now where nobody says."""
+        began = self.run_began_at
+        return datetime.fromisoformat(began) if began else datetime.now(UTC)
+
 
 def entrant_responses(
     step: Step,
@@ -64,7 +70,6 @@ def entrant_responses(
     """
     entrant = get_entrant(step.plan.config.entrants, step.name)
     prompts = prompts_of(selected)
-    began = options.run_began_at
     answers = answer_prompts(
         entrant,
         prompts=prompts,
@@ -72,10 +77,11 @@ def entrant_responses(
         plan=step.plan,
         resources=resources,
         may_pay_again=options.pay_again,
-        since=datetime.fromisoformat(began) if began else datetime.now(UTC),
+        since=options.since,
         log=step.log.info,
         upstream=upstream,
     )
+    _tell(step, answers.warnings)
     entrant_hash = short(entrant_version(step.plan, entrant))
     rows = [_row(entrant, response) for response in answers.responses]
     return Made(
@@ -87,6 +93,11 @@ def entrant_responses(
         },
         checks=_checks(step, prompts, answers, entrant_hash=entrant_hash),
     )
+
+
+def _tell(step: Step, warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        step.log.warning(f"{step.where}: {warning}")
 
 
 def _row(entrant: AnyEntrant, response: GeneratedResponse) -> dict[str, Any]:
@@ -114,7 +125,7 @@ def _metadata(
         "generated_now": answers.generated,
         "from_ledger": len(responses) - answers.generated,
         "source": answers.device,
-        **answers.costs,
+        **answers.figures,
         "settings": entrant.display_settings,
         **known({"weights_hash": weights_version(plan, entrant)}),
     }

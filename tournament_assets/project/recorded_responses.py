@@ -1,0 +1,206 @@
+"""Recorded responses: what a file from elsewhere says to the prompts of a bank.
+
+A row belongs to a prompt by the prompt's text or by its id. Where a row holds the text, the text
+decides: an id that fits a prompt of another text is chance, or the prompt has changed since.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tournament_assets.project.samples import OWN, Sample, SampleFile, read_samples
+from tournament_assets.tournament.entrants import RecordedEntrant
+from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
+
+OUTSIDE = "a prompt that is not in the bank"
+OTHER_TEXT = "a prompt of the bank by its id, with another text than there"
+OTHER_MODEL = "another model's response"
+SAME_AGAIN = "the same response once more"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedResponses:
+    """Responses that answer prompts of the bank.
+
+    Attributes:
+        responses: In bank order.
+        format: The format they were read as.
+        missing: Why a prompt that a row names has no response, by prompt id.
+        left_out: What the rows hold besides, counted by the reason.
+    """
+
+    responses: list[GeneratedResponse]
+    format: str
+    missing: Mapping[str, str]
+    left_out: Mapping[str, int]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """One sentence if anything was left out, else none."""
+        if not self.left_out:
+            return ()
+        used = f"{len(self.responses)} responses ({self.format}) are used"
+        return (f"{used}; left out: {_listed(self.left_out)}",)
+
+
+def load_recorded_responses(
+    path: Path, entrant: RecordedEntrant, *, prompts: Sequence[Prompt]
+) -> RecordedResponses:
+    """Read an entrant's responses from a file.
+
+    Args:
+        path: The file.
+        entrant: Whose responses they are, and how the file is read.
+        prompts: The whole bank; rows that answer another prompt are left out and counted.
+
+    Raises:
+        InputError: If the format cannot be told or no row answers a prompt of the bank; with every
+            row that cannot be used, or says something else than one before it.
+    """
+    file = read_samples(path, format_name=entrant.format, columns=entrant.columns)
+    return match_responses(file, entrant, title=str(path), prompts=prompts)
+
+
+def match_responses(
+    file: SampleFile, entrant: RecordedEntrant, *, title: str, prompts: Sequence[Prompt]
+) -> RecordedResponses:
+    """Match responses with the prompts of a bank.
+
+    Args:
+        file: The responses.
+        entrant: Whose responses they are.
+        title: Where they are from, for messages.
+        prompts: The whole bank.
+
+    Raises:
+        InputError: As `load_recorded_responses`.
+    """
+    _refuse_other_models(file, entrant, title=title)
+    problems = Problems(listed=50)
+    bank = _Bank(prompts)
+    found: dict[str, Sample] = {}
+    missing: dict[str, str] = {}
+    left_out: Counter[str] = Counter()
+    for sample in file.samples:
+        if entrant.model is not None and sample.model != entrant.model:
+            left_out[OTHER_MODEL] += 1
+            continue
+        problem = _problem_of(sample, file, entrant)
+        if problem is not None:
+            problems.add(f"{sample.where}: {problem}")
+            continue
+        asked = bank.prompts_of(sample)
+        left_out.update(sample.left_out if asked else [bank.reason_against(sample)])
+        if asked and sample.response is None:
+            left_out[sample.missing] += 1
+            missing.update((prompt.prompt_id, sample.missing) for prompt in asked)
+            continue
+        for prompt in asked:
+            first = found.setdefault(prompt.prompt_id, sample)
+            if first is not sample and first.response == sample.response:
+                left_out[SAME_AGAIN] += 1
+            elif first is not sample:
+                problems.add(
+                    f"{sample.where}: prompt {prompt.prompt_id!r} is already answered at "
+                    f"{first.where}; expected one response a prompt; remove one of the rows"
+                )
+    if not found and not problems:
+        problems.add(_nothing_fits(file, title, left_out))
+    problems.raise_if_any()
+    return RecordedResponses(
+        [
+            _response(prompt, found[prompt.prompt_id])
+            for prompt in prompts
+            if prompt.prompt_id in found
+        ],
+        file.format,
+        {name: reason for name, reason in missing.items() if name not in found},
+        dict(sorted(left_out.items())),
+    )
+
+
+def _listed(left_out: Mapping[str, int]) -> str:
+    return "; ".join(f"{count} × {reason}" for reason, count in left_out.items())
+
+
+class _Bank:
+    def __init__(self, prompts: Sequence[Prompt]) -> None:
+        self._by_id = {prompt.prompt_id: prompt for prompt in prompts}
+        self._by_text: dict[str, list[Prompt]] = {}
+        for prompt in prompts:
+            self._by_text.setdefault(_comparable(prompt.text), []).append(prompt)
+
+    def prompts_of(self, sample: Sample) -> list[Prompt]:
+        """Return what a row answers: all prompts of its text, unless its id says which of them."""
+        if not sample.prompt_texts:
+            return self._named(sample)[:1]
+        texts = (_comparable(text) for text in sample.prompt_texts)
+        alike = next((self._by_text[text] for text in texts if text in self._by_text), [])
+        return [prompt for prompt in alike if prompt.prompt_id in sample.prompt_ids] or alike
+
+    def reason_against(self, sample: Sample) -> str:
+        """Say why a row answers nothing."""
+        return OTHER_TEXT if self._named(sample) else OUTSIDE
+
+    def _named(self, sample: Sample) -> list[Prompt]:
+        return [self._by_id[name] for name in sample.prompt_ids if name in self._by_id]
+
+
+def _comparable(text: str) -> str:
+    return text.replace("\r\n", "\n").strip()
+
+
+def _response(prompt: Prompt, sample: Sample) -> GeneratedResponse:
+    return GeneratedResponse(
+        prompt_id=prompt.prompt_id,
+        text=sample.response or "",
+        finish_reason=sample.finish_reason,
+        prompt_tokens=sample.prompt_tokens,
+        response_tokens=sample.response_tokens,
+    )
+
+
+def _problem_of(sample: Sample, file: SampleFile, entrant: RecordedEntrant) -> str | None:
+    if not sample.prompt_ids and not sample.prompt_texts:
+        return "the row names no prompt; expected its id or its text"
+    if file.format != OWN or sample.model in (None, entrant.entrant_id, entrant.model):
+        return None
+    return (
+        f"the response is entrant {sample.model!r}'s; expected {entrant.entrant_id!r}'s; give each "
+        "entrant a file of its own, or choose by model:"
+    )
+
+
+def _refuse_other_models(file: SampleFile, entrant: RecordedEntrant, *, title: str) -> None:
+    """Refuse a file of several models unless one of them is named, and a name it does not have.
+
+    Raises:
+        InputError: If the file has no model of that name, or several and none is named.
+    """
+    models = sorted({sample.model for sample in file.samples if sample.model is not None})
+    listed = ", ".join(map(repr, models))[:300] or "no named model"
+    if entrant.model is None and file.format != OWN and len(models) > 1:
+        raise InputError(
+            f"{title}: the responses are of {len(models)} models ({listed}); expected one; choose "
+            f"{entrant.entrant_id}'s by model:"
+        )
+    if entrant.model is not None and entrant.model not in models:
+        raise InputError(
+            f"{title}: model is {entrant.model!r}, and the responses are of {listed}; expected one "
+            "of them"
+        )
+
+
+def _nothing_fits(file: SampleFile, title: str, left_out: Mapping[str, int]) -> str:
+    if not file.samples:
+        return f"{title}: there is no row; expected at least one response"
+    first = file.samples[0]
+    named = first.prompt_ids or tuple(text[:80] for text in first.prompt_texts[:1])
+    return (
+        f"{title}: none of {len(file.samples)} rows is a response to a prompt of the bank "
+        f"({_listed(left_out)}); the first, {first.where}, names {' or '.join(map(repr, named))}; "
+        "expected ids or texts of the prompt bank; make a bank of the same prompts by `tournament "
+        "bank import`"
+    )

@@ -1,0 +1,535 @@
+"""Prompts and responses in the files of other tools: a declaration a format, one reader for all.
+
+A format says which columns tell its files and what a row holds. What it does not hold is not made
+up: a response whose file says nothing of its end has the finish reason `recorded`.
+
+Sources: AlpacaEval, https://github.com/tatsu-lab/alpaca_eval; arena-hard,
+https://github.com/lmarena/arena-hard-auto; MT-bench, https://github.com/lm-sys/FastChat; lm-eval,
+https://github.com/EleutherAI/lm-evaluation-harness; inspect, https://inspect.aisi.org.uk; the batch
+files of OpenAI, https://platform.openai.com/docs/guides/batch.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from tournament_assets.storage.row_files import FileKind, FileSample, read_rows, sample_file
+from tournament_assets.tournament.entrants import SampleColumn
+from tournament_assets.tournament.errors import InputError, Problems
+
+Row = Mapping[str, Any]
+RECORDED = "recorded"
+"""The finish reason of a response whose file does not say how it ended."""
+OWN = "tournament"
+"""The name of our own format."""
+LATER_TURN = "later turns: only the first one is judged"
+FURTHER_SAMPLE = "further samples of a prompt: only the first one is judged"
+NO_TEXT = "no text: the row holds none"
+FAILED = "no text: the request failed"
+
+_FINISH_REASONS = {
+    **dict.fromkeys(("stop", "end_turn", "stop_sequence", "eos", "completed"), "stop"),
+    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length"), "length"),
+    **dict.fromkeys((RECORDED, "unknown"), RECORDED),
+}
+_LISTED_PROBLEMS = 50
+_RESPONSE_KEYS = ("response", "response_text", "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What a row of a file holds: a prompt, a response, or both.
+
+    Attributes:
+        where: Where the row stands (`file:line`).
+        prompt_ids: What may be the prompt's id.
+        prompt_texts: What may be the prompt's text, as it was asked first.
+        response: What was answered; None where there is no answer.
+        missing: Why there is none.
+        model: Who answered, where the row says.
+        finish_reason: `stop`, `length`, `other` or `recorded`.
+        prompt_tokens: Tokens the model read; None where nobody counted.
+        response_tokens: Tokens the model wrote; None where nobody counted.
+        gold_answer: The accepted answer, where the row says.
+        category: What kind of prompt it is, where the row says.
+        left_out: What else the row holds that is not judged, a reason for each.
+    """
+
+    where: str = ""
+    prompt_ids: tuple[str, ...] = ()
+    prompt_texts: tuple[str, ...] = ()
+    response: str | None = None
+    missing: str = NO_TEXT
+    model: str | None = None
+    finish_reason: str = RECORDED
+    prompt_tokens: int | None = None
+    response_tokens: int | None = None
+    gold_answer: str | None = None
+    category: str | None = None
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SampleFormat:
+    """A format of prompts and responses.
+
+    Attributes:
+        name: What a config and the command line call it.
+        title: Whose files they are, for people.
+        columns: What the first row has in all of its files.
+        parse: Reads one row; raises `InputError` with what is wrong, not saying where.
+        tells: What else the first row of a JSON file shows.
+        kinds: How the rows of its files may be written; in any way if there are none.
+        rows_in: The key of an object that holds the rows, where the file is one object.
+    """
+
+    name: str
+    title: str
+    columns: frozenset[str]
+    parse: Callable[[Row], Sample]
+    tells: Callable[[Row], bool] = lambda _: True
+    kinds: tuple[FileKind, ...] = ()
+    rows_in: str | None = None
+
+    def recognises(self, sample: FileSample) -> bool:
+        """Say whether a file that begins like this is of the format."""
+        return (
+            (not self.kinds or sample.kind in self.kinds)
+            and sample.columns >= self.columns
+            and self.tells(sample.first)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SampleFile:
+    """What a file holds.
+
+    Attributes:
+        format: The format's name.
+        samples: Its rows, in their order.
+    """
+
+    format: str
+    samples: Sequence[Sample]
+
+
+def read_samples(
+    path: Path, *, format_name: str | None = None, columns: Mapping[SampleColumn, str] | None = None
+) -> SampleFile:
+    """Read the prompts and responses of a file.
+
+    Args:
+        path: The file.
+        format_name: The format; found out from the file if None.
+        columns: Which column holds what, by the names of `COLUMN_FIELDS`, instead of a format; a
+            dot leads into a column that is an object.
+
+    Raises:
+        InputError: If the format is unknown or cannot be told; with everything that is wrong with
+            the rows.
+    """
+    sample = sample_file(path)
+    chosen = _choose(sample, str(path), format_name, columns)
+    rows: Iterable[tuple[str, Any]] = read_rows(path, sample.kind)
+    if chosen.rows_in is not None:
+        rows = _rows_inside(rows, chosen.rows_in)
+    return SampleFile(chosen.name, _parse(chosen, rows))
+
+
+def parse_samples(
+    rows: Sequence[tuple[str, Row]],
+    *,
+    title: str,
+    format_name: str | None = None,
+    columns: Mapping[SampleColumn, str] | None = None,
+) -> SampleFile:
+    """Read prompts and responses from rows that are here already; see `read_samples`.
+
+    Args:
+        rows: Where each row stands, and the row.
+        title: What the rows are, for messages.
+        format_name: The format; found out from the first row if None.
+        columns: Which column holds what.
+
+    Raises:
+        InputError: As `read_samples`; or if there is no row.
+    """
+    if not rows:
+        raise InputError(f"{title}: there is no row; expected at least one")
+    _, first = rows[0]
+    sample = FileSample("json lines", frozenset(first), first)
+    chosen = _choose(sample, title, format_name, columns)
+    return SampleFile(chosen.name, _parse(chosen, rows))
+
+
+def _choose(
+    sample: FileSample,
+    title: str,
+    format_name: str | None,
+    columns: Mapping[SampleColumn, str] | None,
+) -> SampleFormat:
+    if columns is not None:
+        return _by_columns(sample, title, columns)
+    if format_name is not None:
+        if format_name not in FORMATS:
+            raise InputError(
+                f"{title}: the format is {format_name!r}; expected one of {', '.join(FORMATS)}"
+            )
+        return FORMATS[format_name]
+    found = [each for each in FORMATS.values() if each.recognises(sample)]
+    if len(found) != 1:
+        could_be = f"could be {' or '.join(each.name for each in found)}" if found else "tell none"
+        names = ", ".join(sorted(sample.columns))[:200] or "no columns"
+        raise InputError(
+            f"{title}: {sample.kind} with {names} {could_be}; expected a file that tells its "
+            f"format; name it (format: {', '.join(FORMATS)}), or say what its columns hold "
+            f"({', '.join(COLUMN_FIELDS)})"
+        )
+    return found[0]
+
+
+def _parse(chosen: SampleFormat, rows: Iterable[tuple[str, Any]]) -> list[Sample]:
+    problems = Problems(listed=_LISTED_PROBLEMS)
+    samples = []
+    for where, row in rows:
+        try:
+            samples.append(replace(chosen.parse(row), where=where))
+        except InputError as error:
+            problems.extend(f"{where}: {problem}" for problem in error.problems)
+    problems.raise_if_any()
+    return samples
+
+
+def _rows_inside(rows: Iterable[tuple[str, Any]], key: str) -> Iterator[tuple[str, Any]]:
+    for where, whole in rows:
+        inner = whole.get(key)
+        if not isinstance(inner, list) or not all(isinstance(row, Mapping) for row in inner):
+            raise InputError(f"{where}: {key} is {inner!r:.60}; expected a list of objects")
+        for number, row in enumerate(inner, start=1):
+            yield f"{where}:{key} {number}", row
+
+
+COLUMN_FIELDS = get_args(SampleColumn)
+"""What a column may be said to hold."""
+
+
+def _by_columns(
+    sample: FileSample, title: str, columns: Mapping[SampleColumn, str]
+) -> SampleFormat:
+    absent = [name for name in columns.values() if name.split(".")[0] not in sample.columns]
+    if absent:
+        raise InputError(
+            f"{title}: there is no column {', '.join(map(repr, absent))}; expected some of "
+            f"{', '.join(sorted(sample.columns))[:300]}"
+        )
+
+    def parse(row: Row) -> Sample:
+        values = {name: value_at(row, column) for name, column in columns.items()}
+        response = values.get("response")
+        return Sample(
+            prompt_ids=_words(values.get("prompt_id")),
+            prompt_texts=_words(values.get("prompt")),
+            response=response if isinstance(response, str) else None,
+            model=_word(values.get("model")),
+            finish_reason=finish_reason_of(values.get("finish_reason")),
+            prompt_tokens=_count(values.get("prompt_tokens")),
+            response_tokens=_count(values.get("response_tokens")),
+        )
+
+    return SampleFormat("columns", "a table", frozenset(), parse)
+
+
+def value_at(row: Row, name: str) -> Any:
+    """Return a value of a row; a dot in the name leads into objects. None where it is not there."""
+    if name in row:
+        return row[name]
+    value: Any = row
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def finish_reason_of(value: object) -> str:
+    """Return one of our words for how a response ended: `other` for one that nobody here knows."""
+    return RECORDED if value in (None, "") else _FINISH_REASONS.get(str(value), "other")
+
+
+def _count(value: object) -> int | None:
+    if isinstance(value, str) and value.strip().isdecimal():
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and value >= 0 else None
+
+
+def _word(value: object) -> str | None:
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def _words(*values: object) -> tuple[str, ...]:
+    """Return what says something, numbers as their digits, each once."""
+    texts = [str(value) if type(value) is int else value for value in values]
+    return tuple(dict.fromkeys(text for text in texts if isinstance(text, str) and text.strip()))
+
+
+def _spoken(content: object) -> str | None:
+    """Return the text of a message: as it is, or of its parts that are text."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Mapping):  # arena-hard keeps the text beside its scores
+        return _spoken(content.get("answer", content.get("content")))
+    if not isinstance(content, list):
+        return None
+    parts = [part.get("text") for part in content if isinstance(part, Mapping)]
+    texts = [part for part in parts if isinstance(part, str)]
+    return "".join(texts) if texts else None
+
+
+def _asked(messages: object) -> tuple[str, ...]:
+    """Return what a user said first: the last message before an answer, or a plain text."""
+    if isinstance(messages, str):
+        return _words(messages)
+    if not isinstance(messages, list):
+        return ()
+    said = [each for each in messages if isinstance(each, Mapping) and each.get("role") == "user"]
+    return _words(_spoken(said[0].get("content"))) if said else ()
+
+
+def _own(row: Row) -> Sample:
+    text = next((row[key] for key in _RESPONSE_KEYS if row.get(key) is not None), None)
+    if text is not None and not isinstance(text, str):
+        raise InputError(f"the response is {text!r:.60}; expected a text")
+    return Sample(
+        prompt_ids=_words(row.get("prompt_id")),
+        response=text,
+        model=_word(row.get("entrant_id")),
+        finish_reason=finish_reason_of(row.get("finish_reason")),
+        prompt_tokens=_count(row.get("prompt_tokens")),
+        response_tokens=_count(row.get("response_tokens")),
+        gold_answer=_word(row.get("gold_answer")),
+        category=_word(row.get("category")),
+    )
+
+
+def _alpaca_eval(row: Row) -> Sample:
+    output = row.get("output")
+    return Sample(
+        prompt_texts=_words(row.get("instruction")),
+        response=output if isinstance(output, str) else None,
+        model=_word(row.get("generator")),
+        category=_word(row.get("dataset")),
+    )
+
+
+def _chat_answer(row: Row) -> Sample:
+    """Read an answer of FastChat: choices with turns, or arena-hard's messages."""
+    turns, others = _turns(row)
+    first = turns[0] if turns else None
+    counts = first if isinstance(first, Mapping) else {}
+    more = row.get("metadata")
+    if isinstance(more, Mapping):
+        counts = {**more, **counts}
+    return Sample(
+        prompt_ids=_words(row.get("uid"), row.get("question_id")),
+        prompt_texts=_asked(row.get("messages")),
+        response=_spoken(first),
+        model=_word(row.get("model")) or _word(row.get("model_id")),
+        finish_reason=finish_reason_of(counts.get("finish_reason")),
+        response_tokens=_count(counts.get("token_len")),
+        left_out=(LATER_TURN,) * (len(turns) - 1) + (FURTHER_SAMPLE,) * others,
+    )
+
+
+def _turns(row: Row) -> tuple[list[Any], int]:
+    """Return what the model said, turn by turn, and how many further choices there are."""
+    messages = row.get("messages")
+    if isinstance(messages, list):
+        said = [message for message in messages if isinstance(message, Mapping)]
+        return [each.get("content") for each in said if each.get("role") == "assistant"], 0
+    choices = row.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
+        raise InputError(f"choices is {choices!r:.60}; expected a list with an object with turns")
+    turns = choices[0].get("turns")
+    if not isinstance(turns, list):
+        raise InputError(f"turns is {turns!r:.60}; expected a list")
+    return turns, len(choices) - 1
+
+
+def _chat_question(row: Row) -> Sample:
+    turns = row.get("turns")
+    turns = turns if isinstance(turns, list) else [row.get("prompt")]
+    reference = row.get("reference")
+    first = reference[0] if isinstance(reference, list) and reference else reference
+    return Sample(
+        prompt_ids=_words(row.get("uid"), row.get("question_id")),
+        prompt_texts=_words(_spoken(turns[0])) if turns else (),
+        gold_answer=_word(first),
+        category=_word(row.get("category")),
+        left_out=(LATER_TURN,) * (len(turns) - 1),
+    )
+
+
+def _lm_eval(row: Row) -> Sample:
+    responses = row.get("resps")
+    first = responses[0] if isinstance(responses, list) and responses else None
+    text = first[0] if isinstance(first, list) and first else first
+    if text is not None and not isinstance(text, str):
+        raise InputError(
+            f"resps is {responses!r:.60}; expected texts; this task was scored by likelihoods and "
+            "holds no responses"
+        )
+    doc = row.get("doc")
+    inside = doc if isinstance(doc, Mapping) else {}
+    further = len(first) - 1 if isinstance(first, list) else 0
+    return Sample(
+        prompt_ids=_words(inside.get("prompt_id"), inside.get("id"), row.get("doc_id")),
+        prompt_texts=_words(_generated_from(row.get("arguments")), *inside.values()),
+        response=text,
+        gold_answer=_word(row.get("target")),
+        left_out=(FURTHER_SAMPLE,) * further,
+    )
+
+
+def _generated_from(arguments: object) -> object:
+    """Return the text that lm-eval gave the model; two of its versions write it differently."""
+    if isinstance(arguments, Mapping):
+        arguments = next(iter(arguments.values()), None)
+        return arguments.get("arg_0") if isinstance(arguments, Mapping) else None
+    first = arguments[0] if isinstance(arguments, list) and arguments else None
+    return first[0] if isinstance(first, list) and first else first
+
+
+def _inspect(row: Row) -> Sample:
+    output = row.get("output")
+    output = output if isinstance(output, Mapping) else {}
+    choices = output.get("choices")
+    choices = choices if isinstance(choices, list) else []
+    choice = choices[0] if choices and isinstance(choices[0], Mapping) else {}
+    message = choice.get("message")
+    usage = output.get("usage")
+    usage = usage if isinstance(usage, Mapping) else {}
+    has_failed = bool(row.get("error") or output.get("error"))
+    text = _spoken(message.get("content")) if isinstance(message, Mapping) else None
+    further = (FURTHER_SAMPLE,) * max(len(choices) - 1, 0)
+    return Sample(
+        prompt_ids=_words(row.get("id")),
+        prompt_texts=_asked(row.get("input")),
+        response=None if has_failed or row.get("epoch", 1) != 1 else text,
+        missing=FURTHER_SAMPLE if row.get("epoch", 1) != 1 else FAILED if has_failed else NO_TEXT,
+        model=_word(output.get("model")),
+        finish_reason=finish_reason_of(choice.get("stop_reason")),
+        prompt_tokens=_count(usage.get("input_tokens")),
+        response_tokens=_count(usage.get("output_tokens")),
+        gold_answer=_word(row.get("target")),
+        left_out=further,
+    )
+
+
+def _batch_answer(row: Row) -> Sample:
+    answer = row.get("response")
+    answer = answer if isinstance(answer, Mapping) else {}
+    body = answer.get("body")
+    if row.get("error") or answer.get("status_code", 200) != 200 or not isinstance(body, Mapping):
+        return Sample(prompt_ids=_words(row.get("custom_id")), missing=FAILED)
+    usage = body.get("usage")
+    usage = usage if isinstance(usage, Mapping) else {}
+    text, finish_reason, n_choices = _body_of_answer(body)
+    return Sample(
+        prompt_ids=_words(row.get("custom_id")),
+        response=text,
+        model=_word(body.get("model")),
+        finish_reason=finish_reason_of(finish_reason),
+        prompt_tokens=_count(usage.get("prompt_tokens", usage.get("input_tokens"))),
+        response_tokens=_count(usage.get("completion_tokens", usage.get("output_tokens"))),
+        left_out=(FURTHER_SAMPLE,) * (n_choices - 1),
+    )
+
+
+def _body_of_answer(body: Row) -> tuple[str | None, object, int]:
+    """Return text, finish reason and number of choices of a completion or a response."""
+    choices = body.get("choices")
+    if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
+        message = choices[0].get("message")
+        said = message.get("content") if isinstance(message, Mapping) else choices[0].get("text")
+        return _spoken(said), choices[0].get("finish_reason"), len(choices)
+    output = body.get("output")
+    messages = [each for each in output if isinstance(each, Mapping)] if output else []
+    texts = [_spoken(each.get("content")) for each in messages if each.get("type") == "message"]
+    cut = body.get("incomplete_details")
+    reason = cut.get("reason") if isinstance(cut, Mapping) else body.get("status")
+    spoken = [text for text in texts if text is not None]
+    return "".join(spoken) if spoken else None, reason, 1
+
+
+def _batch_request(row: Row) -> Sample:
+    body = row.get("body")
+    body = body if isinstance(body, Mapping) else {}
+    asked = next((body[key] for key in ("messages", "input", "prompt") if key in body), None)
+    return Sample(prompt_ids=_words(row.get("custom_id")), prompt_texts=_asked(asked))
+
+
+def _has_scored_turns(row: Row) -> bool:
+    """Say whether the turns of an answer are objects, as arena-hard's are."""
+    try:
+        return any(isinstance(turn, Mapping) for turn in _turns(row)[0])
+    except InputError:
+        return False
+
+
+_ALL = (
+    SampleFormat(OWN, "this project", frozenset({"prompt_id"}), _own),
+    SampleFormat("alpaca-eval", "AlpacaEval", frozenset({"instruction", "output"}), _alpaca_eval),
+    SampleFormat(
+        "arena-hard",
+        "arena-hard's answers",
+        frozenset({"uid", "messages"}),
+        _chat_answer,
+    ),
+    SampleFormat(
+        "arena-hard-v0.1",
+        "arena-hard's first answers",
+        frozenset({"question_id", "choices"}),
+        _chat_answer,
+        tells=_has_scored_turns,
+    ),
+    SampleFormat(
+        "mt-bench",
+        "MT-bench's answers",
+        frozenset({"question_id", "choices"}),
+        _chat_answer,
+        tells=lambda row: not _has_scored_turns(row),
+    ),
+    SampleFormat(
+        "questions",
+        "the questions of MT-bench or arena-hard",
+        frozenset({"category"}),
+        _chat_question,
+        tells=lambda row: (
+            bool({"question_id", "uid"} & row.keys()) and bool({"turns", "prompt"} & row.keys())
+        ),
+    ),
+    SampleFormat("lm-eval", "lm-eval's samples", frozenset({"doc_id", "doc", "resps"}), _lm_eval),
+    SampleFormat(
+        "inspect",
+        "logs of inspect, as JSON",
+        frozenset({"eval", "samples"}),
+        _inspect,
+        kinds=("json object", "json lines"),
+        rows_in="samples",
+    ),
+    SampleFormat(
+        "openai-batch",
+        "outputs of OpenAI's batches",
+        frozenset({"custom_id", "response"}),
+        _batch_answer,
+    ),
+    SampleFormat(
+        "openai-batch-input",
+        "requests of OpenAI's batches",
+        frozenset({"custom_id", "body"}),
+        _batch_request,
+    ),
+)
+FORMATS: Mapping[str, SampleFormat] = {each.name: each for each in _ALL}
+"""Every format by its name."""
