@@ -94,8 +94,7 @@ def test_comments_and_layout_do_not_change_the_fingerprint(path: Path) -> None:
         (
             "    temperature: 0.7",
             "    heat: 0.7",
-            "22: unknown key 'entrants.1.heat'; expected one of description, entrant_id, loader, "
-            "max_new_tokens, system_prompt, temperature, weights",
+            "22: unknown key 'entrants.1.heat'; expected one of adapter, ",
         ),
         (
             "    responses: {path: ada.jsonl}",

@@ -1,7 +1,8 @@
 """Turns the description of an entrant into a model that can answer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -9,7 +10,16 @@ import torch
 from tournament_assets.generation.hydra.hydra_model import HydraModel
 from tournament_assets.generation.hydra.shards import head_shape, read_shards
 from tournament_assets.generation.hydra.uncertainty import answer_ids
-from tournament_assets.generation.models.base_models import LoadedBase, Residence
+from tournament_assets.generation.models.adapters import (
+    LoadedAdapter,
+    adapted_tokenizer,
+    load_adapter,
+)
+from tournament_assets.generation.models.base_models import (
+    LoadedBase,
+    Residence,
+    refuse_mismatch,
+)
 from tournament_assets.generation.models.entrant_weights import EntrantFiles
 from tournament_assets.tournament.entrants import LocalEntrant
 from tournament_assets.tournament.errors import InputError, Problems
@@ -24,11 +34,13 @@ class LoadedEntrant:
         spec: The description it was built from.
         base: The model and its tokenizer, which several entrants may share.
         hydra: The heads on it; None for `vanilla_hf`.
+        adapter: What the model wears while this entrant speaks, if anything.
     """
 
     spec: LocalEntrant
     base: LoadedBase
     hydra: HydraModel | None = None
+    adapter: LoadedAdapter | None = None
 
     @property
     def name(self) -> str:
@@ -90,6 +102,10 @@ class LoadedEntrant:
             raise TypeError(f"{self.name} has no heads; its loader is {self.spec.loader!r}")
         return self.spec, self.hydra
 
+    def wearing(self) -> AbstractContextManager[None]:
+        """Let the model speak with this entrant's adapter, if it has one, inside `with`."""
+        return nullcontext() if self.adapter is None else self.adapter.put_on()
+
     def read(self, ids: Sequence[int]) -> str:
         """Return the text of some tokens, without special tokens and outer white space.
 
@@ -126,6 +142,11 @@ def build_entrant(
     """
     name = f"entrant {spec.entrant_id!r}"
     base = (residence or Residence()).load(files.weights, device=device, name=name)
+    if files.adapter is not None:
+        adapter = load_adapter(base, files.adapter, name=name)
+        tokenizer = adapted_tokenizer(base, files.adapter)
+        refuse_mismatch(tokenizer, base.model, name=name)
+        return LoadedEntrant(spec, base=replace(base, tokenizer=tokenizer), adapter=adapter)
     hydra = None
     if isinstance(spec, CustomPoeEntrant):
         try:

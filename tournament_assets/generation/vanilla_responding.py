@@ -138,6 +138,7 @@ def respond_with_generate(
     with (
         transformers_logging_off(),
         decoding_threads(entrant.model.num_parameters()),
+        entrant.wearing(),
         torch.inference_mode(),
     ):
         sequences = entrant.model.generate(

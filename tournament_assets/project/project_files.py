@@ -10,13 +10,14 @@ from pathlib import Path
 
 from tournament_assets.generation.models.entrant_weights import (
     EntrantFiles,
+    check_adapter,
     check_weights,
     find_shards,
 )
 from tournament_assets.judging.requests.system_prompt import parse_instructions
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.entrants import LocalEntrant
+from tournament_assets.tournament.entrants import LocalEntrant, VanillaHfEntrant
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, NeededShards
 from tournament_assets.tournament.json_lines import read_json_lines
@@ -187,8 +188,14 @@ def find_entrant_files(entrant: LocalEntrant, project: Project) -> EntrantFiles:
             shards[adapter] = _find_shards(adapter, needed, project, owners=entrant.entrant_id)
         except InputError as error:
             problems.extend(error.problems)
+    adapter_folder = None
+    if (named := _adapter_of(entrant)) is not None:
+        try:
+            adapter_folder = project.resolve(named, what=f"the adapter of {entrant.entrant_id}")
+        except InputError as error:
+            problems.extend(error.problems)
     problems.raise_if_any()
-    return EntrantFiles(weights=weights[0], shards=shards)
+    return EntrantFiles(weights=weights[0], shards=shards, adapter=adapter_folder)
 
 
 def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) -> list[str]:
@@ -197,9 +204,12 @@ def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) ->
     What several entrants share is looked at once, and told once with all their names.
     """
     weights: dict[Location, list[str]] = {}
+    adapters: dict[Location, list[str]] = {}
     shards: dict[tuple[str, NeededShards], list[str]] = {}
     for entrant in entrants:
         weights.setdefault(entrant.weights, []).append(entrant.entrant_id)
+        if (named := _adapter_of(entrant)) is not None:
+            adapters.setdefault(named, []).append(entrant.entrant_id)
         for adapter, needed in _needed_shards(entrant).items():
             shards.setdefault((adapter, needed), []).append(entrant.entrant_id)
     problems: list[str] = []
@@ -207,6 +217,12 @@ def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) ->
         what = _weights_of(", ".join(owners))
         try:
             problems.extend(check_weights(project.resolve(location, what=what), name=what))
+        except InputError as error:
+            problems.extend(error.problems)
+    for location, owners in adapters.items():
+        what = f"the adapter of {', '.join(owners)}"
+        try:
+            problems.extend(check_adapter(project.resolve(location, what=what), name=what))
         except InputError as error:
             problems.extend(error.problems)
     for (adapter, needed), owners in shards.items():
@@ -219,6 +235,10 @@ def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) ->
 
 def _needed_shards(entrant: LocalEntrant) -> Mapping[str, NeededShards]:
     return entrant.needed_shards if isinstance(entrant, CustomPoeEntrant) else {}
+
+
+def _adapter_of(entrant: LocalEntrant) -> Location | None:
+    return entrant.adapter if isinstance(entrant, VanillaHfEntrant) else None
 
 
 def _weights_of(owners: str) -> str:

@@ -151,6 +151,7 @@ class VanillaHfEntrant(EntrantSpec):
 
     Attributes:
         weights: The folder with `config.json`, the tokenizer and safetensors weights.
+        adapter: The folder of a LoRA adapter for it, as the peft library writes one.
         temperature: Sampling temperature; None decodes greedily.
         max_new_tokens: The most tokens of one response.
         system_prompt: Put before the prompt in the chat template, if given.
@@ -158,6 +159,7 @@ class VanillaHfEntrant(EntrantSpec):
 
     loader: Literal["vanilla_hf"]
     weights: Location
+    adapter: Location | None = None
     temperature: float | None = Field(default=None, gt=0)
     max_new_tokens: int = Field(default=256, ge=1)
     system_prompt: str | None = None

@@ -47,7 +47,9 @@ class EntrantSpec(Frozen):
         Args:
             content_hash: SHA-256 of the weights or the recorded file the entrant reads.
         """
-        settings = self.model_dump(mode="json", exclude={"entrant_id", "description", "weights"})
+        settings = self.model_dump(
+            mode="json", exclude={"entrant_id", "description", "weights", "adapter"}
+        )
         return fingerprint({"settings": settings, "content": content_hash})
 
 

@@ -83,6 +83,7 @@ class LoadedBase:
         model: The causal language model, in evaluation mode.
         device: Where the model is.
         dtype: The precision of its weights.
+        folder: What it was loaded from.
         is_batchable: Whether a row is what it is alone; a few models read padding as text, or other
             rows.
     """
@@ -91,6 +92,7 @@ class LoadedBase:
     model: Any
     device: str
     dtype: torch.dtype
+    folder: str = ""
     is_batchable: bool = True
 
 
@@ -174,7 +176,7 @@ def load_base(folder: Path, *, device: str, name: str) -> LoadedBase:
             "expected a causal language model that this version of transformers knows"
         ) from error
     _refuse_gaps(report, name=name, folder=folder)
-    _refuse_mismatch(tokenizer, model, name=name)
+    refuse_mismatch(tokenizer, model, name=name)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     # generate() fills every setting we leave open from here: a repetition penalty that the model's
@@ -185,6 +187,7 @@ def load_base(folder: Path, *, device: str, name: str) -> LoadedBase:
         model=model,
         device=device,
         dtype=dtype,
+        folder=str(folder),
         is_batchable=_is_batchable(model, tokenizer, name=name),
     )
 
@@ -205,7 +208,8 @@ def _refuse_gaps(report: Any, *, name: str, folder: Path) -> None:
         raise InputError(problems)
 
 
-def _refuse_mismatch(tokenizer: Any, model: Any, *, name: str) -> None:
+def refuse_mismatch(tokenizer: Any, model: Any, *, name: str) -> None:
+    """Raise InputError if a tokenizer is not the model's; `name` begins the message."""
     n_embedded = model.get_input_embeddings().num_embeddings
     if len(tokenizer) > n_embedded:
         raise InputError(

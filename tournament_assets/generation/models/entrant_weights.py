@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tournament_assets.tournament.hydra_entrants import NeededShards
 LFS_PREFIX = b"version https://git-lfs"
 """What a file begins with when Git-LFS has not replaced it by its content."""
 
-_TOKENIZER_FILES = (
+TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer.model",
     "tekken.json",
@@ -28,7 +29,9 @@ _TEMPLATE_FOLDER = "additional_chat_templates"
 _INDEX = "model.safetensors.index.json"
 _READ_FILES = ("config.json", "tokenizer_config.json", _INDEX)
 _ONE_FILE = "model.safetensors"
-_ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors", "adapter_model.bin")
+ADAPTER_CONFIG = "adapter_config.json"
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
+_ADAPTER_FILES = (ADAPTER_CONFIG, ADAPTER_WEIGHTS, "adapter_model.bin")
 
 
 def check_weights(folder: Path, *, name: str) -> list[str]:
@@ -53,10 +56,7 @@ def check_weights(folder: Path, *, name: str) -> list[str]:
         ]
     pointers = [path.name for path in _files(folder) if is_lfs_pointer(path)]
     if pointers:
-        return [
-            f"{name}: in {str(folder)!r} {_listed(pointers)} a Git-LFS pointer; "
-            "expected the content itself; run 'git lfs pull' in that checkout"
-        ]
+        return [_pointer_problem(pointers, folder, name=name)]
     broken = [
         f"{name}: {str(folder / file)!r} is no JSON object; expected the file as the model's "
         "authors wrote it; download it again"
@@ -73,7 +73,7 @@ def check_weights(folder: Path, *, name: str) -> list[str]:
         )
     found = [*_adapter_problems(folder), *_safetensors_problems(folder)]
     problems.extend(f"{name}: {problem}" for problem in found)
-    if not any((folder / file).is_file() for file in _TOKENIZER_FILES):
+    if not any((folder / file).is_file() for file in TOKENIZER_FILES):
         problems.append(
             f"{name}: {str(folder)!r} has no tokenizer; expected tokenizer.json "
             "beside config.json; save the model's tokenizer into the same folder"
@@ -85,6 +85,54 @@ def check_weights(folder: Path, *, name: str) -> list[str]:
             "use the instruction-tuned model, or add the template it was tuned with"
         )
     return problems
+
+
+def check_adapter(folder: Path, *, name: str) -> list[str]:
+    """Find what keeps a folder from being loaded as a LoRA adapter, as peft writes one.
+
+    Args:
+        folder: The folder with `adapter_config.json` and `adapter_model.safetensors`.
+        name: Who needs it, to begin every message with.
+
+    Returns:
+        One sentence per problem; none if the folder can be loaded.
+    """
+    if not folder.is_dir():
+        return [
+            f"{name}: there is no folder {str(folder)!r}; expected the one that holds "
+            f"{ADAPTER_CONFIG} and {ADAPTER_WEIGHTS}; correct the entrant's 'adapter'"
+        ]
+    pointers = [path.name for path in _files(folder) if is_lfs_pointer(path)]
+    if pointers:
+        return [_pointer_problem(pointers, folder, name=name)]
+    problems = []
+    if not (folder / ADAPTER_WEIGHTS).is_file():
+        problems.append(
+            f"{name}: {str(folder)!r} has no {ADAPTER_WEIGHTS}; expected an adapter's weights in "
+            "this format, which cannot hide code; save it again with peft's save_pretrained"
+        )
+    config = folder / ADAPTER_CONFIG
+    content = _read_json(config) if config.is_file() else None
+    kind = None if content is None else content.get("peft_type")
+    if kind != "LORA":
+        found = "no such file" if not config.is_file() else f"peft_type {kind!r}"
+        problems.append(
+            f"{name}: {str(config)!r}: {found}; expected the description of a LoRA adapter, with "
+            "peft_type 'LORA'; merge an adapter of another kind into a model of its own"
+        )
+    if find_spec("peft") is None:
+        problems.append(
+            f"{name}: the peft library is not installed; expected it for an entrant with an "
+            "adapter; pip install 'tournament-assets[peft]'"
+        )
+    return problems
+
+
+def _pointer_problem(pointers: list[str], folder: Path, *, name: str) -> str:
+    return (
+        f"{name}: in {str(folder)!r} {_listed(pointers)} a Git-LFS pointer; "
+        "expected the content itself; run 'git lfs pull' in that checkout"
+    )
 
 
 def fingerprint_weights(folder: Path) -> str:
@@ -178,7 +226,8 @@ def _adapter_problems(folder: Path) -> list[str]:
         return []
     return [
         f"{str(folder)!r} holds an adapter ({', '.join(found)}); expected a whole model, which "
-        "would be loaded without it; move the adapter to a folder of its own"
+        "would be loaded without it; move the adapter to a folder of its own, and name that as "
+        "the entrant's 'adapter'"
     ]
 
 
@@ -214,10 +263,12 @@ class EntrantFiles:
     Attributes:
         weights: The folder of the model, or of the base model.
         shards: The LoRA shards of each adapter by its name, one file per head, in order.
+        adapter: The folder of an adapter for the whole model, as peft writes one.
     """
 
     weights: Path
     shards: Mapping[str, Sequence[Path]] = field(default_factory=dict)
+    adapter: Path | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -227,6 +278,8 @@ class EntrantFiles:
             InputError: If the folder holds nothing to load.
         """
         base = fingerprint_weights(self.weights)
+        if self.adapter is not None:
+            return fingerprint({"base": base, "adapter": fingerprint_weights(self.adapter)})
         if not self.shards:
             return base
         shards = {

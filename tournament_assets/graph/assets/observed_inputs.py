@@ -129,6 +129,7 @@ def _input_files(plan: TournamentPlan) -> Iterator[Path]:
         elif isinstance(entrant, LocalEntrant):
             files = find_entrant_files(entrant, project)
             yield from sorted(files.weights.rglob("*"))
+            yield from () if files.adapter is None else sorted(files.adapter.rglob("*"))
             yield from (path for paths in files.shards.values() for path in paths)
 
 

@@ -1,0 +1,214 @@
+"""LoRA adapters as the peft library writes them, put on a resident model for a while.
+
+peft replaces the modules that an adapter changes, and reads its weights; which modules it replaced
+is noted and undone at once. While the adapter speaks the new modules take the old ones' places, so
+that the model itself never changes: others on it, with another adapter or with none, compute what
+they would compute alone, to the bit.
+"""
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
+from transformers import AutoTokenizer
+
+from tournament_assets.generation.models.base_models import LoadedBase, transformers_logging_off
+from tournament_assets.generation.models.entrant_weights import (
+    ADAPTER_CONFIG,
+    ADAPTER_WEIGHTS,
+    TOKENIZER_FILES,
+    check_adapter,
+)
+from tournament_assets.tournament.errors import InputError
+
+_ITS_NAME = "entrant"
+_HARMLESS_STARTS = (True, False, "gaussian", "eva", "orthogonal")
+"""Ways to begin training that leave the base's own weights alone."""
+_UNDERSTOOD = frozenset(
+    {
+        "alpha_pattern",
+        "auto_mapping",
+        "base_model_name_or_path",
+        "ensure_weight_tying",
+        "eva_config",
+        "exclude_modules",
+        "fan_in_fan_out",
+        "inference_mode",
+        "init_lora_weights",
+        "layers_pattern",
+        "layers_to_transform",
+        "lora_alpha",
+        "lora_bias",
+        "lora_dropout",
+        "modules_to_save",
+        "peft_type",
+        "peft_version",
+        "r",
+        "rank_pattern",
+        "revision",
+        "runtime_config",
+        "target_modules",
+        "target_parameters",
+        "task_type",
+        "trainable_token_indices",
+        "use_dora",
+        "use_rslora",
+    }
+)
+"""Settings that say how the changed modules compute; any other may change the base itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A place in the model, and which modules stand there without and with the adapter."""
+
+    parent: nn.Module
+    attribute: str
+    plain: nn.Module
+    adapted: nn.Module
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedAdapter:
+    """An adapter, ready to be put on the model that it was loaded for.
+
+    Attributes:
+        places: The modules that it changes.
+    """
+
+    places: Sequence[_Place]
+
+    @contextmanager
+    def put_on(self) -> Iterator[None]:
+        """Let the model speak with the adapter inside the `with` block."""
+        try:
+            for place in self.places:
+                place.parent.register_module(place.attribute, place.adapted)
+            yield
+        finally:
+            for place in self.places:
+                place.parent.register_module(place.attribute, place.plain)
+
+
+def load_adapter(base: LoadedBase, folder: Path, *, name: str) -> LoadedAdapter:
+    """Load an adapter for a resident model, which stays as it is.
+
+    Args:
+        base: The model.
+        folder: The adapter's, with `adapter_config.json` and `adapter_model.safetensors`.
+        name: Who needs it, to begin every message with.
+
+    Raises:
+        InputError: With everything that is wrong with the folder, or that the model does not fit.
+    """
+    if problems := check_adapter(folder, name=name):
+        raise InputError(problems)
+    config = _read_config(folder, name=name)
+    model: nn.Module = base.model
+    before = [
+        (parent, attribute, child)
+        for parent in model.modules()
+        for attribute, child in parent.named_children()
+    ]
+    try:
+        with transformers_logging_off():
+            problem = _inject(model, config, folder)
+        places = [
+            _Place(parent, attribute, plain=child, adapted=parent.get_submodule(attribute))
+            for parent, attribute, child in before
+            if parent.get_submodule(attribute) is not child
+        ]
+    except (ValueError, RuntimeError, TypeError, KeyError, SafetensorError) as error:
+        problem = f"peft says: {error}"
+    finally:
+        for parent, attribute, child in before:
+            parent.register_module(attribute, child)
+        # peft leaves its notes on the model, and would take them for an adapter that is on.
+        vars(model).pop("peft_config", None)
+    if problem is not None:
+        raise InputError(
+            f"{name}: the adapter in {str(folder)!r} does not fit the model in {base.folder!r}: "
+            f"{problem}; expected one that was trained on this model; name its own base"
+        )
+    return LoadedAdapter(tuple(places))
+
+
+def adapted_tokenizer(base: LoadedBase, folder: Path) -> Any:
+    """Return the tokenizer in an adapter's folder, or the base's where there is none.
+
+    A chat template without a tokenizer, and a tokenizer without a chat template, are completed by
+    the base's.
+    """
+    template = folder / "chat_template.jinja"
+    if any((folder / file).is_file() for file in TOKENIZER_FILES):
+        with transformers_logging_off():
+            tokenizer = AutoTokenizer.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False, padding_side="left"
+            )
+        if tokenizer.pad_token_id is None:
+            tokenizer.pad_token = tokenizer.eos_token
+    elif template.is_file():
+        tokenizer = copy.copy(base.tokenizer)
+        tokenizer.chat_template = template.read_text(encoding="utf-8")
+    else:
+        return base.tokenizer
+    if tokenizer.chat_template is None:
+        tokenizer.chat_template = base.tokenizer.chat_template
+    return tokenizer
+
+
+def _read_config(folder: Path, *, name: str) -> Any:
+    """Return peft's description of an adapter that changes nothing but the modules it replaces."""
+    from peft import LoraConfig, PeftConfig
+
+    try:
+        config = PeftConfig.from_pretrained(str(folder))
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(
+            f"{name}: {str(folder / ADAPTER_CONFIG)!r} cannot be read by this version of peft: "
+            f"{error}; expected the description of a LoRA adapter"
+        ) from error
+    plain = LoraConfig().to_dict()
+    unknown = [
+        f"{key}: {value!r}"
+        for key, value in sorted(config.to_dict().items())
+        if key not in _UNDERSTOOD and value != plain.get(key)
+    ]
+    if config.init_lora_weights not in _HARMLESS_STARTS:
+        unknown.append(f"init_lora_weights: {config.init_lora_weights!r}")
+    if unknown:
+        raise InputError(
+            f"{name}: the adapter in {str(folder)!r} has {', '.join(unknown)}; expected settings "
+            "that leave the base's weights as they are; merge it into a model of its own "
+            "(merge_and_unload) and name that as 'weights'"
+        )
+    config.inference_mode = True
+    config.init_lora_weights = True  # every number is read from the file right after
+    return config
+
+
+def _inject(model: nn.Module, config: Any, folder: Path) -> str | None:
+    """Replace the model's modules and read their weights; say what is missing or has no place."""
+    from peft import PeftModelForCausalLM, set_peft_model_state_dict
+
+    adapted = PeftModelForCausalLM(model, config, adapter_name=_ITS_NAME)
+    tensors = load_file(folder / ADAPTER_WEIGHTS)
+    result = set_peft_model_state_dict(adapted, tensors, adapter_name=_ITS_NAME)
+    adapted.eval()
+    # The base's own tensors are not in the file, and so missing as well.
+    missing = [key for key in result.missing_keys if _ITS_NAME in key.split(".")]
+    problems = [
+        f"{len(keys)} tensors {what}, the first is {min(keys)!r}"
+        for keys, what in (
+            (missing, "are missing from its file"),
+            (result.unexpected_keys, "have no place in the model"),
+        )
+        if keys
+    ]
+    return " and ".join(problems) or None
