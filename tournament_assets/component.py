@@ -1,7 +1,6 @@
 """A tournament as a component of a Dagster project that is somebody else's."""
 
 import os
-import re
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -11,6 +10,7 @@ import dagster as dg
 
 from tournament_assets.definitions import build_guest, build_plan
 from tournament_assets.project.config_files import find_host, load_config
+from tournament_assets.project.new_project import as_identifier
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError
 
@@ -35,7 +35,7 @@ class TournamentScaffolder(dg.Scaffolder):
         folder = request.target_path.resolve()
         host = (request.project_root or find_host(folder / "defs.yaml")).resolve()
         values = {
-            "tournament_id": _identifier(folder.name),
+            "tournament_id": as_identifier(folder.name),
             "folder": folder.relative_to(host).as_posix(),
         }
         for file in _TEMPLATE.iterdir():
@@ -43,11 +43,6 @@ class TournamentScaffolder(dg.Scaffolder):
             if file.name == "defs.yaml":
                 text = Template(text).substitute(values)
             write_bytes_atomically(folder / file.name, text.encode())
-
-
-def _identifier(name: str) -> str:
-    words = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
-    return words if words[:1].isalpha() else f"tournament_{words}".rstrip("_")
 
 
 @dg.scaffold_with(TournamentScaffolder)

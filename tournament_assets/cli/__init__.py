@@ -15,7 +15,7 @@ from tournament_assets.cli.archives import archive_group
 from tournament_assets.cli.auditing import audit_command
 from tournament_assets.cli.bank import bank_group
 from tournament_assets.cli.battles import battles_group
-from tournament_assets.cli.configuration import configuration_command
+from tournament_assets.cli.configuration import configuration_command, init_command
 from tournament_assets.cli.ledger import ledger_group
 from tournament_assets.cli.reporting import compare_command, fair_comparison_command, gate_command
 from tournament_assets.cli.running import (
@@ -90,6 +90,7 @@ for command in (
     bank_group,
     battles_group,
     archive_group,
+    init_command,
     configuration_command,
     judge_server_command,
 ):

@@ -1,4 +1,4 @@
-"""`tournament configuration`: every key of every config.
+"""`tournament init`: a config to begin with; `tournament configuration`: every key of every config.
 
 Types, defaults and limits come from the pydantic models, and meanings from their docstrings, so
 that no second text has to follow the first. `docs/configuration.md` is what it prints, and a test
@@ -7,8 +7,10 @@ holds that page current.
 
 import inspect
 import re
+import shlex
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import click
@@ -28,6 +30,23 @@ a config that runs; [entrants](entrants.md), [judging](judging.md), [operations]
 [archives](archives.md) say when to change what.
 """
 _LIMITS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+
+
+@click.command("init", short_help="Write a small tournament to put your own in its place.")
+@click.argument("folder", metavar="[DIR]", default=".", type=click.Path(path_type=Path))
+def init_command(folder: Path) -> None:
+    """Write a tournament that runs as it stands to DIR, this folder unless given.
+
+    It is called after its folder. Its entrants' responses are recorded and its judge is the
+    loopback judge, so it needs no key and costs nothing; comments in its config say what to put in
+    the place of what. No file is overwritten.
+    """
+    from tournament_assets.project.new_project import write_new_project
+
+    project = write_new_project(folder)
+    for path in project.files:
+        click.echo(f"wrote {path}")
+    click.echo(f"next: tournament run --config {shlex.quote(str(project.config))} --mode pilot")
 
 
 @click.command("configuration", short_help="Print every key of a config and what it means.")

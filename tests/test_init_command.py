@@ -1,0 +1,130 @@
+"""`tournament init` makes a project that runs, of a domain that nothing in the code knows."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tournament_assets.cli import main
+from tournament_assets.definitions import build_plan
+from tournament_assets.launching import RunOptions, run_tournament
+from tournament_assets.ledger import Ledger
+from tournament_assets.project.config_files import load_config
+from tournament_assets.project.new_project import as_identifier, write_new_project
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.workflows.ledger_lookup import existing_requests
+from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.workflows.preflight import refuse_bad_input
+
+OWN_INSTRUCTIONS = """\
+You compare two reviews of one change to code, as the maintainer who has to merge it.
+
+Ask of each review what you would do after reading it, and prefer the one that leads to the better
+code. The order in which they are shown is no merit, and neither is length.
+"""
+
+_KEYS = ("loader", "base_url", "model")
+
+
+def plan_of(config: Path) -> TournamentPlan:
+    return build_plan(load_config(config), {})
+
+
+def systems_of(plan: TournamentPlan, folder: Path) -> dict[str, str]:
+    """Return what the judge is told first, by dimension."""
+    ledger = Ledger(f"sqlite:///{folder / 'other.sqlite'}")
+    try:
+        requests = existing_requests(plan, "headline", ledger=ledger)
+        return {name: each[0].params["system"][0]["text"] for name, each in requests.items()}
+    finally:
+        ledger.close()
+
+
+def test_an_empty_folder_becomes_a_tournament_that_runs_with_its_own_instructions(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "merge-review"
+    said = CliRunner().invoke(main, ["init", str(folder)], catch_exceptions=False).output
+    config = folder / "configs" / "merge_review.yaml"
+    assert said.endswith(f"next: tournament run --config {config} --mode pilot\n")
+    (folder / "judge_instructions.txt").write_text(OWN_INSTRUCTIONS)
+    text = config.read_text()
+    text = text.replace("  # instructions: judge", "  instructions: judge")
+    config.write_text(text.replace("  domain: code review\n", ""))
+    summary = run_tournament(
+        RunOptions(config_path=config, mode="pilot"),
+        environment={"DAGSTER_HOME": str(folder / ".dagster_home")},
+        on_start=lambda stage, label: None,
+        on_done=lambda stage, label: None,
+    )
+    assert summary.requests_submitted == 32
+    assert set(summary.leaderboard["dimension"]) == {"correctness", "usefulness"}
+    (run,) = (folder / "runs").iterdir()
+    told = (run / "rubrics" / "usefulness.txt").read_text()
+    rubric = (folder / "rubrics" / "usefulness.txt").read_text()
+    assert told == f"{OWN_INSTRUCTIONS}\n{rubric}"
+
+
+def test_what_is_written_can_be_run_at_once_and_names_its_domain(tmp_path: Path) -> None:
+    config = write_new_project(tmp_path).config
+    plan = plan_of(config)
+    refuse_bad_input(plan, "pilot")
+    refuse_bad_input(plan, "headline")
+    systems = systems_of(plan, tmp_path)
+    assert list(systems) == ["correctness", "usefulness"]
+    for text in systems.values():
+        assert "two written responses to the same code review prompt.\n" in text
+
+
+def test_no_key_and_no_rubric_of_a_new_project_is_medical(tmp_path: Path) -> None:
+    for path in write_new_project(tmp_path).files:
+        found = path.read_text().casefold()
+        assert not [word for word in ("medic", "clinic", "patient", "doctor") if word in found], (
+            path
+        )
+
+
+def test_the_commented_lines_of_a_new_config_are_keys_that_exist(tmp_path: Path) -> None:
+    config = write_new_project(tmp_path).config
+    text = config.read_text().replace("  # instructions: judge", "  instructions: judge")
+    text = text.replace("  domain: code review\n", "").replace("  service: loopback\n", "")
+    for line in (
+        "service: ",
+        "budget_usd: ",
+        "- entrant_id: mine",
+        *(f"  {key}: " for key in _KEYS),
+    ):
+        assert f"  # {line}" in text, line
+        text = text.replace(f"  # {line}", f"  {line}")
+    config.write_text(text.replace("loopback-lexical", "claude-opus-5-5"))
+    values = load_config(config).config
+    assert values.judge.budget_usd == 20
+    assert values.judge.instructions == "judge_instructions.txt"
+    assert values.entrant_ids == ("plain", "with_checklist", "mine")
+
+
+def test_nothing_is_overwritten_and_nothing_written_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "rubrics").mkdir()
+    (tmp_path / "rubrics" / "usefulness.txt").write_text("mine")
+    (tmp_path / "prompts.jsonl").write_text("mine")
+    (tmp_path / ".gitignore").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InputError) as caught:
+        write_new_project(tmp_path)
+    assert [problem.split(": ")[0] for problem in caught.value.problems] == [
+        str(tmp_path / "prompts.jsonl"),
+        str(tmp_path / "rubrics" / "usefulness.txt"),
+    ]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_gitignore_of_ones_own_stays(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("mine")
+    assert tmp_path / ".gitignore" not in write_new_project(tmp_path).files
+    assert (tmp_path / ".gitignore").read_text() == "mine"
+
+
+def test_a_tournament_is_called_after_its_folder_as_far_as_can_be() -> None:
+    assert as_identifier("Code Review (2)") == "code_review_2"
+    assert as_identifier("2026") == "tournament_2026"
+    assert as_identifier("\N{GREEK SMALL LETTER ALPHA}") == "tournament"
