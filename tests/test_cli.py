@@ -71,7 +71,16 @@ def test_an_unknown_mode_ends_with_exit_code_2(project: SmallProject) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["run"], ["audit"], ["bank"], ["bank", "validate"], ["bank", "build"], ["judge-server"], []],
+    [
+        ["run"],
+        ["audit"],
+        ["bank"],
+        ["bank", "validate"],
+        ["bank", "build"],
+        ["bank", "import"],
+        ["judge-server"],
+        [],
+    ],
     ids=" ".join,
 )
 def test_every_command_explains_itself(command: list[str]) -> None:
@@ -109,6 +118,17 @@ def medqa_rows(count: int) -> list[dict[str, object]]:
         }
         for number in range(count)
     ]
+
+
+def test_a_bank_is_imported_from_a_file_of_another_tool(tmp_path: Path) -> None:
+    source, out = tmp_path / "x.csv", tmp_path / "bank.jsonl"
+    source.write_text("question,answer\nWhy?,So.\nHow?,\n")
+    mapped = ("--map", "text=question", "--map", "gold_answer=answer", "--set", "source=wild")
+    code, output = run("bank", "import", str(source), *mapped, "--out", str(out))
+    assert (code, f"{out}: 2 prompts (columns)" in output) == (0, True)
+    assert run("bank", "validate", str(out))[0] == 0
+    code, output = run("bank", "import", str(source), "--map", "question", "--out", str(out))
+    assert (code, "'question' is given; expected FIELD=NAME" in output) == (2, True)
 
 
 def test_building_a_bank_twice_gives_the_same_file_and_never_overwrites_one(

@@ -80,7 +80,7 @@ def test_every_config_has_every_asset_of_the_graph(definitions: dg.Definitions) 
         "run_artifacts",
         "run_comparison",
     }
-    tournaments = ("ablation", "demo", "tournament1")
+    tournaments = ("ablation", "demo", "demo_entrants", "tournament1")
     assert keys == {f"{tid}/{name}" for tid in tournaments for name in names}
 
 

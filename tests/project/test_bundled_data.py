@@ -1,5 +1,6 @@
 """What ships with the project: the bank, the configs, the rubrics and the judge's instructions."""
 
+import json
 import re
 from collections import Counter
 from itertools import combinations
@@ -10,6 +11,8 @@ import pytest
 from tournament_assets.judging.requests.requests import build_system_message
 from tournament_assets.project.config_files import ConfigFile, load_config
 from tournament_assets.project.project_files import Project, load_prompt_bank, load_rubrics
+from tournament_assets.project.recorded_responses import OUTSIDE, load_recorded_responses
+from tournament_assets.tournament.entrants import RecordedEntrant
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
 from tournament_assets.tournament.prompts import CURATED_SOURCE, Prompt, draw_stratified
 
@@ -92,7 +95,22 @@ def test_every_config_loads_and_its_pilot_can_be_drawn(path: Path, bank: list[Pr
 
 
 def test_the_configs_are_the_demo_the_real_one_and_its_ablation() -> None:
-    assert {"ablation", "demo", "tournament1"} <= {path.stem for path in CONFIGS}
+    names = {path.stem for path in CONFIGS}
+    assert {"ablation", "demo", "demo_entrants", "tournament1"} <= names
+
+
+def test_the_teachers_answers_are_one_to_each_prompt_and_one_to_no_prompt(
+    bank: list[Prompt],
+) -> None:
+    config = load_config(ROOT / "configs" / "demo_entrants.yaml").config
+    (teacher,) = (each for each in config.entrants if isinstance(each, RecordedEntrant))
+    path = Project(ROOT, {}).resolve(teacher.responses, what="the answers")
+    recorded = load_recorded_responses(path, teacher, prompts=bank)
+    assert recorded.format == "alpaca-eval"
+    assert recorded.left_out == {OUTSIDE: 1}
+    lines = (ROOT / "scripts" / "tiny_olmo2" / "answers.jsonl").read_text().splitlines()
+    taught = {row["prompt_id"]: row["answer"] for row in map(json.loads, lines)}
+    assert {each.prompt_id: each.text for each in recorded.responses} == taught
 
 
 def test_the_ablation_shares_its_responses_with_the_real_one() -> None:

@@ -1,4 +1,4 @@
-"""`tournament bank validate | build`."""
+"""`tournament bank validate | build | import`."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -90,3 +90,64 @@ def bank_build_command(
         for reason, count in sorted(counts.left_out.items()):
             click.echo(f"  left out, {reason}: {count}")
     click.echo(f"{out}: {report.n_prompts} prompts")
+
+
+@bank_group.command("import")
+@click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--format", "format_name", help="The file's format; found out from the file.")
+@click.option(
+    "--map",
+    "columns",
+    metavar="FIELD=COLUMN",
+    multiple=True,
+    help="Which column holds a field of the bank, such as text=question; a dot leads into an "
+    "object. A field that the bank does not know is kept.",
+)
+@click.option(
+    "--set",
+    "values",
+    metavar="FIELD=VALUE",
+    multiple=True,
+    help="A field that all prompts have alike, such as source=wild.",
+)
+@click.option("--split", help="Which split of a dataset's folder.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The bank to write.")
+def bank_import_command(
+    path: Path,
+    format_name: str | None,
+    columns: tuple[str, ...],
+    values: tuple[str, ...],
+    split: str | None,
+    out: Path,
+) -> None:
+    """Make a prompt bank of the prompts in another tool's file, or in a Hugging Face dataset.
+
+    FILE is whatever recorded responses are read from (AlpacaEval, arena-hard, lm-eval, inspect,
+    CSV …), a file of questions (MT-bench, arena-hard), requests of an OpenAI batch, or the folder
+    of a local dataset with Parquet files.
+    """
+    from tournament_assets.prompt_bank.bank_import import ImportRecipe, import_bank_file
+
+    imported = import_bank_file(
+        ImportRecipe(
+            path,
+            format_name=format_name,
+            columns=_assignments(columns, "--map"),
+            values=_assignments(values, "--set"),
+            split=split,
+        ),
+        out,
+    )
+    for reason, count in imported.left_out.items():
+        click.echo(f"left out, {reason}: {count}")
+    click.echo(f"{out}: {imported.n_prompts} prompts ({imported.format})")
+
+
+def _assignments(given: tuple[str, ...], option: str) -> dict[str, str]:
+    pairs = [each.partition("=") for each in given]
+    wrong = [name for name, sign, value in pairs if not (name and sign and value)]
+    if wrong:
+        raise click.BadParameter(
+            f"{', '.join(map(repr, wrong))} is given; expected FIELD=NAME", param_hint=option
+        )
+    return {name: value for name, _, value in pairs}

@@ -10,7 +10,7 @@ files of OpenAI, https://platform.openai.com/docs/guides/batch.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -54,6 +54,7 @@ class Sample:
         gold_answer: The accepted answer, where the row says.
         category: What kind of prompt it is, where the row says.
         left_out: What else the row holds that is not judged, a reason for each.
+        row: The row as the file has it.
     """
 
     where: str = ""
@@ -68,6 +69,7 @@ class Sample:
     gold_answer: str | None = None
     category: str | None = None
     left_out: tuple[str, ...] = ()
+    row: Row = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,15 @@ def read_samples(
     return SampleFile(chosen.name, _parse(chosen, rows))
 
 
+def detect_format(path: Path) -> str:
+    """Tell by its beginning which format a file is of.
+
+    Raises:
+        InputError: If it could be of none, or of more than one.
+    """
+    return _choose(sample_file(path), str(path), None, None).name
+
+
 def parse_samples(
     rows: Sequence[tuple[str, Row]],
     *,
@@ -194,7 +205,7 @@ def _parse(chosen: SampleFormat, rows: Iterable[tuple[str, Any]]) -> list[Sample
     samples = []
     for where, row in rows:
         try:
-            samples.append(replace(chosen.parse(row), where=where))
+            samples.append(replace(chosen.parse(row), where=where, row=row))
         except InputError as error:
             problems.extend(f"{where}: {problem}" for problem in error.problems)
     problems.raise_if_any()

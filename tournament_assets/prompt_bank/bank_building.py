@@ -1,6 +1,6 @@
 """A prompt bank drawn from multiple-choice questions, and the count of what was left out."""
 
-import json
+import io
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from tournament_assets.prompt_bank.multiple_choice import (
 from tournament_assets.prompt_bank.recasting import LeftOut, OpenQuestion, recast
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.json_lines import read_json_lines
+from tournament_assets.tournament.json_lines import read_json_lines, write_json_lines
 from tournament_assets.tournament.prompts import parse_prompt_bank
 
 
@@ -227,11 +227,7 @@ def build_bank_file(recipe: BankRecipe, out: Path) -> BankReport:
     Raises:
         InputError: If a file cannot be used, a source is too small, or the file is there already.
     """
-    if out.exists():
-        raise InputError(
-            f"{out}: the file is there already; expected a new name, so that no bank is lost; "
-            "remove it or choose another"
-        )
+    refuse_existing_bank(out)
     questions = []
     if recipe.medmcqa is not None:
         questions.extend(
@@ -252,7 +248,34 @@ def build_bank_file(recipe: BankRecipe, out: Path) -> BankReport:
     ]
     if recipe.curated is not None:
         rows.extend(read_json_lines(recipe.curated))
-    parse_prompt_bank(rows)
-    content = "".join(json.dumps(row, ensure_ascii=False) + "\n" for _, row in rows)
-    write_bytes_atomically(out, content.encode())
+    write_bank(out, rows)
     return BankReport(n_prompts=len(rows), counts=build.counts)
+
+
+def refuse_existing_bank(out: Path) -> None:
+    """Refuse a name that is taken, before any work is done.
+
+    Raises:
+        InputError: If the file is there already.
+    """
+    if out.exists():
+        raise InputError(
+            f"{out}: the file is there already; expected a new name, so that no bank is lost; "
+            "remove it or choose another"
+        )
+
+
+def write_bank(out: Path, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    """Validate the rows of a bank and write them.
+
+    Args:
+        out: The file.
+        rows: Where each row stands, for messages, and the row.
+
+    Raises:
+        InputError: With every row that is no prompt.
+    """
+    parse_prompt_bank(rows)
+    content = io.BytesIO()
+    write_json_lines(content, (row for _, row in rows))
+    write_bytes_atomically(out, content.getvalue())

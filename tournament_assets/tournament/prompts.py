@@ -16,7 +16,8 @@ CURATED_SOURCE = "curated"
 """The source of trustworthiness prompts: each of them says how to behave."""
 
 _TEXT_FIELDS = ("prompt_id", "text", "source", "subject", "gold_answer", "category")
-_KNOWN_FIELDS = {*_TEXT_FIELDS, "expected_behavior", "tags"}
+BANK_FIELDS = (*_TEXT_FIELDS, "expected_behavior", "tags")
+"""What a row of a bank may hold and has a meaning; further keys are kept as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ def _parse_row(
         expected_behavior=behavior,
         category=row.get("category"),
         tags=tuple(tags),
-        extra={key: row[key] for key in sorted(row.keys() - _KNOWN_FIELDS)},
+        extra={key: row[key] for key in sorted(row.keys() - {*BANK_FIELDS})},
     )
 
 
