@@ -21,7 +21,7 @@ from tournament_assets.judging.batch_service import (
 )
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
-from tournament_assets.providers.anthropic.wire_format import split_lines
+from tournament_assets.providers.service_words import split_lines
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 KEY = "sk-ant-secret-0123456789"

@@ -100,7 +100,7 @@ def test_a_row_of_the_table_makes_a_service_judge_a_tournament(
         "checks": {"max_length_effect": None, "max_longer_wins": None},
     }
     project.edit_config(judge=judge, **models)
-    with pytest.raises(InputError, match="'toy'; expected it to be 'loopback' or 'anthropic'"):
+    with pytest.raises(InputError, match="'toy'; expected it to be 'loopback' or 'anthropic' or"):
         project.run("headline")
     monkeypatch.setitem(SERVICES, "toy", TOY)
     with pytest.raises(InputError, match="environment variable TOY_KEY is not set"):

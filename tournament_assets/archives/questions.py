@@ -212,6 +212,7 @@ def ask_judge(
         ),
         reply_format=None,
         remedy=_REMEDY,
+        has_batches=SERVICES[rejudging.service].has_batches,
     )
     with (
         connect() as service,

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from tournament_assets.loopback.faults import FaultPlan, describe_catalogue, plan_faults
 from tournament_assets.loopback.faulty_app import DroppableProtocol, FaultyApp
 from tournament_assets.loopback.messages import make_cache
+from tournament_assets.loopback.openai_door import OpenAiDoor
 from tournament_assets.loopback.server import RequestLog, create_app
 from tournament_assets.loopback.store import BatchStore
 
@@ -159,10 +160,10 @@ def _open_store(directory: Path | None, processing_seconds: float, plan: FaultPl
 def _build_app(store: BatchStore, plan: FaultPlan) -> tuple[ASGIApp, _Protocol]:
     """Return the judge with its faults; without any, it is the plain one."""
     if plan.is_empty:
-        return create_app(store), "auto"
+        return OpenAiDoor(create_app(store)), "auto"
     limit = plan.find("create_413_above")
     app = create_app(store, max_requests=math.inf if limit is None else limit.argument)
-    return FaultyApp(app, store, plan), DroppableProtocol
+    return OpenAiDoor(FaultyApp(app, store, plan)), DroppableProtocol
 
 
 def is_loopback(host: str) -> bool:
@@ -218,6 +219,7 @@ def judge_server_command(
 
     It speaks the Messages and Message Batches protocol, and is a lexical scorer, not a language
     model. To use it: export ANTHROPIC_BASE_URL=http://127.0.0.1:PORT ANTHROPIC_API_KEY=any
+    It speaks OpenAI's chat completions, too: judge.base_url http://127.0.0.1:PORT/v1
     """
     if list_faults:
         click.echo(describe_catalogue())

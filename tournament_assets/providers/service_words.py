@@ -5,10 +5,11 @@ import html
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from tournament_assets.tournament.errors import JudgeFailure
 from tournament_assets.tournament.places import origin_of
 
 _HIDDEN = "[key]"
@@ -38,6 +39,43 @@ def read_retry_after(error: Exception, *, at_most: float = float("inf")) -> floa
     return min(seconds, at_most) if seconds >= 0 else None
 
 
+_BY_STATUS = {
+    401: JudgeFailure.FATAL,
+    402: JudgeFailure.FATAL,
+    403: JudgeFailure.FATAL,
+    404: JudgeFailure.UNKNOWN,
+    413: JudgeFailure.TOO_LARGE,
+}
+
+
+def classify_by_status(error: Exception, *, may_cost: bool, is_out_of_credit: bool) -> JudgeFailure:
+    """Say what a failure of an SDK means, by its HTTP status.
+
+    Args:
+        error: What the SDK, or the HTTP library under it, raised.
+        may_cost: Whether the service may have begun something that is paid for.
+        is_out_of_credit: Whether a 429 says that the account may spend no more.
+    """
+    import httpx2
+
+    unclear = JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.TRANSIENT
+    status = getattr(error, "status_code", None)
+    if status is None:
+        never_sent = isinstance(error.__cause__, (httpx2.ConnectError, httpx2.ConnectTimeout))
+        return JudgeFailure.NOT_ACCEPTED if may_cost and never_sent else unclear
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    if 300 <= status < 400:
+        return JudgeFailure.FATAL
+    if status == 429:
+        if is_out_of_credit:
+            return JudgeFailure.FATAL
+        return JudgeFailure.NOT_ACCEPTED if may_cost else JudgeFailure.TRANSIENT
+    if status in (408, 409) or status >= 500:
+        return unclear
+    return JudgeFailure.INVALID
+
+
 def describe_redirect(error: Exception, status: int, address: str, *, place: str) -> str:
     """Say that a redirect was not followed; `place` is where its target can be written down."""
     target = origin_of(_header(error, "location")) or "another address of its own"
@@ -51,6 +89,24 @@ def describe_redirect(error: Exception, status: int, address: str, *, place: str
 def _header(error: Exception, name: str) -> str:
     response: Any = getattr(error, "response", None)
     return "" if response is None else str(response.headers.get(name, ""))
+
+
+def split_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a stream that hold anything; all but the last end in a line feed.
+
+    Only a line feed ends a line: a text inside a row may hold every other line break there is.
+    """
+    parts: list[bytes] = []
+    for chunk in chunks:
+        first, *others = chunk.split(b"\n")
+        parts.append(first)
+        if others:
+            # Joined once, when its end has come: a long line is not copied with every chunk.
+            *whole, rest = b"".join(parts), *others
+            yield from (line + b"\n" for line in whole if line.strip())
+            parts = [rest]
+    if (rest := b"".join(parts)).strip():
+        yield rest
 
 
 def clean_key(key: str, *, name: str) -> str:

@@ -48,7 +48,10 @@ class JudgeService:
         model_prefix: How the names of its models begin, which then belong to no other service;
             empty if it serves models of any name.
         is_free: Whether it costs nothing; its models need a prefix then, by which bills know them.
+        needs_price: Whether a model without a price is refused before anything is spent: no list
+            of prices that is shipped names its models.
         is_language_model: Whether its verdicts say anything about quality.
+        has_batches: Whether it takes batches; without them every request is asked directly.
         is_in_keys: Whether its name is part of the keys of requests: another service's reply to
             the same request is another reply.
         grace_seconds: How long a batch whose creation was not confirmed may be missing from its
@@ -67,7 +70,9 @@ class JudgeService:
     may_be_elsewhere: bool = False
     model_prefix: str = ""
     is_free: bool = False
+    needs_price: bool = False
     is_language_model: bool = True
+    has_batches: bool = True
     is_in_keys: bool = True
     grace_seconds: float = 600.0
     poll_seconds: tuple[float, float] = (30.0, 300.0)
@@ -130,7 +135,19 @@ ANTHROPIC = JudgeService(
     url_variable="ANTHROPIC_BASE_URL",
     is_in_keys=False,
 )
-SERVICES: dict[str, JudgeService] = {each.name: each for each in (LOOPBACK, ANTHROPIC)}
+OPENAI_API = JudgeService(
+    name="openai_api",
+    opener="tournament_assets.providers.openai.chat_judge:open_chat",
+    label="a model behind a server that speaks OpenAI's protocol",
+    source="through chat completions",
+    key_variable="OPENAI_API_KEY",
+    keeps_key_to_itself=True,
+    may_be_elsewhere=True,
+    needs_price=True,
+    has_batches=False,
+    poll_seconds=(1.0, 30.0),
+)
+SERVICES: dict[str, JudgeService] = {each.name: each for each in (LOOPBACK, ANTHROPIC, OPENAI_API)}
 
 
 class ServiceName:

@@ -12,7 +12,7 @@ from tournament_assets.tournament.judge_services import (
     ServiceName,
     expected_model,
 )
-from tournament_assets.tournament.places import Frozen, url_problem
+from tournament_assets.tournament.places import Frozen, is_private, url_problem
 
 
 class ServiceAccess(Frozen):
@@ -72,6 +72,12 @@ class ServiceAccess(Frozen):
             return self.api_key_env
         is_foreign = self.base_url is not None and self.row.keeps_key_to_itself
         return "" if is_foreign else self.row.key_variable
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it costs nothing unless a price is written down, as far as its address tells."""
+        is_own = not self.row.has_batches and is_private(self.base_url or "")
+        return self.row.is_free or is_own
 
     def url(self, environment: Mapping[str, str]) -> str:
         """Return where the service is asked; empty for its own address."""

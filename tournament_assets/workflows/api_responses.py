@@ -169,6 +169,7 @@ def _buy(
                 service=entrant.service,
                 # The key goes with the address: a gateway's is not for anybody else.
                 base_url=config.base_url if entrant.service == config.service else None,
+                api_key_env=config.api_key_env if entrant.service == config.service else None,
             )
         ) as service,
         JudgingBar(f"{entrant.entrant_id} responds", total=len(left), log=log) as progress,

@@ -13,7 +13,6 @@ from importlib.metadata import PackageNotFoundError, version
 from tournament_assets.tournament.config import MODES
 from tournament_assets.tournament.entrants import LocalEntrant
 from tournament_assets.tournament.errors import InputError, TournamentError
-from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.workflows.judge_requests import JudgeConnection, judge_problems
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.preflight import refuse_bad_input
@@ -188,9 +187,8 @@ def diagnose_tournament(
         health = Health.ILL if is_wanted else Health.LOOK
         yield from (Finding(f"{name}: judge", health, problem) for problem in problems)
         return
-    service = SERVICES[config.service]
-    if service.is_free:
-        yield Finding(f"{name}: judge", Health.WELL, f"{service.name}: costs nothing")
+    if config.row.is_free:
+        yield Finding(f"{name}: judge", Health.WELL, f"{config.service}: costs nothing")
         return
     for model in dict.fromkeys(plan.config.judge_model(mode) for mode in MODES):
         yield _diagnose_model(plan, environment, model)

@@ -14,7 +14,6 @@ from tournament_assets.judging.costs.estimates import (
     Workload,
     measure_workload,
 )
-from tournament_assets.judging.costs.prices import load_newest_prices
 from tournament_assets.judging.requests.pairs import PRESENTATIONS, PairToJudge, split_identical
 from tournament_assets.judging.settlement.model_responses import (
     build_response_requests,
@@ -77,8 +76,10 @@ def estimate_pairs(
     """
     judge = plan.config.judge
     rubrics = load_rubrics(plan.config, plan.project)
-    prices = load_newest_prices(judge.prices)
+    terms = judging_terms(plan, since=datetime.now(UTC), model=judge_model)
+    prices = terms.prices
     observation, tokens_per_reply = observe_ledger(ledger, judge_model)
+    channel: Channel = "batch" if judge.row.has_batches else "direct"
     workloads: dict[str, Workload] = {}
     for dimension, pairs in pairs_by_dimension:
         to_ask, n_identical = pairs, 0
@@ -93,6 +94,7 @@ def estimate_pairs(
             tokens_per_reply=tokens_per_reply,
             prices=prices,
             counter=counter,
+            channel=channel,
         )
     now = datetime.now(UTC)
     return JudgingEstimate(
@@ -101,13 +103,13 @@ def estimate_pairs(
         prices_of=prices.date,
         price=prices.models.get(judge_model),
         price_source="judge.prices" if judge_model in prices.configured else prices.source,
-        batch_discount=prices.batch_discount,
+        batch_discount=prices.discount(channel),
         workloads=workloads,
         assumed_responses=assumed_responses,
-        is_free=SERVICES[judge.service].is_free,
+        is_free=judge.row.is_free or prices.is_zero(judge_model),
         observation=observation,
         month=prices.add_up(ledger.spending_since(month_start(now))),
-        budget=find_budget(judging_terms(plan, since=now), workloads.values(), ledger=ledger),
+        budget=find_budget(terms, workloads.values(), ledger=ledger),
     )
 
 

@@ -19,7 +19,10 @@ from tournament_assets.judging.costs.estimates import (
     measure_workload,
     observe_replies,
 )
-from tournament_assets.judging.costs.prices import load_newest_prices
+from tournament_assets.judging.costs.prices import (
+    judge_prices,
+    load_newest_prices,
+)
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import (
     JudgeRequest,
@@ -39,10 +42,9 @@ from tournament_assets.judging.settlement.sessions import (
 )
 from tournament_assets.judging.settlement.settlement import find_work_left, settle_requests
 from tournament_assets.reports.progress_bars import JudgingBar
-from tournament_assets.tournament.config import JudgeConfig, Mode
+from tournament_assets.tournament.config import JudgeConfig, Mode, TournamentConfig
 from tournament_assets.tournament.errors import BudgetError, InputError
 from tournament_assets.tournament.judge_services import (
-    SERVICES,
     ServiceConnection,
     is_free_model,
 )
@@ -148,12 +150,36 @@ def observe_run(
     return (tokens + n_old * expected) / (n_fresh + n_old)
 
 
-def judging_terms(plan: TournamentPlan, *, since: datetime) -> BudgetTerms:
-    """Return what judging is paid from."""
+def price_problem(config: TournamentConfig, model: str) -> str | None:
+    """Say that nobody knows what a judge costs whose service bills by models of any name, or None.
+
+    Args:
+        config: The tournament's.
+        model: The model that is to judge.
+    """
+    judge = config.judge
+    if not judge.row.needs_price or model in judge_prices(config, model).models:
+        return None
+    return (
+        f"judge.service is {judge.service!r} and no price of {model!r} is known; expected what a "
+        f"million tokens cost; write judge: {{prices: {{{model}: {{input: 2.0, output: 8.0}}}}}}, "
+        "with 0 for both where it costs nothing"
+    )
+
+
+def judging_terms(plan: TournamentPlan, *, since: datetime, model: str = "") -> BudgetTerms:
+    """Return what judging is paid from, by another model than the configured ones if one is named.
+
+    Raises:
+        InputError: If the price of that model has to be known and is not.
+    """
     judge = plan.config.judge
+    problem = price_problem(plan.config, model) if model else None
+    if problem is not None:
+        raise InputError(problem)
     return BudgetTerms(
-        prices=load_newest_prices(judge.prices),
-        limit_usd=None if SERVICES[judge.service].is_free else judge.budget_usd,
+        prices=judge_prices(plan.config, *filter(None, [model])),
+        limit_usd=None if judge.row.is_free else judge.budget_usd,
         period=judge.budget_period,
         began_at=since,
         max_tokens=judge.max_tokens,
@@ -278,7 +304,9 @@ def missing_budget_problem(plan: TournamentPlan, mode: Mode, *, is_allowed: bool
     """
     judge = plan.config.judge
     is_settled = judge.budget_usd is not None or judge.allow_unbudgeted or is_allowed
-    if mode != "headline" or SERVICES[judge.service].is_free or is_settled:
+    model = plan.config.judge_model(mode)
+    is_free = judge.row.is_free or judge_prices(plan.config).is_zero(model)
+    if mode != "headline" or is_free or is_settled:
         return None
     return (
         f"the headline is judged by {judge.service!r}, which costs money, and judge.budget_usd is "
@@ -347,13 +375,16 @@ def ask_what_is_missing(
         )
         if problem is not None:
             raise BudgetError(problem)
-    terms = judging_terms(plan, since=step.since or datetime.now(UTC))
+    model = requests[0].params["model"]
+    terms = judging_terms(plan, since=step.since or datetime.now(UTC), model=model)
     options = JudgingOptions(
         policy=_waiting_policy(config, step),
-        approve=build_approval(terms, ledger=ledger, judge_model=requests[0].params["model"]),
+        approve=build_approval(terms, ledger=ledger, judge_model=model),
         terms=terms,
         may_pay_again=step.may_pay_again,
         reply_format=config.reply_format,
+        has_batches=config.row.has_batches,
+        max_in_flight=config.max_in_flight,
     )
     title = f"{scope.dimension} ({scope.mode}) is judged"
     with (
@@ -367,7 +398,7 @@ def ask_what_is_missing(
                 service=service,
                 progress=progress,
                 command=f"tournament ledger recover --config {plan.config_path}",
-                may_pay_again=step.may_pay_again or is_free_model(requests[0].params["model"]),
+                may_pay_again=step.may_pay_again or is_free_model(model),
             )
         work = rejudge_requests if step.rejudges else settle_requests
         return work(

@@ -24,6 +24,7 @@ from tournament_assets.workflows.api_responses import batch_problems
 from tournament_assets.workflows.judge_requests import (
     judge_problems,
     missing_budget_problem,
+    price_problem,
     response_terms,
 )
 from tournament_assets.workflows.ledger_lookup import known_responses, load_bank_and_selection
@@ -69,9 +70,10 @@ def refuse_bad_input(
     problems.extend(_entrant_problems(plan, bank))
     problems.extend(_server_problems(plan, mode, ledger_url))
     problems.extend(_batch_problems(plan, mode, ledger_url))
-    model_problem = plan.config.judge.model_problem(judge_model or plan.config.judge_model(mode))
-    if model_problem is not None:
-        problems.add(model_problem)
+    model = judge_model or plan.config.judge_model(mode)
+    for problem in (plan.config.judge.model_problem(model), price_problem(plan.config, model)):
+        if problem is not None:
+            problems.add(problem)
     if not skip_judging:
         problems.extend(judge_problems(plan.config.judge, plan.project.environment))
         budget_problem = missing_budget_problem(plan, mode, is_allowed=needs_no_budget)

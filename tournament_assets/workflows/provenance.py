@@ -16,7 +16,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pandas as pd
 
 from tournament_assets.judging.batch_service import Channel, TokenUsage
-from tournament_assets.judging.costs.prices import load_newest_prices, newest_prices_hash
+from tournament_assets.judging.costs.prices import (
+    judge_prices,
+    load_newest_prices,
+    newest_prices_hash,
+)
 from tournament_assets.storage.tables import (
     AnyTable,
     PairKey,
@@ -27,7 +31,6 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, PromptRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import combine
-from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.workflows.plan import TournamentPlan
 
 if TYPE_CHECKING:
@@ -101,9 +104,9 @@ class Bill:
 
     def cost_usd(self, config: TournamentConfig) -> float | None:
         """Return the dollars; None where a price is not known, 0 for the loopback judge."""
-        if SERVICES[config.judge.service].is_free:
+        if config.judge.row.is_free:
             return 0.0
-        prices = load_newest_prices(config.judge.prices)
+        prices = judge_prices(config, *(model for model, _ in self._by_price))
         total = 0.0
         for (model, channel), usage in self._by_price.items():
             dollars = prices.cost_usd(model, usage, channel=channel)

@@ -6,7 +6,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 
 from tournament_assets.judging.batch_service import Channel, TokenUsage
-from tournament_assets.tournament.config import ConfiguredPrice
+from tournament_assets.tournament.config import MODES, ConfiguredPrice, TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.judge_services import is_free_model
 from tournament_assets.tournament.yaml_files import read_yaml
@@ -111,6 +111,11 @@ class PriceList:
         """Return what every price is multiplied by: a direct message pays it in full."""
         return self.batch_discount if channel == "batch" else 1.0
 
+    def is_zero(self, model: str) -> bool:
+        """Say whether a model's price is known and is nothing."""
+        price = self.models.get(model)
+        return price is not None and not (price.input or price.output or price.cache_read)
+
     def add_up(self, spendings: Iterable[Spending]) -> Bill:
         """Return what was spent, waste included; the loopback judge costs nothing."""
         total = 0.0
@@ -157,6 +162,25 @@ def load_newest_prices(configured: Mapping[str, ConfiguredPrice] | None = None) 
         source=content.get("source", ""),
         configured=tuple(own),
     )
+
+
+def judge_prices(config: TournamentConfig, *models: str) -> PriceList:
+    """Return the newest price list as it holds for a tournament's judges.
+
+    Models of a service that costs nothing have zeros for prices. One that is written down comes
+    first: what stands on a private address may pass requests on to somebody who bills them.
+
+    Args:
+        config: The tournament's.
+        models: Other models of the same service that are asked.
+    """
+    judge, zero = config.judge, ConfiguredPrice(input=0, output=0)
+    prices = load_newest_prices(judge.prices)
+    asked = [*map(config.judge_model, MODES), *models]
+    unpriced = [model for model in asked if model not in prices.models]
+    if not judge.is_free or not unpriced:
+        return prices
+    return load_newest_prices({**dict.fromkeys(unpriced, zero), **judge.prices})
 
 
 def newest_prices_hash() -> str:

@@ -12,7 +12,12 @@ from tournament_assets.judging.batch_service import BatchService, Channel, Reply
 from tournament_assets.judging.costs.budgets import BudgetTerms
 from tournament_assets.judging.requests.requests import ModelRequest
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
-from tournament_assets.judging.settlement.records import JudgingLedger, JudgingScope, Lease
+from tournament_assets.judging.settlement.records import (
+    DIRECT_AT_ONCE,
+    JudgingLedger,
+    JudgingScope,
+    Lease,
+)
 from tournament_assets.tournament.errors import JudgeWaitingError, LedgerError
 
 
@@ -152,6 +157,8 @@ class JudgingOptions:
         on_final: Told of every final row once it is in the ledger.
         remedy: What a person can do if every request is refused as invalid.
         terms: What every single request is paid from; None sets no limit and knows no price.
+        has_batches: Whether the service takes batches; otherwise all is asked directly.
+        max_in_flight: How many requests are asked directly at a time.
     """
 
     policy: WaitingPolicy
@@ -161,6 +168,8 @@ class JudgingOptions:
     on_final: Listener = tell_nobody
     remedy: str = JUDGE_REMEDY
     terms: BudgetTerms | None = None
+    has_batches: bool = True
+    max_in_flight: int = DIRECT_AT_ONCE
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,6 @@ from tournament_assets.judging.settlement.harvest import (
     withhold_unparsable,
 )
 from tournament_assets.judging.settlement.records import (
-    DIRECT_AT_ONCE,
     JudgingLedger,
     JudgingScope,
     OpenBatch,
@@ -139,6 +138,8 @@ def is_unreadable(reply: StoredReply, reply_format: ReplyFormat) -> bool:
 
 _MAX_TRIES = 4
 _RETRIED = frozenset({JudgeFailure.NOT_ACCEPTED, JudgeFailure.TRANSIENT})
+_IN_VAIN = 8
+"""So many requests that fail one after another stop the others, where all are asked directly."""
 _LOST = "lost"
 """How a request ends whose reply, if there was one, never arrived: it may have been billed."""
 
@@ -192,14 +193,16 @@ def _ask_all(
     session: JudgingSession, intent: OpenBatch, requests: Sequence[ModelRequest]
 ) -> set[str]:
     lost: set[str] = set()
+    n_in_vain = 0
     refused: JudgeError | None = None
     left = iter(requests)
     waiting: dict[Future[ReplyRow], str] = {}
-    with ThreadPoolExecutor(DIRECT_AT_ONCE) as pool:
+    at_once = session.options.max_in_flight
+    with ThreadPoolExecutor(at_once) as pool:
         while True:
             # However slow the ledger is, no more than these are paid for and not written down: so
             # many replies, at the most, are lost with the process.
-            free = DIRECT_AT_ONCE - len(waiting) if refused is None else 0
+            free = at_once - len(waiting) if refused is None else 0
             for request in islice(left, free):
                 future = pool.submit(_ask_patiently, session, intent.nonce, request)
                 waiting[future] = request.request_key
@@ -216,6 +219,12 @@ def _ask_all(
             if row.result_type == _LOST:
                 lost.add(key)
             record_part(session, intent.nonce, [(key, row)])
+            n_in_vain = 0 if row.result_type == "succeeded" else n_in_vain + 1
+            if not session.options.has_batches and n_in_vain >= max(_IN_VAIN, 2 * at_once):
+                refused = refused or JudgeError(
+                    f"the last {n_in_vain} requests failed one after another, the latest because "
+                    f"{row.error_message}; nothing more is sent; {session.options.remedy}"
+                )
     if refused is not None:
         session.ledger.record_closed(intent.nonce, state="refused")
         raise refused
@@ -426,8 +435,12 @@ class _Settlement:
 
     def _ask(self, requests: Selection, *, attempt: int) -> None:
         session = self._session
-        session.options.approve(requests, "batch")
+        has_batches = session.options.has_batches
+        session.options.approve(requests, "batch" if has_batches else "direct")
         session.check_model(requests[0].params["model"])
+        if not has_batches:
+            ask_directly(session, requests, attempt=attempt)
+            return
         for round_number in range(session.policy.max_rounds):
             if round_number:
                 session.progress.note(f"asking {len(requests)} requests that failed again")

@@ -24,7 +24,6 @@ from tournament_assets.providers.anthropic.wire_format import (
     read_message,
     read_row,
     read_status,
-    split_lines,
 )
 from tournament_assets.providers.service_words import (
     clean_key,
@@ -33,6 +32,7 @@ from tournament_assets.providers.service_words import (
     parse_object,
     quote_service,
     read_retry_after,
+    split_lines,
 )
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.fingerprints import canonical_json

@@ -5,13 +5,14 @@ what it is. A status that is not in the public documentation is read by its hund
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
 from tournament_assets.judging.batch_service import BatchStatus, ReplyRow, TokenUsage
 from tournament_assets.providers.service_words import (
+    classify_by_status,
     describe_redirect,
     mapping,
     read_retry_after,
@@ -35,24 +36,6 @@ def read_status(batch: Mapping[str, Any]) -> BatchStatus | None:
         n_requests=sum(_count(counts, name) for name in _COUNTS),
         created_at=_time(batch.get("created_at")),
     )
-
-
-def split_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the lines of a stream that hold anything; all but the last end in a line feed.
-
-    Only a line feed ends a line: a text inside a row may hold every other line break there is.
-    """
-    parts: list[bytes] = []
-    for chunk in chunks:
-        first, *others = chunk.split(b"\n")
-        parts.append(first)
-        if others:
-            # Joined once, when its end has come: a long line is not copied with every chunk.
-            *whole, rest = b"".join(parts), *others
-            yield from (line + b"\n" for line in whole if line.strip())
-            parts = [rest]
-    if (rest := b"".join(parts)).strip():
-        yield rest
 
 
 def read_row(line: bytes) -> ReplyRow | None:
@@ -150,41 +133,12 @@ _ADVICE = {
     403: "; the API key was refused for this: check ANTHROPIC_API_KEY and its workspace",
     404: "; there is no such thing, or this key may not see it: check the name",
 }
-_BY_STATUS = {
-    401: JudgeFailure.FATAL,
-    402: JudgeFailure.FATAL,
-    403: JudgeFailure.FATAL,
-    404: JudgeFailure.UNKNOWN,
-    413: JudgeFailure.TOO_LARGE,
-}
 _SPEND_LIMIT = "enforced_spend_limit_reached"
 
 
 def classify_failure(error: Exception, *, may_cost: bool) -> JudgeFailure:
-    """Say what a failure of the SDK means.
-
-    Args:
-        error: What the SDK, or the HTTP library under it, raised.
-        may_cost: Whether the service may have begun something that is paid for.
-    """
-    import httpx2
-
-    unclear = JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.TRANSIENT
-    status = getattr(error, "status_code", None)
-    if status is None:
-        never_sent = isinstance(error.__cause__, (httpx2.ConnectError, httpx2.ConnectTimeout))
-        return JudgeFailure.NOT_ACCEPTED if may_cost and never_sent else unclear
-    if status in _BY_STATUS:
-        return _BY_STATUS[status]
-    if 300 <= status < 400:
-        return JudgeFailure.FATAL
-    if status == 429:
-        if _is_spend_limit(error):
-            return JudgeFailure.FATAL
-        return JudgeFailure.NOT_ACCEPTED if may_cost else JudgeFailure.TRANSIENT
-    if status in (408, 409) or status >= 500:
-        return unclear
-    return JudgeFailure.INVALID
+    """Say what a failure of the SDK means; see `classify_by_status`."""
+    return classify_by_status(error, may_cost=may_cost, is_out_of_credit=_is_spend_limit(error))
 
 
 def describe_failure(error: Exception, address: str, *, quote: Callable[[str], str]) -> str:

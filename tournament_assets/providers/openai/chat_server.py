@@ -5,17 +5,25 @@ because the servers differ in everything but the few fields that are needed here
 shown, and only the status decides. The key never reaches a message, a log or a `repr`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import Any
 
 from tournament_assets.judging.batch_service import TokenUsage
 from tournament_assets.judging.costs.prices import PriceList
+from tournament_assets.providers.openai.wire_format import (
+    CONNECT_SECONDS,
+    can_be_kept,
+    classify_failure,
+    count_of,
+    describe_failure,
+    may_be_billed,
+    open_client,
+    read_usage,
+)
 from tournament_assets.providers.service_words import (
     clean_key,
-    describe_redirect,
     mapping,
     parse_object,
     quote_service,
@@ -25,11 +33,6 @@ from tournament_assets.tournament.entrants import OpenAiApiEntrant
 from tournament_assets.tournament.errors import Problems, ServerError, ServerFailure
 from tournament_assets.tournament.places import is_private, origin_of, url_problem
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, prompt_seed
-
-if TYPE_CHECKING:
-    import httpx2
-
-_LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +51,6 @@ class ServerAccess:
     def origin(self) -> str:
         """The address without its path, for messages."""
         return origin_of(self.base_url) or "the server"
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the server is on this machine."""
-        return urlsplit(self.base_url).hostname in _LOOPBACK_HOSTS
 
 
 def costs_nothing(
@@ -106,26 +104,10 @@ def read_access(entrant: OpenAiApiEntrant, environment: Mapping[str, str]) -> Se
     return ServerAccess(base_url=str(base_url), api_key=api_key)
 
 
-_CONNECT_SECONDS = 10.0
 _LIST_SECONDS = 30.0
 _LISTED_MODELS = 8
 _QUOTED_LENGTH = 300
-_MAX_TOKENS = 2**31 - 1  # what a column of every database holds, and no reply reaches
 _FINISH_REASONS = frozenset({"stop", "length"})
-# The SDK puts what it finds in OPENAI_ORG_ID, OPENAI_CUSTOM_HEADERS and others into every request,
-# whoever it goes to; only these pass.
-_HEADERS = frozenset(
-    {
-        "accept",
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "content-type",
-        "host",
-        "transfer-encoding",
-        "user-agent",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,23 +132,10 @@ class OpenAiServer:
     """
 
     def __init__(self, entrant: OpenAiApiEntrant, access: ServerAccess) -> None:
-        import openai
-
         self._entrant = entrant
         self._access = access
-        self._client = openai.OpenAI(
-            base_url=access.base_url,
-            # The SDK looks for a key in the environment unless it is given one.
-            api_key=access.api_key or "none",
-            # `generation.server_answers` asks again, which can be stopped meanwhile.
-            max_retries=0,
-            timeout=openai.Timeout(entrant.timeout_seconds, connect=_CONNECT_SECONDS),
-            http_client=openai.DefaultHttpxClient(
-                # A proxy from the environment would look for 127.0.0.1 on its own machine.
-                trust_env=not access.is_local,
-                follow_redirects=False,
-                event_hooks={"request": [self._set_headers]},
-            ),
+        self._client = open_client(
+            access.base_url, access.api_key, timeout_seconds=entrant.timeout_seconds
         )
 
     def __repr__(self) -> str:
@@ -210,7 +179,7 @@ class OpenAiServer:
             response = self._client.get(
                 "/models",
                 cast_to=httpx2.Response,
-                options={"timeout": openai.Timeout(_LIST_SECONDS, connect=_CONNECT_SECONDS)},
+                options={"timeout": openai.Timeout(_LIST_SECONDS, connect=CONNECT_SECONDS)},
             )
         except openai.APIStatusError as error:
             # Any other status: there is no such list, or this key may ask and not list.
@@ -239,7 +208,7 @@ class OpenAiServer:
             response = self._client.post(
                 "/chat/completions", body=self._request(prompt), cast_to=httpx2.Response
             )
-        return ServerAnswer(response.text, _read_usage(parse_object(response.text) or {}))
+        return ServerAnswer(response.text, read_usage(parse_object(response.text) or {}))
 
     def _request(self, prompt: Prompt) -> dict[str, Any]:
         entrant = self._entrant
@@ -276,7 +245,7 @@ class OpenAiServer:
             )
         finish_reason = choice.get("finish_reason")
         content = message.get("content")
-        if not isinstance(content, str) or not _can_be_kept(content):
+        if not isinstance(content, str) or not can_be_kept(content):
             refusal = message.get("refusal")
             said = f", refusal {refusal!r}" if refusal else ""
             reason = self._tidy(f"finish_reason {finish_reason!r}{said}")
@@ -286,7 +255,7 @@ class OpenAiServer:
                 failure=ServerFailure.REFUSED,
             )
         usage = mapping(answer.get("usage"))
-        n_written = _count(usage, "completion_tokens")
+        n_written = count_of(usage, "completion_tokens")
         if n_written is not None and n_written > self._entrant.max_new_tokens:
             raise ServerError(
                 f"could not {task}: {self._access.origin} answered with {n_written} tokens; "
@@ -298,7 +267,7 @@ class OpenAiServer:
             prompt_id=prompt.prompt_id,
             text=content.strip(),
             finish_reason=finish_reason if finish_reason in _FINISH_REASONS else "other",
-            prompt_tokens=_count(usage, "prompt_tokens"),
+            prompt_tokens=count_of(usage, "prompt_tokens"),
             response_tokens=n_written,
             diagnostics={
                 "seed": prompt_seed(prompt.prompt_id),
@@ -312,12 +281,6 @@ class OpenAiServer:
                 },
             },
         )
-
-    def _set_headers(self, request: "httpx2.Request") -> None:
-        for name in set(request.headers) - _HEADERS:
-            del request.headers[name]
-        if self._access.api_key is not None:
-            request.headers["authorization"] = f"Bearer {self._access.api_key}"
 
     @contextmanager
     def _translated_errors(self, task: str) -> Iterator[None]:
@@ -347,107 +310,5 @@ def _read_models(text: str) -> Sequence[str]:
     return [name for name in names if isinstance(name, str)]
 
 
-def _count(usage: Mapping[str, Any], name: str) -> int | None:
-    value = usage.get(name)
-    return value if type(value) is int and 0 <= value <= _MAX_TOKENS else None
-
-
-def _read_usage(answer: Mapping[str, Any]) -> TokenUsage | None:
-    usage = mapping(answer.get("usage"))
-    read, written = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
-    if read is None or written is None:
-        return None
-    cached = _count(mapping(usage.get("prompt_tokens_details")), "cached_tokens") or 0
-    cached = min(cached, read)
-    # Some servers count what a model thinks in the total alone.
-    written = max(written, (_count(usage, "total_tokens") or 0) - read)
-    return TokenUsage(read - cached, written, cache_read_input_tokens=cached)
-
-
 def _task(prompt: Prompt) -> str:
     return f"ask prompt {prompt.prompt_id!r}"
-
-
-def _can_be_kept(text: str) -> bool:
-    """Whether every database can hold a text: no half characters, no NUL."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\x00" not in text
-
-
-_NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-_FATAL = frozenset({401, 402, 403, 404, 405, 410})
-_PASSING = frozenset({408, 409, 425, 429})
-_ADVICE = {
-    401: "; the key was refused: check the environment variable that api_key_env names",
-    402: "; the account cannot pay: check its credit",
-    403: "; the key was refused for this: check the environment variable that api_key_env names",
-    404: "; there is no such model or address: check model, and base_url, which mostly ends in /v1",
-    405: "; this is no chat server: check base_url, which mostly ends in /v1",
-}
-
-
-def classify_failure(error: Exception) -> ServerFailure:
-    """Say what a failure of the SDK, or of the HTTP library under it, means."""
-    import httpx2
-
-    status = getattr(error, "status_code", None)
-    if status is None:
-        causes = (error, error.__cause__)
-        if any(isinstance(each, (httpx2.ConnectError, httpx2.ConnectTimeout)) for each in causes):
-            return ServerFailure.UNREACHABLE
-        return ServerFailure.TRANSIENT
-    if status in _FATAL or 300 <= status < 400:
-        return ServerFailure.FATAL
-    if status == 429 and _is_out_of_credit(error):
-        return ServerFailure.FATAL
-    if status in _PASSING or status >= 500:
-        return ServerFailure.TRANSIENT
-    return ServerFailure.REFUSED
-
-
-def may_be_billed(error: Exception) -> bool:
-    """Say whether a request may have been answered, and billed, although no answer came."""
-    status = getattr(error, "status_code", None)
-    if status is None:
-        return classify_failure(error) is not ServerFailure.UNREACHABLE
-    return status in (408, 409) or status >= 500
-
-
-def describe_failure(error: Exception, origin: str, *, quote: Callable[[str], str]) -> str:
-    """Say what went wrong and what to do.
-
-    Args:
-        error: What the SDK, or the HTTP library under it, raised.
-        origin: The server's address.
-        quote: Makes the server's words fit to be shown, without the key should it repeat it.
-    """
-    status = getattr(error, "status_code", None)
-    if status is None:
-        if classify_failure(error) is ServerFailure.UNREACHABLE:
-            return (
-                f"nobody answers at {origin}; start the server or correct base_url, and run again"
-            )
-        return f"no complete answer from {origin} ({type(error).__name__})"
-    if 300 <= status < 400:
-        return describe_redirect(error, status, origin, place="as base_url")
-    answer = f"{origin} answered {status}: {quote(_said(error))}"
-    if status == 429 and _is_out_of_credit(error):
-        return f"{answer}; the account has no credit left: raise it, and run again"
-    return answer + _ADVICE.get(status, "")
-
-
-def _said(error: Exception) -> str:
-    """Return a server's explanation: OpenAI has `message`, FastAPI `detail`, others plain text."""
-    body = getattr(error, "body", None)
-    if isinstance(body, Mapping):
-        return str(body.get("message") or body.get("detail") or body.get("error") or dict(body))
-    return str(body or "without a word")
-
-
-def _is_out_of_credit(error: Exception) -> bool:
-    body = getattr(error, "body", None)
-    words = (body.get("code"), body.get("type")) if isinstance(body, Mapping) else ()
-    return any(word in _NO_CREDIT for word in words if isinstance(word, str))

@@ -1,0 +1,234 @@
+"""A judge behind chat completions: what it is asked, and what its answers and failures mean."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from tests.chat_server import DROP, ChatServer, chat_server, completion, refusal
+from tests.judging.builders import SETTINGS, requests_for
+from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest, TokenUsage
+from tournament_assets.judging.requests.verdict_parsing import output_config
+from tournament_assets.providers.openai.chat_judge import ChatJudge, open_chat
+from tournament_assets.providers.openai.wire_format import NEW_CAP, Dialect, without_thoughts
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure
+from tournament_assets.tournament.judge_services import ServiceConnection
+
+KEY = "sk-judge-0123456789"
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[ChatServer]:
+    with chat_server() as chat:
+        yield chat
+
+
+@pytest.fixture
+def chat(running: ChatServer) -> ChatServer:
+    running.forget()
+    return running
+
+
+@contextmanager
+def judge(url: str, key: str = "") -> Iterator[ChatJudge]:
+    with open_chat(ServiceConnection(key, url, Path("unused"), "MY_KEY")) as service:
+        yield service
+
+
+def params(**changes: Any) -> dict[str, Any]:
+    (request, _) = requests_for(1, settings=SETTINGS)
+    return {**request.params, **changes}
+
+
+def ask(chat: ChatServer, asked: Mapping[str, Any] | None = None, *, key: str = "") -> ReplyRow:
+    with judge(chat.url, key) as service:
+        return service.ask_directly(SubmittedRequest("ours", asked or params()))
+
+
+def failure_of(chat: ChatServer, answer: Response) -> JudgeError:
+    chat.fail("", answer, times=5)
+    with pytest.raises(JudgeError) as caught:
+        ask(chat)
+    return caught.value
+
+
+def test_the_system_text_the_cap_and_nothing_else_is_sent(chat: ChatServer) -> None:
+    asked = params()
+    ask(chat, asked)
+    (sent,) = chat.asked
+    assert sent.body == {
+        "model": "judge-1",
+        "messages": [
+            {"role": "system", "content": asked["system"][0]["text"]},
+            {"role": "user", "content": asked["messages"][0]["content"]},
+        ],
+        "max_tokens": 1024,
+    }
+    assert "authorization" not in sent.headers
+
+
+def test_a_temperature_and_a_schema_are_sent_if_they_are_asked_for(chat: ChatServer) -> None:
+    config = output_config()
+    ask(chat, params(temperature=0.0, output_config=config), key=KEY)
+    (sent,) = chat.asked
+    assert sent.body["temperature"] == 0.0
+    wanted = sent.body["response_format"]
+    assert (wanted["type"], wanted["json_schema"]["strict"]) == ("json_schema", True)
+    assert wanted["json_schema"]["schema"] == config["format"]["schema"]
+    assert sent.headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "dropped"),
+    [
+        ("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.", NEW_CAP, ""),
+        ("response_format: json_schema is not supported", "max_tokens", "response_format"),
+    ],
+)
+def test_words_that_a_server_refuses_are_not_used_again(
+    chat: ChatServer, words: str, name: str, dropped: str
+) -> None:
+    chat.fail("", refusal(400, words))
+    asked = params(output_config=output_config())
+    with judge(chat.url) as service:
+        for _ in range(2):
+            service.ask_directly(SubmittedRequest("ours", asked))
+    assert len(chat.asked) == 3
+    for sent in chat.asked[1:]:
+        assert sent.body[name] == 1024
+        assert dropped not in sent.body
+
+
+def test_a_server_that_refuses_every_word_is_asked_no_more_than_once_for_each() -> None:
+    dialect: Dialect | None = Dialect("max_tokens")
+    tried = []
+    while dialect is not None:
+        tried.append(dialect)
+        dialect = dialect.without("max_tokens, max_completion_tokens and response_format are bad")
+    assert [(each.cap, each.knows_schemas) for each in tried] == [
+        ("max_tokens", True),
+        ("max_tokens", False),
+        ("max_completion_tokens", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("stop", "end_turn"),
+        ("length", "max_tokens"),
+        ("content_filter", "refusal"),
+        ("tool_calls", "tool_use"),
+        ("a_reason_of_tomorrow", "a_reason_of_tomorrow"),
+    ],
+)
+def test_how_a_reply_ended_is_told_in_the_words_of_all_judges(
+    chat: ChatServer, said: str, meant: str
+) -> None:
+    chat.fail("", JSONResponse(completion("VERDICT: A", said)))
+    row = ask(chat)
+    assert (row.custom_id, row.result_type, row.stop_reason) == ("ours", "succeeded", meant)
+    assert (row.text, row.model) == ("VERDICT: A", "tiny-as-served")
+
+
+def test_a_refusal_is_a_refusal_however_it_ended(chat: ChatServer) -> None:
+    chat.fail("", JSONResponse(completion(None, "stop", refusal="I will not judge.")))
+    assert ask(chat).stop_reason == "refusal"
+
+
+def test_cached_tokens_are_told_from_others(chat: ChatServer) -> None:
+    chat.usage = {
+        "prompt_tokens": 700,
+        "completion_tokens": 40,
+        "prompt_tokens_details": {"cached_tokens": 512},
+    }
+    assert ask(chat).usage == TokenUsage(188, 40, cache_read_input_tokens=512)
+    chat.usage = None
+    assert ask(chat).usage is None
+
+
+def test_what_no_database_holds_is_replaced_and_the_rest_is_kept_verbatim(chat: ChatServer) -> None:
+    body = json.dumps(completion("a\x00b \ud83d VERDICT"))
+    chat.fail("", Response(body, media_type="application/json"))
+    row = ask(chat)
+    assert row.text == "a\N{REPLACEMENT CHARACTER}b \N{REPLACEMENT CHARACTER} VERDICT"
+    assert json.loads(row.raw)["object"] == "chat.completion"
+    row.raw.encode()
+
+
+@pytest.mark.parametrize(
+    ("sent", "text"),
+    [
+        ("<think>\nVERDICT: B\n</think>\n\nVERDICT: A", "\n\nVERDICT: A"),
+        ("\n<think></think>VERDICT: A", "VERDICT: A"),
+        ("<think>\nVERDICT: B", ""),
+        ("A says <think>x</think>.\nVERDICT: A", "A says <think>x</think>.\nVERDICT: A"),
+        ("<think>x</think>y</think>\nVERDICT: A", "y</think>\nVERDICT: A"),
+    ],
+)
+def test_thoughts_that_open_a_reply_are_no_part_of_it(sent: str, text: str) -> None:
+    assert without_thoughts(sent) == text
+
+
+@pytest.mark.parametrize(
+    ("answer", "failure"),
+    [
+        (refusal(401), JudgeFailure.FATAL),
+        (refusal(402), JudgeFailure.FATAL),
+        (refusal(403), JudgeFailure.FATAL),
+        (refusal(404, "no such model"), JudgeFailure.UNKNOWN),
+        (refusal(405), JudgeFailure.FATAL),
+        (refusal(400, "too long"), JudgeFailure.INVALID),
+        (refusal(422), JudgeFailure.INVALID),
+        (refusal(413), JudgeFailure.TOO_LARGE),
+        (refusal(429), JudgeFailure.NOT_ACCEPTED),
+        (refusal(429, code="insufficient_quota"), JudgeFailure.FATAL),
+        (refusal(500), JudgeFailure.AMBIGUOUS),
+        (refusal(503), JudgeFailure.AMBIGUOUS),
+        (DROP, JudgeFailure.AMBIGUOUS),
+        (JSONResponse({"object": "list"}), JudgeFailure.AMBIGUOUS),
+        (PlainTextResponse("<html>502</html>"), JudgeFailure.AMBIGUOUS),
+        (Response(status_code=307, headers={"location": "http://x.example/"}), JudgeFailure.FATAL),
+    ],
+)
+def test_a_failure_says_what_is_done_next(
+    chat: ChatServer, answer: Response, failure: JudgeFailure
+) -> None:
+    assert failure_of(chat, answer).failure is failure
+    assert len(chat.asked) == 1
+
+
+def test_nobody_there_is_certainly_no_answer() -> None:
+    with judge("http://127.0.0.1:1/v1") as service, pytest.raises(JudgeError) as caught:
+        service.ask_directly(SubmittedRequest("ours", params()))
+    assert caught.value.failure is JudgeFailure.NOT_ACCEPTED
+    assert "nobody answers at http://127.0.0.1:1" in str(caught.value)
+
+
+def test_the_key_is_in_no_message(chat: ChatServer) -> None:
+    chat.fail("", refusal(400, f"the key {KEY} is odd"))
+    with judge(chat.url, KEY) as service:
+        with pytest.raises(JudgeError) as caught:
+            service.ask_directly(SubmittedRequest("ours", params()))
+        assert KEY not in f"{caught.value}{service!r}"
+        assert caught.value.__cause__ is None
+
+
+def test_a_server_without_a_look_up_of_models_is_asked_all_the_same(chat: ChatServer) -> None:
+    with judge(chat.url) as service:
+        warning = service.check_model("org/model-1")
+    assert warning is not None
+    assert "answered 404 when asked for the model 'org/model-1'" in warning
+
+
+def test_a_service_without_batches_lists_none_and_takes_none(chat: ChatServer) -> None:
+    with judge(chat.url) as service:
+        assert list(service.list_batches()) == []
+        with pytest.raises(JudgeError, match="expected a service with batches"):
+            service.create_batch([SubmittedRequest("ours", params())])
+        with pytest.raises(JudgeError, match="was asked for a batch"):
+            service.get_batch("b1")

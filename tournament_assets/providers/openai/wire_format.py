@@ -1,0 +1,283 @@
+"""OpenAI's protocol as plain JSON: the client, what requests and answers say, what failures mean.
+
+The servers differ in everything but the few fields that are needed here, so only those are read.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from tournament_assets.judging.batch_service import ReplyRow, TokenUsage
+from tournament_assets.judging.requests.requests import printable
+from tournament_assets.providers.service_words import describe_redirect, mapping
+from tournament_assets.tournament.errors import ServerFailure
+from tournament_assets.tournament.fingerprints import canonical_json
+
+if TYPE_CHECKING:
+    import httpx2
+    import openai
+
+CONNECT_SECONDS = 10.0
+_LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
+# The SDK puts what it finds in OPENAI_ORG_ID, OPENAI_CUSTOM_HEADERS and others into every request,
+# whoever it goes to; only these pass.
+_HEADERS = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "content-type",
+        "host",
+        "transfer-encoding",
+        "user-agent",
+    }
+)
+
+
+def open_client(base_url: str, api_key: str | None, *, timeout_seconds: float) -> "openai.OpenAI":
+    """Return the SDK's client, which sends no key but this one and nothing a second time."""
+    import openai
+
+    def set_headers(request: "httpx2.Request") -> None:
+        for name in set(request.headers) - _HEADERS:
+            del request.headers[name]
+        if api_key is not None:
+            request.headers["authorization"] = f"Bearer {api_key}"
+
+    return openai.OpenAI(
+        base_url=base_url,
+        # The SDK looks for a key in the environment unless it is given one.
+        api_key=api_key or "none",
+        # Whoever asks again knows what may have been paid for, and can be stopped meanwhile.
+        max_retries=0,
+        timeout=openai.Timeout(timeout_seconds, connect=CONNECT_SECONDS),
+        http_client=openai.DefaultHttpxClient(
+            # A proxy from the environment would look for 127.0.0.1 on its own machine.
+            trust_env=urlsplit(base_url).hostname not in _LOOPBACK_HOSTS,
+            follow_redirects=False,
+            event_hooks={"request": [set_headers]},
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The words of the protocol that a server understands; they are no part of what is asked.
+
+    Attributes:
+        cap: What it calls the most tokens of a reply; OpenAI's own models refuse the old name, and
+            several servers do not know the new one.
+        knows_schemas: Whether it takes the schema of a reply.
+        is_settled: Whether both names of the cap were tried.
+    """
+
+    cap: str
+    knows_schemas: bool = True
+    is_settled: bool = False
+
+    def without(self, refusal: str) -> "Dialect | None":
+        """Return simpler words after a request was refused; None if it was not for these."""
+        if self.knows_schemas and any(word in refusal for word in _SCHEMA_WORDS):
+            return Dialect(self.cap, knows_schemas=False, is_settled=self.is_settled)
+        if self.cap in refusal and not self.is_settled:
+            other = OLD_CAP if self.cap == NEW_CAP else NEW_CAP
+            return Dialect(other, self.knows_schemas, is_settled=True)
+        return None
+
+
+OLD_CAP, NEW_CAP = "max_tokens", "max_completion_tokens"
+_SCHEMA_WORDS = ("response_format", "json_schema", "grammar", "guided")
+
+
+def chat_body(params: Mapping[str, Any], dialect: Dialect) -> dict[str, Any]:
+    """Translate the parameters of a message, in the words of the Messages API.
+
+    What marks a prefix for the cache is left out: servers of this protocol cache by themselves.
+    """
+    system = _text_of(params.get("system", ""))
+    leading = [{"role": "system", "content": system}] if system else []
+    turns = [
+        {"role": each["role"], "content": _text_of(each["content"])} for each in params["messages"]
+    ]
+    body = {
+        "model": params["model"],
+        "messages": [*leading, *turns],
+        dialect.cap: params["max_tokens"],
+    }
+    schema = mapping(mapping(params.get("output_config")).get("format")).get("schema")
+    if schema is not None and dialect.knows_schemas:
+        named = {"name": "reply", "strict": True, "schema": schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": named}
+    if "temperature" in params:
+        body["temperature"] = params["temperature"]
+    return body
+
+
+def read_completion(custom_id: str, answer: Mapping[str, Any], *, raw: str = "") -> ReplyRow | None:
+    """Read a chat completion as a row of a batch; None if it is none."""
+    choices = answer.get("choices")
+    choice = mapping(choices[0]) if isinstance(choices, list) and choices else {}
+    message = choice.get("message")
+    if not isinstance(message, Mapping):
+        return None
+    reason = choice.get("finish_reason")
+    stop_reason = _STOP_REASONS.get(str(reason), str(reason))
+    text = _text_of(message.get("content"))
+    model = answer.get("model")
+    return ReplyRow(
+        custom_id=custom_id,
+        result_type="succeeded",
+        text=without_thoughts(keepable(text)),
+        stop_reason="refusal" if message.get("refusal") else stop_reason,
+        model=keepable(model) if isinstance(model, str) else None,
+        usage=read_usage(answer),
+        raw=printable(raw or canonical_json(answer)),
+    )
+
+
+_STOP_REASONS = {
+    "stop": "end_turn",
+    "eos_token": "end_turn",
+    "length": "max_tokens",
+    "content_filter": "refusal",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+}
+
+
+def without_thoughts(text: str) -> str:
+    """Return a reply without the thoughts that open it, which servers should send by themselves.
+
+    Thoughts without an end are the whole of a reply that was cut off.
+    """
+    opening = text.lstrip()
+    if not opening.startswith(_THOUGHTS):
+        return text
+    _, end, reply = opening.partition(_THOUGHTS_END)
+    return reply if end else ""
+
+
+_THOUGHTS, _THOUGHTS_END = "<think>", "</think>"
+
+
+def _text_of(content: Any) -> str:
+    """Return a content's text, which is a text or a list of parts."""
+    if isinstance(content, str):
+        return content
+    parts = [mapping(part) for part in content] if isinstance(content, list) else []
+    return "".join(str(part.get("text", "")) for part in parts if part.get("type") == "text")
+
+
+def keepable(text: str) -> str:
+    """Return a text as every database can hold it: no half characters, no NUL."""
+    return printable(text).replace("\x00", "\N{REPLACEMENT CHARACTER}")
+
+
+_MAX_TOKENS = 2**31 - 1  # what a column of every database holds, and no reply reaches
+
+
+def count_of(usage: Mapping[str, Any], name: str) -> int | None:
+    """Return a count of tokens; None where the server does not say, or says nonsense."""
+    value = usage.get(name)
+    return value if type(value) is int and 0 <= value <= _MAX_TOKENS else None
+
+
+def read_usage(answer: Mapping[str, Any]) -> TokenUsage | None:
+    """Return the tokens that an answer took; None where the server does not say all of them."""
+    usage = mapping(answer.get("usage"))
+    read, written = count_of(usage, "prompt_tokens"), count_of(usage, "completion_tokens")
+    if read is None or written is None:
+        return None
+    cached = count_of(mapping(usage.get("prompt_tokens_details")), "cached_tokens") or 0
+    cached = min(cached, read)
+    # Some servers count what a model thinks in the total alone.
+    written = max(written, (count_of(usage, "total_tokens") or 0) - read)
+    return TokenUsage(read - cached, written, cache_read_input_tokens=cached)
+
+
+def can_be_kept(text: str) -> bool:
+    """Say whether every database can hold a text: no half characters, no NUL."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\x00" not in text
+
+
+_NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+_FATAL = frozenset({401, 402, 403, 404, 405, 410})
+_PASSING = frozenset({408, 409, 425, 429})
+_ADVICE = {
+    401: "; the key was refused: check the environment variable that api_key_env names",
+    402: "; the account cannot pay: check its credit",
+    403: "; the key was refused for this: check the environment variable that api_key_env names",
+    404: "; there is no such model or address: check model, and base_url, which mostly ends in /v1",
+    405: "; this is no chat server: check base_url, which mostly ends in /v1",
+}
+
+
+def classify_failure(error: Exception) -> ServerFailure:
+    """Say what a failure of the SDK, or of the HTTP library under it, means."""
+    import httpx2
+
+    status = getattr(error, "status_code", None)
+    if status is None:
+        causes = (error, error.__cause__)
+        if any(isinstance(each, (httpx2.ConnectError, httpx2.ConnectTimeout)) for each in causes):
+            return ServerFailure.UNREACHABLE
+        return ServerFailure.TRANSIENT
+    if status in _FATAL or 300 <= status < 400:
+        return ServerFailure.FATAL
+    if status == 429 and is_out_of_credit(error):
+        return ServerFailure.FATAL
+    if status in _PASSING or status >= 500:
+        return ServerFailure.TRANSIENT
+    return ServerFailure.REFUSED
+
+
+def may_be_billed(error: Exception) -> bool:
+    """Say whether a request may have been answered, and billed, although no answer came."""
+    status = getattr(error, "status_code", None)
+    if status is None:
+        return classify_failure(error) is not ServerFailure.UNREACHABLE
+    return status in (408, 409) or status >= 500
+
+
+def describe_failure(error: Exception, origin: str, *, quote: Callable[[str], str]) -> str:
+    """Say what went wrong and what to do.
+
+    Args:
+        error: What the SDK, or the HTTP library under it, raised.
+        origin: The server's address.
+        quote: Makes the server's words fit to be shown, without the key should it repeat it.
+    """
+    status = getattr(error, "status_code", None)
+    if status is None:
+        if classify_failure(error) is ServerFailure.UNREACHABLE:
+            return (
+                f"nobody answers at {origin}; start the server or correct base_url, and run again"
+            )
+        return f"no complete answer from {origin} ({type(error).__name__})"
+    if 300 <= status < 400:
+        return describe_redirect(error, status, origin, place="as base_url")
+    answer = f"{origin} answered {status}: {quote(_said(error))}"
+    if status == 429 and is_out_of_credit(error):
+        return f"{answer}; the account has no credit left: raise it, and run again"
+    return answer + _ADVICE.get(status, "")
+
+
+def _said(error: Exception) -> str:
+    """Return a server's explanation: OpenAI has `message`, FastAPI `detail`, others plain text."""
+    body = getattr(error, "body", None)
+    if isinstance(body, Mapping):
+        return str(body.get("message") or body.get("detail") or body.get("error") or dict(body))
+    return str(body or "without a word")
+
+
+def is_out_of_credit(error: Exception) -> bool:
+    """Whether a refusal says that the account may spend no more."""
+    body = getattr(error, "body", None)
+    words = (body.get("code"), body.get("type")) if isinstance(body, Mapping) else ()
+    return any(word in _NO_CREDIT for word in words if isinstance(word, str))
