@@ -7,13 +7,13 @@ from tournament_assets.audits.outages import (
     check_missingness,
     copy_sentences,
     find_outages,
-    outage_sentences,
 )
 from tournament_assets.tournament.asset_rows import CoverageRow
 
 
 def sentences(rows: list[CoverageRow]) -> list[str]:
-    return outage_sentences(rows, max_unjudged_rate=0.02, max_missing_spread=0.02)
+    found = find_outages(rows, max_unjudged_rate=0.02, max_missing_spread=0.02)
+    return [outage.sentence for outage in found]
 
 
 def whole(dimension: str = "factuality", pairs: int = 100) -> list[CoverageRow]:

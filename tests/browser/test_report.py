@@ -219,8 +219,8 @@ def test_a_battle_without_a_reply_says_why(page: Page) -> None:
 
 def test_everything_is_reached_by_keyboard_and_shows_where_it_is(page: Page) -> None:
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the verdict")).to_be_focused()
-    expect(page.get_by_role("link", name="Skip to the verdict")).to_be_in_viewport()
+    expect(page.get_by_role("link", name="Skip to the ratings")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to the ratings")).to_be_in_viewport()
     page.keyboard.press("Tab")
     expect(page.get_by_role("button", name="Dark colours")).to_be_focused()
     page.keyboard.press("Enter")
@@ -292,7 +292,8 @@ CONTRAST = """() => {
 
 
 def test_dark_colours_are_kept_and_bring_their_own_pictures(page: Page) -> None:
-    light, dark = page.locator("#ladder img.on-light"), page.locator("#ladder img.on-dark")
+    light, dark = page.locator("img.on-light").first, page.locator("img.on-dark").first
+    page.evaluate("document.querySelectorAll('details').forEach((each) => each.open = true)")
     expect(light).to_be_visible()
     expect(dark).to_be_hidden()
     save(page, "report_light")
@@ -300,6 +301,7 @@ def test_dark_colours_are_kept_and_bring_their_own_pictures(page: Page) -> None:
     expect(dark).to_be_visible()
     expect(light).to_be_hidden()
     page.reload()
+    page.evaluate("document.querySelectorAll('details').forEach((each) => each.open = true)")
     expect(page.get_by_role("button", name="Dark colours")).to_have_attribute(
         "aria-pressed", "true"
     )

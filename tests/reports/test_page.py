@@ -9,7 +9,7 @@ import pytest
 
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.run.page import render_html, render_markdown
-from tournament_assets.reports.run.report_contents import SLOTS, ReportContents, warning_lines
+from tournament_assets.reports.run.report_contents import SLOTS, Doubt, ReportContents, doubts_of
 from tournament_assets.storage.tables import make_table, table_rows
 
 from .builders import LOOPBACK, audit_row, battle_tables, contents
@@ -32,6 +32,10 @@ class _Tags(HTMLParser):
         self.tags.append((tag, dict(attrs)))
 
 
+def _doubts(given: ReportContents) -> list[str]:
+    return [doubt.sentence for doubt in doubts_of(given)]
+
+
 def _with_missing() -> ReportContents:
     audit = [
         audit_row("ada", pairs=10, pairs_judged=9, replies_refused=1),
@@ -43,22 +47,22 @@ def _with_missing() -> ReportContents:
 
 def test_the_loopback_judge_is_the_first_thing_said() -> None:
     given = contents(STANDINGS, judge_is_language_model=False)
-    assert warning_lines(given) == [f"judge: {LOOPBACK}. These results say nothing about quality."]
-    assert render_markdown(given).startswith(f"> **Warning:** judge: {LOOPBACK}.")
+    assert _doubts(given) == [f"judge: {LOOPBACK}. These results say nothing about quality."]
+    markdown = render_markdown(given)
+    assert markdown.index("Do not rely on these numbers") < markdown.index("On factuality")
     page = render_html(given)
-    body = page[page.index("<body>") :]
-    assert body.index(f"judge: {LOOPBACK}") < body.index("<h1>")
+    assert page.index("Do not rely on these numbers") < page.index('<table class="ladder">')
 
 
 def test_a_complete_tournament_with_a_real_judge_has_no_warning() -> None:
     given = contents(STANDINGS)
-    assert warning_lines(given) == []
-    assert "Warning" not in render_markdown(given)
-    assert "Warning" not in render_html(given)
+    assert _doubts(given) == []
+    for render in RENDERERS:
+        assert not re.search("Do not rely on these numbers:|Read with care:", render(given))
 
 
 def test_missing_verdicts_are_counted_in_presentations_and_by_entrant() -> None:
-    first, _ = warning_lines(_with_missing())
+    first, _ = _doubts(_with_missing())
     assert first == (
         "2 of 40 (5.0 %) presentations have no verdict; they count as nothing, not as ties. "
         "By entrant: ada 1 of 20 (5.0 %); bob 3 of 20 (15.0 %)."
@@ -77,17 +81,15 @@ def test_a_stand_in_for_a_judge_is_named_before_its_red_lights(render: Renderer)
         contents(
             {"factuality": {"ada": 1410.0, "bob": 1390.0}},
             judge_is_language_model=False,
-            cautions=["The judge on factuality: 1 of 8 lights red."],
+            doubts=[Doubt("1 of 8 lights", "The judge on factuality: 1 of 8 red.", "trust", True)],
         )
     )
     first = page.index("say nothing about quality")
-    assert (
-        first < page.index("1 of 8 lights red") < page.index("leads" if "leads" in page else "lead")
-    )
+    assert first < page.index("The judge on factuality: 1 of 8 red")
 
 
 def test_missing_responses_are_warned_of() -> None:
-    _, second = warning_lines(_with_missing())
+    _, second = _doubts(_with_missing())
     assert second == "Not everyone answered every prompt. Prompts answered: cy 48 of 50."
 
 
@@ -105,7 +107,13 @@ def test_sections_come_in_the_order_of_what_matters(render: Renderer) -> None:
     )
     page = re.sub(r"(?s)<nav.*?</nav>", "", page)
     heads = [
-        *("Warning", "Verdict", "On factuality, ada leads", "Ladder", "What was not separated"),
+        *(
+            "Do not rely",
+            "ada beats bob and cy",
+            "Verdict",
+            "On factuality, ada leads",
+            "What was not separated",
+        ),
         *("Win grid", "Trust", "Audit", "Fair comparison", "Strata", "K-factor"),
         *("Models side by side", "Cost", "Battles", "What the intervals mean", "Method"),
         "Provenance",
@@ -157,7 +165,7 @@ def test_both_intervals_and_every_hash_are_shown(render: Renderer) -> None:
 @pytest.mark.parametrize("render", RENDERERS)
 def test_dimensions_come_in_the_order_of_the_leaderboard(render: Renderer) -> None:
     page = render(contents(STANDINGS))
-    assert page.index("On factuality") < page.index("On calibration")
+    assert page.index("on factuality") < page.index("on calibration")
 
 
 @pytest.mark.parametrize("render", RENDERERS)
@@ -181,7 +189,7 @@ def test_the_page_needs_no_other_file() -> None:
     names = {tag for tag, _ in tags}
     assert not names & {"link", "iframe", "object", "embed", "form", "base"}
     sources = [attrs["src"] or "" for _, attrs in tags if "src" in attrs]
-    assert len(sources) == 6
+    assert len(sources) == 4
     assert all(source.startswith("data:image/png;base64,") for source in sources)
     assert all((attrs["href"] or "").startswith("#") for _, attrs in tags if "href" in attrs)
 

@@ -9,13 +9,14 @@ from tournament_assets.reports.leaderboard import (
 )
 from tournament_assets.reports.separation import (
     PairRecord,
+    answer_sentence,
     separation,
     unseparated_pairs,
     verdict_sentence,
 )
 from tournament_assets.tournament.asset_rows import LeaderboardRow
 
-from .builders import leader_row
+from .builders import leader_row, pair_row
 
 
 def test_a_leader_separated_from_everyone_leads() -> None:
@@ -257,3 +258,27 @@ def test_whoever_lost_everything_has_a_reason_beside_the_verdict() -> None:
     sentence = verdict_sentence(rows, dimension="tone")
     assert "Not rated: cyd (lost every decisive match: no lower bound)." in sentence
     assert "no upper bound" not in sentence
+
+
+def test_the_answer_names_who_is_level_and_whom_they_beat() -> None:
+    rows = [
+        leader_row("ada", 1450.0, sampling=(1430.0, 1470.0), above=["cy"]),
+        leader_row("bob", 1445.0, sampling=(1425.0, 1465.0), rank=2, above=["cy"]),
+        leader_row("cy", 1300.0, sampling=(1280.0, 1320.0), rank=3),
+    ]
+    pairs = [
+        pair_row("ada", "bob", wins_a=5, wins_b=5),
+        pair_row("ada", "cy", wins_a=6, wins_b=3, ties=1),
+        pair_row("bob", "cy", wins_a=6, wins_b=3, inconsistent=1),
+    ]
+    assert answer_sentence(rows, pairs, dimension="factuality") == (
+        "ada and bob are level on factuality; both beat cy, 65 % to 35 %."
+    )
+    alone = [replace(rows[0], shown_above=("bob", "cy")), *rows[1:]]
+    assert answer_sentence(alone, pairs, dimension="factuality") == (
+        "ada beats bob and cy on factuality, 50.0 % to 50.0 % against bob, the next."
+    )
+    level = [replace(row, shown_above=()) for row in rows]
+    assert answer_sentence(level, pairs, dimension="factuality") == (
+        "ada, bob and cy are level on factuality; ada is rated highest."
+    )

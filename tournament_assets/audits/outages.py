@@ -207,18 +207,6 @@ def copy_sentences(rows: Rows) -> list[str]:
     ]
 
 
-def outage_sentences(
-    rows: Rows, *, max_unjudged_rate: float, max_missing_spread: float
-) -> list[str]:
-    """Return the sentences of `find_outages`, which must stand first in what is published."""
-    return [
-        outage.sentence
-        for outage in find_outages(
-            rows, max_unjudged_rate=max_unjudged_rate, max_missing_spread=max_missing_spread
-        )
-    ]
-
-
 def asked(row: CoverageRow) -> int:
     """Return how many of an entrant's pairs were put to the judge."""
     return row.pairs_planned - row.pairs_unanswered - row.pairs_same_text

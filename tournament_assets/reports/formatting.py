@@ -38,6 +38,11 @@ def format_count_of(part: int, whole: int) -> str:
     return f"{part} of {whole}" + (f" ({100 * part / whole:.1f} %)" if whole else "")
 
 
+def format_plural(count: int, noun: str) -> str:
+    """Return how many there are of something that takes an s."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
 def format_confidence(confidence: float) -> str:
     """Return the coverage of an interval as per cent, without needless decimals."""
     return f"{100 * confidence:g} %"

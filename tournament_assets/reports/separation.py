@@ -1,7 +1,8 @@
 """Who leads, by how much, and between whom the judgments do not decide, in words."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from tournament_assets.reports.formatting import (
     format_confidence,
@@ -148,6 +149,79 @@ def separation(rows: Sequence[LeaderboardRow]) -> Separation:
         leader_is_unbounded=is_rated(leader) and leader.sampling_low is None,
         unrated=unrated,
     )
+
+
+_MOST_NAMES = 4
+"""The most entrants that the answer names."""
+
+
+def answer_sentence(
+    rows: Sequence[LeaderboardRow], win_rates: Sequence[WinRateRow], *, dimension: str
+) -> str:
+    """Say in one short sentence who is best on a dimension; `verdict_sentence` says it all.
+
+    Two entrants are level when the judgments do not separate them.
+
+    Args:
+        rows: Rows of table "leaderboard" of one dimension, best entrant first.
+        win_rates: Rows of table "win_rates" of the same dimension.
+        dimension: The quality that was judged.
+    """
+    found = separation(rows)
+    if found.leader is None or found.runner_up is None:
+        return verdict_sentence(rows, dimension=dimension)
+    records = pair_records(win_rates)
+    row_of = {row.entrant_id: row for row in rows}
+    top = (found.leader, *found.same_answers, *found.not_separated)
+    if len(top) == 1:
+        of = "all " if len(found.separated) > 1 and not found.unrated else ""
+        beaten = _named(found.separated, of=of)
+        share = _shares(records, top, found.separated[:1])
+        against = f" against {found.runner_up}, the next" if len(found.separated) > 1 else ""
+        sentence = f"{found.leader} beats {beaten} on {dimension}" + (
+            f", {share}{against}." if share else "."
+        )
+        return " ".join([sentence, *_unrated(rows, found)])
+    is_everyone = len(top) > _MOST_NAMES and not (found.separated or found.unrated)
+    names = f"All {len(top)} entrants" if is_everyone else _named(top)
+    sentence = f"{names} are level on {dimension}"
+    beaten_by_all = [
+        name for name in found.separated if all(name in row_of[each].shown_above for each in top)
+    ]
+    beaten_by_first = [name for name in found.separated if name not in beaten_by_all]
+    if beaten_by_all:
+        subject = "both" if len(top) == 2 else f"all {len(top)}"
+        share = _shares(records, top, beaten_by_all)
+        sentence += f"; {subject} beat {_named(beaten_by_all)}, {share}"
+    if beaten_by_first:
+        share = _shares(records, top[:1], beaten_by_first)
+        also = "also " if beaten_by_all else ""
+        sentence += f"; {found.leader} {also}beats {_named(beaten_by_first)}, {share}"
+    if not found.separated and len(top) == 2:
+        share = _shares(records, top[:1], top[1:])
+        sentence += f", {share}" if share else ""
+    elif not found.separated:
+        sentence += f"; {found.leader} is rated highest"
+    return " ".join([f"{sentence}.", *_same_answers(rows), *_unrated(rows, found)])
+
+
+def _named(names: Sequence[str], *, of: str = "") -> str:
+    if len(names) <= _MOST_NAMES:
+        return join_names(names)
+    return f"{of}{len(names)} others" if of else f"{names[0]} and {len(names) - 1} others"
+
+
+def _shares(
+    records: Mapping[tuple[str, str], PairRecord], winners: Sequence[str], losers: Sequence[str]
+) -> str:
+    """Return the win shares of some against others, what nobody won being half a win for each."""
+    met = [records[pair] for pair in product(winners, losers) if pair in records]
+    settled = sum(each.settled for each in met)
+    if not settled:
+        return ""
+    won = sum(each.wins + (each.settled - each.wins - each.losses) / 2 for each in met) / settled
+    digits = 0 if abs(won - 0.5) >= 0.005 else 1
+    return f"{100 * won:.{digits}f} % to {100 * (1 - won):.{digits}f} %"
 
 
 def verdict_sentence(

@@ -17,6 +17,8 @@ from tournament_assets.trust.measures import (
 from tournament_assets.trust.panel import TrustLine, TrustState
 
 _UPPER = (INJECTION, LONGER, UNJUDGED)
+_NAMED_LIGHTS = 3
+"""The most red lights that one line names."""
 
 
 def trust_rows(lines: Sequence[TrustLine], *, dimension: str) -> list[TrustRow]:
@@ -113,6 +115,21 @@ def red_sentences(rows: Sequence[TrustRow]) -> list[str]:
                 "See the trust panel before using these ratings."
             )
     return sentences
+
+
+def red_summary(rows: Sequence[TrustRow]) -> str:
+    """Return the red lights of all dimensions in a few words; empty if there is none.
+
+    Args:
+        rows: Rows of table "trust_panel", all dimensions.
+    """
+    red = [row for row in rows if row.state == TrustState.RED]
+    lit = len(red) + sum(row.state == TrustState.GREEN for row in rows)
+    if not red:
+        return ""
+    names = list(dict.fromkeys(WORDS[row.measure].title for row in red))
+    named = names if len(names) <= _NAMED_LIGHTS else [*names[:2], f"{len(names) - 2} more"]
+    return f"{len(red)} of {lit} lights on the judge are red ({join_names(named)})"
 
 
 def trust_section(rows: Sequence[TrustRow], *, confidence: float) -> ReportSection:

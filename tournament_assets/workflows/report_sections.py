@@ -5,14 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 from tournament_assets.audits.outages import (
     MissingnessCheck,
+    Outage,
     check_missingness,
-    outage_sentences,
+    copy_sentences,
+    find_outages,
 )
 from tournament_assets.tournament.asset_rows import CoverageRow, FairRow, PromptFindingRow, TrustRow
 from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.workflows.provenance import limit_warnings, partial_warnings
 
 if TYPE_CHECKING:
     from tournament_assets.reports.report_tables import ReportSection
+    from tournament_assets.reports.run.report_contents import Doubt
 
 Row = Mapping[str, Any]
 
@@ -50,6 +54,56 @@ def report_sections(
     }
 
 
+_OUTAGES = {
+    "judge": "too little judged on {}",
+    "verdicts": "verdicts unevenly missing on {}",
+    "answers": "answers unevenly missing",
+}
+
+
+def report_doubts(
+    plan: TournamentPlan,
+    *,
+    trust: Sequence[TrustRow],
+    audit: Sequence[CoverageRow],
+    pending: Mapping[str, int],
+    left_out: Mapping[str, int],
+) -> "list[Doubt]":
+    """Return what speaks against a result: outages, replies to come, limits, red lights, copies.
+
+    Args:
+        plan: The tournament.
+        trust: Rows of the table `trust_panel`, all dimensions.
+        audit: Rows of the table `audit`.
+        pending: Presentations without a reply yet, by dimension.
+        left_out: Pairs that a limit left out, by dimension.
+    """
+    from tournament_assets.reports.run.report_contents import Doubt
+    from tournament_assets.reports.trust_tables import red_sentences, red_summary
+
+    said = [
+        *(
+            (_OUTAGES[each.kind].format(each.dimension), each.sentence, "audit", True)
+            for each in _find_outages(plan, audit)
+        ),
+        *(
+            ("PARTIAL: replies are still to come", each, "audit", True)
+            for each in partial_warnings(pending)
+        ),
+        *(
+            ("limited to the first pairs", each, "audit", False)
+            for each in limit_warnings(left_out)
+        ),
+        *(
+            (red_summary(trust), " ".join(found), "trust", True)
+            for found in [red_sentences(trust)]
+            if found
+        ),
+        *(("most pairs are of one text", each, "audit", False) for each in copy_sentences(audit)),
+    ]
+    return [Doubt(short, sentence, section, is_red) for short, sentence, section, is_red in said]
+
+
 def missingness_of(plan: TournamentPlan, rows: Sequence[CoverageRow]) -> MissingnessCheck:
     """Return what the check `even_missingness` says of the rows of table "audit"."""
     return check_missingness(rows, max_spread=plan.config.checks.max_missing_spread)
@@ -62,7 +116,11 @@ def outages_of(plan: TournamentPlan, audit: Sequence[CoverageRow]) -> list[str]:
         plan: The tournament.
         audit: Rows of table "audit".
     """
-    return outage_sentences(
+    return [outage.sentence for outage in _find_outages(plan, audit)]
+
+
+def _find_outages(plan: TournamentPlan, audit: Sequence[CoverageRow]) -> tuple[Outage, ...]:
+    return find_outages(
         audit,
         max_unjudged_rate=plan.config.checks.max_unjudged_rate,
         max_missing_spread=plan.config.checks.max_missing_spread,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from tournament_assets.audits.outages import copy_sentences
 from tournament_assets.graph.outputs import Check, Made, Markdown, known, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.ratings.elo_traces import EloTraces
@@ -34,7 +33,7 @@ from tournament_assets.tournament.asset_rows import (
 )
 from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.fingerprints import combine
+from tournament_assets.tournament.fingerprints import combine, fingerprint
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.workflows.judge_requests import LedgerAccess
 from tournament_assets.workflows.manifest import RunFacts, rubric_texts, run_facts, run_manifest
@@ -43,11 +42,9 @@ from tournament_assets.workflows.provenance import (
     Frames,
     LargeTables,
     cost_lines,
-    limit_warnings,
-    partial_warnings,
     provenance_lines,
 )
-from tournament_assets.workflows.report_sections import outages_of, report_sections
+from tournament_assets.workflows.report_sections import outages_of, report_doubts, report_sections
 
 if TYPE_CHECKING:
     from tournament_assets.reports.run.report_contents import ReportContents
@@ -112,7 +109,6 @@ def _facts(step: Step, inputs: "ReportInputs | ArtifactInputs") -> RunFacts:
 def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> "ReportContents":
     from tournament_assets.reports.battle_pages import BattleTables
     from tournament_assets.reports.run.report_contents import ReportContents
-    from tournament_assets.reports.trust_tables import red_sentences
 
     plan, config = step.plan, step.plan.config
     audit = list(rows_of(CoverageRow, inputs.audit))
@@ -134,12 +130,9 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> "ReportConte
         command=facts.command,
         versions=str(facts.versions),
         confidence=config.ratings.confidence,
-        further_warnings=[
-            *outages_of(plan, audit),
-            *partial_warnings(facts.pending),
-            *limit_warnings(facts.left_out),
-        ],
-        cautions=[*red_sentences(lights), *copy_sentences(audit)],
+        doubts=report_doubts(
+            plan, trust=lights, audit=audit, pending=facts.pending, left_out=facts.left_out
+        ),
         prices={dimension: cost["cost_usd"] for dimension, cost in facts.costs.items()},
         battles=BattleTables(
             match_lists=inputs.matches,
@@ -223,7 +216,7 @@ def run_artifacts(
             "summary": _summary(inputs.report),
         },
         checks=_hold_gate(step, written.folder),
-        version=_directory_version(written.fingerprints),
+        version=_directory_version(written.fingerprints, inputs.report),
     )
 
 
@@ -339,11 +332,12 @@ def _summary(report: StoredTable) -> Markdown:
     return Markdown(next(page.content for page in pages if page.format == "markdown"))
 
 
-def _directory_version(fingerprints: Mapping[str, str]) -> str:
-    # The manifest tells the time, so two runs with the same results would differ by it.
-    return combine(
-        fingerprint for name, fingerprint in sorted(fingerprints.items()) if name != "manifest.json"
-    )
+def _directory_version(fingerprints: Mapping[str, str], report: StoredTable) -> str:
+    # These tell the time, so two runs with the same results would differ by them.
+    dated = ("manifest.json", "report.md", "report.html")
+    pages = (fingerprint(page.content) for page in rows_of(ReportPageRow, report))
+    files = (each for name, each in sorted(fingerprints.items()) if name not in dated)
+    return combine([*files, *pages])
 
 
 def run_comparison(step: Step) -> Made[list[RunComparisonRow]]:

@@ -6,23 +6,23 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlencode
 
-from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.reports.battle_pages import BattlePages, lay_out_battles
 from tournament_assets.reports.figures.canvas import DARK, LIGHT
 from tournament_assets.reports.figures.figures import (
     k_sensitivity_figure,
-    ladders_figure,
     png_data_uri,
 )
 from tournament_assets.reports.formatting import format_confidence
 from tournament_assets.reports.leaderboard import by_dimension
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.reports.report_tables import ReportTable
+from tournament_assets.reports.run import first_screen
 from tournament_assets.reports.run.dimension_sections import dimension_sections, overview_table
 from tournament_assets.reports.run.report_contents import (
+    DATE_MARK,
     ReportContents,
     coverage_table,
-    warning_lines,
+    doubts_of,
 )
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow, EloRow, LeaderboardRow
@@ -107,10 +107,7 @@ def _pictures(contents: ReportContents) -> dict[str, Any]:
     """Draw each picture for light and for dark paper."""
     ladders = by_dimension(list(rows_of(LeaderboardRow, contents.leaderboard)))
     return {
-        "ladder_images": {
-            name: png_data_uri(ladders_figure(ladders, palette=palette))
-            for name, palette in _PALETTES.items()
-        },
+        "ladder": first_screen.ladder(contents),
         "sweep_images": {
             dimension: {
                 name: png_data_uri(
@@ -131,11 +128,12 @@ def _values(contents: ReportContents) -> dict[str, Any]:
     audit: dict[str, list[CoverageRow]] = {}
     for row in rows_of(CoverageRow, contents.audit):
         audit.setdefault(row.dimension, []).append(row)
-    prices = list(contents.prices.values())
-    known = [price for price in prices if price is not None]
     return {
         "contents": contents,
-        "warnings": warning_lines(contents),
+        "doubts": doubts_of(contents),
+        "date": DATE_MARK,
+        "facts": first_screen.facts(contents),
+        "answers": first_screen.answers(contents),
         "overview": overview_table(contents),
         "sections": dimension_sections(contents),
         "audits": [(dimension, coverage_table(rows)) for dimension, rows in audit.items()],
@@ -143,6 +141,6 @@ def _values(contents: ReportContents) -> dict[str, Any]:
         "provenance": ReportTable(
             ("what", "value"), tuple(contents.provenance), look="pairs hashes"
         ),
-        "total_price": format_usd(sum(known)) if prices and len(known) == len(prices) else "",
+        "total_price": first_screen.total_price(contents),
         "confidence": format_confidence(contents.confidence),
     }

@@ -8,13 +8,34 @@ import pandas as pd
 
 from tournament_assets.audits.outages import asked
 from tournament_assets.reports.battle_pages import BattleTables
-from tournament_assets.reports.formatting import format_count_of, format_share
+from tournament_assets.reports.formatting import format_count_of, format_plural, format_share
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow
 
 SLOTS = ("trust", "audit", "fair_comparison", "strata")
 """Where a section of its own can stand in the report, in the order of the page."""
+
+
+DATE_MARK = "<!-- date -->"
+"""Stands in a page for the day of its run, of which the page's version must not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Something that should keep a reader from believing a number too soon.
+
+    Attributes:
+        short: What it is, in a few words and with its count.
+        sentence: The whole of it.
+        section: The section of the report that holds the evidence.
+        is_red: Whether the numbers should not be used before it is settled.
+    """
+
+    short: str
+    sentence: str
+    section: str
+    is_red: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,8 +59,7 @@ class ReportContents:
         command: The command that makes this report again.
         versions: What it was made with: program, Python and libraries.
         confidence: Coverage of the intervals.
-        further_warnings: What a reader must know before anything else.
-        cautions: What comes next: red lights on the judge, and where texts are copies.
+        doubts: What speaks against the result, besides what follows from the judge and the audit.
         sections: Sections made elsewhere, by the name of their place in `SLOTS`; a place without
             a section is left out of the page.
         prices: US dollars that judging cost, by dimension; None where no price is known.
@@ -62,8 +82,7 @@ class ReportContents:
     command: str
     versions: str = ""
     confidence: float = 0.95
-    further_warnings: Sequence[str] = ()
-    cautions: Sequence[str] = ()
+    doubts: Sequence[Doubt] = ()
     sections: Mapping[str, ReportSection] = field(default_factory=dict)
     prices: Mapping[str, float | None] = field(default_factory=dict)
     battles: BattleTables | None = None
@@ -86,18 +105,33 @@ MISSING_REPLIES = {
 """Columns of table "audit" that count presentations without a verdict, as people read them."""
 
 
-def warning_lines(contents: ReportContents) -> list[str]:
-    """Return what a reader must know before any number, most important first."""
-    lines = list(contents.further_warnings)
-    if not contents.judge_is_language_model:
-        lines.append(f"judge: {contents.judge_label}. These results say nothing about quality.")
-    lines.extend(contents.cautions)
+def doubts_of(contents: ReportContents) -> list[Doubt]:
+    """Return what speaks against the result: what is red first, then the rest."""
+    doubts = [*_judge_doubt(contents), *contents.doubts, *_missing_doubts(contents)]
+    return sorted(doubts, key=lambda doubt: not doubt.is_red)
+
+
+def _judge_doubt(contents: ReportContents) -> list[Doubt]:
+    if contents.judge_is_language_model:
+        return []
+    return [
+        Doubt(
+            "the judge is not a language model",
+            f"judge: {contents.judge_label}. These results say nothing about quality.",
+            "method",
+            is_red=True,
+        )
+    ]
+
+
+def _missing_doubts(contents: ReportContents) -> list[Doubt]:
     rows = list(rows_of(CoverageRow, contents.audit))
     missing = {row.entrant_id: 0 for row in rows}
     shown = dict(missing)
     for row in rows:
         missing[row.entrant_id] += sum(getattr(row, name) for name in MISSING_REPLIES)
         shown[row.entrant_id] += 2 * asked(row)
+    doubts = []
     if any(missing.values()):
         # Every presentation shows two entrants, so it stands in two rows.
         total = format_count_of(math.ceil(sum(missing.values()) / 2), sum(shown.values()) // 2)
@@ -106,9 +140,14 @@ def warning_lines(contents: ReportContents) -> list[str]:
             for name, count in missing.items()
             if count
         )
-        lines.append(
-            f"{total} presentations have no verdict; they count as nothing, not as ties. "
-            f"By entrant: {by_entrant}."
+        doubts.append(
+            Doubt(
+                f"{total} presentations have no verdict",
+                f"{total} presentations have no verdict; they count as nothing, not as ties. "
+                f"By entrant: {by_entrant}.",
+                "audit",
+                is_red=False,
+            )
         )
     unanswered = {
         row.entrant_id: f"{row.entrant_id} {row.responses} of {row.prompts_selected}"
@@ -116,11 +155,16 @@ def warning_lines(contents: ReportContents) -> list[str]:
         if row.responses < row.prompts_selected
     }
     if unanswered:
-        lines.append(
-            "Not everyone answered every prompt. Prompts answered: "
-            f"{'; '.join(unanswered.values())}."
+        doubts.append(
+            Doubt(
+                f"unanswered prompts of {format_plural(len(unanswered), 'entrant')}",
+                "Not everyone answered every prompt. Prompts answered: "
+                f"{'; '.join(unanswered.values())}.",
+                "audit",
+                is_red=False,
+            )
         )
-    return lines
+    return doubts
 
 
 def coverage_table(rows: Sequence[CoverageRow]) -> ReportTable:

@@ -22,6 +22,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ from tournament_assets.reports.battle_pages import verdicts_with_replies
 from tournament_assets.reports.figures.figures import figure_files
 from tournament_assets.reports.leaderboard import by_dimension, leaderboard_latex
 from tournament_assets.reports.report_tables import table_csv
+from tournament_assets.reports.run.report_contents import DATE_MARK
 from tournament_assets.storage.run_directory import FileContent
 from tournament_assets.storage.tables import (
     AnyTable,
@@ -101,6 +103,8 @@ def build_run_files(
         settings: How the battles were rated, and the tournament and mode as the arena.
     """
     yield "manifest.json", _json(manifest)
+    finished = datetime.fromisoformat(manifest["finished_at"])
+    date = f"{finished.day} {finished:%B %Y}"
     matches = (row for table in tables.match_lists.values() for row in rows_of(MatchRow, table))
     yield "matches/matches.jsonl", partial(_write_json_lines, rows=matches)
     yield "elo_results.json", _json(_elo_results(tables))
@@ -121,7 +125,7 @@ def build_run_files(
     for page in rows_of(ReportPageRow, tables.report):
         # What is neither are the pages beside the report.
         name = {"markdown": "report.md", "html": "report.html"}.get(page.format, page.format)
-        yield name, page.content.encode()
+        yield name, page.content.replace(DATE_MARK, f"{date} · ", 1).encode()
     for dimension, text in tables.rubrics.items():
         yield f"rubrics/{dimension}.txt", f"{text}\n".encode()
     for dimension, table in tables.verdicts.items():
