@@ -29,7 +29,8 @@ headline: $(VENV)/.runtime  ## run the demo's headline
 	@$(BIN)/tournament run --config configs/demo.yaml --mode headline
 
 ui: $(VENV)/.runtime  ## serve the Dagster UI on http://127.0.0.1:3000
-	@DAGSTER_HOME="$$($(BIN)/tournament dagster-home)" $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port $${PORT:-3000}
+	@echo "http://127.0.0.1:$${PORT:-3000}, in a few seconds; Ctrl-C ends it"
+	@DAGSTER_HOME="$$($(BIN)/tournament dagster-home)" $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port $${PORT:-3000} --log-level warning
 
 test: $(VENV)/.dev browser postgresql redis  ## run the tests, a real browser, PostgreSQL and Redis among them
 	@$(BIN)/python -m pytest --numprocesses $${TEST_PROCESSES:-2} --dist loadfile

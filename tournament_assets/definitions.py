@@ -33,7 +33,7 @@ from typing import Any
 
 import dagster as dg
 
-from tournament_assets.graph.adapter import build_assets
+from tournament_assets.graph.adapter import build_assets, build_reported_checks
 from tournament_assets.graph.automation.config_problems import (
     BrokenConfig,
     build_problem_asset,
@@ -181,7 +181,7 @@ def build_tournament(plan: TournamentPlan, *, resource_prefix: str = "") -> dg.D
         plan: The tournament.
         resource_prefix: What the keys of its resources begin with.
     """
-    jobs = build_jobs(plan, resource_prefix=resource_prefix)
+    jobs = build_jobs(plan, refuse_run=refuse_superseded, resource_prefix=resource_prefix)
     stage_jobs = build_rerun_jobs(jobs)
     return dg.Definitions(
         assets=build_assets(
@@ -190,6 +190,7 @@ def build_tournament(plan: TournamentPlan, *, resource_prefix: str = "") -> dg.D
             refuse_run=refuse_superseded,
             resource_prefix=resource_prefix,
         ),
+        asset_checks=build_reported_checks(plan, rows_of(plan).values()),
         jobs=[*jobs.values(), build_rejudge_job(plan)],
         schedules=build_headline_schedules(plan, stage_jobs),
         sensors=[

@@ -8,10 +8,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 
-from tests.projects import make_project
-from tournament_assets.definitions import build_plan
+from tests.projects import SmallProject, make_project
+from tournament_assets.definitions import build_definitions, build_plan
 from tournament_assets.graph import adapter
 from tournament_assets.graph.assets.ratings import EloOptions, elo_traces, win_rates
 from tournament_assets.graph.outputs import Made
@@ -21,11 +22,13 @@ from tournament_assets.graph.table import ASSETS, JOBS, rows_of, table_for_reade
 from tournament_assets.project.config_files import load_config
 from tournament_assets.storage.tables import StoredTable, write_table
 from tournament_assets.tournament.asset_rows import VerdictRow
+from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 from tournament_assets.workflows.plan import TournamentPlan
 
 ROOT = Path(__file__).parents[2]
 LONGEST_BODY = 25
+OBSERVED = {row.name for row in ASSETS if row.stored_as == "file"}
 GIVEN = {"plan", "config", "mode", "dimension", "step", "started_at"}
 RESOURCES = {"ledger", "judge", "generator", "resources"}
 
@@ -195,3 +198,44 @@ def test_every_asset_that_the_button_runs_begins_at_partitions_of_the_mode(
 def test_responses_are_marked_with_what_gives_them(plan: TournamentPlan) -> None:
     assert rows_of(plan)["entrant_responses"].kinds_of(plan) == {"parquet"}
     assert rows_of(plan)["judge_replies"].kinds_of(plan) == {"parquet", "loopback"}
+
+
+def test_every_asset_has_the_owners_that_the_config_names(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    owners = ["team:evaluation", "ada@example.org"]
+    fingerprint = build_plan(load_config(project.config_path), {}).config.fingerprint
+    project.edit_config(owners=owners)
+    plan = build_plan(load_config(project.config_path), {})
+    assert plan.config.fingerprint == fingerprint
+    graph = build_definitions([plan], project.folder, {}).resolve_asset_graph()
+    # Dagster's observed inputs have none.
+    owned = [key for key in graph.get_all_asset_keys() if key.path[-1] not in OBSERVED]
+    assert {tuple(graph.get(key).owners) for key in owned} == {tuple(owners)}
+
+
+def test_an_owner_that_dagster_would_refuse_is_refused_with_its_line(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    project.edit_config(owners=["evaluation"])
+    with pytest.raises(InputError, match=r"small\.yaml:\d+: owners\.0"):
+        load_config(project.config_path)
+
+
+def test_a_development_server_leads_to_the_function_and_to_the_config(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    assert linked(project, {}) == set()
+    assert linked(project, {"DAGSTER_IS_DEV_CLI": "1"}) == {
+        "ratings.py: win_rates",
+        "small.yaml: small.yaml",
+    }
+
+
+def linked(project: SmallProject, environment: Mapping[str, str]) -> set[str]:
+    plan = build_plan(load_config(project.config_path), environment)
+    graph = build_definitions([plan], project.folder, environment).resolve_asset_graph()
+    found = graph.get(dg.AssetKey(["small", "win_rates"])).metadata.get("dagster/code_references")
+    references = found.code_references if isinstance(found, dg.CodeReferencesMetadataValue) else []
+    return {
+        f"{Path(each.file_path).name}: {each.label}"
+        for each in references
+        if isinstance(each, dg.LocalFileCodeReference)
+    }

@@ -7,7 +7,11 @@ import pytest
 
 from tests.graph.changed_judge import ChangedJudge
 from tests.graph.paid_projects import SECRET, PaidProject, paid_project
+from tournament_assets.definitions import build_plan
+from tournament_assets.graph.adapter import build_reported_checks
+from tournament_assets.graph.table import rows_of
 from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.project.config_files import load_config
 from tournament_assets.tournament.fingerprints import fingerprint
 
 JOB = "small_check_drift"
@@ -109,6 +113,25 @@ def test_the_same_occasion_is_not_paid_for_twice(judged: PaidProject) -> None:
     assert metadata_of(check_drift(judged, "monday"))["requests_submitted_now"] == 0
     assert judged.server.log.requests == before
     assert judged.rows("judge_drift") == rows
+
+
+def test_the_ui_shows_the_check_and_repeats_it_for_nothing(judged: PaidProject) -> None:
+    before = judged.server.log.requests
+    graph = judged.definitions().resolve_asset_graph()
+    shown = {(key.asset_key.path[-1], key.name) for key in graph.asset_check_keys}
+    assert ("judge_drift", "judge_has_not_drifted") in shown
+    plan = build_plan(load_config(judged.project.config_path), judged.environment)
+    (check,) = build_reported_checks(plan, rows_of(plan).values())
+    with dg.DagsterInstance.from_config(judged.project.environment["DAGSTER_HOME"]) as instance:
+        found = check(dg.build_asset_check_context(instance=instance))
+    never = check(dg.build_asset_check_context())
+    assert isinstance(found, dg.AssetCheckResult)
+    assert isinstance(never, dg.AssetCheckResult)
+    assert found.passed
+    assert "factuality, pilot: " in (found.description or "")
+    assert not never.passed
+    assert "the job small_check_drift looks" in (never.description or "")
+    assert judged.server.log.requests == before
 
 
 def test_the_next_occasion_asks_anew_and_looks_back(judged: PaidProject) -> None:

@@ -18,6 +18,7 @@ from tournament_assets.graph.automation.reruns import (
     Scope,
     WorkOfStage,
     begin_rerun,
+    refuse_superseded,
 )
 from tournament_assets.tournament.config import Mode
 from tournament_assets.workflows.plan import TournamentPlan
@@ -54,7 +55,7 @@ def begin(d: Driver, choice: Choice) -> list[dg.RunRequest]:
 
 
 def tick(d: Driver, choice: Choice | None) -> list[dg.RunRequest]:
-    jobs = build_rerun_jobs(build_jobs(d.plan))
+    jobs = build_rerun_jobs(build_jobs(d.plan, refuse_run=refuse_superseded))
     choices: dict[Scope, Choice] = {"all": CHOICES["all"]}
     if choice is not None:
         choices["out_of_date"] = choice

@@ -160,6 +160,25 @@ def test_a_failed_rerun_that_is_executed_again_after_a_newer_began_runs_nothing_
         assert paid.server.log.requests == HEADLINE_REQUESTS
 
 
+def test_the_look_at_the_judge_of_a_rerun_whose_place_is_taken_asks_nothing(
+    tmp_path: Path,
+) -> None:
+    with paid_project(tmp_path) as paid, driver(paid, anchor_pairs=2) as d:
+        assert d.rerun()
+        (first,) = d.reruns()
+        asked = paid.server.log.requests
+        _, requests = d.tick_schedule(TICK + timedelta(days=7))
+        assert [d.run(request) for request in requests] == [True]
+        (looked,) = first.newest_runs.values()
+        assert looked.job_name == "small_check_drift"
+        assert not d.execute_again(looked)
+        (revived, _) = d.reruns()
+        (again,) = revived.newest_runs.values()
+        assert again.run_id != looked.run_id
+        assert "one rerun of a mode at a time" in messages_of(d.instance, again)
+        assert paid.server.log.requests == asked
+
+
 def test_an_older_rerun_does_not_go_on_beside_a_newer_one(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid, driver(paid) as d:
         (paid.project.folder / "bank.jsonl").rename(tmp_path / "elsewhere")

@@ -50,6 +50,8 @@ _RESOURCES: Mapping[str, type] = {
 }
 _Context = dg.AssetExecutionContext | dg.OpExecutionContext
 _BACKFILL_TAG = "dagster/backfill"
+_DEVELOPMENT_VARIABLE = "DAGSTER_IS_DEV_CLI"
+"""Set by `dagster dev` and `dg dev`."""
 DATA_VERSION_TAG = "dagster/data_version"
 _TABLE = dg.PythonObjectDagsterType((pd.DataFrame, WrittenTable), name="Table")
 _STORED_TYPES: Mapping[str, Any] = {"table": _TABLE, "folder": dg.Nothing}
@@ -159,12 +161,10 @@ def _build_asset(
 
     compute.__doc__ = row.make.__doc__
     _declare(compute, row, (*inputs, *upstream), resources, result=_RESULTS[row.stored_as])
-    is_table = row.stored_as == "table"
     manager = _IO_MANAGERS[row.stored_as]
-    return dg.asset(
+    definition: dg.AssetsDefinition = dg.asset(
         key=key,
-        group_name=plan.group(row.stage),
-        partitions_def=partitions_over(plan.config, row.axes),
+        **_described(plan, row),
         ins={
             name: dg.AssetIn(
                 key=asset_key(plan, each.asset),
@@ -187,18 +187,19 @@ def _build_asset(
             for name in row.after
         ],
         kinds=set(row.kinds_of(plan)),
+        owners=plan.config.owners,
         pool=row.pool,
         code_version=settings_version(plan, row),
         op_tags=row.op_tags(plan),
         io_manager_key=manager and f"{resource_prefix}{manager}",
         dagster_type=_STORED_TYPES.get(row.stored_as),
-        metadata=_column_schema(row.name) if is_table else None,
         check_specs=[
             dg.AssetCheckSpec(check, asset=key, description=description, blocking=is_blocking)
             for named, is_blocking in ((row.checks_of(plan), False), (row.blocking_checks, True))
             for check, description in named.items()
         ],
     )(compute)
+    return definition
 
 
 def _refuse_in_backfill(
@@ -235,16 +236,15 @@ def _build_reported(
             dg.AssetDep(asset_key(plan, name), partition_mapping=edge.mapping)
             for name, edge in upstream.items()
         ],
+        **_described(plan, row),
         description=_one_line(row),
-        metadata=_column_schema(row.name),
-        group_name=plan.group(row.stage),
-        partitions_def=partitions_over(plan.config, row.axes),
         kinds=set(row.kinds_of(plan)),
+        owners=plan.config.owners,
     ).with_io_manager_key(f"{resource_prefix}{_TABLES}")
 
 
 def build_reporting_op(
-    plan: TournamentPlan, row: AssetRow, *, resource_prefix: str = ""
+    plan: TournamentPlan, row: AssetRow, *, refuse_run: RefuseRun, resource_prefix: str = ""
 ) -> dg.OpDefinition:
     """Make the step that makes what is made on request, stores it and reports it.
 
@@ -253,12 +253,14 @@ def build_reporting_op(
     Args:
         plan: The tournament.
         row: What is made.
+        refuse_run: Raises where a run must not begin a step.
         resource_prefix: What the keys of its resources begin with.
     """
     resources = {f"{resource_prefix}{name}": name for name in _RESOURCES}
     definition = cast("dg.PartitionsDefinition[str]", partitions_over(plan.config, row.axes))
 
     def compute(context: dg.OpExecutionContext, **given: Any) -> None:
+        refuse_run(context.instance, plan, context.run)
         values = partition_values(context.partition_key, definition)
         tables = given.pop(f"{resource_prefix}{_TABLES}")
         given = {resources.get(name, name): value for name, value in given.items()}
@@ -291,7 +293,11 @@ def build_reporting_op(
             dg.AssetMaterialization(
                 asset_key=key,
                 partition=dg.MultiPartitionKey(values),
-                metadata={**(result.metadata or {}), **output.get_logged_metadata()},
+                metadata={
+                    **(result.metadata or {}),
+                    **output.get_logged_metadata(),
+                    **{check.name: check.passed for check in made.checks},
+                },
                 tags={DATA_VERSION_TAG: cast("dg.DataVersion", result.data_version).value},
             )
         )
@@ -309,6 +315,44 @@ def build_reporting_op(
         description=_one_line(row),
         pool=row.pool,
     )(compute)
+
+
+def build_reported_checks(
+    plan: TournamentPlan, rows: Iterable[AssetRow]
+) -> list[dg.AssetChecksDefinition]:
+    """Make the checks of what jobs of their own report, so that the UI shows what they found.
+
+    Executed in the UI, a check says again what was found last, and asks nobody.
+    """
+    return [
+        _build_reported_check(plan, row, name, description)
+        for row in rows
+        if row.on_request
+        for name, description in row.checks_of(plan).items()
+    ]
+
+
+def _build_reported_check(
+    plan: TournamentPlan, row: AssetRow, name: str, description: str
+) -> dg.AssetChecksDefinition:
+    key = asset_key(plan, row.name)
+
+    def repeat(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        latest = context.instance.get_latest_materialization_event(key)
+        made = latest.asset_materialization if latest else None
+        if made is None or name not in made.metadata:
+            job = f"{plan.tournament_id}_{row.job}"
+            words = f"nothing was found yet; the job {job} looks, and costs money"
+            return dg.AssetCheckResult(
+                passed=False, severity=dg.AssetCheckSeverity.WARN, description=words
+            )
+        return dg.AssetCheckResult(
+            passed=bool(made.metadata[name].value),
+            severity=dg.AssetCheckSeverity.WARN,
+            description=str(made.metadata["what_it_means"].value),
+        )
+
+    return dg.asset_check(asset=key, name=name, description=description)(repeat)
 
 
 def _load(
@@ -349,8 +393,7 @@ def _build_observed(plan: TournamentPlan, row: AssetRow) -> dg.SourceAsset:
     return dg.observable_source_asset(
         name=row.name,
         key_prefix=plan.tournament_id,
-        group_name=plan.group(row.stage),
-        partitions_def=partitions_over(plan.config, row.axes),
+        **_described(plan, row),
         description=_one_line(row),
     )(observe)
 
@@ -478,6 +521,33 @@ def _metadata_value(value: Any) -> Any:
     if isinstance(value, Markdown):
         return dg.MetadataValue.md(value.text)
     return dg.MetadataValue.path(str(value)) if isinstance(value, Path) else value
+
+
+def _described(plan: TournamentPlan, row: AssetRow) -> dict[str, Any]:
+    """Return what the definition of an asset says, whoever makes it."""
+    columns = _column_schema(row.name) if row.stored_as == "table" else {}
+    return {
+        "group_name": plan.group(row.stage),
+        "partitions_def": partitions_over(plan.config, row.axes),
+        "metadata": {**columns, **_code_references(plan, row)},
+    }
+
+
+def _code_references(plan: TournamentPlan, row: AssetRow) -> dict[str, Any]:
+    """Return links to the function and the config, for an editor on the machine of the UI."""
+    if not plan.project.environment.get(_DEVELOPMENT_VARIABLE):
+        return {}
+    code = row.make.__code__
+    config = plan.project.folder / plan.config_path
+    places = [(Path(code.co_filename), code.co_firstlineno, row.name), (config, 1, config.name)]
+    references = [
+        dg.LocalFileCodeReference(file_path=str(path), line_number=line, label=label)
+        for path, line, label in places
+        if path.is_file()
+    ]
+    return {
+        "dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[*references])
+    }
 
 
 def _column_schema(name: str) -> dict[str, Any]:

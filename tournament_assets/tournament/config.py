@@ -17,6 +17,9 @@ from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.judges import Judge, ServiceAccess
 from tournament_assets.tournament.places import Frozen, Location
 
+_OWNER = r"^(team:.+|[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7})$"
+"""What Dagster takes for one."""
+
 
 class HeadlineSchedule(Frozen):
     """When the headline is run again.
@@ -469,6 +472,8 @@ class TournamentConfig(Frozen):
         automation: What happens without anybody asking; part of no result.
         gate: Whom a finished run lets pass; None asks nothing. Part of no result.
         families: Families of models, by entrant or by judge model, where their names do not tell.
+        owners: Whom Dagster's UI names as owners of its assets: e-mail addresses, or teams such as
+            `team:evaluation`. Part of no result.
     """
 
     tournament_id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
@@ -488,6 +493,7 @@ class TournamentConfig(Frozen):
     automation: AutomationConfig = AutomationConfig()
     gate: GateConfig | None = None
     families: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
+    owners: tuple[Annotated[str, Field(pattern=_OWNER)], ...] = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -496,8 +502,9 @@ class TournamentConfig(Frozen):
         if not isinstance(value, Mapping):
             return value
         prepared = dict(value)
-        if isinstance(prepared.get("entrants"), list):
-            prepared["entrants"] = tuple(prepared["entrants"])
+        for name in ("entrants", "owners"):
+            if isinstance(prepared.get(name), list):
+                prepared[name] = tuple(prepared[name])
         ratings = prepared.get("ratings")
         if isinstance(ratings, Mapping) and isinstance(ratings.get("k_sweep"), list):
             prepared["ratings"] = {**ratings, "k_sweep": tuple(ratings["k_sweep"])}
@@ -529,6 +536,7 @@ class TournamentConfig(Frozen):
             exclude={
                 "automation": True,
                 "gate": True,
+                "owners": True,
                 "generation": {"budget_usd", "budget_period"},
                 "judge": {
                     "allow_unbudgeted",

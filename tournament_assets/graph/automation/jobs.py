@@ -6,7 +6,7 @@ from typing import Any
 
 import dagster as dg
 
-from tournament_assets.graph.adapter import build_reporting_op
+from tournament_assets.graph.adapter import RefuseRun, build_reporting_op
 from tournament_assets.graph.automation.observations import build_observing_job
 from tournament_assets.graph.partitions import asset_key, partitions_over
 from tournament_assets.graph.rows import AssetRow, JobRow
@@ -92,10 +92,17 @@ def _selection(plan: TournamentPlan, names: Sequence[str]) -> dg.AssetSelection:
     return dg.AssetSelection.assets(*(asset_key(plan, name) for name in names))
 
 
-def build_jobs(plan: TournamentPlan, *, resource_prefix: str = "") -> Mapping[str, Any]:
+def build_jobs(
+    plan: TournamentPlan, *, refuse_run: RefuseRun, resource_prefix: str = ""
+) -> Mapping[str, Any]:
     """Build one job a row, by its name in the table; the first observes, the others materialise.
 
     Dagster has no public name for the type of an unresolved job.
+
+    Args:
+        plan: The tournament.
+        refuse_run: Raises where a run must not begin a step.
+        resource_prefix: What the keys of its resources begin with.
     """
     observing, *materialising = JOBS
     jobs: dict[str, Any] = {
@@ -110,16 +117,19 @@ def build_jobs(plan: TournamentPlan, *, resource_prefix: str = "") -> Mapping[st
                 description=stage.description,
             )
         else:
-            jobs[job.name] = _build_reporting_job(plan, stage, resource_prefix)
+            jobs[job.name] = _build_reporting_job(plan, stage, refuse_run, resource_prefix)
     return jobs
 
 
 def _build_reporting_job(
-    plan: TournamentPlan, stage: Stage, resource_prefix: str
+    plan: TournamentPlan, stage: Stage, refuse_run: RefuseRun, resource_prefix: str
 ) -> dg.JobDefinition:
     """Build a job of steps: what it makes is not the graph's to run."""
     rows = [rows_of(plan)[name] for name in stage.assets]
-    steps = [build_reporting_op(plan, row, resource_prefix=resource_prefix) for row in rows]
+    steps = [
+        build_reporting_op(plan, row, refuse_run=refuse_run, resource_prefix=resource_prefix)
+        for row in rows
+    ]
 
     @dg.job(
         name=stage.job_name,
