@@ -69,7 +69,7 @@ class PairReading:
     entrant_a: str
     entrant_b: str
     outcome: Outcome
-    replies: tuple[ReplyReading, ReplyReading]
+    replies: tuple[ReplyReading, ...]
 
     @property
     def is_judged(self) -> bool:
@@ -215,7 +215,7 @@ def measure_coverage(
                 points=_sum_points(settled, entrant),
                 points_clean=_sum_points(clean, entrant),
                 missing_replies=dict(
-                    Counter(reply.verdict for reply in replies if not reply.verdict.is_decided)
+                    Counter(reply.verdict for reply in replies if reply.verdict.is_missing)
                 ),
                 infra_remaining=sum(reply.failure in INFRASTRUCTURE for reply in replies),
                 infra_rejudged=sum(reply.was_rejudged for reply in replies),

@@ -29,7 +29,7 @@ from tournament_assets.audits.prompt_findings import (
 )
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import code_judgments
-from tournament_assets.tournament.verdicts import Judgment, Outcome
+from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
 _FEWEST_PROMPTS = 3
 """Prompts inside and outside of a stratum below which nothing is said of it."""
@@ -177,7 +177,12 @@ def _badness(finding: PromptFinding) -> float:
 
 def _judge_failures(by_prompt: dict[str, list[PairReading]]) -> Iterator[PromptFinding]:
     shown = {
-        prompt_id: 2 * sum(pair.outcome is not Outcome.SAME_TEXT for pair in members)
+        prompt_id: sum(
+            reply.verdict is not Verdict.NOT_SHOWN
+            for pair in members
+            if pair.outcome is not Outcome.SAME_TEXT
+            for reply in pair.replies
+        )
         for prompt_id, members in by_prompt.items()
     }
     missing = {
@@ -185,7 +190,7 @@ def _judge_failures(by_prompt: dict[str, list[PairReading]]) -> Iterator[PromptF
             reply.verdict.value
             for pair in members
             for reply in pair.replies
-            if not reply.verdict.is_decided
+            if reply.verdict.is_missing
         )
         for prompt_id, members in by_prompt.items()
     }

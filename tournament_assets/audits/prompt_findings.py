@@ -306,10 +306,11 @@ def measure_noise(prompt_id: str, pairs: Iterable[PairReading]) -> PromptNoise:
     scores: dict[str, list[tuple[float, float]]] = {}
     judged = disagreements = 0
     for pair in pairs:
-        if not pair.is_settled:
+        ab, ba = (reply.verdict for reply in pair.replies)
+        # What was shown in one order has no second reply to differ from.
+        if not pair.is_settled or Verdict.NOT_SHOWN in (ab, ba):
             continue
         judged += pair.is_judged
-        ab, ba = (reply.verdict for reply in pair.replies)
         shown_first, shown_second = _POINTS_AB[ab], _POINTS_BA[ba]
         disagreements += shown_first != shown_second
         scores.setdefault(pair.entrant_a, []).append((shown_first, shown_second))

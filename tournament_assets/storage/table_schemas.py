@@ -36,6 +36,7 @@ ROW_TYPES: Mapping[str, type] = {
     "run_comparison": asset_rows.RunComparisonRow,
     "judge_agreement": asset_rows.JudgeAgreementRow,
     "trust_panel": asset_rows.TrustRow,
+    "jury": asset_rows.JuryRow,
     "fair_comparison": asset_rows.FairRow,
 }
 """What a row of each table is, by the name of the asset that makes it."""

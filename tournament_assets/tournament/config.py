@@ -13,8 +13,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from tournament_assets.tournament.entrants import AnyEntrant
+from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.judges import Judge, ServiceAccess
+from tournament_assets.tournament.judges import (
+    Judge,
+    PanelMember,
+    ServiceAccess,
+    panel_problem,
+)
 from tournament_assets.tournament.places import Frozen, Location
 
 _OWNER = r"^(team:.+|[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7})$"
@@ -323,6 +329,13 @@ class ConfiguredPrice(Frozen):
         return self.input if self.cache_read is None else self.cache_read
 
 
+Presentations = Literal["both", "one"]
+"""In how many orders a pair is shown."""
+Aggregate = Literal["judge_aware", "plurality", "single"]
+"""How several judges' verdicts become one."""
+_REACHED_BY = ("service", "base_url", "api_key_env")
+
+
 class JudgeConfig(ServiceAccess):
     """How the judge is asked.
 
@@ -337,6 +350,16 @@ class JudgeConfig(ServiceAccess):
         reply_format: `line`, a verdict on the reply's last line, or `json_schema`, a JSON object
             that the service holds the model to.
         identical_responses_tie: Settle a pair of identical responses as a tie without asking.
+        presentations: `both` shows every pair in both orders; `one` shows it once, the side drawn
+            by a hash, at half the price, and takes the judge's slot effect off the Bradley-Terry
+            ratings.
+        panel: Two judges or more instead of one, each of which judges every pair or a share of
+            them. A judge is a model and how it is reached, as under `judge`; without `service` it
+            is reached as `judge` says. The modes' `judge_model` must be one of them.
+        aggregate: How a panel's verdicts become one: `judge_aware` weighs judges by how much
+            their verdicts are about the entrants (with three judges or more, unless said
+            otherwise), `plurality` gives each one vote, `single` counts the modes' `judge_model`
+            alone.
         budget_usd: The most dollars that may be spent; None sets no limit.
         budget_period: What counts towards the budget: one `run`, or everything that the ledger
             holds of this calendar `month` (UTC).
@@ -367,6 +390,9 @@ class JudgeConfig(ServiceAccess):
     max_tokens: int = Field(default=8192, ge=64)
     reply_format: Literal["line", "json_schema"] = "line"
     identical_responses_tie: bool = True
+    presentations: Presentations = "both"
+    panel: tuple[PanelMember, ...] = ()
+    aggregate: Aggregate | None = None
     budget_usd: float | None = Field(default=None, ge=0)
     budget_period: Literal["run", "month"] = "month"
     allow_unbudgeted: bool = False
@@ -384,6 +410,33 @@ class JudgeConfig(ServiceAccess):
     anchor_pairs: int = Field(default=40, ge=0)
     test_seed: int = Field(default=0, ge=0)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _members_are_reached_alike(cls, value: Any) -> Any:
+        panel = value.get("panel") if isinstance(value, Mapping) else None
+        if not isinstance(panel, list):
+            return value
+        shared = {name: value[name] for name in _REACHED_BY if name in value}
+        members = (
+            {**shared, **each} if isinstance(each, Mapping) and "service" not in each else each
+            for each in panel
+        )
+        return {**value, "panel": tuple(members)}
+
+    @model_validator(mode="after")
+    def _has_a_panel(self) -> "JudgeConfig":
+        problem = panel_problem(self.panel)
+        if problem is None and self.aggregate is not None and not self.panel:
+            problem = f"aggregate is {self.aggregate!r} and there is no panel; expected one with it"
+        if problem is None and self.presentations == "one" and self.aggregation == "plurality":
+            problem = (
+                "presentations is 'one' and the panel's aggregate is 'plurality'; expected "
+                "'judge_aware', which takes the judges' slot effects off, or presentations: both"
+            )
+        if problem is not None:
+            raise ValueError(problem)
+        return self
+
     @model_validator(mode="after")
     def _has_one_text(self) -> "JudgeConfig":
         if self.domain and self.instructions is not None:
@@ -393,6 +446,20 @@ class JudgeConfig(ServiceAccess):
                 "remove domain and say it in the file"
             )
         return self
+
+    @property
+    def accesses(self) -> tuple[ServiceAccess, ...]:
+        """How the judges are reached: each of a panel, or the one."""
+        return self.panel or (self,)
+
+    @property
+    def aggregation(self) -> Aggregate:
+        """How verdicts become one; a single judge's are."""
+        if not self.panel:
+            return "single"
+        if self.aggregate is not None:
+            return self.aggregate
+        return "judge_aware" if len(self.panel) > 2 or self.presentations == "one" else "plurality"
 
     @property
     def grace_seconds(self) -> float:
@@ -547,6 +614,10 @@ class TournamentConfig(Frozen):
                 },
             },
         )
+        # So that configs that were written without them are what they were.
+        for name in ("presentations", "panel", "aggregate"):
+            if getattr(self.judge, name) == JudgeConfig.model_fields[name].default:
+                del values["judge"][name]
         return fingerprint(values)
 
     def judge_model(self, mode: Mode) -> str:
@@ -554,13 +625,43 @@ class TournamentConfig(Frozen):
         return self.pilot.judge_model if mode == "pilot" else self.headline.judge_model
 
     def judge_of(self, mode: Mode, *, model: str | None = None) -> Judge:
-        """Who judges in a mode; another model of the same service if one is named."""
-        return self.judge.named(model or self.judge_model(mode))
+        """Who judges in a mode; another model of the same service if one is named.
+
+        With a panel this is the judge that the mode names, and no other can be.
+        """
+        wanted = model or self.judge_model(mode)
+        if not self.judge.panel:
+            return self.judge.named(wanted)
+        found = next((each for each in self.judge.panel if each.model == wanted), None)
+        if found is None:
+            raise InputError(
+                f"the judge model is {wanted!r} and judge.panel has "
+                f"{', '.join(each.model for each in self.judge.panel)}; expected one of these"
+            )
+        return found
+
+    def judges_of(self, mode: Mode, *, model: str | None = None) -> tuple[PanelMember, ...]:
+        """Who judges in a mode: the panel, or the one judge with all pairs for its share."""
+        if self.judge.panel and model is None:
+            return self.judge.panel
+        return (PanelMember.model_validate(self.judge_of(mode, model=model).model_dump()),)
 
     @property
     def judge_label(self) -> str:
         """What every artifact says about who judged."""
-        return self.judge.row.label
+        return " and ".join(dict.fromkeys(each.row.label for each in self.judge.accesses))
+
+    @model_validator(mode="after")
+    def _modes_name_a_member(self) -> "TournamentConfig":
+        models = [each.model for each in self.judge.panel]
+        for mode in MODES if models else ():
+            if self.judge_model(mode) not in models:
+                raise ValueError(
+                    f"{mode}.judge_model is {self.judge_model(mode)!r} and judge.panel has "
+                    f"{', '.join(models)}; expected one of these, which `aggregate: single` and "
+                    "the tests of the judge go by"
+                )
+        return self
 
 
 def config_problems(values: Mapping[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:

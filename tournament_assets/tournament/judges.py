@@ -1,6 +1,6 @@
 """Who judges: a service, how it is reached, and a model of it, as a config names them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
@@ -122,3 +122,35 @@ class Judge(ServiceAccess):
         """What names a request besides what is sent: empty for a judge that needs no more."""
         service = {"service": self.service} if self.row.is_in_keys else {}
         return service if self.revision is None else {**service, "revision": self.revision}
+
+
+class PanelMember(Judge):
+    """One judge of several.
+
+    Attributes:
+        share: The share of the pairs that it judges, drawn by their names; every judge of a panel
+            but one may have less than all.
+    """
+
+    share: float = Field(default=1.0, gt=0, le=1)
+
+
+def panel_problem(panel: Sequence[PanelMember]) -> str | None:
+    """Say what is wrong with several judges together, or None."""
+    models = [each.model for each in panel]
+    twice = next((name for name in models if models.count(name) > 1), None)
+    if len(panel) == 1:
+        return (
+            f"panel has one judge, {models[0]!r}; expected two or more; name more or leave it out"
+        )
+    if twice is not None:
+        return (
+            f"panel has the model {twice!r} twice; expected different models, because every table "
+            "knows a judge by its model"
+        )
+    if panel and all(each.share < 1 for each in panel):
+        return (
+            f"the shares of panel are {[each.share for each in panel]!r}; expected one judge at "
+            "least that judges all pairs"
+        )
+    return next(filter(None, (each.model_problem(each.model) for each in panel)), None)

@@ -23,15 +23,22 @@ class Verdict(StrEnum):
     """The request can never succeed as it stands."""
     PENDING = "pending"
     """No reply yet."""
+    NOT_SHOWN = "not_shown"
+    """The pair is shown in the other order alone, so this one is not asked about."""
 
     @property
     def is_decided(self) -> bool:
         """Whether the reply says A, B or TIE."""
         return self in (Verdict.A, Verdict.B, Verdict.TIE)
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether there should be a verdict and is none."""
+        return not self.is_decided and self is not Verdict.NOT_SHOWN
+
 
 class Outcome(StrEnum):
-    """How a pair was settled from both its presentations."""
+    """How a pair was settled from its presentations: both, or the one it was shown in."""
 
     A_WINS = "a_wins"
     B_WINS = "b_wins"
@@ -41,7 +48,7 @@ class Outcome(StrEnum):
     SAME_TEXT = "same_text"
     """Both responses are the same text, so the judge was not asked; nobody won."""
     UNJUDGED = "unjudged"
-    """At least one of the two replies says nothing."""
+    """At least one of the replies says nothing."""
 
     @property
     def is_decisive(self) -> bool:
@@ -103,8 +110,8 @@ def settle_together(votes: Sequence[tuple[Outcome, float]]) -> Outcome:
 
     Returns:
         The winner with more weight than the other and than all that is level. Otherwise nobody
-        won: a tie where more weight says so than was inconsistent, else inconsistent, as when the
-        judges contradict each other.
+        won: a tie where what is level has the most weight and more of it says so than was
+        inconsistent; else inconsistent, as when the judges contradict each other.
     """
     weights = dict.fromkeys(Outcome, 0.0)
     for outcome, weight in votes:
@@ -120,8 +127,5 @@ def settle_together(votes: Sequence[tuple[Outcome, float]]) -> Outcome:
         return Outcome.A_WINS
     if second > max(first, level):
         return Outcome.B_WINS
-    return (
-        Outcome.TIE
-        if weights[Outcome.TIE] > weights[Outcome.INCONSISTENT]
-        else Outcome.INCONSISTENT
-    )
+    is_tie = weights[Outcome.TIE] > weights[Outcome.INCONSISTENT] and level > max(first, second)
+    return Outcome.TIE if is_tie else Outcome.INCONSISTENT

@@ -79,6 +79,6 @@ def settle_earlier(
         if all(row.result_type == "pending" for row in rows):
             continue
         not_answered = {pair_key(row) for row in rows if row.result_type == "pending"}
-        settled = settled_rows(rows, reply_format=plan.config.judge.reply_format)
+        settled = settled_rows(rows, judge=plan.config.judge)
         return earlier, {pair_key(row): row for row in settled if pair_key(row) not in not_answered}
     return None, {}

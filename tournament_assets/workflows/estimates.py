@@ -14,7 +14,7 @@ from tournament_assets.judging.costs.estimates import (
     Workload,
     measure_workload,
 )
-from tournament_assets.judging.requests.pairs import PRESENTATIONS, PairToJudge, split_identical
+from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
 from tournament_assets.judging.settlement.model_responses import (
     build_response_requests,
     build_server_requests,
@@ -90,7 +90,7 @@ def estimate_pairs(
             requests_for_pairs(plan, to_ask, rubrics[dimension], judge=judge.named(judge_model)),
             find_answered=ledger.answered_keys,
             under_way=_keys_under_way(ledger, JudgingScope(plan.tournament_id, mode, dimension)),
-            identical=len(PRESENTATIONS) * n_identical,
+            identical=(2 if judge.presentations == "both" else 1) * n_identical,
             tokens_per_reply=tokens_per_reply,
             prices=prices,
             counter=counter,

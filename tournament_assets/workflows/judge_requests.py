@@ -333,6 +333,7 @@ def requests_for_pairs(
             domain=asking.domain,
             temperature=judge.temperature,
             identity=judge.identity,
+            presentations=asking.presentations,
         ),
     )
 

@@ -95,6 +95,7 @@ def asking_settings(plan: TournamentPlan) -> Any:
             for name, value in (("revision", judge.revision), ("temperature", judge.temperature))
             if value is not None  # so that nothing is out of date that was judged without them
         },
+        **_asked_by_several(plan),
         "max_tokens": judge.max_tokens,
         "identical_responses_tie": judge.identical_responses_tie,
         # What a project's own instructions say is an input, beside the rubric.
@@ -112,7 +113,34 @@ def asking_settings(plan: TournamentPlan) -> Any:
 
 def reading_settings(plan: TournamentPlan) -> Any:
     """Return what decides how replies are read."""
-    return [plan.config.judge.reply_format, parsing.READING_VERSION]
+    judge = plan.config.judge
+    together = [judge.aggregation] if judge.panel else []
+    return [
+        judge.reply_format,
+        parsing.READING_VERSION,
+        *together,
+        *_asked_by_several(plan).values(),
+    ]
+
+
+def _asked_by_several(plan: TournamentPlan) -> dict[str, Any]:
+    """Return the panel and how pairs are shown to it; nothing where neither is as it always was."""
+    judge = plan.config.judge
+    names = {"model", "revision", "temperature", "share"}
+    panel = [each.model_dump(mode="json", include=names) for each in judge.panel]
+    shown = {} if judge.presentations == "both" else {"presentations": judge.presentations}
+    return shown | ({"panel": panel} if panel else {})
+
+
+def jury_settings(plan: TournamentPlan) -> Any:
+    """Return what decides how several judges are weighed, and what they rate."""
+    judge = plan.config.judge
+    return [
+        reading_settings(plan),
+        rating_settings(plan),
+        judge.aggregation,
+        plan.config.families,
+    ]
 
 
 def rating_settings(plan: TournamentPlan) -> Any:

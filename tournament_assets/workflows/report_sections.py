@@ -10,7 +10,13 @@ from tournament_assets.audits.outages import (
     copy_sentences,
     find_outages,
 )
-from tournament_assets.tournament.asset_rows import CoverageRow, FairRow, PromptFindingRow, TrustRow
+from tournament_assets.tournament.asset_rows import (
+    CoverageRow,
+    FairRow,
+    JuryRow,
+    PromptFindingRow,
+    TrustRow,
+)
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import limit_warnings, partial_warnings
 
@@ -30,6 +36,7 @@ def report_sections(
     audit: Sequence[CoverageRow],
     prompt_audit: Sequence[PromptFindingRow],
     fair: Sequence[FairRow],
+    jury: Sequence[JuryRow] = (),
 ) -> "dict[str, ReportSection]":
     """Return the sections on trust, what is missing, equal terms and prompts that decide.
 
@@ -39,14 +46,22 @@ def report_sections(
         audit: Rows of the table `audit`.
         prompt_audit: Rows of the table `prompt_audit`.
         fair: Rows of the table `fair_comparison`.
+        jury: Rows of the table `jury`, all dimensions; none where there is no such table.
     """
     from tournament_assets.reports.audit_tables import audit_sections
     from tournament_assets.reports.fair_tables import fair_section
+    from tournament_assets.reports.jury_tables import jury_section
     from tournament_assets.reports.trust_tables import trust_section
 
     confidence = plan.config.ratings.confidence
     missing, strata = audit_sections(audit, prompt_audit, check=missingness_of(plan, audit))
+    judges = {}
+    if jury:
+        is_shown_once = plan.config.judge.presentations == "one"
+        section = jury_section(jury, confidence=confidence, is_shown_once=is_shown_once)
+        judges = {"jury": section}
     return {
+        **judges,
         "trust": trust_section(trust, confidence=confidence),
         "audit": missing,
         "fair_comparison": fair_section(fair, confidence=confidence, strata_by=("source",)),

@@ -35,6 +35,7 @@ from tournament_assets.tournament.asset_rows import (
     PromptRow,
     VerdictRow,
 )
+from tournament_assets.tournament.config import JudgeConfig
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.tournament.verdicts import Judgment, Verdict
@@ -86,6 +87,8 @@ class _ReadVerdict:
     verdict_ba: str
     outcome: str
     reason_ab: str | None
+    request_key_ab: str
+    request_key_ba: str
     asking_ab: int
     asking_ba: int
 
@@ -95,7 +98,7 @@ class _ReadReply:
     prompt_id: str
     entrant_a: str
     entrant_b: str
-    presentation: str
+    request_key: str
     asking: int
     result_type: str
     stop_reason: str | None
@@ -121,9 +124,12 @@ def pair_readings(
             entrant_a=names.setdefault(row.entrant_a, row.entrant_a),
             entrant_b=names.setdefault(row.entrant_b, row.entrant_b),
             outcome=stored_outcome(row.outcome, row.reason_ab),
-            replies=(
-                _read_presentation("ab", answers, row.verdict_ab, row.asking_ab, reply_format),
-                _read_presentation("ba", answers, row.verdict_ba, row.asking_ba, reply_format),
+            replies=tuple(
+                _read_presentation(answers, key, verdict, asking, reply_format)
+                for key, verdict, asking in (
+                    (row.request_key_ab, row.verdict_ab, row.asking_ab),
+                    (row.request_key_ba, row.verdict_ba, row.asking_ba),
+                )
             ),
         )
         for row, answers in join_pairs(
@@ -133,14 +139,14 @@ def pair_readings(
 
 
 def _read_presentation(
-    presentation: str,
     answers: Sequence[_ReadReply],
+    request_key: str,
     stored_verdict: str,
     counted: int,
     reply_format: ReplyFormat,
 ) -> ReplyReading:
     verdict = Verdict(stored_verdict)
-    attempts = [each for each in answers if each.presentation == presentation]
+    attempts = [each for each in answers if each.request_key == request_key]
     failures = {
         row.asking: classify_reply(
             result_type=row.result_type,
@@ -303,17 +309,21 @@ def judgments_of(verdicts: AnyTable) -> list[Judgment]:
     ]
 
 
-def settled_rows(
-    replies: Iterable[JudgeReplyRow], *, reply_format: ReplyFormat
-) -> Iterator[VerdictRow]:
+def settled_rows(replies: Iterable[JudgeReplyRow], *, judge: JudgeConfig) -> Iterator[VerdictRow]:
     """Settle the pairs of the table `judge_replies` into rows of the table `judge_verdicts`.
 
     Args:
         replies: Rows of one dimension; those about one pair follow one another.
-        reply_format: How the judge was told to write its verdict.
+        judge: How the judges were told to write their verdicts, and in how many orders they were
+            shown a pair.
+
+    Yields:
+        A row for each pair and judge, in the order of the replies.
     """
     for _, about_one_pair in groupby(replies, key=pair_key):
-        yield from settle_pairs(about_one_pair, reply_format=reply_format)
+        yield from settle_pairs(
+            about_one_pair, reply_format=judge.reply_format, how_shown=judge.presentations
+        )
 
 
 def verdicts_of(row: VerdictRow) -> tuple[Verdict, Verdict]:

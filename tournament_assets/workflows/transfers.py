@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tournament_assets.judging.batch_service import TokenUsage
-from tournament_assets.judging.requests.pairs import PRESENTATIONS, PairToJudge, Presentation
+from tournament_assets.judging.requests.pairs import PairToJudge, Presentation
 from tournament_assets.judging.requests.requests import JudgeRequests
 from tournament_assets.judging.requests.verdict_parsing import FailureClass, classify_reply
 from tournament_assets.judging.settlement.harvest import is_final
@@ -150,7 +150,7 @@ def _asked_today(
     for mode in MODES:
         requests = existing_requests(plan, mode, ledger=ledger)[dimension]
         for position, request in enumerate(requests):
-            pair = requests.pairs[position // len(PRESENTATIONS)]
+            pair = requests.pair_of(position)
             swap = request.presentation is Presentation.BA
             first, second = (
                 (pair.response_b, pair.response_a) if swap else (pair.response_a, pair.response_b)

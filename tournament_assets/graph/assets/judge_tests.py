@@ -89,7 +89,7 @@ class JudgeTest:
                 log=step.log.info,
             )
             replies = list(reply_rows(requests, pairs, opened.iterate_replies, self.rubric))
-        settled = settled_rows(replies, reply_format=config.reply_format)
+        settled = settled_rows(replies, judge=config)
         bill = bill_of(replies).metadata(step.plan.config)
         return (
             {pair_key(row): row for row in settled},

@@ -26,6 +26,7 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.asset_rows import (
     CoverageRow,
     FairRow,
+    JuryRow,
     PromptFindingRow,
     ReportPageRow,
     RunComparisonRow,
@@ -73,6 +74,7 @@ class ReportInputs:
     elo: Frames
     models: Frames
     win_rates: Frames
+    jury: Frames | None = None
 
 
 def report(step: Step, inputs: ReportInputs) -> Made[WrittenTable]:
@@ -146,6 +148,7 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> "ReportConte
             audit=audit,
             prompt_audit=list(rows_of(PromptFindingRow, inputs.prompt_audit)),
             fair=list(rows_of(FairRow, inputs.fair)),
+            jury=[row for each in (inputs.jury or {}).values() for row in rows_of(JuryRow, each)],
         ),
     )
 

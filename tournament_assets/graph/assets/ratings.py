@@ -28,6 +28,7 @@ from tournament_assets.tournament.asset_rows import (
 from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
+from tournament_assets.workflows.juries import rates_by_model, rating_rows_of
 from tournament_assets.workflows.table_rows import judgments_of
 
 _COUNTS = ("wins_a", "wins_b", "ties", "inconsistent", "same_text", "unjudged")
@@ -130,19 +131,28 @@ def _k_sensitivity(rows: Sequence[EloRow]) -> Markdown:
 
 
 def bradley_terry_ratings(
-    config: TournamentConfig, mode: Mode, dimension: str, verdicts: StoredTable
+    config: TournamentConfig,
+    mode: Mode,
+    dimension: str,
+    verdicts: StoredTable,
+    jury: pd.DataFrame | None = None,
 ) -> Made[list[BradleyTerryRow]]:
     """Bradley-Terry ratings on the Elo scale, ties as half wins, prompts resampled.
 
-    Where the pairs do not determine a rating or a bound, it is absent and a note says why.
+    Where the pairs do not determine a rating or a bound, it is absent and a note says why. Judges
+    that are weighed, and pairs that were shown once, are rated by the model of `jury`, whose
+    intervals are the sandwich's.
     """
     from tournament_assets.ratings.rating_tables import bradley_terry_rows
 
-    rows = bradley_terry_rows(
-        code_judgments(judgments_of(verdicts), entrants=config.entrant_ids),
-        dimension=dimension,
-        settings=settings_of_run(config, mode=mode),
-    )
+    if jury is not None and rates_by_model(config):
+        rows = rating_rows_of(jury)
+    else:
+        rows = bradley_terry_rows(
+            code_judgments(judgments_of(verdicts), entrants=config.entrant_ids),
+            dimension=dimension,
+            settings=settings_of_run(config, mode=mode),
+        )
     columns = ("entrant_id", "rating", "sampling_low", "sampling_high", "note")
     return Made(
         rows,

@@ -3,11 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
+
+import pandas as pd
 
 from tournament_assets.audits.outages import mostly_same_text, same_text_sentence
 from tournament_assets.graph.outputs import Check, Made, Shown
 from tournament_assets.graph.rows import Step
+from tournament_assets.judging.requests.verdict_parsing import settle_panel
 from tournament_assets.storage.tables import (
     AnyTable,
     StoredTable,
@@ -19,6 +23,7 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.verdicts import Outcome, Verdict
+from tournament_assets.workflows.juries import weights_of
 from tournament_assets.workflows.table_rows import UNREAD, settled_rows, verdicts_of
 
 _SHOWN_COLUMNS = ("prompt_id", "entrant_a", "entrant_b", "verdict_ab", "verdict_ba", "winner")
@@ -41,32 +46,54 @@ class VerdictOptions:
     allow_partial: bool = False
 
 
-def judge_verdicts(step: Step, replies: StoredTable, options: VerdictOptions) -> Made[WrittenTable]:
-    """Every pair settled from its two replies, at no cost.
+def judge_verdicts(
+    step: Step, replies: StoredTable, options: VerdictOptions, jury: pd.DataFrame | None = None
+) -> Made[WrittenTable]:
+    """Every pair settled from its replies, at no cost.
 
     Both replies mean the same entrant: it wins. Both say tie: a tie. They disagree:
     inconsistent. One says nothing readable: unjudged, which is never counted as a tie. Both
-    responses are the same text: the judge was not asked, and nobody won.
+    responses are the same text: the judge was not asked, and nobody won. Several judges settle
+    a pair each by itself and then together, by the weights in `jury`.
     """
     config = step.plan.config
     counted = _Counted(rows_of(JudgeReplyRow, replies))
-    settled = _Settled(settled_rows(counted, reply_format=config.judge.reply_format))
+    by_judge = _Read(settled_rows(counted, judge=config.judge))
+    settled = _Settled(_together(by_judge, step, jury))
     shown = Shown(settled, _SHOWN_COLUMNS)
     written = write_table("judge_verdicts", shown)
     return Made(
         written,
         metadata={
             "pairs": len(written),
-            **_counts(settled),
+            **_counts(settled, by_judge.readings),
             "first_rows": shown.markdown,
         },
         checks=[
             _accounting_check(
-                counted, settled, allows_partial=options.allow_partial, where=step.where
+                counted,
+                by_judge.readings,
+                allows_partial=options.allow_partial,
+                where=step.where,
             ),
             *_verdict_checks(settled.outcomes, config.checks, where=step.where),
         ],
     )
+
+
+def _together(
+    by_judge: Iterable[VerdictRow], step: Step, jury: pd.DataFrame | None
+) -> Iterator[VerdictRow]:
+    """Yield a row a pair: the judge's, or the one that the judges of a panel settle together."""
+    config = step.plan.config
+    if not config.judge.panel or jury is None:
+        yield from by_judge
+        return
+    weights = weights_of(jury)
+    lead, all_judges = config.judge_model(step.mode), [each.model for each in config.judge.panel]
+    name = lead if config.judge.aggregation == "single" else ", ".join(all_judges)
+    for _, of_pair in groupby(by_judge, key=pair_key):
+        yield settle_panel(list(of_pair), weights, judge_model=name)
 
 
 def judge_models_of(verdicts: AnyTable) -> set[str]:
@@ -79,21 +106,42 @@ class _Counted:
 
     Attributes:
         presentations: How many there are; several replies to one follow one another.
+        identical: How many of them nobody was asked about: both responses are one text.
         unread: How many wait for a reply that was paid for and could not be read.
     """
 
     def __init__(self, rows: Iterable[JudgeReplyRow]) -> None:
         self._rows = rows
         self.presentations = 0
+        self.identical = 0
         self.unread = 0
 
     def __iter__(self) -> Iterator[JudgeReplyRow]:
         last = None
         for row in self._rows:
-            presentation = (pair_key(row), row.presentation)
+            presentation = (pair_key(row), row.judge_model, row.presentation)
+            self.identical += row.result_type == "identical"
             self.presentations += presentation != last
             self.unread += row.result_type == "pending" and row.error_type == UNREAD
             last = presentation
+            yield row
+
+
+class _Read:
+    """Counts what the judges' replies say as their settled pairs pass.
+
+    Attributes:
+        readings: How many replies say what; pairs of the same text have none.
+    """
+
+    def __init__(self, rows: Iterable[VerdictRow]) -> None:
+        self._rows = rows
+        self.readings: Counter[Verdict] = Counter()
+
+    def __iter__(self) -> Iterator[VerdictRow]:
+        for row in self._rows:
+            if row.outcome != Outcome.SAME_TEXT:
+                self.readings.update(verdicts_of(row))
             yield row
 
 
@@ -102,30 +150,30 @@ class _Settled:
 
     Attributes:
         outcomes: How many pairs were settled in each way.
-        readings: How many replies say what; pairs of the same text have none.
     """
 
     def __init__(self, rows: Iterable[VerdictRow]) -> None:
         self._rows = rows
         self.outcomes: Counter[str] = Counter()
-        self.readings: Counter[Verdict] = Counter()
 
     def __iter__(self) -> Iterator[VerdictRow]:
         for row in self._rows:
             self.outcomes[row.outcome] += 1
-            if row.outcome != Outcome.SAME_TEXT:
-                self.readings.update(verdicts_of(row))
             yield row
 
 
-def _counts(settled: _Settled) -> dict[str, Any]:
-    outcomes, readings = settled.outcomes, settled.readings
+def _counts(settled: _Settled, readings: Counter[Verdict]) -> dict[str, Any]:
+    outcomes = settled.outcomes
     first_slot = readings[Verdict.A]
     decided = first_slot + readings[Verdict.B]
     return {
         "is_partial": bool(readings[Verdict.PENDING]),
         **{f"pairs_{outcome.value}": outcomes[outcome] for outcome in Outcome},
-        **{f"replies_{verdict.value}": readings[verdict] for verdict in Verdict},
+        **{
+            f"replies_{verdict.value}": readings[verdict]
+            for verdict in Verdict
+            if verdict is not Verdict.NOT_SHOWN
+        },
         "first_slot_rate": first_slot / decided if decided else 0.0,
     }
 
@@ -180,11 +228,10 @@ def _verdict_checks(
 
 
 def _accounting_check(
-    counted: _Counted, settled: _Settled, *, allows_partial: bool, where: str
+    counted: _Counted, readings: Counter[Verdict], *, allows_partial: bool, where: str
 ) -> Check:
     """Check that every planned presentation is accounted for, and none of them is pending."""
-    readings, planned = settled.readings, counted.presentations
-    not_asked = 2 * settled.outcomes[Outcome.SAME_TEXT]
+    planned, not_asked = counted.presentations, counted.identical
     verdicts = sum(readings[verdict] for verdict in Verdict if verdict.is_decided)
     missing = {verdict.value: readings[verdict] for verdict in _MISSING}
     pending = readings[Verdict.PENDING]

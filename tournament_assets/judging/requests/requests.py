@@ -12,7 +12,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, overload
 
-from tournament_assets.judging.requests.pairs import PRESENTATIONS, PairToJudge, Presentation
+from tournament_assets.judging.requests.pairs import (
+    PRESENTATIONS,
+    HowShown,
+    PairToJudge,
+    Presentation,
+    presentations_of,
+)
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat, output_config
 from tournament_assets.tournament.fingerprints import canonical_json, fingerprint
@@ -43,6 +49,7 @@ class RequestSettings:
         identity: What is part of the keys besides what is sent, so that no reply to the same
             request by another service or revision is taken for this one's; empty for the services
             that were there first.
+        presentations: In how many orders each pair is shown.
     """
 
     judge_model: str
@@ -53,6 +60,7 @@ class RequestSettings:
     domain: str = ""
     temperature: float | None = None
     identity: Mapping[str, str] = field(default_factory=dict)
+    presentations: HowShown = "both"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +139,7 @@ def printable(text: str) -> str:
 
 
 class JudgeRequests(Sequence[JudgeRequest]):
-    """Both presentations of every pair, in the order of the pairs, each built when it is looked at.
+    """The presentations of every pair, in the order of the pairs, each built when it is looked at.
 
     A tournament of forty entrants asks 600,000 questions of several kilobytes: what is kept is the
     pairs, whose texts are shared, and the keys.
@@ -142,6 +150,7 @@ class JudgeRequests(Sequence[JudgeRequest]):
     ) -> None:
         self._pairs = pairs
         self._settings = settings
+        self._per_pair = len(PRESENTATIONS) if settings.presentations == "both" else 1
         self._system = [
             {
                 "type": "text",
@@ -158,11 +167,15 @@ class JudgeRequests(Sequence[JudgeRequest]):
 
     @property
     def pairs(self) -> Sequence[PairToJudge]:
-        """The pairs, each of which is as many requests as there are presentations."""
+        """The pairs, each of which is as many requests as it has presentations."""
         return self._pairs
 
     def __len__(self) -> int:
-        return len(PRESENTATIONS) * len(self._pairs)
+        return self._per_pair * len(self._pairs)
+
+    def pair_of(self, position: int) -> PairToJudge:
+        """Return the pair that the request at a place shows."""
+        return self._pairs[position // self._per_pair]
 
     @overload
     def __getitem__(self, index: int) -> JudgeRequest: ...
@@ -177,9 +190,10 @@ class JudgeRequests(Sequence[JudgeRequest]):
         return self._build(positions)
 
     def _build(self, position: int) -> JudgeRequest:
-        pair = self._pairs[position // len(PRESENTATIONS)]
-        presentation = PRESENTATIONS[position % len(PRESENTATIONS)]
         settings = self._settings
+        pair = self.pair_of(position)
+        shown = presentations_of(pair, judge_model=settings.judge_model, how=settings.presentations)
+        presentation = shown[position % self._per_pair]
         message = build_user_message(pair, presentation, settings)
         params: dict[str, Any] = {
             "model": settings.judge_model,
@@ -209,7 +223,7 @@ class JudgeRequests(Sequence[JudgeRequest]):
 def build_requests(
     pairs: Sequence[PairToJudge], rubric: Rubric, settings: RequestSettings
 ) -> JudgeRequests:
-    """Return both presentations of every pair, in the order of the pairs."""
+    """Return the presentations of every pair, in the order of the pairs."""
     return JudgeRequests(pairs, rubric, settings)
 
 

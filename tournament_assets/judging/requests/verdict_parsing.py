@@ -8,15 +8,15 @@ such as "Gateway is restarting", which some gateway put in the judge's place: th
 
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Literal
 
-from tournament_assets.judging.requests.pairs import Presentation
+from tournament_assets.judging.requests.pairs import PRESENTATIONS, HowShown
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.errors import VerdictParseError
-from tournament_assets.tournament.verdicts import Outcome, Verdict
+from tournament_assets.tournament.verdicts import Outcome, Verdict, settle_together
 
 ReplyFormat = Literal["line", "json_schema"]
 """How a judge writes its verdict: on the last line, or in a JSON object."""
@@ -353,13 +353,16 @@ def reconcile_swap(verdict_ab: Verdict, verdict_ba: Verdict) -> Outcome:
         verdict_ba: What it said with entrant_b's response shown as A.
 
     Returns:
-        Who won or TIE if both replies mean the same, INCONSISTENT if they do not, UNJUDGED if
-        either says nothing.
+        Who won or TIE if all replies mean the same, INCONSISTENT if they do not, UNJUDGED if
+        one says nothing that should.
     """
-    if not (verdict_ab.is_decided and verdict_ba.is_decided):
+    if verdict_ab.is_missing or verdict_ba.is_missing:
         return Outcome.UNJUDGED
-    first, second = _UNSWAPPED[verdict_ab], _SWAPPED[verdict_ba]
-    return first if first is second else Outcome.INCONSISTENT
+    readings = (_UNSWAPPED.get(verdict_ab), _SWAPPED.get(verdict_ba))
+    said = {each for each in readings if each is not None}
+    if not said:
+        return Outcome.UNJUDGED
+    return said.pop() if len(said) == 1 else Outcome.INCONSISTENT
 
 
 def stored_outcome(outcome: str, reason: str | None) -> Outcome:
@@ -383,9 +386,12 @@ class _Reading:
 
 
 def settle_pairs(
-    replies: Iterable[JudgeReplyRow], *, reply_format: ReplyFormat = "line"
+    replies: Iterable[JudgeReplyRow],
+    *,
+    reply_format: ReplyFormat = "line",
+    how_shown: HowShown = "both",
 ) -> list[VerdictRow]:
-    """Read the replies to every pair of a dimension and settle it; the pairs keep their order.
+    """Read every judge's replies to every pair of a dimension and settle it, in their order.
 
     A presentation that was asked about more than once counts by its first reply that holds a
     verdict, and by its last one if none does.
@@ -394,9 +400,9 @@ def settle_pairs(
         KeyError: If a presentation of a pair is missing altogether; a reply that is still
             to come is a `pending` row, not a missing one.
     """
-    pairs: dict[tuple[str, str, str], dict[str, _Reading]] = {}
+    pairs: dict[tuple[str, str, str, str], dict[str, _Reading]] = {}
     for reply in sorted(replies, key=lambda reply: reply.asking):
-        pair = (reply.prompt_id, reply.entrant_a, reply.entrant_b)
+        pair = (reply.prompt_id, reply.entrant_a, reply.entrant_b, reply.judge_model)
         presented = pairs.setdefault(pair, {})
         earlier = presented.get(reply.presentation)
         if earlier is None or not earlier.verdict.is_decided:
@@ -408,16 +414,23 @@ def settle_pairs(
             )
             presented[reply.presentation] = _Reading(reply, verdict, reason)
     return [
-        _settle(presented[Presentation.AB], presented[Presentation.BA])
+        _settle(
+            *(
+                presented.get(each) if how_shown == "one" else presented[each]
+                for each in PRESENTATIONS
+            )
+        )
         for presented in pairs.values()
     ]
 
 
-def _settle(ab: _Reading, ba: _Reading) -> VerdictRow:
-    reply = ab.reply
+def _settle(ab: _Reading | None, ba: _Reading | None) -> VerdictRow:
+    shown = next(each for each in (ab, ba) if each is not None)
+    ab, ba = ab or _unshown(shown), ba or _unshown(shown)
+    reply = shown.reply
     outcome = (
         Outcome.SAME_TEXT
-        if reply.result_type == ba.reply.result_type == "identical"
+        if {each.reply.result_type for each in (ab, ba)} == {"identical"}
         else reconcile_swap(ab.verdict, ba.verdict)
     )
     winners = {Outcome.A_WINS: reply.entrant_a, Outcome.B_WINS: reply.entrant_b}
@@ -433,9 +446,41 @@ def _settle(ab: _Reading, ba: _Reading) -> VerdictRow:
         winner=winners.get(outcome),
         reason_ab=ab.reason,
         reason_ba=ba.reason,
-        request_key_ab=reply.request_key,
+        request_key_ab=ab.reply.request_key,
         request_key_ba=ba.reply.request_key,
-        asking_ab=reply.asking,
+        asking_ab=ab.reply.asking,
         asking_ba=ba.reply.asking,
         judge_model=reply.judge_model,
+    )
+
+
+def _unshown(shown: _Reading) -> _Reading:
+    """Stand for the order in which a pair is not shown."""
+    return _Reading(replace(shown.reply, request_key="", asking=0), Verdict.NOT_SHOWN, None)
+
+
+def settle_panel(
+    by_judge: Sequence[VerdictRow], weights: Mapping[str, float], *, judge_model: str
+) -> VerdictRow:
+    """Settle one pair from how several judges settled it.
+
+    Args:
+        by_judge: Its row from every judge that was asked, in the order of the judges.
+        weights: What each judge's word weighs, by its model; a judge without one has none.
+        judge_model: What the row calls the judges together.
+
+    Returns:
+        The row of the judge that weighs most among those who say what all say together, so that a
+        verdict has its replies beside it, with the outcome and the name of all.
+    """
+    votes = [(Outcome(row.outcome), weights.get(row.judge_model, 0.0)) for row in by_judge]
+    outcome = settle_together([(each, weight) for each, weight in votes if weight > 0])
+
+    def rank(place: int) -> tuple[bool, float]:
+        return votes[place][0] is outcome, votes[place][1]
+
+    spoken = by_judge[max(range(len(votes)), key=rank)]
+    winners = {Outcome.A_WINS: spoken.entrant_a, Outcome.B_WINS: spoken.entrant_b}
+    return replace(
+        spoken, outcome=outcome.value, winner=winners.get(outcome), judge_model=judge_model
     )

@@ -13,7 +13,7 @@ from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow
 
-SLOTS = ("trust", "audit", "fair_comparison", "strata")
+SLOTS = ("jury", "trust", "audit", "fair_comparison", "strata")
 """Where a section of its own can stand in the report, in the order of the page."""
 
 

@@ -1,0 +1,276 @@
+"""Several judges of the same pairs: what each is like, how far they agree, and what they rate.
+
+Verdicts go to the model by presentation, each with the slot that its entrants stood in. As in every
+other rating, a pair counts only where its judge's replies are all readable.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import combinations, groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tournament_assets.audits.agreement import (
+    LabelPair,
+    Reading,
+    Statistic,
+    measure_agreement,
+    measure_panel,
+)
+from tournament_assets.audits.fair_comparison import judge_family
+from tournament_assets.ratings.judge_aware import Estimate, JudgeAwareFit, fit_judge_aware
+from tournament_assets.ratings.matches import Matches
+from tournament_assets.storage.tables import AnyTable, pair_key, rows_of
+from tournament_assets.tournament.asset_rows import BradleyTerryRow, JuryRow, VerdictRow
+from tournament_assets.tournament.config import Mode, TournamentConfig
+from tournament_assets.tournament.verdicts import Outcome, Verdict
+
+RATING, WEIGHT, DISCRIMINATION, SLOT = "rating", "weight", "discrimination", "slot_odds"
+AGREEMENT, KAPPA, UNANIMOUS = "agreement", "kappa", "unanimous"
+FLEISS, KRIPPENDORFF = "fleiss_kappa", "krippendorff_alpha"
+
+_LABELS = {
+    Outcome.A_WINS: "first",
+    Outcome.TIE: "tie",
+    Outcome.INCONSISTENT: "tie",
+    Outcome.B_WINS: "second",
+}
+_ORDER = ("first", "tie", "second")
+_SHARES = {Verdict.A: 1.0, Verdict.TIE: 0.5, Verdict.B: 0.0}
+
+
+@dataclass(slots=True)
+class _Presentations:
+    """Verdicts by presentation, the one shown first being first; as columns that grow."""
+
+    first: list[int] = field(default_factory=list)
+    second: list[int] = field(default_factory=list)
+    prompt: list[str] = field(default_factory=list)
+    judge: list[int] = field(default_factory=list)
+    share: list[float] = field(default_factory=list)
+    slot: list[float] = field(default_factory=list)
+
+    def add(self, row: VerdictRow, a: int, b: int, judge: int) -> None:
+        """Add what one judge's replies to a pair say; both orders of one text are a tie each."""
+        shown = ((a, b, row.verdict_ab), (b, a, row.verdict_ba))
+        is_same = row.outcome == Outcome.SAME_TEXT
+        for first, second, said in shown:
+            verdict = Verdict(said)
+            if verdict is Verdict.NOT_SHOWN or row.outcome == Outcome.UNJUDGED:
+                continue
+            self.first.append(first)
+            self.second.append(second)
+            self.prompt.append(row.prompt_id)
+            self.judge.append(judge)
+            self.share.append(0.5 if is_same else _SHARES[verdict])
+            self.slot.append(0.0 if is_same else 1.0)
+
+    def as_matches(
+        self, entrants: Sequence[str], judges: Sequence[str]
+    ) -> tuple[Matches, NDArray[np.float64]]:
+        """Return the matches and the slot of each one's first entrant."""
+        prompts = sorted(set(self.prompt))
+        place = {name: index for index, name in enumerate(prompts)}
+        return Matches(
+            entrants=tuple(entrants),
+            prompts=tuple(prompts),
+            first=np.array(self.first, dtype=np.int64),
+            second=np.array(self.second, dtype=np.int64),
+            prompt_index=np.array([place[name] for name in self.prompt], dtype=np.int64),
+            preference=np.array(self.share, dtype=np.float64),
+            weight=np.ones(len(self.share)),
+            judges=tuple(judges),
+            judge_index=np.array(self.judge, dtype=np.int64),
+        ), np.array(self.slot, dtype=np.float64)
+
+
+def jury_rows(
+    by_judge: Iterable[VerdictRow], *, config: TournamentConfig, mode: Mode, dimension: str
+) -> list[JuryRow]:
+    """Return the rows of table "jury" for one dimension.
+
+    Args:
+        by_judge: Every judge's settled pairs; those about one pair follow one another.
+        config: Who judges, and how their verdicts become one.
+        mode: The mode.
+        dimension: The quality that was judged.
+
+    Raises:
+        RatingError: If a likelihood could not be maximised.
+    """
+    judges = [each.model for each in config.judges_of(mode)]
+    entrants = {name: index for index, name in enumerate(config.entrant_ids)}
+    presentations, readings = _Presentations(), list[Reading]()
+    for (prompt_id, first, second), rows in groupby(by_judge, key=pair_key):
+        labels: dict[str, str | None] = {}
+        for row in rows:
+            place = judges.index(row.judge_model)
+            presentations.add(row, entrants[first], entrants[second], place)
+            if row.outcome != Outcome.SAME_TEXT:
+                labels[row.judge_model] = _LABELS.get(Outcome(row.outcome))
+        readings.append(Reading(prompt_id, labels))
+    matches, slots = presentations.as_matches(config.entrant_ids, judges)
+    fit = fit_judge_aware(
+        matches,
+        slots,
+        confidence=config.ratings.confidence,
+        initial_rating=config.ratings.initial_rating,
+    )
+    families = {name: judge_family(name, named=config.families) for name in judges}
+    write = partial(_row, dimension, families)
+    made = [
+        *_judge_rows(fit, _weights(fit, config, mode), readings, write),
+        *(_agreement_rows(readings, judges, config, write) if len(judges) > 1 else ()),
+    ]
+    if rates_by_model(config):
+        made += [
+            write(
+                RATING,
+                each.entrant,
+                found=Statistic(each.rating, each.low, each.high),
+                n=fit.n_prompts,
+                note=each.note,
+            )
+            for each in fit.ratings
+        ]
+    return made
+
+
+def rates_by_model(config: TournamentConfig) -> bool:
+    """Say whether Bradley-Terry ratings are those of the judges' model, its slot effects off."""
+    return config.judge.aggregation == "judge_aware" or config.judge.presentations == "one"
+
+
+def weights_of(jury: AnyTable) -> dict[str, float]:
+    """Return what each judge's word weighs, from the table "jury"."""
+    return {
+        row.subject: row.value
+        for row in rows_of(JuryRow, jury)
+        if row.measure == WEIGHT and row.subject is not None and row.value is not None
+    }
+
+
+def rating_rows_of(jury: AnyTable) -> list[BradleyTerryRow]:
+    """Return the ratings of the table "jury" as rows of "bradley_terry_ratings", best first.
+
+    Their intervals are the sandwich's, so there are no resamples.
+    """
+    rows = [row for row in rows_of(JuryRow, jury) if row.measure == RATING]
+    return [
+        BradleyTerryRow(
+            dimension=row.dimension,
+            entrant_id=row.subject or "",
+            rating=row.value,
+            sampling_low=row.low,
+            sampling_high=row.high,
+            note=row.note,
+            n_bootstraps=0,
+            n_degenerate=0,
+        )
+        for row in sorted(rows, key=lambda row: (row.value is None, -(row.value or 0.0)))
+    ]
+
+
+def _row(
+    dimension: str,
+    families: Mapping[str, str | None],
+    measure: str,
+    subject: str | None = None,
+    other: str | None = None,
+    *,
+    found: Statistic,
+    n: int,
+    n_silent: int = 0,
+    note: str | None = None,
+) -> JuryRow:
+    return JuryRow(
+        dimension=dimension,
+        measure=measure,
+        subject=subject,
+        other=other,
+        family=None if subject is None else families.get(subject),
+        other_family=None if other is None else families.get(other),
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        n=n,
+        n_silent=n_silent,
+        note=note,
+    )
+
+
+def _weights(fit: JudgeAwareFit, config: TournamentConfig, mode: Mode) -> dict[str, float]:
+    """Return what each judge's word weighs where the judges settle a pair together."""
+    names = [each.judge for each in fit.judges]
+    if config.judge.aggregation == "single":
+        return {name: float(name == config.judge_model(mode)) for name in names}
+    alike = dict.fromkeys(names, 1.0)
+    if config.judge.aggregation == "plurality" or not any(each.counts for each in fit.judges):
+        return alike
+    return {
+        each.judge: 0.0
+        if not each.counts
+        else 1.0
+        if each.discrimination is None
+        else each.discrimination.value
+        for each in fit.judges
+    }
+
+
+def _judge_rows(
+    fit: JudgeAwareFit,
+    weights: Mapping[str, float],
+    readings: Sequence[Reading],
+    write: Callable[..., JuryRow],
+) -> Iterator[JuryRow]:
+    for each in fit.judges:
+        n_silent = sum(reading.labels.get(each.judge, "") is None for reading in readings)
+        counted = partial(write, subject=each.judge, n=each.n_verdicts, n_silent=n_silent)
+        yield counted(WEIGHT, found=Statistic(weights[each.judge], None, None))
+        yield counted(DISCRIMINATION, found=_statistic(each.discrimination), note=each.note)
+        yield counted(SLOT, found=_odds(each.slot_logits), note=each.note)
+
+
+def _agreement_rows(
+    readings: Sequence[Reading],
+    judges: Sequence[str],
+    config: TournamentConfig,
+    write: Callable[..., JuryRow],
+) -> Iterator[JuryRow]:
+    resampling: dict[str, Any] = {
+        "n_bootstraps": config.ratings.n_bootstraps,
+        "seed": config.ratings.bootstrap_seed,
+        "confidence": config.ratings.confidence,
+    }
+    for first, second in combinations(judges, 2):
+        asked = [each for each in readings if {first, second} <= each.labels.keys()]
+        labels = (
+            LabelPair(each.prompt_id, each.labels[first], each.labels[second]) for each in asked
+        )
+        found = measure_agreement(labels, **resampling)
+        shares = Statistic(found.agreement, found.agreement_low, found.agreement_high)
+        kappa = Statistic(found.kappa, found.kappa_low, found.kappa_high)
+        counted = partial(write, subject=first, other=second, n=found.n, n_silent=found.n_left_out)
+        yield counted(AGREEMENT, found=shares)
+        yield counted(KAPPA, found=kappa, note=found.note)
+    panel = measure_panel(readings, order=_ORDER, **resampling)
+    together = partial(write, n=panel.n, n_silent=panel.n_silent)
+    unanimous = panel.unanimous
+    yield together(UNANIMOUS, found=Statistic(unanimous.rate, unanimous.low, unanimous.high))
+    yield together(FLEISS, found=panel.fleiss_kappa)
+    yield together(KRIPPENDORFF, found=panel.krippendorff_alpha)
+
+
+def _statistic(estimate: Estimate | None) -> Statistic:
+    if estimate is None:
+        return Statistic(None, None, None)
+    return Statistic(estimate.value, estimate.low, estimate.high)
+
+
+def _odds(logits: Estimate | None) -> Statistic:
+    ends = (None, None, None) if logits is None else (logits.value, logits.low, logits.high)
+    return Statistic(*(None if each is None else math.exp(each) for each in ends))
