@@ -8,7 +8,7 @@ import pytest
 
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.reports.run import run_files
-from tournament_assets.tournament.hydra_entrants import IDENTIFIER_PATTERN
+from tournament_assets.tournament.entrant_settings import IDENTIFIER_PATTERN
 
 from .builders import elo_table
 

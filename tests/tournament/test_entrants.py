@@ -56,10 +56,44 @@ def test_renaming_or_moving_an_entrant_does_not_generate_anything_again() -> Non
 
 
 @pytest.mark.parametrize(
-    "changed", [{"temperature": 0.7}, {"max_new_tokens": 20}, {"system_prompt": "Be brief."}]
+    "changed",
+    [
+        {"temperature": 0.7},
+        {"max_new_tokens": 20},
+        {"system_prompt": "Be brief."},
+        {"seed": 0},
+        {"strip": "think"},
+        {"top_p": 0.9},
+        {"top_k": 5},
+        {"min_p": 0.1},
+        {"repetition_penalty": 1.1},
+        {"stop": ("###",)},
+        {"template_arguments": {"enable_thinking": False}},
+    ],
 )
 def test_what_changes_a_response_changes_the_fingerprint(changed: dict[str, object]) -> None:
     assert GREEDY.model_copy(update=changed).fingerprint("content") != GREEDY.fingerprint("content")
+
+
+@pytest.mark.parametrize(
+    ("entrant", "known"),
+    [
+        (
+            GREEDY.model_copy(update={"max_new_tokens": 96}),
+            "598af20ff36cece62933862e918b3dc1aed17b6d03727158a20843e7ef823349",
+        ),
+        (
+            WARM.model_copy(update={"max_new_tokens": 96, "system_prompt": "Be brief."}),
+            "72c2af61911dd96a2cdabdea66e4fffc64dee94af6ba0448d3025d506a0f37b5",
+        ),
+        (
+            SERVED.model_copy(update={"model": "m", "temperature": 0.5}),
+            "a7366053bcf1a4b70fed77ddabf430f4017c79998118f9c4ae4349a80a49b4bc",
+        ),
+    ],
+)
+def test_responses_of_earlier_versions_are_still_found(entrant: AnyEntrant, known: str) -> None:
+    assert entrant.fingerprint("0" * 64) == known
 
 
 def test_other_weights_change_the_fingerprint() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import click
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
@@ -182,7 +182,13 @@ def _type_name(annotation: Any) -> str:
         return f"list of {_type_name(arguments[0])}"
     if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
         return f"[{annotation.__name__}](#{annotation.__name__.lower()})"
-    names = {str: "text", int: "whole number", float: "number", bool: "true or false"}
+    names = {
+        str: "text",
+        int: "whole number",
+        float: "number",
+        bool: "true or false",
+        JsonValue: "any value",
+    }
     return names.get(annotation, getattr(annotation, "__name__", str(annotation)))
 
 

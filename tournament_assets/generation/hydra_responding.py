@@ -50,13 +50,15 @@ def respond_as_hydra(
     responses = []
     for row, (prompt, own) in enumerate(zip(batch, decoded.responses, strict=True)):
         text = entrant.read(own.token_ids)
+        told = entrant.tell_apart(text, prompt.ids)
         diagnostics = {
             **entrant.circumstances(seed=prompt.seed, batch_size=batch_size),
             **describe_decoding(own, read=entrant.read, text=text),
+            **told.diagnostics,
         }
         if spec.uncertainty is not None:
             correctness_prompt = fill_in(
-                spec.uncertainty.correctness_prompt, prompt=prompt.text, response=text
+                spec.uncertainty.correctness_prompt, prompt=prompt.text, response=told.response
             )
             diagnostics["p_correct"] = _p_correct(
                 entrant, heads, correctness_prompt, witness=decoded.witnesses[row : row + 1]
@@ -64,7 +66,7 @@ def respond_as_hydra(
         responses.append(
             GeneratedResponse(
                 prompt_id=prompt.prompt_id,
-                text=text,
+                text=told.response,
                 finish_reason=own.finish_reason,
                 prompt_tokens=len(prompt.ids),
                 response_tokens=len(own.token_ids),

@@ -21,9 +21,13 @@ from tournament_assets.generation.models.base_models import (
     refuse_mismatch,
 )
 from tournament_assets.generation.models.entrant_weights import EntrantFiles
-from tournament_assets.tournament.entrants import LocalEntrant
+from tournament_assets.generation.thoughts import OPENING, ToldApart, cut_thought
+from tournament_assets.tournament.entrants import LocalEntrant, VanillaHfEntrant
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, ShardFiles
+
+_END = 16
+"""Tokens of a prompt's end among which the opening of a thought is found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +106,44 @@ class LoadedEntrant:
             raise TypeError(f"{self.name} has no heads; its loader is {self.spec.loader!r}")
         return self.spec, self.hydra
 
+    def as_vanilla(self) -> VanillaHfEntrant:
+        """Return the description of an entrant that speaks with one voice.
+
+        Raises:
+            TypeError: If it has heads.
+        """
+        if not isinstance(self.spec, VanillaHfEntrant):
+            raise TypeError(f"{self.name} has heads; its loader is {self.spec.loader!r}")
+        return self.spec
+
     def wearing(self) -> AbstractContextManager[None]:
         """Let the model speak with this entrant's adapter, if it has one, inside `with`."""
         return nullcontext() if self.adapter is None else self.adapter.put_on()
 
-    def read(self, ids: Sequence[int]) -> str:
+    def read(self, ids: Sequence[int], *, stop: Sequence[str] = ()) -> str:
         """Return the text of some tokens, without special tokens and outer white space.
 
         All are decoded at once: token by token would break characters of several bytes.
+
+        Args:
+            ids: The tokens.
+            stop: Texts that end it and are not a part of it.
         """
         text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True)
-        return text.strip()
+        ends = [position for each in stop if (position := text.find(each)) >= 0]
+        return text[: min(ends, default=None)].strip()
+
+    def tell_apart(self, text: str, prompt_ids: Sequence[int]) -> ToldApart:
+        """Return what a text holds for its reader, and what the entrant's `strip` cuts from it.
+
+        Args:
+            text: What the model wrote.
+            prompt_ids: What it read, which may have begun a thought.
+        """
+        if self.spec.strip != "think":
+            return ToldApart(text)
+        end: str = self.tokenizer.decode(list(prompt_ids[-_END:]))
+        return cut_thought(text, is_open=end.rstrip().endswith(OPENING))
 
     def circumstances(self, *, seed: int, batch_size: int) -> dict[str, Any]:
         """Return where and how a response is generated, for its diagnostics."""

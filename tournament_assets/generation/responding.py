@@ -102,6 +102,8 @@ def generate_responses(
         system_prompt=spec.system_prompt,
         max_new_tokens=spec.max_new_tokens,
         context=entrant.context,
+        arguments=spec.template_arguments,
+        seed=spec.seed,
         is_padded=entrant.base.is_batchable,
         name=entrant.name,
     )

@@ -7,10 +7,22 @@ batch, not on what was decoded before, and not on a global seed.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    MinPLogitsWarper,
+    RepetitionPenaltyLogitsProcessor,
+    StoppingCriteriaList,
+    StopStringCriteria,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
 
 from tournament_assets.generation.hydra.product_of_experts import draft_probabilities, draw
 from tournament_assets.generation.loading import LoadedEntrant
@@ -19,14 +31,19 @@ from tournament_assets.generation.models.base_models import (
     transformers_logging_off,
 )
 from tournament_assets.generation.models.chat_prompts import AskedPrompt
+from tournament_assets.tournament.entrants import VanillaHfEntrant
 from tournament_assets.tournament.errors import GenerationError
-from tournament_assets.tournament.prompts import GeneratedResponse, prompt_seed
+from tournament_assets.tournament.prompts import GeneratedResponse
 
 
-def draw_uniforms(prompt_ids: Sequence[str], *, n_positions: int) -> Tensor:
+def draw_uniforms(seeds: Sequence[int], *, n_positions: int) -> Tensor:
     """Draw every prompt's random numbers, one per position of its response.
 
     A longer response begins with the same numbers as a shorter one.
+
+    Args:
+        seeds: One a prompt.
+        n_positions: Tokens of the longest response.
 
     Returns:
         Numbers in [0, 1), float64 on the CPU, shape (n_prompts, n_positions).
@@ -34,10 +51,10 @@ def draw_uniforms(prompt_ids: Sequence[str], *, n_positions: int) -> Tensor:
     rows = [
         torch.rand(
             n_positions,
-            generator=torch.Generator().manual_seed(prompt_seed(prompt_id)),
+            generator=torch.Generator().manual_seed(seed),
             dtype=torch.float64,
         )
-        for prompt_id in prompt_ids
+        for seed in seeds
     ]
     return torch.stack(rows)
 
@@ -60,13 +77,18 @@ class TokenPicker(LogitsProcessor):  # type: ignore[misc]  # transformers is unt
     """Leaves one token per row unmasked, so that greedy decoding takes the one that was drawn.
 
     Ghost rows, which a vocabulary padded for speed has beyond the tokenizer's last token, are
-    masked before anything else: they have logits and mean nothing.
+    masked before anything else: they have logits and mean nothing. What narrows the distribution
+    are transformers' own processors, in the order in which `generate` applies them.
 
     Attributes:
         n_tokens: Tokens the tokenizer knows; ids from here on are ghosts.
         prompt_length: Padded length of the prompts, in tokens.
-        temperature: Sampling temperature; None masks ghosts only and so decodes greedily.
+        temperature: Sampling temperature; None decodes greedily.
         uniforms: Random numbers, shape (n_rows, n_positions); None with temperature None.
+        prompt_ids: What counts as said before the response, shape (n_rows, prompt_length); None for
+            the prompts with their padding.
+        penalties: Change the scores of tokens that were said before.
+        warpers: Narrow the distribution, the temperature among them.
     """
 
     def __init__(
@@ -76,6 +98,9 @@ class TokenPicker(LogitsProcessor):  # type: ignore[misc]  # transformers is unt
         prompt_length: int,
         temperature: float | None,
         uniforms: Tensor | None,
+        prompt_ids: Tensor | None = None,
+        penalties: Sequence[LogitsProcessor] = (),
+        warpers: Sequence[LogitsProcessor] = (),
     ) -> None:
         if (temperature is None) != (uniforms is None):
             raise ValueError("temperature and uniforms are either both given or both None")
@@ -83,6 +108,9 @@ class TokenPicker(LogitsProcessor):  # type: ignore[misc]  # transformers is unt
         self.prompt_length = prompt_length
         self.temperature = temperature
         self.uniforms = uniforms
+        self.prompt_ids = prompt_ids
+        self.penalties = LogitsProcessorList(penalties)
+        self.warpers = LogitsProcessorList(warpers)
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Mask what must not be decoded at this position.
@@ -100,15 +128,72 @@ class TokenPicker(LogitsProcessor):  # type: ignore[misc]  # transformers is unt
                 "the model's logits hold NaN or infinity; expected numbers; the weights are "
                 "broken, or too large for this precision"
             )
+        if self.penalties:
+            known = self.penalties(self._said(input_ids), known)
         masked = torch.full_like(scores, float("-inf"))
         if self.temperature is None or self.uniforms is None:
             masked[:, : self.n_tokens] = known
             return masked
         position = input_ids.shape[1] - self.prompt_length
         drawn = draw_tokens(
-            known, uniforms=self.uniforms[:, position], temperature=self.temperature
+            self.warpers(input_ids, known) if self.warpers else known,
+            uniforms=self.uniforms[:, position],
+            # One of the warpers is the temperature.
+            temperature=1.0 if self.warpers else self.temperature,
         )
         return masked.scatter_(1, drawn[:, None], 0.0)
+
+    def _said(self, input_ids: Tensor) -> Tensor:
+        if self.prompt_ids is None:
+            return input_ids
+        return torch.cat([self.prompt_ids, input_ids[:, self.prompt_length :]], dim=1)
+
+
+def penalties_of(spec: VanillaHfEntrant) -> list[LogitsProcessor]:
+    """Return transformers' processors for what was said before."""
+    penalty = spec.repetition_penalty
+    return [] if penalty is None else [RepetitionPenaltyLogitsProcessor(penalty)]
+
+
+def warpers_of(spec: VanillaHfEntrant) -> list[LogitsProcessor]:
+    """Return transformers' processors that narrow the distribution, in `generate`'s order.
+
+    None if nothing but the temperature is given, which `draw_tokens` knows itself.
+    """
+    narrowing = [
+        warper(value)
+        for warper, value in (
+            (TopKLogitsWarper, spec.top_k),
+            (TopPLogitsWarper, spec.top_p),
+            (MinPLogitsWarper, spec.min_p),
+        )
+        if value is not None
+    ]
+    if not narrowing or spec.temperature is None:
+        return []
+    return [TemperatureLogitsWarper(spec.temperature), *narrowing]
+
+
+class ResponseEnd(StopStringCriteria):  # type: ignore[misc]  # transformers is untyped
+    """Ends a row whose response holds a stop string, and remembers where.
+
+    Attributes:
+        n_written: Tokens that each row had written then, shape (n_rows,); 0 where it has not ended.
+    """
+
+    def __init__(self, tokenizer: Any, stop: Sequence[str], *, prompt_length: int) -> None:
+        super().__init__(tokenizer, list(stop))
+        self._prompt_length = prompt_length
+        self.n_written: Tensor | None = None
+
+    def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
+        """Say which rows end here; what the prompt ends with does not count."""
+        response = input_ids[:, self._prompt_length :]
+        is_over: Tensor = super().__call__(response, scores, **kwargs)
+        if self.n_written is None:
+            self.n_written = torch.zeros_like(is_over, dtype=torch.long)
+        self.n_written += is_over * (self.n_written == 0) * response.shape[1]
+        return is_over
 
 
 def respond_with_generate(
@@ -124,17 +209,25 @@ def respond_with_generate(
     # Dummy rows repeat the last prompt, so they end when it ends.
     rows = [*batch, *[batch[-1]] * (batch_size - len(batch))]
     ids, mask = _pad_left(rows, pad_id=entrant.tokenizer.pad_token_id)
-    spec = entrant.spec
+    spec = entrant.as_vanilla()
     uniforms = None
     if spec.temperature is not None:
-        prompt_ids = [row.prompt_id for row in rows]
-        uniforms = draw_uniforms(prompt_ids, n_positions=spec.max_new_tokens).to(entrant.device)
+        seeds = [row.seed for row in rows]
+        uniforms = draw_uniforms(seeds, n_positions=spec.max_new_tokens).to(entrant.device)
+    # Padding is not said, and is penalised as little as any other token that is not.
+    said = torch.where(mask.bool(), ids, ids[:, -1:]).to(entrant.device)
     picker = TokenPicker(
         n_tokens=len(entrant.tokenizer),
         prompt_length=ids.shape[1],
         temperature=spec.temperature,
         uniforms=uniforms,
+        prompt_ids=said,
+        penalties=penalties_of(spec),
+        warpers=warpers_of(spec),
     )
+    end = None
+    if spec.stop is not None:
+        end = ResponseEnd(entrant.tokenizer, spec.stop, prompt_length=ids.shape[1])
     with (
         transformers_logging_off(),
         decoding_threads(entrant.model.num_parameters()),
@@ -146,11 +239,13 @@ def respond_with_generate(
             attention_mask=mask.to(entrant.device),
             generation_config=_decoding(entrant),
             logits_processor=LogitsProcessorList([picker]),
+            stopping_criteria=StoppingCriteriaList([end] if end else []),
         )  # (batch_size, prompt_length + n_new_tokens)
     written = sequences[: len(batch), ids.shape[1] :].tolist()
+    stopped = [0] * len(batch) if end is None or end.n_written is None else end.n_written.tolist()
     return [
-        _read_response(entrant, prompt, new_ids, batch_size=batch_size)
-        for prompt, new_ids in zip(batch, written, strict=True)
+        _read_response(entrant, prompt, new_ids, batch_size=batch_size, stopped_at=stopped_at)
+        for prompt, new_ids, stopped_at in zip(batch, written, stopped, strict=False)
     ]
 
 
@@ -176,15 +271,26 @@ def _decoding(entrant: LoadedEntrant) -> GenerationConfig:
 
 
 def _read_response(
-    entrant: LoadedEntrant, prompt: AskedPrompt, new_ids: list[int], *, batch_size: int
+    entrant: LoadedEntrant,
+    prompt: AskedPrompt,
+    new_ids: list[int],
+    *,
+    batch_size: int,
+    stopped_at: int,
 ) -> GeneratedResponse:
-    end = next((n for n, token in enumerate(new_ids) if token in entrant.eos_ids), None)
-    own_ids = new_ids if end is None else new_ids[: end + 1]
+    at_token = next((n for n, token in enumerate(new_ids, 1) if token in entrant.eos_ids), 0)
+    ends = [n_tokens for n_tokens in (at_token, stopped_at) if n_tokens]
+    own_ids = new_ids[: min(ends)] if ends else new_ids
+    text = entrant.read(own_ids, stop=entrant.as_vanilla().stop or ())
+    told = entrant.tell_apart(text, prompt.ids)
     return GeneratedResponse(
         prompt_id=prompt.prompt_id,
-        text=entrant.read(own_ids),
-        finish_reason="length" if end is None else "stop",
+        text=told.response,
+        finish_reason="stop" if ends else "length",
         prompt_tokens=len(prompt.ids),
         response_tokens=len(own_ids),
-        diagnostics=entrant.circumstances(seed=prompt.seed, batch_size=batch_size),
+        diagnostics={
+            **entrant.circumstances(seed=prompt.seed, batch_size=batch_size),
+            **told.diagnostics,
+        },
     )

@@ -10,9 +10,15 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from tournament_assets.tournament.entrant_settings import (
+    EntrantSpec,
+    StopStrings,
+    TemplateArguments,
+    WrittenEntrant,
+)
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, EntrantSpec
+from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
 from tournament_assets.tournament.judge_services import ANTHROPIC, owner_of
 from tournament_assets.tournament.places import Location, ResponsesPlace, ServerAddress
 
@@ -89,19 +95,14 @@ class OpenAiApiEntrant(EntrantSpec):
 
     def fingerprint(self, content_hash: str) -> str:
         """SHA-256 of everything the responses depend on; where and how it is asked is left out."""
-        settings = self.model_dump(
-            mode="json",
-            exclude={
-                "entrant_id",
-                "description",
-                "base_url",
-                "model",
-                "revision",
-                "api_key_env",
-                "max_concurrency",
-                "max_retries",
-                "timeout_seconds",
-            },
+        settings = self.settings_without(
+            "base_url",
+            "model",
+            "revision",
+            "api_key_env",
+            "max_concurrency",
+            "max_retries",
+            "timeout_seconds",
         )
         return fingerprint({"settings": settings, "content": content_hash})
 
@@ -140,29 +141,49 @@ class AnthropicApiEntrant(EntrantSpec):
 
     def fingerprint(self, content_hash: str) -> str:
         """SHA-256 of everything the responses depend on."""
-        settings = self.model_dump(
-            mode="json", exclude={"entrant_id", "description", "model", "revision"}
-        )
+        settings = self.settings_without("model", "revision")
         return fingerprint({"settings": settings, "content": content_hash})
 
 
-class VanillaHfEntrant(EntrantSpec):
+class VanillaHfEntrant(WrittenEntrant):
     """A causal language model in a Hugging Face folder, decoded token by token.
 
     Attributes:
         weights: The folder with `config.json`, the tokenizer and safetensors weights.
         adapter: The folder of a LoRA adapter for it, as the peft library writes one.
         temperature: Sampling temperature; None decodes greedily.
+        top_p: Draws from the most probable tokens that together have this probability.
+        top_k: Draws from this many of the most probable tokens.
+        min_p: Draws from tokens at least this probable, as a share of the most probable one's.
+        repetition_penalty: Divides the scores of tokens that the prompt or the response has.
         max_new_tokens: The most tokens of one response.
+        stop: Texts that end a response; they are not a part of it.
         system_prompt: Put before the prompt in the chat template, if given.
+        template_arguments: What the chat template reads besides, such as `enable_thinking: false`.
     """
 
     loader: Literal["vanilla_hf"]
     weights: Location
     adapter: Location | None = None
     temperature: float | None = Field(default=None, gt=0)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    top_k: int | None = Field(default=None, ge=1)
+    min_p: float | None = Field(default=None, ge=0, le=1)
+    repetition_penalty: float | None = Field(default=None, gt=0)
     max_new_tokens: int = Field(default=256, ge=1)
+    stop: StopStrings | None = None
     system_prompt: str | None = None
+    template_arguments: TemplateArguments | None = None
+
+    @model_validator(mode="after")
+    def _draws_what_it_narrows(self) -> "VanillaHfEntrant":
+        given = [name for name in ("top_p", "top_k", "min_p") if getattr(self, name) is not None]
+        if given and self.temperature is None:
+            raise ValueError(
+                f"{' and '.join(given)} without temperature: greedy decoding takes the most "
+                "probable token whatever they are; expected a temperature too, or neither"
+            )
+        return self
 
 
 class RecordedEntrant(EntrantSpec):

@@ -9,49 +9,13 @@ import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import AliasChoices, Field, field_validator, model_validator
 
+from tournament_assets.tournament.entrant_settings import TemplateArguments, WrittenEntrant
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.places import Frozen, Location
-
-IDENTIFIER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
-
-
-class EntrantSpec(Frozen):
-    """Structural description of an entrant; each loader adds the fields it needs.
-
-    Attributes:
-        entrant_id: Stable identifier used in tables, file names and reports.
-        loader: Which recipe turns the description into responses.
-        description: What a reader should know about it.
-    """
-
-    entrant_id: str = Field(pattern=IDENTIFIER_PATTERN)
-    loader: str
-    description: str = ""
-
-    @property
-    def display_settings(self) -> dict[str, Any]:
-        """What sets this entrant apart, for tables: every field but its names."""
-        return self.model_dump(
-            mode="json", exclude={"entrant_id", "description"}, exclude_none=True
-        )
-
-    def fingerprint(self, content_hash: str) -> str:
-        """SHA-256 of everything its responses depend on besides the prompt.
-
-        The entrant's name is left out: renaming an entrant does not generate anything again.
-
-        Args:
-            content_hash: SHA-256 of the weights or the recorded file the entrant reads.
-        """
-        settings = self.model_dump(
-            mode="json", exclude={"entrant_id", "description", "weights", "adapter"}
-        )
-        return fingerprint({"settings": settings, "content": content_hash})
-
 
 CORRECTNESS_PROMPT = (
     "Is the answer correct? Reply with A for yes or B for no.\n"
@@ -211,7 +175,7 @@ class HydraHeads(Frozen):
         return self
 
 
-class CustomPoeEntrant(EntrantSpec):
+class CustomPoeEntrant(WrittenEntrant):
     """Heads on one model, decoded by one of them, or by all as a product of experts.
 
     Attributes:
@@ -227,6 +191,7 @@ class CustomPoeEntrant(EntrantSpec):
         gamma: Tokens that are drafted before the jury reads them; changes the speed alone.
         max_new_tokens: The most tokens of one response.
         system_prompt: Put before the prompt in the chat template, if given.
+        template_arguments: What the chat template reads besides, such as `enable_thinking: false`.
     """
 
     loader: Literal["custom_poe"]
@@ -240,6 +205,7 @@ class CustomPoeEntrant(EntrantSpec):
     gamma: int = Field(default=1, ge=1, le=16)
     max_new_tokens: int = Field(default=256, ge=1)
     system_prompt: str | None = None
+    template_arguments: TemplateArguments | None = None
 
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> "CustomPoeEntrant":
@@ -310,10 +276,7 @@ class CustomPoeEntrant(EntrantSpec):
 
     def fingerprint(self, content_hash: str) -> str:
         """SHA-256 of everything its responses depend on; where the files lie does not count."""
-        settings = self.model_dump(
-            mode="json",
-            exclude={"entrant_id", "description", "weights", "hydra", "rob_checkpoint"},
-        )
+        settings = self.settings_without("weights", "hydra", "rob_checkpoint")
         asked = self.uncertainty
         heads = {
             "heads_depth": self.hydra.heads_depth,

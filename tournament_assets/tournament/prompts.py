@@ -170,12 +170,17 @@ def draw_stratified(
     return [prompt for prompt in prompts if prompt.prompt_id in chosen]
 
 
-def prompt_seed(prompt_id: str) -> int:
+def prompt_seed(prompt_id: str, seed: int | None = None) -> int:
     """Seed of a prompt's random numbers: SHA-256 of its id, modulo 2**32.
 
     Every entrant draws the same numbers for the same prompt, whatever else is in its batch.
+
+    Args:
+        prompt_id: Which prompt.
+        seed: Leads to other numbers; None to those of the id alone.
     """
-    return int.from_bytes(hashlib.sha256(prompt_id.encode()).digest(), "big") % 2**32
+    text = prompt_id if seed is None else f"{seed}\0{prompt_id}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest(), "big") % 2**32
 
 
 @dataclass(frozen=True, slots=True)

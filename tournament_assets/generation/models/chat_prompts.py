@@ -1,7 +1,9 @@
 """Prompts as a model reads them, written by its own chat template."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import jinja2
@@ -23,18 +25,15 @@ class AskedPrompt:
         prompt_id: Which prompt.
         text: What it says.
         ids: Token ids of the whole conversation up to the response.
+        seed: Seeds the response's random numbers.
         is_padded: Whether it is padded; not where it is read alone.
     """
 
     prompt_id: str
     text: str
     ids: tuple[int, ...]
+    seed: int
     is_padded: bool = True
-
-    @property
-    def seed(self) -> int:
-        """Seeds the response's random numbers."""
-        return prompt_seed(self.prompt_id)
 
     @property
     def padded_length(self) -> int:
@@ -53,7 +52,12 @@ def padded_length(n_tokens: int) -> int:
 
 
 def encode_chat(
-    tokenizer: Any, text: str, *, system_prompt: str | None, name: str
+    tokenizer: Any,
+    text: str,
+    *,
+    system_prompt: str | None,
+    arguments: Mapping[str, Any] | None = None,
+    name: str,
 ) -> tuple[int, ...]:
     """Return the token ids of a conversation that asks for a response.
 
@@ -61,6 +65,7 @@ def encode_chat(
         tokenizer: The model's, with a chat template.
         text: What the user says.
         system_prompt: What is said before, if anything.
+        arguments: Further variables of the chat template.
         name: Who is asked, to begin a message with.
 
     Raises:
@@ -70,7 +75,11 @@ def encode_chat(
     messages = [*leading, {"role": "user", "content": text}]
     try:
         encoded = tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, tokenize=True, return_dict=True
+            messages,
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=True,
+            **(arguments or {}),
         )
     except (jinja2.TemplateError, ValueError) as error:
         raise InputError(
@@ -88,6 +97,8 @@ def encode_prompts(
     system_prompt: str | None,
     max_new_tokens: int,
     context: int | None,
+    arguments: Mapping[str, Any] | None = None,
+    seed: int | None = None,
     is_padded: bool = True,
     name: str,
 ) -> list[AskedPrompt]:
@@ -99,16 +110,22 @@ def encode_prompts(
         system_prompt: Put before each of them, if given.
         max_new_tokens: What the response may take.
         context: The most tokens the model can read; None if it does not say.
+        arguments: Further variables of the chat template.
+        seed: Of the entrant.
         is_padded: Whether they are padded, to share batches.
         name: Who is asked, to begin every message with.
 
     Raises:
-        InputError: With every prompt that does not fit the model.
+        InputError: With every prompt that does not fit the model, or if the chat template never
+            reads an argument.
     """
+    refuse_unread_arguments(tokenizer, arguments or {}, name=name)
     problems = Problems()
     asked = []
     for prompt in prompts:
-        ids = encode_chat(tokenizer, prompt.text, system_prompt=system_prompt, name=name)
+        ids = encode_chat(
+            tokenizer, prompt.text, system_prompt=system_prompt, arguments=arguments, name=name
+        )
         needed = len(ids) + max_new_tokens
         if context is not None and needed > context:
             problems.add(
@@ -116,9 +133,47 @@ def encode_prompts(
                 f"max_new_tokens {needed}; expected at most {context}, the model's context; "
                 "shorten the prompt or lower max_new_tokens"
             )
-        asked.append(AskedPrompt(prompt.prompt_id, text=prompt.text, ids=ids, is_padded=is_padded))
+        asked.append(
+            AskedPrompt(
+                prompt.prompt_id,
+                text=prompt.text,
+                ids=ids,
+                seed=prompt_seed(prompt.prompt_id, seed),
+                is_padded=is_padded,
+            )
+        )
     problems.raise_if_any()
     return asked
+
+
+def refuse_unread_arguments(tokenizer: Any, arguments: Mapping[str, Any], *, name: str) -> None:
+    """Refuse variables that a chat template never reads: they would change a name and no response.
+
+    Args:
+        tokenizer: The model's.
+        arguments: Variables by name.
+        name: Who is asked, to begin a message with.
+
+    Raises:
+        InputError: With all of them.
+    """
+    if not arguments:
+        return
+    template = tokenizer.get_chat_template()
+    ours = {"messages", *signature(tokenizer.apply_chat_template).parameters} - {
+        "tools",
+        "documents",
+    }
+    unread = sorted(
+        argument
+        for argument in arguments
+        if argument in ours or not re.search(rf"\b{re.escape(argument)}\b", template)
+    )
+    if unread:
+        raise InputError(
+            f"{name}: template_arguments has {', '.join(map(repr, unread))}, which the model's "
+            "chat template does not read or no config may say; expected variables of the template"
+        )
 
 
 @dataclass(frozen=True, slots=True)

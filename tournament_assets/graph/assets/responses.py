@@ -121,6 +121,7 @@ def _metadata(
         "responses": len(responses),
         "mean_words": round(fmean(lengths), 1) if lengths else 0.0,
         "truncated_by_token_cap": sum(response.finish_reason == "length" for response in responses),
+        **_thought_metadata(responses),
         **_jury_metadata(responses),
         "generated_now": answers.generated,
         "from_ledger": len(responses) - answers.generated,
@@ -129,6 +130,18 @@ def _metadata(
         "settings": entrant.display_settings,
         **known({"weights_hash": weights_version(plan, entrant)}),
     }
+
+
+def _thought_metadata(responses: Sequence[GeneratedResponse]) -> dict[str, Any]:
+    """Say how much thinking aloud was cut; nothing where nothing was."""
+    words = [
+        response.diagnostics["thought_words"]
+        for response in responses
+        if "thought_words" in response.diagnostics
+    ]
+    if not words:
+        return {}
+    return {"responses_with_thought_cut": len(words), "mean_words_of_thought": fmean(words)}
 
 
 def _jury_metadata(responses: Sequence[GeneratedResponse]) -> dict[str, Any]:

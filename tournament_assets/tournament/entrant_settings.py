@@ -1,0 +1,74 @@
+"""What every entrant says of itself, and which of it counts in a fingerprint."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, JsonValue
+
+from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.places import Frozen
+
+IDENTIFIER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
+_COUNTED_WITHOUT_A_VALUE = frozenset({"temperature", "system_prompt"})
+"""Settings of the first version. A later one counts only where it is given: its coming made no
+response out of date."""
+
+TemplateArguments = Annotated[dict[str, JsonValue], Field(min_length=1)]
+"""Variables of a chat template."""
+StopStrings = Annotated[
+    tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1, strict=False)
+]
+"""Texts that end a response."""
+
+
+class EntrantSpec(Frozen):
+    """Structural description of an entrant; each loader adds the fields it needs.
+
+    Attributes:
+        entrant_id: Stable identifier used in tables, file names and reports.
+        loader: Which recipe turns the description into responses.
+        description: What a reader should know about it.
+    """
+
+    entrant_id: str = Field(pattern=IDENTIFIER_PATTERN)
+    loader: str
+    description: str = ""
+
+    @property
+    def display_settings(self) -> dict[str, Any]:
+        """What sets this entrant apart, for tables: every field but its names."""
+        return self.model_dump(
+            mode="json", exclude={"entrant_id", "description"}, exclude_none=True
+        )
+
+    def settings_without(self, *names: str) -> dict[str, Any]:
+        """Return what counts in a fingerprint, but for its names and the fields that are named."""
+        settings = self.model_dump(mode="json", exclude={"entrant_id", "description", *names})
+        return {
+            name: value
+            for name, value in settings.items()
+            if value is not None or name in _COUNTED_WITHOUT_A_VALUE
+        }
+
+    def fingerprint(self, content_hash: str) -> str:
+        """SHA-256 of everything its responses depend on besides the prompt.
+
+        The entrant's name is left out: renaming an entrant does not generate anything again.
+
+        Args:
+            content_hash: SHA-256 of the weights or the recorded file the entrant reads.
+        """
+        settings = self.settings_without("weights", "adapter")
+        return fingerprint({"settings": settings, "content": content_hash})
+
+
+class WrittenEntrant(EntrantSpec):
+    """An entrant whose responses are written for the tournament.
+
+    Attributes:
+        seed: Gives every prompt other random numbers; without it they come from the prompt alone.
+        strip: `think` cuts what a reasoning model thinks aloud, up to `</think>`, out of the
+            response; it is kept beside it.
+    """
+
+    seed: int | None = Field(default=None, ge=0)
+    strip: Literal["think"] | None = None
