@@ -43,12 +43,6 @@ from tournament_assets.graph.automation.config_problems import (
 )
 from tournament_assets.graph.automation.edits import build_edit_sensor, build_watching_sensor
 from tournament_assets.graph.automation.failure_notices import build_failure_sensors
-from tournament_assets.graph.automation.headline_reruns import (
-    SCHEDULE_PLACE,
-    build_continuing_sensor,
-    build_headline_schedules,
-    schedule_problem,
-)
 from tournament_assets.graph.automation.jobs import (
     build_jobs,
     build_rejudge_job,
@@ -56,6 +50,11 @@ from tournament_assets.graph.automation.jobs import (
 )
 from tournament_assets.graph.automation.reruns import refuse_superseded
 from tournament_assets.graph.automation.resuming import build_resuming_sensor
+from tournament_assets.graph.automation.scheduled_reruns import (
+    build_continuing_sensor,
+    build_schedules,
+    schedule_problems,
+)
 from tournament_assets.graph.resources.executors import build_executor
 from tournament_assets.graph.resources.io_managers import NpzIOManager, ParquetIOManager
 from tournament_assets.graph.resources.services import (
@@ -91,10 +90,12 @@ def build_plan(
         InputError: If the configuration has a schedule that Dagster cannot fire, or names an asset
             and there is no project around.
     """
-    problem = schedule_problem(config_file.config.automation)
-    if problem is not None:
-        line = read_yaml(config_file.path, what="the config").line_of(SCHEDULE_PLACE)
-        raise InputError(f"{config_file.path}:{line}: {problem}")
+    problems = schedule_problems(config_file.config)
+    if problems:
+        lines = read_yaml(config_file.path, what="the config")
+        raise InputError(
+            f"{config_file.path}:{lines.line_of(place)}: {problem}" for place, problem in problems
+        )
     path = config_file.path.resolve()
     project = config_file.project
     plan = TournamentPlan(
@@ -192,7 +193,7 @@ def build_tournament(plan: TournamentPlan, *, resource_prefix: str = "") -> dg.D
         ),
         asset_checks=build_reported_checks(plan, rows_of(plan).values()),
         jobs=[*jobs.values(), build_rejudge_job(plan)],
-        schedules=build_headline_schedules(plan, stage_jobs),
+        schedules=build_schedules(plan, stage_jobs),
         sensors=[
             build_resuming_sensor(plan, resource_prefix=resource_prefix),
             build_watching_sensor(plan),

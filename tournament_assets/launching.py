@@ -59,7 +59,7 @@ class RunOptions:
 
     Attributes:
         config_path: The tournament's configuration.
-        mode: `pilot` or `headline`.
+        mode: A mode of the tournament, such as `pilot`.
         judge_model: Ask this model instead of the configured one.
         n_perms: Rate this many orderings instead of the configured number.
         limit_pairs: Keep only the first pairs of each dimension.
@@ -256,7 +256,7 @@ def estimate_tournament(
 
     Args:
         config_path: The tournament's configuration.
-        mode: `pilot` or `headline`.
+        mode: A mode of the tournament, such as `pilot`.
         environment: The environment variables.
         judge_model: Another model than the configured one.
         counts_tokens: Let the service count the tokens of a sample of requests, which is free.
@@ -420,9 +420,13 @@ class StoredTables:
 
         Args:
             plan: The tournament.
-            mode: `pilot` or `headline`.
+            mode: A mode of the tournament, such as `pilot`.
             environment: The environment variables.
+
+        Raises:
+            InputError: If there is no such mode.
         """
+        plan.config.mode(mode)
         self._plan, self._mode = plan, mode
         self._definitions = build_definitions([plan], plan.project.folder, environment)
         self._home = prepare_dagster_home(plan.project.folder, environment.get("DAGSTER_HOME"))
@@ -559,11 +563,11 @@ def _diagnose_automation(plan: TournamentPlan, instance: dg.DagsterInstance) -> 
     running = {
         state.name for state in instance.all_instigator_state() if state.status.value == "RUNNING"
     }
-    automation = plan.config.automation
     wanted = {
-        f"{plan.tournament_id}_headline_schedule": automation.headline_schedule is not None,
-        f"{plan.tournament_id}_rerun_after_edits": automation.rerun_after_edits,
+        f"{plan.tournament_id}_{mode}_schedule": plan.config.mode(mode).schedule is not None
+        for mode in plan.config.mode_names
     }
+    wanted[f"{plan.tournament_id}_rerun_after_edits"] = plan.config.automation.rerun_after_edits
     for name in (name for name, is_wanted in wanted.items() if is_wanted):
         if name in running:
             yield Finding(name, Health.WELL, "on")

@@ -68,7 +68,7 @@ from tournament_assets.storage.table_schemas import derive_schema
 from tournament_assets.storage.tables import decode_parquet, make_table, rows_of
 from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.battles import BattleSource, RatingSettings
-from tournament_assets.tournament.config import MODES, Mode, TournamentConfig
+from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ class Tournament:
         """Return what judging would cost; nothing is asked.
 
         Args:
-            mode: `pilot` or `headline`.
+            mode: A mode of the tournament, such as `pilot`.
             judge_model: Another model than the configured one.
             count_tokens: Let the service count the tokens of a sample of requests, which is free.
 
@@ -239,7 +239,7 @@ class Tournament:
         return Estimate(
             estimate_tournament(
                 self.config_path,
-                _known(mode),
+                self._known(mode),
                 environment=self._variables,
                 judge_model=judge_model,
                 counts_tokens=count_tokens,
@@ -263,7 +263,7 @@ class Tournament:
         goes on where it stopped, and a second run costs nothing.
 
         Args:
-            mode: `pilot` or `headline`.
+            mode: A mode of the tournament, such as `pilot`.
             judge_model: Ask this model instead of the configured one.
             limit_pairs: Judge only the first pairs of each dimension; for trying things out.
             skip_judging: Rate what the ledger holds, ask nothing.
@@ -284,7 +284,7 @@ class Tournament:
         done = run_tournament(
             RunOptions(
                 config_path=self.config_path,
-                mode=_known(mode),
+                mode=self._known(mode),
                 judge_model=judge_model,
                 limit_pairs=limit_pairs,
                 skip_judging=skip_judging,
@@ -303,17 +303,21 @@ class Tournament:
         Directories that cannot be read are passed over with a warning.
 
         Args:
-            mode: `pilot` or `headline`.
+            mode: A mode of the tournament, such as `pilot`.
             output_dir: Where the run directories are, if not in the project folder's `runs/`.
         """
         from tournament_assets.project.config_files import find_project
 
         folder = find_project(self.config_path) / "runs" if output_dir is None else Path(output_dir)
         tournament_id = self.config.tournament_id
-        found = find_runs(folder, tournament_id=tournament_id, mode=_known(mode))
+        found = find_runs(folder, tournament_id=tournament_id, mode=self._known(mode))
         for problem in found.problems:
             python_warnings.warn(problem, stacklevel=2)
         return tuple(open_run(directory) for directory in found.directories)
+
+    def _known(self, mode: Mode) -> Mode:
+        self.config.mode(mode)
+        return mode
 
     @property
     def _variables(self) -> Mapping[str, str]:
@@ -773,12 +777,6 @@ class GateResult:
         table = ReportSection("", tuple(others), (("By dimension", gate_table(self.values)),))
         title = f"{asked.candidate} against {asked.baseline} ({self.values.run})"
         return _html(title, [table], first_lines=(first,))
-
-
-def _known(mode: Mode) -> Mode:
-    if mode not in MODES:
-        raise InputError(f"the mode is {mode!r}; expected one of {', '.join(MODES)}")
-    return mode
 
 
 def _is_dictionary(table: pa.Table, name: str) -> bool:

@@ -7,8 +7,7 @@ from dagster._core.test_utils import create_run_for_test
 
 from tests.graph.paid_projects import paid_project
 from tests.graph.rerun_driver import TICK, Driver, driver
-from tournament_assets.graph.automation import headline_reruns
-from tournament_assets.graph.automation.headline_reruns import build_continuing_sensor
+from tournament_assets.graph.automation import scheduled_reruns
 from tournament_assets.graph.automation.jobs import Stage, build_jobs, build_rerun_jobs
 from tournament_assets.graph.automation.reruns import (
     CHOICES,
@@ -20,6 +19,7 @@ from tournament_assets.graph.automation.reruns import (
     begin_rerun,
     refuse_superseded,
 )
+from tournament_assets.graph.automation.scheduled_reruns import build_continuing_sensor
 from tournament_assets.tournament.config import Mode
 from tournament_assets.workflows.plan import TournamentPlan
 
@@ -110,7 +110,7 @@ def test_a_rerun_of_a_scope_that_nobody_knows_stays_where_it_is(tmp_path: Path) 
 def test_a_partition_that_is_requested_again_runs_what_the_rerun_chose_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(headline_reruns, "BEGINNING_TAKES", timedelta(0))
+    monkeypatch.setattr(scheduled_reruns, "BEGINNING_TAKES", timedelta(0))
     with (
         paid_project(tmp_path, dimensions=("factuality", "calibration")) as paid,
         driver(paid) as d,

@@ -7,7 +7,7 @@ import pytest
 
 from tests.graph.paid_projects import paid_project
 from tests.graph.rerun_driver import FIRST_RERUN, JOBS, TICK, driver
-from tournament_assets.graph.automation import headline_reruns as continuing
+from tournament_assets.graph.automation import scheduled_reruns as continuing
 from tournament_assets.graph.automation.reruns import RerunState
 
 HEADLINE_REQUESTS = 8 * 3 * 2

@@ -5,7 +5,6 @@ import pytest
 from pydantic import ValidationError
 
 from tournament_assets.tournament.config import (
-    MODES,
     DimensionConfig,
     TournamentConfig,
     config_problems,
@@ -48,7 +47,7 @@ def test_entrants_and_dimensions_keep_the_order_of_the_file() -> None:
 
 def test_each_mode_has_its_judge() -> None:
     config = load()
-    assert [config.judge_model(mode) for mode in MODES] == ["small", "large"]
+    assert [config.judge_model(mode) for mode in config.mode_names] == ["small", "large"]
 
 
 def test_the_label_says_when_the_judge_is_no_language_model() -> None:

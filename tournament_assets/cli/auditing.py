@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 
@@ -55,7 +55,7 @@ def audit_command(
     """  # noqa: D301 (\b tells click to keep the lines that follow)
     from tournament_assets.reports.audit_tables import audit_markdown, audit_values, print_audit
 
-    report = _read_report(config_path, cast("Mode", mode))
+    report = _read_report(config_path, mode)
     show_report(
         lambda console: print_audit(report, console, limit=limit),
         lambda: audit_values(report),

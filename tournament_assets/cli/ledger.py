@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import cast
 
 import click
 
@@ -28,11 +27,10 @@ def ledger_group() -> None:
 def ledger_export_command(config_path: Path, mode: str, out: Path) -> None:
     """Write every reply that the ledger holds to a mode's requests, one file a dimension."""
     from tournament_assets.launching import opened_ledger
-    from tournament_assets.tournament.config import Mode
     from tournament_assets.workflows.transfers import export_judgments
 
     with opened_ledger(config_path, os.environ) as (plan, ledger):
-        written = export_judgments(plan, cast("Mode", mode), out, ledger=ledger)
+        written = export_judgments(plan, mode, out, ledger=ledger)
     for path, count in written.items():
         click.echo(f"{path}: {count} replies")
 

@@ -21,9 +21,10 @@ config_option = click.option(
 )
 mode_option = click.option(
     "--mode",
-    type=click.Choice(["pilot", "headline"]),
+    metavar="MODE",
     required=True,
-    help="pilot: a stratified part of the bank, cheap. headline: the whole bank.",
+    help="pilot: a stratified part of the bank, cheap. headline: the whole bank. Or one of the "
+    "config's own modes.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print every number, as JSON.")
 markdown_option = click.option(

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import cast
 
 import click
 
@@ -63,9 +62,7 @@ def fair_comparison_command(
     """  # noqa: D301 (\b tells click to keep the lines that follow)
     from tournament_assets.reports.fair_tables import fair_markdown, fair_values, print_fair_report
 
-    report = load_fair_report(
-        config_path, cast("Mode", mode), excluded=excluded, environment=os.environ
-    )
+    report = load_fair_report(config_path, mode, excluded=excluded, environment=os.environ)
     show_report(
         lambda console: print_fair_report(report, console),
         lambda: fair_values(report),
@@ -83,7 +80,7 @@ def load_fair_report(
 
     Args:
         config_path: The tournament's configuration.
-        mode: `pilot` or `headline`.
+        mode: A mode of the tournament, such as `pilot`.
         excluded: Entrants to leave out.
         environment: The environment variables.
 

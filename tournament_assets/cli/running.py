@@ -4,7 +4,7 @@ import os
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -84,12 +84,11 @@ def run_command(
     stored are skipped, and said to be fresh.
     """
     from tournament_assets.launching import RunOptions
-    from tournament_assets.tournament.config import Mode
 
     _run(
         RunOptions(
             config_path=config_path,
-            mode=cast("Mode", mode),
+            mode=mode,
             judge_model=judge_model,
             n_perms=n_perms,
             limit_pairs=limit_pairs,
@@ -190,13 +189,10 @@ def rejudge_command(config_path: Path, mode: str, judge_model: str | None, dry_r
     Earlier replies stay; the first one that holds a verdict counts. Then everything is rated anew.
     """
     from tournament_assets.launching import RunOptions, opened_ledger
-    from tournament_assets.tournament.config import Mode
     from tournament_assets.workflows.ledger_lookup import find_failed_presentations, print_failures
 
     with opened_ledger(config_path, os.environ) as (plan, ledger):
-        failures = find_failed_presentations(
-            plan, cast("Mode", mode), ledger=ledger, judge_model=judge_model
-        )
+        failures = find_failed_presentations(plan, mode, ledger=ledger, judge_model=judge_model)
     print_failures(
         (
             (each.dimension, entrant, each.failure)
@@ -210,7 +206,7 @@ def rejudge_command(config_path: Path, mode: str, judge_model: str | None, dry_r
         _run(
             RunOptions(
                 config_path=config_path,
-                mode=cast("Mode", mode),
+                mode=mode,
                 judge_model=judge_model,
                 rejudge=True,
             )
@@ -238,11 +234,10 @@ def estimate_command(
     """
     from tournament_assets.launching import estimate_tournament
     from tournament_assets.reports.cost_estimate import estimate_json, print_estimate
-    from tournament_assets.tournament.config import Mode
 
     estimate = estimate_tournament(
         config_path,
-        cast("Mode", mode),
+        mode,
         environment=os.environ,
         judge_model=judge_model,
         counts_tokens=count_tokens,

@@ -37,7 +37,6 @@ from tournament_assets.graph.rows import AssetRow, Input, Log, Step
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.table_schemas import SCHEMAS
 from tournament_assets.storage.tables import WrittenTable, content_version, make_table
-from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import WorkError
 from tournament_assets.tournament.fingerprints import fingerprint, short
 from tournament_assets.workflows.plan import TournamentPlan
@@ -469,7 +468,7 @@ def _surroundings(
         mode, *name = sorted(values().items(), reverse=True)
         return Step(
             plan,
-            cast("Mode", mode[1]),
+            mode[1],
             name[0][1] if name else "",
             cast("Log", context.log),
             partial(recorded_of, plan, context.instance),

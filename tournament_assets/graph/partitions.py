@@ -7,7 +7,7 @@ from typing import Any, cast
 import dagster as dg
 
 from tournament_assets.graph.rows import Axis
-from tournament_assets.tournament.config import MODES, TournamentConfig
+from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import Recorded
 
@@ -20,7 +20,7 @@ def asset_key(plan: TournamentPlan, name: str) -> dg.AssetKey:
 def axis_names(config: TournamentConfig, axis: Axis) -> tuple[str, ...]:
     """Return the partitions along an axis, in config order."""
     if axis == "mode":
-        return MODES
+        return config.mode_names
     return config.entrant_ids if axis == "entrant" else config.dimension_names
 
 

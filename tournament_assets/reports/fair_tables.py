@@ -316,7 +316,7 @@ class FairReport:
 
     Attributes:
         tournament_id: Whose it is.
-        mode: `pilot` or `headline`.
+        mode: A mode of the tournament, such as `pilot`.
         judge: What kind of judge that was.
         confidence: Coverage of the intervals.
         rows: Rows of table "fair_comparison".

@@ -136,7 +136,7 @@ def find_runs(folder: Path, *, tournament_id: str, mode: str) -> FoundRuns:
     Args:
         folder: The folder of all runs; it need not exist.
         tournament_id: The tournament.
-        mode: `pilot` or `headline`.
+        mode: A mode of the tournament, such as `pilot`.
     """
     found: list[tuple[datetime, int, str, Path]] = []
     problems = []

@@ -27,8 +27,8 @@ _OWNER = r"^(team:.+|[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7})$"
 """What Dagster takes for one."""
 
 
-class HeadlineSchedule(Frozen):
-    """When the headline is run again.
+class RerunSchedule(Frozen):
+    """When a mode is run again.
 
     Attributes:
         cron: The moments, five fields: minute, hour, day of the month, month, day of the week.
@@ -73,9 +73,9 @@ class AutomationConfig(Frozen):
         rerun_modes: The modes for which an edit may do so; a headline costs what a headline costs.
     """
 
-    headline_schedule: HeadlineSchedule | None = None
+    headline_schedule: RerunSchedule | None = None
     rerun_after_edits: bool = False
-    rerun_modes: tuple[Literal["pilot", "headline"], ...] = Field(default=("pilot",), min_length=1)
+    rerun_modes: tuple[str, ...] = Field(default=("pilot",), min_length=1)
 
     @field_validator("rerun_modes", mode="before")
     @classmethod
@@ -182,7 +182,7 @@ def _family_problems(
     """Find families of nobody."""
     judges = [
         mode.get("judge_model")
-        for mode in (values.get(name) for name in ("pilot", "headline"))
+        for mode in (*(values.get(name) for name in BUILT_IN_MODES), *_own_modes(values).values())
         if isinstance(mode, Mapping)
     ]
     families = values.get("families")
@@ -245,8 +245,31 @@ def _name_problems(
     return problems
 
 
-Mode = Literal["pilot", "headline"]
-MODES: tuple[Mode, ...] = ("pilot", "headline")
+Mode = str
+"""The name of a mode: one of those that every tournament has, or one of its own."""
+BUILT_IN_MODES: tuple[Mode, ...] = ("pilot", "headline")
+
+
+def _own_modes(values: Mapping[str, Any]) -> Mapping[Any, Any]:
+    modes = values.get("modes")
+    return modes if isinstance(modes, Mapping) else {}
+
+
+def _mode_problems(values: Mapping[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
+    """Find modes that are there already, and names of none."""
+    own, automation = _own_modes(values), values.get("automation")
+    problems: list[tuple[tuple[str | int, ...], str]] = [
+        (("modes", name), f"modes.{name} is every tournament's; give its settings under {name}:")
+        for name in BUILT_IN_MODES
+        if name in own
+    ]
+    known = [*BUILT_IN_MODES, *map(str, own)]
+    named = automation.get("rerun_modes") if isinstance(automation, Mapping) else None
+    for index, name in enumerate(named if isinstance(named, list) else ()):
+        if name not in known:
+            found = f"automation.rerun_modes.{index} is {name!r}; expected one of "
+            problems.append((("automation", "rerun_modes", index), found + ", ".join(known)))
+    return problems
 
 
 class PilotConfig(Frozen):
@@ -273,6 +296,33 @@ class HeadlineConfig(Frozen):
 
     judge_model: str = Field(min_length=1)
     prewarm: bool = True
+
+
+class ModeConfig(Frozen):
+    """A mode of your own, beside pilot and headline: which prompts, who judges, and when.
+
+    Attributes:
+        judge_model: The model that judges.
+        strata: How many prompts to draw from each source; the whole bank unless it or `share` is
+            given.
+        share: Which share of each source to draw instead, rounded up.
+        draw_seed: Seeds the draw.
+        prewarm: Ask one request directly first, so that the others read the prefix from the cache.
+        schedule: When it is run again; None builds no schedule. Part of no result.
+    """
+
+    judge_model: str = Field(min_length=1)
+    strata: dict[str, Annotated[int, Field(ge=0)]] | None = Field(default=None, min_length=1)
+    share: float | None = Field(default=None, gt=0, le=1)
+    draw_seed: int = Field(default=0, ge=0)
+    prewarm: bool = True
+    schedule: RerunSchedule | None = None
+
+    @model_validator(mode="after")
+    def _is_drawn_in_one_way(self) -> "ModeConfig":
+        if self.strata is not None and self.share is not None:
+            raise ValueError("strata and share are given; expected one of them; remove the other")
+        return self
 
 
 class DimensionConfig(Frozen):
@@ -529,6 +579,7 @@ class TournamentConfig(Frozen):
         prompt_bank: The bank's JSONL file.
         pilot: The pilot mode.
         headline: The headline mode.
+        modes: Further modes, by name.
         dimensions: The qualities to judge, by name.
         judge: How the judge is asked.
         entrants: Two or more of them, in the order of the tables.
@@ -548,6 +599,9 @@ class TournamentConfig(Frozen):
     prompt_bank: Location
     pilot: PilotConfig
     headline: HeadlineConfig
+    modes: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], ModeConfig] = Field(
+        default_factory=dict
+    )
     dimensions: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], DimensionConfig] = Field(
         min_length=1
     )
@@ -604,6 +658,8 @@ class TournamentConfig(Frozen):
                 "automation": True,
                 "gate": True,
                 "owners": True,
+                # Not so that a tournament without any has another fingerprint than before.
+                "modes": {name: {"schedule"} for name in self.modes} or True,
                 "generation": {"budget_usd", "budget_period"},
                 "judge": {
                     "allow_unbudgeted",
@@ -620,9 +676,41 @@ class TournamentConfig(Frozen):
                 del values["judge"][name]
         return fingerprint(values)
 
+    @property
+    def mode_names(self) -> tuple[Mode, ...]:
+        """The modes' names, those that every tournament has first."""
+        return (*BUILT_IN_MODES, *self.modes)
+
+    def mode(self, name: Mode) -> ModeConfig:
+        """Return a mode, whichever of them it is, as its own ones are described.
+
+        Raises:
+            InputError: If there is none of that name.
+        """
+        if name == "pilot":
+            pilot = self.pilot
+            return ModeConfig(
+                judge_model=pilot.judge_model,
+                strata=pilot.strata,
+                draw_seed=pilot.pilot_seed,
+                prewarm=False,
+            )
+        if name == "headline":
+            return ModeConfig(
+                judge_model=self.headline.judge_model,
+                prewarm=self.headline.prewarm,
+                schedule=self.automation.headline_schedule,
+            )
+        if name not in self.modes:
+            raise InputError(
+                f"the mode is {name!r}; expected one of {', '.join(self.mode_names)}; "
+                "name one of them, or add it to modes in the config"
+            )
+        return self.modes[name]
+
     def judge_model(self, mode: Mode) -> str:
         """The model that judges in a mode."""
-        return self.pilot.judge_model if mode == "pilot" else self.headline.judge_model
+        return self.mode(mode).judge_model
 
     def judge_of(self, mode: Mode, *, model: str | None = None) -> Judge:
         """Who judges in a mode; another model of the same service if one is named.
@@ -654,7 +742,7 @@ class TournamentConfig(Frozen):
     @model_validator(mode="after")
     def _modes_name_a_member(self) -> "TournamentConfig":
         models = [each.model for each in self.judge.panel]
-        for mode in MODES if models else ():
+        for mode in self.mode_names if models else ():
             if self.judge_model(mode) not in models:
                 raise ValueError(
                     f"{mode}.judge_model is {self.judge_model(mode)!r} and judge.panel has "
@@ -702,4 +790,5 @@ def config_problems(values: Mapping[str, Any]) -> list[tuple[tuple[str | int, ..
         *_family_problems(values, seen),
         *_name_problems(values, seen),
         *_gate_problems(values, seen),
+        *_mode_problems(values),
     ]

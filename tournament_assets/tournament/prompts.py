@@ -1,6 +1,7 @@
 """The prompt bank: its rows, what makes it valid, how a pilot is drawn; and what was answered."""
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -168,6 +169,13 @@ def draw_stratified(
         picks = generator.choice(len(members), size=wanted, replace=False)
         chosen.update(members[pick] for pick in picks)
     return [prompt for prompt in prompts if prompt.prompt_id in chosen]
+
+
+def share_of_each(prompts: Sequence[Prompt], share: float) -> dict[str, int]:
+    """Return how many prompts of each source a share of it is, rounded up."""
+    available = Counter(prompt.source for prompt in prompts)
+    # Three tenths of ten are three, whatever the product of the floats says.
+    return {source: math.ceil(share * count - 1e-9) for source, count in available.items()}
 
 
 def prompt_seed(prompt_id: str, seed: int | None = None) -> int:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 
-from tournament_assets.tournament.config import MODES
 from tournament_assets.tournament.entrants import LocalEntrant
 from tournament_assets.tournament.errors import InputError, TournamentError
 from tournament_assets.workflows.judge_requests import JudgeConnection, judge_problems
@@ -168,7 +167,7 @@ def diagnose_tournament(
     """
     name = plan.tournament_id
     modes_of: dict[str, list[str]] = {}
-    for mode in MODES:
+    for mode in plan.config.mode_names:
         try:
             refuse_bad_input(plan, mode, skip_judging=True, ledger_url=ledger_url)
             modes_of.setdefault("", []).append(mode)
@@ -190,7 +189,7 @@ def diagnose_tournament(
     if config.row.is_free:
         yield Finding(f"{name}: judge", Health.WELL, f"{config.service}: costs nothing")
         return
-    for model in dict.fromkeys(plan.config.judge_model(mode) for mode in MODES):
+    for model in dict.fromkeys(plan.config.judge_model(mode) for mode in plan.config.mode_names):
         yield _diagnose_model(plan, environment, model)
 
 

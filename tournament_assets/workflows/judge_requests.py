@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 from tournament_assets.judging.batch_service import BatchService, Channel
 from tournament_assets.judging.costs.budgets import Budget, BudgetTerms
@@ -295,7 +295,9 @@ UNBUDGETED_TAG = "tournament/unbudgeted"
 
 
 def missing_budget_problem(plan: TournamentPlan, mode: Mode, *, is_allowed: bool) -> str | None:
-    """Say that a headline would be paid for without a limit that anybody has set, or None.
+    """Say that a mode would be paid for without a limit that anybody has set, or None.
+
+    A pilot is cheap, and begun by hand.
 
     Args:
         plan: The tournament.
@@ -306,10 +308,10 @@ def missing_budget_problem(plan: TournamentPlan, mode: Mode, *, is_allowed: bool
     is_settled = judge.budget_usd is not None or judge.allow_unbudgeted or is_allowed
     model = plan.config.judge_model(mode)
     is_free = judge.row.is_free or judge_prices(plan.config).is_zero(model)
-    if mode != "headline" or is_free or is_settled:
+    if mode == "pilot" or is_free or is_settled:
         return None
     return (
-        f"the headline is judged by {judge.service!r}, which costs money, and judge.budget_usd is "
+        f"the {mode} is judged by {judge.service!r}, which costs money, and judge.budget_usd is "
         "not set; expected the most dollars that may be spent; set it, or say that there is to be "
         "none: judge.allow_unbudgeted: true in the config, or for one run --no-budget on the "
         f"command line and the tag {UNBUDGETED_TAG}: yes in the UI"
@@ -340,7 +342,7 @@ def requests_for_pairs(
 
 def prewarms(plan: TournamentPlan, mode: Mode) -> bool:
     """Say whether a mode sends one request ahead of the others."""
-    return mode == "headline" and plan.config.headline.prewarm
+    return plan.config.mode(mode).prewarm
 
 
 def ask_what_is_missing(
@@ -371,9 +373,7 @@ def ask_what_is_missing(
         return Tally(total=left.total, answered=left.total)
     # Tests of the judge and asking again are small, and approved by whoever begins them.
     if scope.purpose == "verdicts" and not step.rejudges:
-        problem = missing_budget_problem(
-            plan, cast("Mode", scope.mode), is_allowed=step.allows_unbudgeted
-        )
+        problem = missing_budget_problem(plan, scope.mode, is_allowed=step.allows_unbudgeted)
         if problem is not None:
             raise BudgetError(problem)
     model = requests[0].params["model"]

@@ -34,9 +34,9 @@ from tournament_assets.tournament.entrants import (
     RecordedEntrant,
 )
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.prompts import Prompt, draw_stratified
+from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.workflows.judge_requests import requests_for_pairs
-from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.workflows.plan import TournamentPlan, select_prompts
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,10 +54,7 @@ def load_bank_and_selection(
     """
     config = plan.config
     bank = load_bank(config, plan.project)
-    if mode == "headline":
-        return bank, bank
-    pilot = config.pilot
-    return bank, draw_stratified(bank, strata=pilot.strata, seed=pilot.pilot_seed)
+    return bank, select_prompts(config, mode, bank)
 
 
 def known_responses(

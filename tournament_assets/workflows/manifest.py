@@ -161,6 +161,7 @@ def run_manifest(
         "n_perms": n_permutations,
         "shuffle_seed": config.ratings.shuffle_seed,
         "pilot_seed": config.pilot.pilot_seed,
+        **({"draw_seed": config.modes[mode].draw_seed} if mode in config.modes else {}),
         "bootstrap_seed": config.ratings.bootstrap_seed,
         "n_bootstraps": config.ratings.n_bootstraps,
         "started_at": started_at,

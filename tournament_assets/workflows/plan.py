@@ -4,10 +4,10 @@ And which of its settings decide what is made, besides the inputs: Dagster shows
 date when these are others than when it was made.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from tournament_assets.judging.requests import verdict_parsing as parsing
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
@@ -15,6 +15,7 @@ from tournament_assets.project.project_files import Project
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.entrants import RecordedEntrant
 from tournament_assets.tournament.errors import Problems
+from tournament_assets.tournament.prompts import Prompt, draw_stratified, share_of_each
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class TournamentPlan:
 
 def mode_of(values: Mapping[str, str]) -> Mode:
     """Return the mode among a partition's values."""
-    return cast("Mode", values["mode"])
+    return values["mode"]
 
 
 def upstream_assets(plan: TournamentPlan) -> tuple[str, ...]:
@@ -71,9 +72,27 @@ def refuse_upstream_assets(plan: TournamentPlan) -> None:
     problems.raise_if_any()
 
 
+def select_prompts(config: TournamentConfig, mode: Mode, bank: Sequence[Prompt]) -> list[Prompt]:
+    """Return the prompts of a mode, in bank order.
+
+    Raises:
+        InputError: If there is no such mode, or the bank has too few prompts of a source.
+    """
+    drawn = config.mode(mode)
+    if drawn.strata is None and drawn.share is None:
+        return list(bank)
+    strata = share_of_each(bank, drawn.share) if drawn.share is not None else drawn.strata or {}
+    return draw_stratified(bank, strata=strata, seed=drawn.draw_seed)
+
+
 def draw_settings(plan: TournamentPlan) -> Any:
     """Return what decides which prompts are drawn."""
-    return plan.config.pilot.model_dump(mode="json", include={"strata", "pilot_seed"})
+    pilot = plan.config.pilot.model_dump(mode="json", include={"strata", "pilot_seed"})
+    own = {
+        name: mode.model_dump(mode="json", include={"strata", "share", "draw_seed"})
+        for name, mode in plan.config.modes.items()
+    }
+    return {**pilot, "modes": own} if own else pilot
 
 
 def pairing_settings(plan: TournamentPlan) -> Any:
@@ -89,7 +108,7 @@ def asking_settings(plan: TournamentPlan) -> Any:
     """Return what decides what the judge is asked."""
     judge = plan.config.judge
     return {
-        "models": [plan.config.judge_model("pilot"), plan.config.judge_model("headline")],
+        "models": [plan.config.judge_model(mode) for mode in plan.config.mode_names],
         **{
             name: value
             for name, value in (("revision", judge.revision), ("temperature", judge.temperature))

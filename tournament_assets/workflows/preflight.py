@@ -19,7 +19,7 @@ from tournament_assets.tournament.entrants import (
     RecordedEntrant,
 )
 from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.prompts import Prompt, draw_stratified
+from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.workflows.api_responses import batch_problems
 from tournament_assets.workflows.judge_requests import (
     judge_problems,
@@ -28,7 +28,7 @@ from tournament_assets.workflows.judge_requests import (
     response_terms,
 )
 from tournament_assets.workflows.ledger_lookup import known_responses, load_bank_and_selection
-from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.workflows.plan import TournamentPlan, select_prompts
 from tournament_assets.workflows.server_responses import server_problems
 
 
@@ -56,12 +56,12 @@ def refuse_bad_input(
     Raises:
         InputError: With every problem found.
     """
+    plan.config.mode(mode)  # says which there are
     problems = Problems()
     bank: list[Prompt] = []
     with problems.collected():
         bank = load_bank(plan.config, plan.project)
-        if mode == "pilot":
-            draw_stratified(bank, strata=plan.config.pilot.strata, seed=0)
+        select_prompts(plan.config, mode, bank)
     with problems.collected():
         load_rubrics(plan.config, plan.project)
     if plan.config.human_battles is not None:

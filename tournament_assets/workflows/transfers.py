@@ -35,7 +35,7 @@ from tournament_assets.project.project_files import (
 from tournament_assets.project.recorded_responses import load_recorded_responses
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.storage.judgment_files import JudgmentRecord, read_judgments, write_judgments
-from tournament_assets.tournament.config import MODES, Mode
+from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
     OpenAiApiEntrant,
@@ -147,7 +147,7 @@ def _asked_today(
     load_rubric(plan.config, plan.project, dimension)  # says what is wrong with it
     rubric = (plan.project.folder / plan.config.dimensions[dimension].rubric).read_text("utf-8")
     asked: dict[tuple[str, str, str], list[_Asked]] = {}
-    for mode in MODES:
+    for mode in plan.config.mode_names:
         requests = existing_requests(plan, mode, ledger=ledger)[dimension]
         for position, request in enumerate(requests):
             pair = requests.pair_of(position)
@@ -436,7 +436,7 @@ def recover_replies(
     log: Callable[[str], None],
     judge_model: str | None = None,
 ) -> RecoveryReport:
-    """Take back what both modes of a tournament, and its entrants, have paid for and forgotten.
+    """Take back what all modes of a tournament, and its entrants, have paid for and forgotten.
 
     Args:
         plan: The tournament.
@@ -480,7 +480,7 @@ def recover_replies(
             for entrant in bought:
                 keep_paid_responses(entrant, bank, ledger=ledger)
         # What the judge was asked holds the responses, so it is known only now.
-        for mode in MODES:
+        for mode in plan.config.mode_names:
             model = judge_model or plan.config.judge_model(mode)
             for dimension, requests in existing_requests(
                 plan, mode, ledger=ledger, judge_model=model

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tournament_assets.graph.assets.observed_inputs import InputVersion
 from tournament_assets.graph.outputs import Check
-from tournament_assets.tournament.config import MODES
+from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.fingerprints import short
 from tournament_assets.workflows.provenance import Recorded, Records
 
@@ -76,26 +76,14 @@ LEADERBOARD_DESCRIPTION = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Outdated:
-    """Something that was made from an older input.
-
-    Attributes:
-        modes: The modes it belongs to.
-        sentence: What it is, what it was made from, and what the input is now.
-    """
-
-    modes: tuple[str, ...]
-    sentence: str
-
-
 def find_outdated(
     check: FreshnessCheck,
     inputs: Iterable[InputVersion],
     records: Records,
     *,
+    modes: Sequence[Mode],
     just_made: Mapping[str | None, Recorded] | None = None,
-) -> list[Outdated]:
+) -> list[str]:
     """Compare what materialisations say of an input with the input.
 
     What was never materialised, or does not say what it was made from, is not out of date. An
@@ -105,27 +93,25 @@ def find_outdated(
         check: What to look at.
         inputs: The inputs as they are now; others than the check's are passed over.
         records: What materialisations say.
+        modes: The tournament's modes.
         just_made: What is being materialised, by partition, in place of what is recorded.
+
+    Returns:
+        What was made from an older input, what from, and what the input is now, a sentence each.
     """
-    outdated: list[Outdated] = []
+    outdated: list[str] = []
     for each in inputs:
         if each.asset != check.input_asset:
             continue
-        for partition, modes in _partitions_made_from(each):
+        for mode in modes:
+            # Dagster joins the values of a partition in the order of the names of the dimensions,
+            # and `mode` comes after both `dimension` and `entrant`.
+            partition = mode if each.partition is None else f"{each.partition}|{mode}"
             made = (just_made or {}).get(partition) or records(check.asset, partition)
             sentence = made and _compare(check, each, made)
             if sentence:
-                where = "" if partition is None else f"{partition.replace('|', ', ')}: "
-                outdated.append(Outdated(modes, where + sentence))
+                outdated.append(f"{partition.replace('|', ', ')}: {sentence}")
     return outdated
-
-
-def _partitions_made_from(each: InputVersion) -> list[tuple[str | None, tuple[str, ...]]]:
-    if each.partition is None:
-        return [(mode, (mode,)) for mode in MODES]
-    # Dagster joins the values of a partition in the order of the names of the dimensions, and
-    # `mode` comes after both `dimension` and `entrant`.
-    return [(f"{each.partition}|{mode}", (mode,)) for mode in MODES]
 
 
 def _compare(check: FreshnessCheck, now: InputVersion, made: Recorded) -> str | None:
@@ -147,17 +133,21 @@ def _name(label: str | None, version: str) -> str:
     return f"{label} ({version})" if label else version
 
 
-def freshness_result(check: FreshnessCheck, outdated: Sequence[Outdated]) -> Check:
+def freshness_result(check: FreshnessCheck, outdated: Sequence[str]) -> Check:
     """Say in an asset check what is out of date."""
     return _result(check.name, check.description, outdated)
 
 
-def leaderboard_result(inputs: Sequence[InputVersion], records: Records) -> Check:
+def leaderboard_result(
+    inputs: Sequence[InputVersion], records: Records, modes: Sequence[Mode]
+) -> Check:
     """Say in a check on the leaderboard what is out of date in any mode."""
-    outdated = [each for check in CHECKS for each in find_outdated(check, inputs, records)]
+    outdated = [
+        each for check in CHECKS for each in find_outdated(check, inputs, records, modes=modes)
+    ]
     return _result(LEADERBOARD_CHECK, LEADERBOARD_DESCRIPTION, outdated)
 
 
-def _result(name: str, description: str, outdated: Sequence[Outdated]) -> Check:
-    said = "; ".join(each.sentence for each in outdated) or description
+def _result(name: str, description: str, outdated: Sequence[str]) -> Check:
+    said = "; ".join(outdated) or description
     return Check(name, not outdated, said, {"out_of_date": len(outdated)})

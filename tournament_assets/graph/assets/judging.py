@@ -314,5 +314,7 @@ def _rubric_check(asks: _Judging) -> Check:
     step = asks.step
     just_made: dict[str | None, Recorded] = {step.partition: _judged_with(asks.rubric)}
     inputs = read_inputs(step.plan, "rubrics")
-    outdated = find_outdated(RUBRIC_CHECK, inputs, step.records, just_made=just_made)
+    outdated = find_outdated(
+        RUBRIC_CHECK, inputs, step.records, modes=step.plan.config.mode_names, just_made=just_made
+    )
     return freshness_result(RUBRIC_CHECK, outdated)

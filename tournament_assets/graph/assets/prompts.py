@@ -31,7 +31,8 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.asset_rows import PromptRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import short
-from tournament_assets.tournament.prompts import Prompt, draw_stratified
+from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.workflows.plan import select_prompts
 from tournament_assets.workflows.provenance import Recorded
 from tournament_assets.workflows.table_rows import prompt_rows, prompts_of
 
@@ -63,7 +64,9 @@ def prompt_bank(step: Step) -> Made[list[PromptRow]]:
 def _bank_check(step: Step, version: str) -> Check:
     just_made: dict[str | None, Recorded] = {step.partition: {"content_hash": short(version)}}
     inputs = read_inputs(step.plan, "prompt_file")
-    outdated = find_outdated(BANK_CHECK, inputs, step.records, just_made=just_made)
+    outdated = find_outdated(
+        BANK_CHECK, inputs, step.records, modes=step.plan.config.mode_names, just_made=just_made
+    )
     return freshness_result(BANK_CHECK, outdated)
 
 
@@ -94,11 +97,10 @@ def selected_prompts(
 ) -> Made[list[PromptRow]]:
     """The prompts of a mode, in bank order.
 
-    Pilot: a seeded draw of a fixed number from each source. Headline: the whole bank.
+    Pilot: a seeded draw of a fixed number from each source. Headline: the whole bank. A mode of
+    the config's own: either of the two, or a share of each source.
     """
-    prompts = prompts_of(bank)
-    if mode == "pilot":
-        prompts = draw_stratified(prompts, strata=config.pilot.strata, seed=config.pilot.pilot_seed)
+    prompts = select_prompts(config, mode, prompts_of(bank))
     rows = prompt_rows(prompts)
     return Made(
         rows,

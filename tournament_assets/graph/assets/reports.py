@@ -133,7 +133,7 @@ def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[LeaderboardR
             **_plotted_ratings(rows),
             **_ladders(ranked),
         },
-        checks=[leaderboard_result(observed, step.records)],
+        checks=[leaderboard_result(observed, step.records, step.plan.config.mode_names)],
     )
 
 
@@ -401,7 +401,7 @@ def fair_rows(
 
     Args:
         plan: The tournament.
-        mode: `pilot` or `headline`.
+        mode: A mode of the tournament, such as `pilot`.
         selected: The table `selected_prompts`.
         responses: The table `entrant_responses` of every entrant.
         verdicts: The table `judge_verdicts` of every dimension.

@@ -183,6 +183,7 @@ def _checks(
         ENTRANT_CHECK,
         read_inputs(step.plan, "entrants"),
         step.records,
+        modes=step.plan.config.mode_names,
         just_made={step.partition: {"entrant_hash": entrant_hash}},
     )
     return [

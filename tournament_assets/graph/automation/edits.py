@@ -216,9 +216,9 @@ def _evaluate_checks(
     not_loaded: str | None,
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Evaluate the checks on assets that exist."""
-    records = partial(recorded_of, plan, instance)
-    results = {check.asset: _freshness_of(check, inputs, records) for check in CHECKS}
-    results["leaderboard"] = partial(_leaderboard_of, inputs, records, not_loaded)
+    records, modes = partial(recorded_of, plan, instance), plan.config.mode_names
+    results = {check.asset: _freshness_of(check, inputs, records, modes) for check in CHECKS}
+    results["leaderboard"] = partial(_leaderboard_of, inputs, records, modes, not_loaded)
     for asset, evaluate in results.items():
         key = asset_key(plan, asset)
         if _last_run(key, instance) is None:
@@ -227,15 +227,21 @@ def _evaluate_checks(
 
 
 def _freshness_of(
-    check: FreshnessCheck, inputs: Sequence[InputVersion], records: Records
+    check: FreshnessCheck,
+    inputs: Sequence[InputVersion],
+    records: Records,
+    modes: Sequence[Mode],
 ) -> Callable[[], Check]:
-    return lambda: freshness_result(check, find_outdated(check, inputs, records))
+    return lambda: freshness_result(check, find_outdated(check, inputs, records, modes=modes))
 
 
 def _leaderboard_of(
-    inputs: Sequence[InputVersion], records: Records, not_loaded: str | None
+    inputs: Sequence[InputVersion],
+    records: Records,
+    modes: Sequence[Mode],
+    not_loaded: str | None,
 ) -> Check:
-    check = leaderboard_result(inputs, records)
+    check = leaderboard_result(inputs, records, modes)
     if not_loaded is None:
         return check
     said = not_loaded if check.passed else f"{check.description}; {not_loaded}"

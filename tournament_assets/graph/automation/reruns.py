@@ -317,7 +317,7 @@ class RerunState(Enum):
     BETWEEN_STAGES = "between stages"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    OF_ANOTHER_VERSION = "of another version of this program and does not go on"
+    OF_ANOTHER_VERSION = "of another version of this program or its config and does not go on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,7 +423,7 @@ def refuse_superseded(
     """
     if RERUN_TAG not in run.tags or _PARENT_TAG not in run.tags:
         return
-    for rerun in find_reruns(instance, plan, mode=cast("Mode", run.tags["mode"])):
+    for rerun in find_reruns(instance, plan, mode=run.tags["mode"]):
         if rerun.identity.rerun_id == run.tags[RERUN_TAG] and rerun.superseded_by is not None:
             raise WorkError(
                 f"this run is of rerun {rerun.identity.rerun_id}, and rerun {rerun.superseded_by} "
@@ -443,7 +443,7 @@ def find_rerun_stopped_at(
     ]
     stopped = [
         rerun
-        for rerun in find_reruns(instance, plan, mode=cast("Mode", mode))
+        for rerun in find_reruns(instance, plan, mode=mode)
         if rerun.stage_index in judging
         and rerun.superseded_by is None
         and partition in rerun.newest_runs
@@ -481,7 +481,9 @@ def _read_rerun(plan: TournamentPlan, records: list[Any]) -> Rerun:
     stages = build_rerun_stages(plan)
     jobs = [stage.job_name for stage in stages]
     begun = [record.dagster_run.tags[STAGE_TAG] for record in records]
-    is_known = set(begun) <= set(jobs)
+    is_known = (
+        set(begun) <= set(jobs) and records[0].dagster_run.tags["mode"] in plan.config.mode_names
+    )
     stage = max(begun, key=jobs.index) if is_known else begun[-1]
     # A run that was executed again has its parent's tags; the newest run of a partition counts.
     newest = {
@@ -503,7 +505,7 @@ def _read_rerun(plan: TournamentPlan, records: list[Any]) -> Rerun:
     return Rerun(
         identity=RerunIdentity(
             rerun_id=tags[RERUN_TAG],
-            mode=cast("Mode", tags["mode"]),
+            mode=tags["mode"],
             scope=cast("Scope", tags[SCOPE_TAG]),
             reason=cast("Reason", tags[REASON_TAG]),
             began_at=_aware(records[0].create_timestamp),

@@ -46,7 +46,10 @@ def build_resuming_sensor(
             left = {
                 scope: batches
                 for scope, batches in opened.open_scopes(plan.tournament_id).items()
-                if scope not in leased and scope.purpose == "verdicts"
+                if scope not in leased
+                and scope.purpose == "verdicts"
+                and scope.mode in tournament.mode_names
+                and scope.dimension in tournament.dimension_names
             }
         if not left:
             yield dg.SkipReason("no batch is without a run that waits for it")

@@ -6,7 +6,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 
 from tournament_assets.judging.batch_service import Channel, TokenUsage
-from tournament_assets.tournament.config import MODES, ConfiguredPrice, TournamentConfig
+from tournament_assets.tournament.config import ConfiguredPrice, TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.judge_services import is_free_model
 from tournament_assets.tournament.yaml_files import read_yaml
@@ -176,7 +176,7 @@ def judge_prices(config: TournamentConfig, *models: str) -> PriceList:
     """
     judge, zero = config.judge, ConfiguredPrice(input=0, output=0)
     prices = load_newest_prices(judge.prices)
-    asked = [*map(config.judge_model, MODES), *models]
+    asked = [*map(config.judge_model, config.mode_names), *models]
     unpriced = [model for model in asked if model not in prices.models]
     if not judge.is_free or not unpriced:
         return prices

@@ -23,7 +23,7 @@ class JudgingScope:
 
     Attributes:
         tournament_id: The tournament.
-        mode: `pilot` or `headline`.
+        mode: A mode of the tournament, such as `pilot`.
         dimension: The quality being judged.
         purpose: `verdicts`, or what else is asked besides the tournament's own verdicts.
         subject: What messages call it; the dimension and the mode by default.

@@ -45,7 +45,7 @@ class ReportContents:
     Attributes:
         tournament_id: The tournament's name.
         description: What a reader should know about it.
-        mode: `pilot` or `headline`.
+        mode: A mode of the tournament, such as `pilot`.
         judge_model: The model that judged.
         judge_label: What kind of judge that is.
         judge_is_language_model: Whether its verdicts say anything about quality.

@@ -1,4 +1,4 @@
-"""The schedule that runs a tournament's headline again.
+"""The schedules that run a tournament's modes again.
 
 The sensor that takes reruns from stage to stage.
 """
@@ -29,79 +29,94 @@ from tournament_assets.graph.automation.reruns import (
     runs_page,
 )
 from tournament_assets.graph.partitions import asset_key
-from tournament_assets.tournament.config import AutomationConfig
+from tournament_assets.tournament.config import Mode, RerunSchedule, TournamentConfig
+from tournament_assets.tournament.yaml_files import KeyPath
 from tournament_assets.workflows.plan import TournamentPlan
 
-SCHEDULE_PLACE = ("automation", "headline_schedule", "cron")
-"""Where a config says when the headline runs again."""
+
+def schedule_problems(config: TournamentConfig) -> list[tuple[KeyPath, str]]:
+    """Say which configured schedules Dagster cannot fire, each with the place of its cron."""
+    problems: list[tuple[KeyPath, str]] = []
+    for mode, wanted in _schedules_of(config).items():
+        try:
+            dg.ScheduleDefinition(
+                name="trial",
+                job_name="trial",
+                cron_schedule=wanted.cron,
+                execution_timezone=wanted.time_zone,
+            )
+        except dg.DagsterInvalidDefinitionError:
+            place = (
+                ("automation", "headline_schedule", "cron")
+                if mode == "headline"
+                else ("modes", mode, "schedule", "cron")
+            )
+            problems.append(
+                (
+                    place,
+                    f"{'.'.join(place)} is {wanted.cron!r}; expected minute, hour, day of the "
+                    "month, month and day of the week, such as '0 6 * * 1' for Mondays at six",
+                )
+            )
+    return problems
 
 
-def schedule_problem(automation: AutomationConfig) -> str | None:
-    """Say why Dagster cannot fire the configured schedule, or None."""
-    wanted = automation.headline_schedule
-    if wanted is None:
-        return None
-    try:
-        dg.ScheduleDefinition(
-            name="trial",
-            job_name="trial",
-            cron_schedule=wanted.cron,
-            execution_timezone=wanted.time_zone,
-        )
-    except dg.DagsterInvalidDefinitionError:
-        return (
-            f"automation.headline_schedule.cron is {wanted.cron!r}; expected minute, hour, day of "
-            "the month, month and day of the week, such as '0 6 * * 1' for Mondays at six"
-        )
-    return None
+def _schedules_of(config: TournamentConfig) -> dict[Mode, RerunSchedule]:
+    schedules = {mode: config.mode(mode).schedule for mode in config.mode_names}
+    return {mode: schedule for mode, schedule in schedules.items() if schedule is not None}
 
 
-def build_headline_schedules(
-    plan: TournamentPlan, jobs: Sequence[Any]
-) -> list[dg.ScheduleDefinition]:
-    """Build the schedule of one tournament, if its config asks for one.
+def build_schedules(plan: TournamentPlan, jobs: Sequence[Any]) -> list[dg.ScheduleDefinition]:
+    """Build the schedules of one tournament: one for each mode that its config gives one.
 
     Args:
         plan: The tournament.
-        jobs: The jobs of its stages; the schedule begins the first, a sensor the others.
+        jobs: The jobs of its stages; a schedule begins the first, a sensor the others.
     """
-    wanted = plan.config.automation.headline_schedule
-    if wanted is None:
-        return []
+    return [
+        _build_schedule(plan, mode, wanted, jobs[0])
+        for mode, wanted in _schedules_of(plan.config).items()
+    ]
+
+
+def _build_schedule(
+    plan: TournamentPlan, mode: Mode, wanted: RerunSchedule, first_job: Any
+) -> dg.ScheduleDefinition:
+    tags = {"tournament": plan.tournament_id, REASON_TAG: "schedule"}
 
     @dg.schedule(
-        name=f"{plan.tournament_id}_headline_schedule",
-        job=jobs[0],
+        name=f"{plan.tournament_id}_{mode}_schedule",
+        job=first_job,
         cron_schedule=wanted.cron,
         execution_timezone=wanted.time_zone,
         default_status=dg.DefaultScheduleStatus.STOPPED,
         description=(
-            "Runs the headline again, all stages in order, and leaves a new run directory. While "
-            "an earlier rerun of the headline is unfinished it begins none; of several ticks that "
+            f"Runs the {mode} again, all stages in order, and leaves a new run directory. While "
+            f"an earlier rerun of the {mode} is unfinished it begins none; of several ticks that "
             "were missed it makes up for one. Its reruns are listed at "
-            f"{runs_page({'tournament': plan.tournament_id, REASON_TAG: 'schedule'})}; a click on "
+            f"{runs_page({**tags, 'mode': mode})}; a click on "
             f"the tag {RERUN_TAG} of a run there shows one rerun as a whole."
         ),
     )
-    def headline_schedule(
+    def schedule(
         context: dg.ScheduleEvaluationContext,
     ) -> list[dg.RunRequest] | dg.SkipReason:
         began_at = context.scheduled_execution_time.astimezone(UTC)
-        own_id = name_rerun(plan, "headline", "schedule", began_at)
-        for rerun in find_reruns(context.instance, plan, mode="headline"):
+        own_id = name_rerun(plan, mode, "schedule", began_at)
+        for rerun in find_reruns(context.instance, plan, mode=mode):
             # A tick that was interrupted is evaluated again, and is no obstacle to itself.
             if rerun.is_unfinished and rerun.identity.rerun_id != own_id:
                 return dg.SkipReason(f"{rerun.describe()}; one at a time")
         return begin_rerun(
             plan,
-            "headline",
+            mode,
             graph=asset_graph(context),
             instance=context.instance,
             began_at=began_at,
             reason="schedule",
         )
 
-    return [headline_schedule]
+    return schedule
 
 
 _INTERVAL_SECONDS = 10

@@ -1,0 +1,173 @@
+"""Modes that a config adds to pilot and headline: which prompts, who judges, and when."""
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from tests.projects import SmallProject, make_project
+from tournament_assets.definitions import build_plan, load_project
+from tournament_assets.project.config_files import load_config
+from tournament_assets.tournament.config import TournamentConfig
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.prompts import Prompt, share_of_each
+from tournament_assets.workflows.plan import TournamentPlan, draw_settings, select_prompts
+from tournament_assets.workflows.preflight import refuse_bad_input
+
+NIGHTLY: dict[str, Any] = {"judge_model": "loopback-lexical", "share": 0.5}
+BANK = [
+    Prompt(f"{source}-{number}", "?", source)
+    for source, count in (("recall", 8), ("curated", 3))
+    for number in range(count)
+]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> SmallProject:
+    return make_project(tmp_path / "project")
+
+
+def with_modes(project: SmallProject, **modes: Any) -> TournamentPlan:
+    project.edit_config(modes=modes)
+    return build_plan(load_config(project.config_path), {})
+
+
+def problems_of(project: SmallProject, **changed: Any) -> list[str]:
+    project.edit_config(**changed)
+    with pytest.raises(InputError) as caught:
+        load_project(project.folder, {}, strict=True)
+    return [problem.partition(": ")[2] for problem in caught.value.problems]
+
+
+def chosen(config: TournamentConfig, mode: str) -> list[str]:
+    return [prompt.prompt_id for prompt in select_prompts(config, mode, BANK)]
+
+
+def test_a_mode_draws_a_share_a_number_or_the_whole_bank(project: SmallProject) -> None:
+    one = {"judge_model": "j", "strata": {"curated": 1}}
+    whole = {"judge_model": "j"}
+    config = with_modes(project, nightly=NIGHTLY, canary=one, weekly=whole).config
+    assert config.mode_names == ("pilot", "headline", "nightly", "canary", "weekly")
+    nightly = chosen(config, "nightly")
+    assert [name.split("-")[0] for name in nightly] == ["recall"] * 4 + ["curated"] * 2
+    assert nightly == [prompt.prompt_id for prompt in BANK if prompt.prompt_id in nightly]
+    assert len(chosen(config, "canary")) == 1
+    assert chosen(config, "weekly") == chosen(config, "headline")
+    assert len(chosen(config, "headline")) == len(BANK)
+
+
+def test_a_share_is_rounded_up_and_no_product_of_floats_adds_a_prompt() -> None:
+    for count, share, expected in ((10, 0.3, 3), (10, 0.31, 4), (3, 0.01, 1), (7, 1.0, 7)):
+        prompts = [Prompt(str(number), "?", "s") for number in range(count)]
+        assert share_of_each(prompts, share) == {"s": expected}
+
+
+def test_a_mode_that_is_not_there_is_named_beside_those_that_are(project: SmallProject) -> None:
+    plan = with_modes(project, nightly=NIGHTLY)
+    refuse_bad_input(plan, "nightly")
+    with pytest.raises(InputError, match="'nightl'; expected one of pilot, headline, nightly;"):
+        refuse_bad_input(plan, "nightl")
+
+
+def test_a_tournament_without_modes_of_its_own_is_what_it_was(project: SmallProject) -> None:
+    before = build_plan(load_config(project.config_path), {})
+    none = with_modes(project)
+    assert none.config.fingerprint == before.config.fingerprint
+    assert (
+        draw_settings(none)
+        == draw_settings(before)
+        == {
+            "strata": before.config.pilot.strata,
+            "pilot_seed": before.config.pilot.pilot_seed,
+        }
+    )
+
+
+def test_when_a_mode_runs_is_no_part_of_a_result_and_what_it_draws_is(
+    project: SmallProject,
+) -> None:
+    variants: dict[str, dict[str, Any]] = {
+        "as it is": {},
+        "scheduled": {"schedule": {"cron": "0 3 * * *"}},
+        "another share": {"share": 0.25},
+    }
+    prints = {
+        name: with_modes(project, nightly={**NIGHTLY, **changed}).config.fingerprint
+        for name, changed in variants.items()
+    }
+    assert prints["as it is"] == prints["scheduled"] != prints["another share"]
+
+
+def test_each_tournament_has_the_partitions_of_its_own_modes(project: SmallProject) -> None:
+    other = project.config_path.with_name("other.yaml")
+    other.write_text(project.config_path.read_text().replace("id: small", "id: other"))
+    schedule = {"cron": "0 3 * * *", "time_zone": "Europe/Berlin"}
+    project.edit_config(
+        modes={"nightly": {**NIGHTLY, "schedule": schedule}},
+        automation={"headline_schedule": {"cron": "0 6 * * 1"}, "rerun_modes": ["nightly"]},
+    )
+    definitions = load_project(project.folder, {}, strict=True)
+    dg.Definitions.validate_loadable(definitions)
+    graph = definitions.resolve_asset_graph()
+
+    def partitions(tournament: str, asset: str) -> set[str]:
+        node = graph.get(dg.AssetKey([tournament, asset]))
+        assert node.partitions_def is not None
+        return set(node.partitions_def.get_partition_keys())
+
+    built_in = {"pilot", "headline"}
+    assert partitions("other", "leaderboard") == built_in
+    assert partitions("small", "leaderboard") == built_in | {"nightly"}
+    added = partitions("small", "elo_traces") - partitions("other", "elo_traces")
+    assert added == {"factuality|nightly", "calibration|nightly"}
+    schedules = {each.name: each for each in definitions.schedules or []}
+    assert set(schedules) == {"small_headline_schedule", "small_nightly_schedule"}
+    nightly = definitions.resolve_schedule_def("small_nightly_schedule")
+    assert (nightly.cron_schedule, nightly.execution_timezone) == tuple(schedule.values())
+    assert nightly.default_status is dg.DefaultScheduleStatus.STOPPED
+
+
+def test_modes_that_cannot_be_are_refused_together(project: SmallProject) -> None:
+    problems = problems_of(
+        project,
+        modes={"pilot": NIGHTLY, "Night|ly": NIGHTLY, "both": {**NIGHTLY, "strata": {"recall": 1}}},
+        automation={"rerun_modes": ["both", "weekly"]},
+    )
+    said = " ".join(problems)
+    assert "modes.pilot is every tournament's; give its settings under pilot:" in said
+    assert "Night|ly" in said
+    assert "strata and share are given; expected one of them" in said
+    assert "automation.rerun_modes.1 is 'weekly'; expected one of pilot, headline, " in said
+    assert len(problems) == 4
+
+
+def test_every_cron_that_dagster_cannot_fire_is_named(project: SmallProject) -> None:
+    never = {"cron": "0 0 30 2 *"}
+    problems = problems_of(
+        project,
+        modes={"nightly": {**NIGHTLY, "schedule": never}},
+        automation={"headline_schedule": never},
+    )
+    assert [problem.split(" is ")[0] for problem in problems] == [
+        "automation.headline_schedule.cron",
+        "modes.nightly.schedule.cron",
+    ]
+
+
+@pytest.mark.parametrize(("mode", "needs_budget"), [("pilot", False), ("nightly", True)])
+def test_only_a_pilot_may_be_paid_for_without_a_budget(
+    project: SmallProject, mode: str, needs_budget: bool
+) -> None:
+    project.edit_config(
+        judge={"service": "anthropic"},
+        pilot={"judge_model": "claude-opus-5-5", "strata": {"recall": 2}},
+        headline={"judge_model": "claude-opus-5-5"},
+        modes={"nightly": {"judge_model": "claude-opus-5-5", "share": 0.1}},
+    )
+    plan = build_plan(load_config(project.config_path), {"ANTHROPIC_API_KEY": "sk-x"})
+    if not needs_budget:
+        refuse_bad_input(plan, mode)
+        return
+    with pytest.raises(InputError, match="the nightly is judged by 'anthropic', which costs money"):
+        refuse_bad_input(plan, mode)
