@@ -80,7 +80,9 @@ def test_all_problems_of_a_folder_are_raised_with_the_entrants_name(folder: Path
 
 def test_a_damaged_weights_file_is_a_generation_error(folder: Path) -> None:
     path = folder / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:1000])
+    content = path.read_bytes()
+    # The first tensor's type, in a header that is as long as before.
+    path.write_bytes(content.replace(b'"BF16"', b'"BX16"', 1))
     with pytest.raises(GenerationError, match=r"entrant 'tiny': the model in .* cannot be loaded"):
         build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
 
@@ -98,8 +100,17 @@ def test_code_in_the_folder_is_not_run(folder: Path) -> None:
         model_type="evil",
         auto_map={"AutoConfig": "evil.C", "AutoModelForCausalLM": "evil.M"},
     )
-    with pytest.raises(GenerationError, match="cannot be loaded"):
+    with pytest.raises(InputError, match=r"needs code of its own \(evil\.py\), which is refused"):
         build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
+
+
+def test_tensors_of_another_shape_are_named_with_both_shapes(folder: Path) -> None:
+    edit_json(folder / "config.json", intermediate_size=360)
+    with pytest.raises(InputError) as raised:
+        build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
+    (problem,) = raised.value.problems
+    assert "18 tensors in" in problem
+    assert "'model.layers.0.mlp.down_proj.weight' is (128, 352) and should be (128, 360)" in problem
 
 
 def test_a_missing_tensor_is_refused_rather_than_made_up(folder: Path) -> None:

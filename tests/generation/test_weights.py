@@ -75,6 +75,50 @@ def test_weights_that_would_not_be_loaded_are_refused_by_name(folder: Path) -> N
     assert "holds model.safetensors, which would not be loaded" in problem_of(folder)
 
 
+@pytest.mark.parametrize(("n_bytes", "said"), [(100_000, "its header says 2946552"), (9, "begin")])
+def test_weights_that_end_too_early_are_told_without_loading_them(
+    folder: Path, n_bytes: int, said: str
+) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:n_bytes])
+    problem = problem_of(folder)
+    assert str(n_bytes) in problem
+    assert said in problem
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"model_type": "t5", "is_encoder_decoder": True}, "an encoder-decoder model (t5)"),
+        (
+            {"model_type": "mine", "auto_map": {"AutoModelForCausalLM": "modeling_mine.Mine"}},
+            "needs code of its own (modeling_mine.py), which is refused",
+        ),
+        (
+            {"quantization_config": {"quant_method": "gptq", "bits": 4}},
+            "quantised by gptq, and gptqmodel and optimum are not installed",
+        ),
+        (
+            {"quantization_config": {"quant_method": "awq", "bits": 4}},
+            "quantised by awq, and gptqmodel is not installed",
+        ),
+    ],
+)
+def test_models_that_cannot_play_are_told_by_their_config(
+    folder: Path, config: dict[str, object], said: str
+) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **config}))
+    assert said in problem_of(folder)
+
+
+def test_code_beside_an_architecture_that_transformers_has_is_not_needed(folder: Path) -> None:
+    path = folder / "config.json"
+    config = {**json.loads(path.read_text()), "auto_map": {"AutoConfig": "configuration_x.X"}}
+    path.write_text(json.dumps(config))
+    assert check_weights(folder, name="entrant 'base'") == []
+
+
 @pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "config.json"])
 def test_a_git_lfs_pointer_is_recognised(folder: Path, file: str) -> None:
     (folder / file).write_bytes(POINTER)

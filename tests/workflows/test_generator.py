@@ -11,6 +11,7 @@ from tests.generation.hydra_projects import describe_hydra, write_heads
 from tournament_assets.generation.models.base_models import RESIDENCE
 from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.config import GenerationConfig
+from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.workflows.local_responses import (
@@ -28,7 +29,9 @@ def heads(tmp_path: Path) -> Path:
     return tmp_path / "heads"
 
 
-def complete(folder: Path, entrant: CustomPoeEntrant, prompts: list[Prompt]) -> CompletedResponses:
+def complete(
+    folder: Path, entrant: CustomPoeEntrant, prompts: list[Prompt], *, device: str = "cpu"
+) -> CompletedResponses:
     from tournament_assets.project.project_files import Project, find_entrant_files
 
     ledger = Ledger(f"sqlite:///{folder.parent / 'ledger.sqlite'}")
@@ -40,7 +43,7 @@ def complete(folder: Path, entrant: CustomPoeEntrant, prompts: list[Prompt]) -> 
             ledger=ledger,
             config=GenerationConfig(batch_size=2, cuda_graphs=True),
             log=lambda message: None,
-            device="cpu",
+            device=device,
         )
     finally:
         ledger.close()
@@ -53,6 +56,11 @@ def test_only_what_the_ledger_lacks_is_generated(heads: Path) -> None:
     assert (first.generated, again.generated) == (2, 1)
     assert list(again.responses[:2]) == first.responses
     assert again.responses[0].diagnostics["jury"]["entropy"]
+
+
+def test_a_device_that_is_none_is_refused_before_a_model_is_loaded(heads: Path) -> None:
+    with pytest.raises(InputError, match="the generator's device is 'foo'; expected auto"):
+        complete(heads, describe_hydra(max_new_tokens=4), PROMPTS, device="foo")
 
 
 def test_another_shard_is_another_entrant(heads: Path) -> None:

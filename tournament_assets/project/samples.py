@@ -17,6 +17,7 @@ from typing import Any, get_args
 from tournament_assets.storage.row_files import FileKind, FileSample, read_rows, sample_file
 from tournament_assets.tournament.entrants import SampleColumn
 from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.json_lines import refuse_half_characters
 
 Row = Mapping[str, Any]
 RECORDED = "recorded"
@@ -168,6 +169,11 @@ def parse_samples(
     """
     if not rows:
         raise InputError(f"{title}: there is no row; expected at least one")
+    problems = Problems(listed=_LISTED_PROBLEMS)
+    for where, row in rows:
+        with problems.collected():
+            refuse_half_characters(dict(row), where)
+    problems.raise_if_any()
     _, first = rows[0]
     sample = FileSample("json lines", frozenset(first), first)
     chosen = _choose(sample, title, format_name, columns)

@@ -163,10 +163,10 @@ def refuse_half_characters(row: object, where: str) -> None:
         InputError: If the row holds one anywhere.
     """
     try:
-        json.dumps(row, ensure_ascii=False).encode()
+        json.dumps(row, ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError:
         raise InputError(
-            f"{where}: the line holds half a character (a lone \\ud800 to \\udfff); "
+            f"{where}: the row holds half a character (a lone \\ud800 to \\udfff); "
             "expected whole characters; write the text again as UTF-8"
         ) from None
 

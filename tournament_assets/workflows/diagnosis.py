@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 
+from tournament_assets.generation.devices import device_problem
 from tournament_assets.tournament.entrants import LocalEntrant
 from tournament_assets.tournament.errors import InputError, TournamentError
 from tournament_assets.workflows.judge_requests import JudgeConnection, judge_problems
@@ -72,10 +73,10 @@ def diagnose_device(plans: Sequence[TournamentPlan], asked: str) -> Finding:
     ]
     if not loaded:
         return Finding("device", Health.WELL, "no entrant loads weights, so none is needed")
-    if asked not in ("", "auto", "cpu") and not asked.startswith("cuda"):
-        return Finding(
-            "device", Health.ILL, f"TOURNAMENT_DEVICE is {asked!r}", "expected auto, cpu or cuda"
-        )
+    problem = device_problem(asked or "auto")
+    if problem is not None:
+        said, _, expected = problem.partition("; ")
+        return Finding("device", Health.ILL, said, expected)
     try:
         from tournament_assets.generation.models.base_models import pick_device
     except ImportError as error:

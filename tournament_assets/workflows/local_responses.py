@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tournament_assets.generation.devices import device_problem
 from tournament_assets.generation.models.entrant_weights import EntrantFiles
 from tournament_assets.reports.progress_bars import GenerationProgress
 from tournament_assets.tournament.config import GenerationConfig
 from tournament_assets.tournament.entrants import LocalEntrant
+from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 
 if TYPE_CHECKING:
@@ -96,6 +98,9 @@ def _generate(
     from tournament_assets.generation.models.base_models import RESIDENCE, pick_device
     from tournament_assets.generation.responding import generate_responses
 
+    problem = device_problem(device, where="the generator's device")
+    if problem is not None:
+        raise InputError(problem)
     if device == "auto":
         picked = pick_device()
         device, reason = picked.device, picked.sentence

@@ -5,6 +5,7 @@ from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 
 from tournament_assets.battles.human import HumanBattles, read_human_battles
+from tournament_assets.generation.devices import device_problem
 from tournament_assets.project.project_files import (
     entrant_file_problems,
     load_bank,
@@ -90,6 +91,10 @@ def _entrant_problems(plan: TournamentPlan, bank: list[Prompt]) -> list[str]:
             found.extend(_recorded_problems(plan, entrant, bank))
         elif not isinstance(entrant, OpenAiApiEntrant | AnthropicApiEntrant):
             local.append(entrant)
+    asked = plan.project.environment.get("TOURNAMENT_DEVICE")
+    problem = device_problem(asked) if local and asked else None
+    if problem is not None:
+        found.append(problem)
     return [*found, *entrant_file_problems(local, plan.project)]
 
 

@@ -166,6 +166,8 @@ def load_base(folder: Path, *, device: str, name: str) -> LoadedBase:
                 use_safetensors=True,
                 dtype=dtype,
                 output_loading_info=True,
+                # Wrong shapes are in the report, where their tensors are named.
+                ignore_mismatched_sizes=True,
             )
             model = model.eval().to(device)
     # transformers and safetensors raise a dozen kinds for a bad folder, some of them plain
@@ -204,8 +206,28 @@ def _refuse_gaps(report: Any, *, name: str, folder: Path) -> None:
         )
         if tensors
     ]
+    problems.extend(_shape_problems(report["mismatched_keys"], name=name, folder=folder))
     if problems:
         raise InputError(problems)
+
+
+_SHOWN = 3
+
+
+def _shape_problems(mismatched: Any, *, name: str, folder: Path) -> list[str]:
+    """Name the tensors that have other shapes than `config.json` says."""
+    if not mismatched:
+        return []
+    shown = [
+        f"{tensor!r} is {tuple(found)} and should be {tuple(expected)}"
+        for tensor, found, expected in sorted(mismatched)[:_SHOWN]
+    ]
+    more = f" and {len(mismatched) - _SHOWN} more" if len(mismatched) > _SHOWN else ""
+    return [
+        f"{name}: {len(mismatched)} tensors in {str(folder)!r} have another shape than its "
+        f"config.json says: {'; '.join(shown)}{more}; expected the config.json that these weights "
+        "were saved with"
+    ]
 
 
 def refuse_mismatch(tokenizer: Any, model: Any, *, name: str) -> None:

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from tournament_assets.generation.models.model_kinds import cut_problems, kind_problems
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.hydra_entrants import NeededShards
@@ -71,6 +72,9 @@ def check_weights(folder: Path, *, name: str) -> list[str]:
             f"{name}: {str(folder)!r} has no config.json; expected a folder written by "
             "'save_pretrained' or downloaded whole from a model hub"
         )
+    else:
+        config = _read_json(folder / "config.json") or {}
+        problems.extend(f"{name}: {found}" for found in kind_problems(config, folder=folder))
     found = [*_adapter_problems(folder), *_safetensors_problems(folder)]
     problems.extend(f"{name}: {problem}" for problem in found)
     if not any((folder / file).is_file() for file in TOKENIZER_FILES):
@@ -197,7 +201,7 @@ def _safetensors_problems(folder: Path) -> list[str]:
         ]
     index = folder / _INDEX
     if not index.is_file():
-        return _unread_files(folder, present, {_ONE_FILE})
+        return _file_problems(folder, present, {_ONE_FILE})
     shards = set((_read_json(index) or {}).get("weight_map", {}).values())
     missing = sorted(shards - present)
     if missing:
@@ -205,18 +209,20 @@ def _safetensors_problems(folder: Path) -> list[str]:
             f"{str(folder)!r} lacks {', '.join(missing)}; expected every file that {_INDEX} "
             "names; finish the download"
         ]
-    return _unread_files(folder, present, shards)
+    return _file_problems(folder, present, shards)
 
 
-def _unread_files(folder: Path, present: Set[str], read: Set[str]) -> list[str]:
-    """Weights that nothing would read: the folder is taken for another model than is loaded."""
+def _file_problems(folder: Path, present: Set[str], read: Set[str]) -> list[str]:
+    """Weights that end too early, and such that nothing would read, as of another model."""
+    cut = cut_problems([folder / name for name in sorted(present & read)])
     unread = sorted(present - read - {*_ADAPTER_FILES})
     if not unread:
-        return []
+        return cut
     return [
+        *cut,
         f"{str(folder)!r} holds {', '.join(unread)}, which would not be loaded; expected "
         f"{_ONE_FILE} alone, or the files that {_INDEX} names; move the others out of the folder, "
-        "or name the folder that they belong to"
+        "or name the folder that they belong to",
     ]
 
 

@@ -245,13 +245,19 @@ class OpenAiServer:
             )
         finish_reason = choice.get("finish_reason")
         content = message.get("content")
-        if not isinstance(content, str) or not can_be_kept(content):
+        if isinstance(content, str) and not can_be_kept(content):
+            raise ServerError(
+                f"could not {task}: the text of {self._access.origin} holds half a character (a "
+                "lone \\ud800 to \\udfff) or a NUL, which no database keeps; expected Unicode text",
+                failure=ServerFailure.REFUSED,
+            )
+        if not isinstance(content, str):
             refusal = message.get("refusal")
             said = f", refusal {refusal!r}" if refusal else ""
             reason = self._tidy(f"finish_reason {finish_reason!r}{said}")
             raise ServerError(
-                f"could not {task}: {self._access.origin} answered without a text that can be "
-                f"kept ({reason}); expected a text",
+                f"could not {task}: {self._access.origin} answered without a text "
+                f"({reason}); expected one",
                 failure=ServerFailure.REFUSED,
             )
         usage = mapping(answer.get("usage"))
