@@ -58,6 +58,7 @@ def test_every_config_has_every_asset_of_the_graph(definitions: dg.Definitions) 
         "price_list",
         "match_list",
         "judging_estimate",
+        "judge_requests",
         "judge_replies",
         "judge_controls",
         "judge_drift",
@@ -92,12 +93,14 @@ def test_every_asset_says_what_it_is_and_belongs_to_a_stage(definitions: dg.Defi
         assert node.group_name.startswith(f"{key.path[0]}_"), key
 
 
-def test_generation_and_judging_run_in_their_pools(definitions: dg.Definitions) -> None:
+def test_generation_runs_in_a_pool_and_waiting_for_a_judge_in_none(
+    definitions: dg.Definitions,
+) -> None:
     pools = {
         name: definitions.resolve_assets_def(dg.AssetKey(["demo", name])).op.pool
-        for name in ("entrant_responses", "judge_replies", "match_list")
+        for name in ("entrant_responses", "judge_requests", "judge_replies")
     }
-    assert pools == {"entrant_responses": "gpu", "judge_replies": "judge", "match_list": None}
+    assert pools == {"entrant_responses": "gpu", "judge_requests": None, "judge_replies": None}
 
 
 def test_secrets_are_named_and_not_copied_into_resources() -> None:

@@ -84,7 +84,7 @@ def test_a_rubric_reruns_its_dimension_in_the_pilot_and_its_undoing_asks_nothing
     edit(rubric, old.splitlines()[0], "# version: 99")
     expected = {
         "factuality|pilot": sorted(["judge_replies", *AFTER_REPLIES]),
-        "pilot": sorted(["judging_estimate", *REPORTED]),
+        "pilot": sorted(["judging_estimate", "judge_requests", *REPORTED]),
     }
     assert in_order(demo.settle()) == expected
     asked = demo.requests_seen() - before
@@ -117,7 +117,7 @@ def edit_prompt(bank: Path, prompt_id: str, key: str, added: str) -> None:
 EVERYTHING_AFTER_THE_BANK = {
     **{f"{entrant}|pilot": ["entrant_responses"] for entrant in ENTRANTS},
     **{f"{name}|pilot": [*PAIRED, *AFTER_REPLIES] for name in DIMENSIONS},
-    "pilot": ["prompt_bank", "selected_prompts", "judging_estimate", *REPORTED],
+    "pilot": ["prompt_bank", "selected_prompts", "judging_estimate", "judge_requests", *REPORTED],
 }
 
 
@@ -175,7 +175,7 @@ def test_a_new_entrant_asks_only_for_its_own_pairs(demo: EditDriver) -> None:
         {
             "newcomer|pilot": ["entrant_responses"],
             **{f"{name}|pilot": [*PAIRED, *AFTER_REPLIES] for name in DIMENSIONS},
-            "pilot": ["judging_estimate", *REPORTED],
+            "pilot": ["judging_estimate", "judge_requests", *REPORTED],
         }
     )
     expected = distinct(
@@ -208,12 +208,12 @@ def test_what_failed_is_not_begun_again_for_the_same_edit(demo: EditDriver) -> N
     edit(rubric, rubric.read_text().splitlines()[0], "# version: 99")
     with pytest.MonkeyPatch.context() as broken:
         broken.setattr(
-            "tournament_assets.graph.assets.judging.ask_what_is_missing",
+            "tournament_assets.graph.assets.judging.ask_together",
             failing("the judge is away"),
         )
         assert demo.settle() == {"pilot": ["judging_estimate"]}
         assert demo.settle() == {}
-    assert "6_judge_and_rate: judging and ratings); the same is not begun twice" in demo.skipped
+    assert "6_ask_judge: replies of the judge); the same is not begun twice" in demo.skipped
     edit(rubric, "# version: 99", "# version: 100")
     assert "run_artifacts" in demo.settle()["pilot"]
 

@@ -195,7 +195,7 @@ def build_tournament(plan: TournamentPlan, *, resource_prefix: str = "") -> dg.D
         jobs=[*jobs.values(), build_rejudge_job(plan)],
         schedules=build_schedules(plan, stage_jobs),
         sensors=[
-            build_resuming_sensor(plan, resource_prefix=resource_prefix),
+            build_resuming_sensor(plan, stage_jobs, resource_prefix=resource_prefix),
             build_watching_sensor(plan),
             build_continuing_sensor(plan, stage_jobs),
             build_edit_sensor(plan, stage_jobs),

@@ -26,7 +26,7 @@ from tournament_assets.definitions import (
 from tournament_assets.graph.automation.failure_notices import failed_checks, raise_failure
 from tournament_assets.graph.automation.fresh_work import FreshWork
 from tournament_assets.graph.automation.jobs import Stage, build_stages
-from tournament_assets.graph.automation.reruns import WorkOfStage
+from tournament_assets.graph.automation.reruns import PartitionKey, WorkOfStage
 from tournament_assets.graph.partitions import asset_key
 from tournament_assets.judging.batch_service import TokenCounter
 from tournament_assets.judging.costs.estimates import JudgingEstimate
@@ -184,11 +184,10 @@ def run_tournament(
                     continue
                 on_start(stage, label)
                 names = [each.path[-1] for each in work[key]] or stage.assets
-                rubric = rubrics.get(str(key).split("|")[0])
                 result = definitions.resolve_job_def(stage.job_name).execute_in_process(
                     instance=instance,
                     partition_key=key,
-                    run_config=_run_config(plan, names, by_asset, rubric=rubric),
+                    run_config=_run_config(plan, names, by_asset, told=_told(rubrics, key)),
                     tags=tags,
                     asset_selection=list(work[key]) or None,
                     raise_on_error=False,
@@ -234,7 +233,10 @@ def _summary(
     return RunSummary(
         leaderboard=stored("leaderboard", mode),
         directory=directory,
-        requests_submitted=_total(metadata, "judge_replies", "requests_submitted_now"),
+        requests_submitted=sum(
+            _total(metadata, name, "requests_submitted_now")
+            for name in ("judge_requests", "judge_replies")
+        ),
         responses_generated=_total(metadata, "entrant_responses", "generated_now"),
         confidence=plan.config.ratings.confidence,
         warnings=tuple(warnings),
@@ -325,17 +327,20 @@ def _stages(
 ) -> Iterator[tuple[Stage, WorkOfStage]]:
     """Yield every stage with what of it has to run, known once those before it have run."""
     # The budget is for asking what was never answered; asking again is approved by itself.
-    prices_first = not (options.skip_judging or options.rejudge)
+    asks_first = not (options.skip_judging or options.rejudge)
     stages = build_stages(plan)
     judging = next(stage for stage in stages if "judge_replies" in stage.assets)
     for stage in stages:
-        is_price = "judging_estimate" in stage.assets
-        if is_price and not prices_first:
+        is_before = not _BEFORE_REPLIES.isdisjoint(stage.assets)
+        if is_before and not asks_first:
             continue
-        if options.everything or (is_price and _asks_judge(fresh.to_run(judging))):
+        if options.everything or (is_before and _asks_judge(fresh.to_run(judging))):
             yield stage, dict.fromkeys(stage.partition_keys(plan, options.mode), ())
         else:
             yield stage, fresh.to_run(stage)
+
+
+_BEFORE_REPLIES = frozenset({"judging_estimate", "judge_requests"})
 
 
 def _asks_judge(work: WorkOfStage) -> bool:
@@ -348,13 +353,19 @@ def _never_fresh(options: RunOptions) -> frozenset[str]:
     return frozenset({*asked, *(_PAID if options.pay_again else ())})
 
 
-_PAID = ("entrant_responses", "judge_replies")
+_PAID = ("entrant_responses", "judge_requests", "judge_replies")
 
 
 def _options_by_asset(
     plan: TournamentPlan, options: RunOptions, started_at: datetime
 ) -> Mapping[str, Mapping[str, Any]]:
     """Return what was asked of a run, by asset; what was not asked is left out."""
+    asked = {
+        "judge_model": options.judge_model,
+        # Nothing else waits for the place of a run that somebody watches.
+        "wait_seconds": plan.config.judge.deadline_seconds,
+        "run_began_at": started_at.isoformat(),
+    }
     by_asset: dict[str, dict[str, Any]] = {
         "match_list": {"limit_pairs": options.limit_pairs},
         "entrant_responses": {
@@ -362,14 +373,12 @@ def _options_by_asset(
             "run_began_at": started_at.isoformat(),
         },
         "judging_estimate": {"judge_model": options.judge_model},
+        "judge_requests": {**asked, "pay_again": options.pay_again},
+        # What `judge_requests` has paid for again is not to be paid for a third time.
         "judge_replies": {
-            "judge_model": options.judge_model,
+            **asked,
             "skip_judging": options.skip_judging,
             "rejudge": options.rejudge,
-            "pay_again": options.pay_again,
-            # Nothing else waits for the place of a run that somebody watches.
-            "wait_seconds": plan.config.judge.deadline_seconds,
-            "run_began_at": started_at.isoformat(),
         },
         "judge_verdicts": {"allow_partial": options.partial or options.skip_judging},
         "elo_traces": {"n_permutations": options.n_perms},
@@ -384,21 +393,29 @@ def _options_by_asset(
     }
 
 
+def _told(rubrics: Mapping[str, Rubric], key: PartitionKey) -> Mapping[str, Mapping[str, Any]]:
+    """Return by asset what the judge is told, as it was when the run began."""
+    texts = {name: rubric.text for name, rubric in rubrics.items()}
+    own = {rubric.instructions for rubric in rubrics.values()} - {None}
+    instructions = {"instructions": own.pop()} if own else {}
+    dimension = str(key).split("|")[0]
+    return {
+        "judge_requests": {"rubrics": texts, **instructions},
+        "judge_replies": {"rubric": texts.get(dimension), **instructions},
+    }
+
+
 def _run_config(
     plan: TournamentPlan,
     names: Sequence[str],
     by_asset: Mapping[str, Mapping[str, Any]],
     *,
-    rubric: Rubric | None,
+    told: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    told: dict[str, Any] = {"rubric": rubric.text} if rubric else {}
-    if rubric is not None and rubric.instructions is not None:
-        told["instructions"] = rubric.instructions
-    texts = {"judge_replies": told}
     return {
         "ops": {
             f"{plan.tournament_id}__{name}": {
-                "config": {**by_asset[name], **texts.get(name, {})},
+                "config": {**by_asset[name], **told.get(name, {})},
             }
             for name in names
             if name in by_asset

@@ -65,7 +65,7 @@ def test_the_daemon_makes_up_for_sixty_missed_ticks_once_although_it_is_killed_o
         assert all(each.identity.began_at >= rerun.updated_at for each in later)
         assert "no partition set, so not trying to catch up" in log.read_text()
         assert len(list((paid.project.folder / "runs").glob("headline_*"))) == 1
-        assert paid.server.log.requests == 8 * 3 * 2 + ANCHORS * 2
+        assert paid.n_asked == 8 * 3 * 2 + ANCHORS * 2
 
 
 def look_often(home: Path) -> None:

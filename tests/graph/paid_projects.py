@@ -40,6 +40,11 @@ class PaidProject:
             "ANTHROPIC_BASE_URL": self.server.url,
         }
 
+    @property
+    def n_asked(self) -> int:
+        """How many requests the judge was sent, in batches and directly."""
+        return self.server.log.requests + self.server.log.messages
+
     def run(self, **options: Any) -> RunSummary:
         return self.project.run(environment=self.environment, **options)
 
@@ -73,7 +78,7 @@ class PaidProject:
         plan = build_plan(load_config(self.project.config_path), self.environment)
         home = prepare_dagster_home(self.project.folder, self.environment["DAGSTER_HOME"])
         with dg.DagsterInstance.from_config(str(home)) as instance:
-            for stage in build_stages(plan)[:-2]:
+            for stage in build_stages(plan)[:-3]:
                 for key in stage.partition_keys(plan, "pilot"):
                     job = self.definitions().resolve_job_def(stage.job_name)
                     assert job.execute_in_process(instance=instance, partition_key=key).success

@@ -26,6 +26,7 @@ JOBS = (
     "small_3_respond",
     "small_4_pair",
     "small_5_estimate",
+    "small_6_ask_judge",
     "small_6_judge_and_rate",
     "small_7_report",
     "small_check_drift",

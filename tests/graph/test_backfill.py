@@ -143,6 +143,7 @@ def test_the_button_runs_a_mode_in_order_to_the_report_and_nothing_on_request(
             "entrant_responses",
             "match_list",
             "judging_estimate",
+            "judge_requests",
             "judge_replies",
             "trust_panel",
             "report",
@@ -152,7 +153,8 @@ def test_the_button_runs_a_mode_in_order_to_the_report_and_nothing_on_request(
         first = [min(each) for each in places.values()]
         assert first == sorted(first)
         assert len(places["judge_replies"]) == len(DIMENSIONS)
-        assert max(places["judging_estimate"]) < min(places["judge_replies"])
+        assert max(places["judging_estimate"]) < min(places["judge_requests"])
+        assert max(places["judge_requests"]) < min(places["judge_replies"])
         assert max(places["trust_panel"]) < min(places["report"])
         assert not ON_REQUEST & set().union(*(assets for _, assets in backfill.ran))
         assert {str(key).rpartition("|")[2] for key, _ in backfill.ran} == {"pilot"}

@@ -162,7 +162,9 @@ def test_judging_alone_waits_for_the_estimate(project: SmallProject) -> None:
     plan = plan_of(project)
     definitions = build_definitions([plan], project.folder, project.environment)
     node = definitions.resolve_asset_graph().get(asset_key(plan, "judging_estimate"))
-    assert node.child_keys == {asset_key(plan, "judge_replies")}
+    assert node.child_keys == {
+        asset_key(plan, name) for name in ("judge_requests", "judge_replies")
+    }
     assert {key.path[-1] for key in node.parent_keys} == {"match_list", "price_list", "rubrics"}
 
 

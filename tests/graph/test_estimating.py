@@ -57,7 +57,7 @@ class Treasurer:
             judge = plan.config.judge.model_copy(update={"budget_usd": limit})
             plan = replace(plan, config=plan.config.model_copy(update={"judge": judge}))
         terms = judging_terms(plan, since=self.since)
-        approval = build_approval(terms, ledger=self.ledger, judge_model=model)
+        approval = build_approval(terms, ledger=self.ledger)
         approval(requests(count, model), channel)
 
     def smallest_budget(self, count: int = 100, *, channel: Channel = "batch") -> float:

@@ -136,6 +136,7 @@ def test_an_edited_rubric_runs_its_dimension_and_the_report(project: SmallProjec
     assert ran == [
         "inputs",
         "price of judging pilot",
+        "replies of the judge pilot",
         "judging and ratings factuality · pilot",
         "leaderboard and report pilot",
     ]

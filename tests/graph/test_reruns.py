@@ -35,9 +35,10 @@ def test_a_tick_reruns_the_headline_stage_by_stage_and_leaves_a_run_directory(
             3: ("careful|headline", "sloppy|headline", "mixed|headline"),
             4: ("factuality|headline", "calibration|headline"),
             5: ("headline",),
-            6: ("factuality|headline", "calibration|headline"),
-            7: ("headline",),
-            8: ("factuality|headline", "calibration|headline"),
+            6: ("headline",),
+            7: ("factuality|headline", "calibration|headline"),
+            8: ("headline",),
+            9: ("factuality|headline", "calibration|headline"),
         }
         assert d.requested == [
             f"{FIRST_RERUN}/{JOBS[stage]}/{key}"
@@ -51,7 +52,7 @@ def test_a_tick_reruns_the_headline_stage_by_stage_and_leaves_a_run_directory(
         assert manifest["rerun"] == FIRST_RERUN
         assert manifest["started_at"] == rerun.identity.began_at.replace(microsecond=0).isoformat()
         anchors = 2 * 3
-        assert paid.server.log.requests == (8 + 12) * 3 * 2 + anchors * 2
+        assert paid.n_asked == (8 + 12) * 3 * 2 + anchors * 2
         assert d.tick_sensor() == ("no rerun is under way", [])
 
 
@@ -113,15 +114,15 @@ def test_a_failed_stage_stops_the_rerun_until_its_run_is_executed_again(tmp_path
         assert rerun.state is RerunState.FAILED
         assert rerun.describe() == f"rerun {FIRST_RERUN} is failed (small_3_respond: responses)"
         assert d.tick_sensor() == ("no rerun is under way", [])
-        assert paid.server.log.requests == 0
+        assert paid.n_asked == 0
         recorded.write_text(responses)
         assert d.execute_again(rerun.newest_runs["sloppy|headline"])
         assert d.go_on()
         assert len(d.manifests()) == 1
         assert [key.split("/")[1] for key in d.requested] == [
-            JOBS[stage] for stage in (0, 1, 2, 3, 3, 3, 4, 5, 6, 7)
+            JOBS[stage] for stage in (0, 1, 2, 3, 3, 3, 4, 5, 6, 7, 8)
         ]
-        assert paid.server.log.requests == HEADLINE_REQUESTS
+        assert paid.n_asked == HEADLINE_REQUESTS
 
 
 def test_a_failed_rerun_is_no_obstacle_to_the_next_tick(tmp_path: Path) -> None:
@@ -157,7 +158,7 @@ def test_a_failed_rerun_that_is_executed_again_after_a_newer_began_runs_nothing_
         assert not d.instance.get_asset_records([dg.AssetKey(["small", "match_list"])])
         assert d.go_on()
         assert [manifest["rerun"] for manifest in d.manifests()] == [second]
-        assert paid.server.log.requests == HEADLINE_REQUESTS
+        assert paid.n_asked == HEADLINE_REQUESTS
 
 
 def test_the_look_at_the_judge_of_a_rerun_whose_place_is_taken_asks_nothing(
@@ -217,11 +218,11 @@ def test_the_budget_stops_a_rerun_before_anything_is_asked(tmp_path: Path) -> No
         (rerun,) = d.reruns()
         assert (rerun.state, rerun.stage_title) == (RerunState.FAILED, "price of judging")
         assert d.tick_sensor()[1] == []
-        assert paid.server.log.requests == 0
+        assert paid.n_asked == 0
         paid.configure_judge(budget_usd=None)
         assert d.execute_again(rerun.newest_runs["headline"])
         assert d.go_on()
-        assert paid.server.log.requests == HEADLINE_REQUESTS
+        assert paid.n_asked == HEADLINE_REQUESTS
 
 
 def test_a_rerun_goes_on_when_a_batch_that_it_gave_up_on_was_collected(tmp_path: Path) -> None:
@@ -232,14 +233,18 @@ def test_a_rerun_goes_on_when_a_batch_that_it_gave_up_on_was_collected(tmp_path:
         assert (stopped.state, stopped.stage_index) == (RerunState.FAILED, 6)
         paid.wait_until_ended()
         _, (collecting,) = d.tick_sensor("small_resume_judging")
-        judge_config = collecting.run_config["ops"]["small__judge_replies"]["config"]
+        assert (collecting.job_name, collecting.partition_key) == (
+            "small_6_ask_judge",
+            "headline",
+        )
+        judge_config = collecting.run_config["ops"]["small__judge_requests"]["config"]
         began_at = stopped.identity.began_at.replace(microsecond=0).isoformat()
         assert judge_config == {"judge_model": "claude-headline", "run_began_at": began_at}
         assert d.run(collecting)
         assert d.go_on()
         assert [rerun.state for rerun in d.reruns()] == [RerunState.SUCCEEDED]
         assert [manifest["started_at"] for manifest in d.manifests()] == [began_at]
-        assert paid.server.log.requests == HEADLINE_REQUESTS
+        assert paid.n_asked == HEADLINE_REQUESTS
 
 
 def test_the_sensor_reads_reruns_that_ended_long_ago_no_more(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def tick(paid: PaidProject) -> tuple[str | None, list[dg.RunRequest]]:
 def test_a_step_gives_up_its_place_and_the_sensor_collects_the_batch(
     tmp_path: Path,
 ) -> None:
-    with paid_project(tmp_path, processing_seconds=1.5) as paid:
+    with paid_project(tmp_path, processing_seconds=12) as paid:
         paid.configure_judge(slot_seconds=0.1)
         paid.run_until_judging()
         result = paid.events(JOB)

@@ -113,7 +113,10 @@ def test_after_a_run_nothing_is_out_of_date(project: SmallProject) -> None:
 def test_an_edited_rubric_makes_exactly_its_dimension_out_of_date(project: SmallProject) -> None:
     rubric = project.folder / "rubrics" / "factuality.txt"
     edit(rubric, "version: 1", "version: 2")
-    assert out_of_date(project) == {"pilot": ["judging_estimate"], "factuality|pilot": RATED}
+    assert out_of_date(project) == {
+        "pilot": ["judging_estimate", "judge_requests"],
+        "factuality|pilot": RATED,
+    }
     edit(rubric, "version: 2", "version: 1")
     assert out_of_date(project) == {}
 

@@ -6,7 +6,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.judging.builders import SCOPE
 from tests.ledger.builders import select
 from tests.torture.scenarios import CHUNK_ROWS, Scenario, true_verdict
 from tournament_assets.judging.requests.requests import JudgeRequest, with_larger_cap
@@ -47,13 +46,21 @@ def draw_balance(scenario: Scenario, *, ledger_url: str, judge_directory: Path) 
     """Compare what a judge accepted with what a ledger holds, once a scenario is through."""
     requests = {request.request_key: request for request in scenario.requests}
     with closing(Ledger(ledger_url)) as ledger:
-        left = find_work_left(requests, scope=SCOPE, ledger=ledger, reply_format="line")
+        left = [
+            find_work_left(
+                (request.request_key for request in part),
+                scope=scope,
+                ledger=ledger,
+                reply_format="line",
+            )
+            for scope, part in scenario.parts.items()
+        ]
         replies: defaultdict[str, list[StoredReply]] = defaultdict(list)
         for reply in ledger.iterate_replies(requests):
             replies[reply.request_key].append(reply)
     accounts = read_accounts(judge_directory)
     problems = _find_problems(ledger_url)
-    if not left.is_done:
+    if not all(each.is_done for each in left):
         problems.append(f"something is left to do: {left}"[:500])
     kept = {"batch": Counter[str](), "direct": Counter[str]()}
     for key, request in requests.items():

@@ -1,10 +1,12 @@
 """What the processes that are killed are at work on, and what goes wrong besides."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tests.judging.builders import PAIR, RUBRIC, SETTINGS
+from tests.judging.builders import PAIR, RUBRIC, SCOPE, SETTINGS
 from tournament_assets.judging.requests.requests import JudgeRequest, JudgeRequests, build_requests
 from tournament_assets.judging.requests.verdict_parsing import parse_verdict
+from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.loopback.lexical_judge import judge_lexically
 from tournament_assets.tournament.verdicts import Verdict
 
@@ -32,6 +34,7 @@ class Scenario:
         grace_seconds: How long a batch that nobody confirmed is looked for.
         ledger: The kind of database.
         pause_seconds: How long the ledger takes for a write besides.
+        n_scopes: Among how many dimensions, all in flight at once, the requests are divided.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Scenario:
     grace_seconds: float = 1.0
     ledger: str = "sqlite"
     pause_seconds: float = 0.0
+    n_scopes: int = 1
 
     @property
     def requests(self) -> JudgeRequests:
@@ -58,6 +62,17 @@ class Scenario:
             for number in range(self.n_pairs)
         ]
         return build_requests(pairs, RUBRIC, SETTINGS)
+
+    @property
+    def parts(self) -> dict[JudgingScope, Sequence[JudgeRequest]]:
+        """What is to be answered, by the dimension that asks it."""
+        if self.n_scopes == 1:
+            return {SCOPE: self.requests}
+        names = [f"dimension {number}" for number in range(self.n_scopes)]
+        return {
+            replace(SCOPE, dimension=name): list(self.requests)[number :: self.n_scopes]
+            for number, name in enumerate(names)
+        }
 
 
 def true_verdict(request: JudgeRequest) -> Verdict:
@@ -102,6 +117,13 @@ LOSING = Scenario(
     ),
     grace_seconds=0.7,
 )
+TOGETHER = Scenario(
+    "all dimensions in flight",
+    n_pairs=12,
+    faults=("no_verdict:3", "stop_max_tokens:2", "row_overloaded_error:4", "create_drop_after:2"),
+    processing_seconds=0.2,
+    n_scopes=3,
+)
 # The ledger is slow here, so that replies could pile up that nobody has written down.
 DIRECT = Scenario(
     "slow ledger",
@@ -129,7 +151,7 @@ SMALL_ON_POSTGRESQL = replace(SMALL, name="a little of all, PostgreSQL", ledger=
 SCENARIOS = {
     each.name: each
     for each in (
-        *(FAIR, SLOW, FAILING, LOSING, DIRECT, ON_POSTGRESQL),
+        *(FAIR, SLOW, FAILING, LOSING, TOGETHER, DIRECT, ON_POSTGRESQL),
         *(HIDING, FORGOTTEN, SMALL, SMALL_ON_POSTGRESQL),
     )
 }

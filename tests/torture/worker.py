@@ -2,8 +2,10 @@
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -12,19 +14,21 @@ from tests.judging.builders import SCOPE, SETTINGS, Progress
 from tests.torture.boundaries import Life, MortalLedger, MortalService
 from tests.torture.scenarios import BATCH_REQUESTS, CHUNK_ROWS, SCENARIOS, Scenario
 from tournament_assets.judging.batch_service import BatchService
+from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.judging.settlement import harvest as harvesting
 from tournament_assets.judging.settlement import recovery, submission
-from tournament_assets.judging.settlement.records import JudgingLedger
+from tournament_assets.judging.settlement.records import JudgingLedger, JudgingScope
 from tournament_assets.judging.settlement.recovery import (
     PlannedRequest,
     RecoveryLedger,
     recover_batches,
 )
-from tournament_assets.judging.settlement.sessions import JudgingOptions, WaitingPolicy
+from tournament_assets.judging.settlement.sessions import JudgingOptions, Tally, WaitingPolicy
 from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.errors import TournamentError
+from tournament_assets.workflows.concurrency import Piece, Sleep, run_together
 
 REFUSED = 3
 """The exit code of a process that ended with one of the project's own errors."""
@@ -50,15 +54,24 @@ def settle(
     chosen = SCENARIOS[scenario]
 
     def work(ledger: MortalLedger, service: MortalService, progress: Progress) -> dict[str, Any]:
-        tally = settle_requests(
-            chosen.requests,
-            scope=SCOPE,
-            ledger=cast("JudgingLedger", ledger),
-            service=cast("BatchService", service),
-            progress=progress,
-            options=JudgingOptions(policy=_policy(chosen)),
-        )
-        return {"adopted": tally.adopted, "direct": tally.direct}
+        def settle_part(part: tuple[JudgingScope, Sequence[JudgeRequest]], sleep: Sleep) -> Tally:
+            scope, requests = part
+            return settle_requests(
+                requests,
+                scope=scope,
+                ledger=cast("JudgingLedger", ledger),
+                service=cast("BatchService", service),
+                progress=progress,
+                options=JudgingOptions(policy=replace(_policy(chosen), sleep=sleep)),
+            )
+
+        parts = chosen.parts.items()
+        pieces = [Piece(part[0].title, partial(settle_part, part)) for part in parts]
+        tallies = run_together(pieces, log=progress.note)
+        return {
+            "adopted": sum(tally.adopted for tally in tallies),
+            "direct": sum(tally.direct for tally in tallies),
+        }
 
     return _live(work, chosen, ledger_url, judge_url, number, Life(dies_at, Path(note)))
 

@@ -21,7 +21,16 @@ from tournament_assets.workflows.provenance import read_versions, version_values
 RECIPE_TAG = "tournament/recipe"
 # The moment, the patience, and another way to the same replies; the rubric is an observed input.
 _OF_ONE_RUN = frozenset(
-    {"run_began_at", "started_at", "wait_seconds", "rejudge", "pay_again", "rubric", "instructions"}
+    {
+        "run_began_at",
+        "started_at",
+        "wait_seconds",
+        "rejudge",
+        "pay_again",
+        "rubric",
+        "rubrics",
+        "instructions",
+    }
 )
 _REPORTING_JOB = "7_report"
 _NAMES_VERSIONS = "report"

@@ -58,6 +58,7 @@ JOBS = (
     JobRow("3_respond", "responses"),
     JobRow("4_pair", "pairs to judge"),
     JobRow("5_estimate", "price of judging"),
+    JobRow("6_ask_judge", "replies of the judge"),
     JobRow("6_judge_and_rate", "judging and ratings"),
     JobRow("7_report", "leaderboard and report"),
     JobRow(
@@ -118,10 +119,8 @@ def _entrant_kinds(plan: TournamentPlan) -> set[str]:
     return {"parquet", *found}
 
 
-_ASKED_JUDGE: Mapping[str, Any] = {
-    "kinds": _judge_kinds,
-    "pool": "judge",
-}
+# No pool: a step that waits for a judge keeps nobody else from anything.
+_ASKED_JUDGE: Mapping[str, Any] = {"kinds": _judge_kinds}
 _RATED: Mapping[str, Any] = {
     "stage": "4_ratings",
     "job": "6_judge_and_rate",
@@ -199,12 +198,22 @@ ASSETS = (
         },
     ),
     AssetRow(
+        judging.judge_requests,
+        stage="3_judging",
+        job="6_ask_judge",
+        axes=MODE,
+        inputs={"pairs_to_judge": "match_list"},
+        after=("rubrics", "judging_estimate"),
+        settings=settings.asking_settings,
+        **_ASKED_JUDGE,
+    ),
+    AssetRow(
         judging.judge_replies,
         stage="3_judging",
         job="6_judge_and_rate",
         axes=MODE_BY_DIMENSION,
         inputs={"pairs_to_judge": "match_list"},
-        after=("rubrics", "judging_estimate"),
+        after=("rubrics", "judging_estimate", "judge_requests"),
         settings=settings.asking_settings,
         checks={RUBRIC_CHECK.name: RUBRIC_CHECK.description},
         **_ASKED_JUDGE,

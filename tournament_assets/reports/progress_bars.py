@@ -1,9 +1,11 @@
 """Progress of long work: a bar on a terminal, and now and then a line in the log."""
 
 import sys
+import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import (
@@ -20,6 +22,49 @@ from rich.progress import (
 _LOG_INTERVAL_SECONDS = 15.0
 
 
+class _Display:
+    """What shows the bars of a process, however many are under way at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._progress: Progress | None = None
+        self._n_bars = 0
+
+    def open(self, title: str, total: int) -> tuple[Progress, TaskID]:
+        """Return what shows a new bar, and which of its bars that is."""
+        with self._lock:
+            if self._progress is None:
+                self._progress = _make_progress()
+                self._progress.start()
+            self._n_bars += 1
+            return self._progress, self._progress.add_task(title, total=total, note="")
+
+    def close(self) -> None:
+        """Show one bar less; the last one ends the display."""
+        with self._lock:
+            self._n_bars -= 1
+            if not self._n_bars and self._progress is not None:
+                self._progress.stop()
+                self._progress = None
+
+
+_DISPLAY = _Display()
+
+
+def _make_progress() -> Progress:
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+        console=Console(file=sys.stderr),
+        disable=not sys.stderr.isatty(),
+    )
+
+
 class _ProgressBar:
     """A bar on standard error if that is a terminal; the log hears of it at intervals."""
 
@@ -29,21 +74,10 @@ class _ProgressBar:
         self._done = 0
         self._total = total
         self._last_line = time.monotonic()
-        self._bar = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-            console=Console(file=sys.stderr),
-            disable=not sys.stderr.isatty(),
-        )
-        self._task: TaskID = self._bar.add_task(title, total=total, note="")
+        self._bar: tuple[Progress, TaskID] | None = None
 
-    def __enter__(self) -> "_ProgressBar":
-        self._bar.start()
+    def __enter__(self) -> Self:
+        self._bar = _DISPLAY.open(self._title, self._total)
         return self
 
     def __exit__(
@@ -52,10 +86,16 @@ class _ProgressBar:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._bar.stop()
+        self._bar = None
+        _DISPLAY.close()
+
+    def _draw(self, **changes: Any) -> None:
+        if self._bar is not None:
+            progress, task = self._bar
+            progress.update(task, **changes)
 
     def _show(self, note: str) -> None:
-        self._bar.update(self._task, completed=self._done, total=self._total, note=note)
+        self._draw(completed=self._done, total=self._total, note=note)
         now = time.monotonic()
         if now - self._last_line >= _LOG_INTERVAL_SECONDS or self._done >= self._total:
             self._last_line = now
@@ -70,10 +110,6 @@ class GenerationProgress(_ProgressBar):
         self._started = time.monotonic()
         self._tokens = 0
 
-    def __enter__(self) -> "GenerationProgress":
-        super().__enter__()
-        return self
-
     def advance(self, responses: int, *, tokens: int) -> None:
         """Note that some responses are done."""
         self._done += responses
@@ -85,17 +121,10 @@ class GenerationProgress(_ProgressBar):
 class JudgingBar(_ProgressBar):
     """Progress of one dimension's judging."""
 
-    def __init__(self, title: str, *, total: int, log: Callable[[str], None]) -> None:
-        super().__init__(title, total=total, log=log)
-
-    def __enter__(self) -> "JudgingBar":
-        super().__enter__()
-        return self
-
     def note(self, message: str) -> None:
         """Say what is happening."""
         self._log(f"{self._title}: {message}")
-        self._bar.update(self._task, note=message)
+        self._draw(note=message)
 
     def advance(self, done: int, total: int) -> None:
         """Say how many of the requests are answered."""

@@ -15,6 +15,7 @@ ROW_TYPES: Mapping[str, type] = {
     "entrant_responses": asset_rows.ResponseRow,
     "match_list": asset_rows.MatchRow,
     "judging_estimate": asset_rows.EstimateRow,
+    "judge_requests": asset_rows.JudgeRequestsRow,
     "judge_replies": asset_rows.JudgeReplyRow,
     "judge_verdicts": asset_rows.VerdictRow,
     "elo_ratings": asset_rows.EloRow,

@@ -79,6 +79,16 @@ class EstimateRow:
     usd_all_hits: Annotated[float | None, "if every request but the first reads it there"] = None
 
 
+@dataclass(frozen=True, slots=True)
+class JudgeRequestsRow:
+    """What came of asking a judge about one dimension."""
+
+    dimension: Annotated[str, "the quality being judged"]
+    judge_model: Annotated[str, "the model that judges"]
+    requests: Annotated[int, "different requests"]
+    answered: Annotated[int, "requests that the ledger holds a reply to"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeReplyRow(PairRow):
     """What the judge wrote to one presentation of a pair."""

@@ -178,7 +178,7 @@ def _buy(
             frozenset(request.request_key for request in left),
             ledger=purchase.ledger,
             service=service,
-            progress=progress,
+            note=progress.note,
             command="tournament ledger recover --config CONFIG",
             may_pay_again=may_pay_again or is_free_model(entrant.model),
         )

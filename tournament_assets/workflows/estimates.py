@@ -76,7 +76,7 @@ def estimate_pairs(
     """
     judge = plan.config.judge
     rubrics = load_rubrics(plan.config, plan.project)
-    terms = judging_terms(plan, since=datetime.now(UTC), model=judge_model)
+    terms = judging_terms(plan, since=datetime.now(UTC), models=[judge_model])
     prices = terms.prices
     observation, tokens_per_reply = observe_ledger(ledger, judge_model)
     channel: Channel = "batch" if judge.row.has_batches else "direct"

@@ -1,9 +1,11 @@
 """What all steps that ask the judge share: the way to it, what may be spent, and asking."""
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -29,9 +31,11 @@ from tournament_assets.judging.requests.requests import (
     JudgeRequests,
     ModelRequest,
     RequestSettings,
+    Selection,
     build_requests,
+    first_positions,
 )
-from tournament_assets.judging.settlement.records import JudgingScope
+from tournament_assets.judging.settlement.records import VERDICTS, JudgingScope
 from tournament_assets.judging.settlement.recovery import refuse_to_repay
 from tournament_assets.judging.settlement.rejudgment import rejudge_requests
 from tournament_assets.judging.settlement.sessions import (
@@ -40,7 +44,11 @@ from tournament_assets.judging.settlement.sessions import (
     Tally,
     WaitingPolicy,
 )
-from tournament_assets.judging.settlement.settlement import find_work_left, settle_requests
+from tournament_assets.judging.settlement.settlement import (
+    WorkLeft,
+    find_work_left,
+    settle_requests,
+)
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.config import JudgeConfig, Mode, TournamentConfig
 from tournament_assets.tournament.errors import BudgetError, InputError
@@ -50,6 +58,7 @@ from tournament_assets.tournament.judge_services import (
 )
 from tournament_assets.tournament.judges import Judge, ServiceAccess
 from tournament_assets.tournament.rubrics import Rubric
+from tournament_assets.workflows.concurrency import Piece, Sleep, run_together
 from tournament_assets.workflows.plan import TournamentPlan
 
 if TYPE_CHECKING:
@@ -167,18 +176,21 @@ def price_problem(config: TournamentConfig, model: str) -> str | None:
     )
 
 
-def judging_terms(plan: TournamentPlan, *, since: datetime, model: str = "") -> BudgetTerms:
-    """Return what judging is paid from, by another model than the configured ones if one is named.
+def judging_terms(
+    plan: TournamentPlan, *, since: datetime, models: Iterable[str] = ()
+) -> BudgetTerms:
+    """Return what judging is paid from, by other models than the configured ones if any are named.
 
     Raises:
-        InputError: If the price of that model has to be known and is not.
+        InputError: If the price of one of them has to be known and is not.
     """
-    judge = plan.config.judge
-    problem = price_problem(plan.config, model) if model else None
-    if problem is not None:
-        raise InputError(problem)
+    judge, named = plan.config.judge, sorted(models)
+    problems = [price_problem(plan.config, model) for model in named]
+    known = [problem for problem in problems if problem is not None]
+    if known:
+        raise InputError(known)
     return BudgetTerms(
-        prices=judge_prices(plan.config, *filter(None, [model])),
+        prices=judge_prices(plan.config, *named),
         limit_usd=None if judge.row.is_free else judge.budget_usd,
         period=judge.budget_period,
         began_at=since,
@@ -228,7 +240,7 @@ def find_budget(
     )
 
 
-def build_approval(terms: BudgetTerms, *, ledger: "Ledger", judge_model: str) -> Approval:
+def build_approval(terms: BudgetTerms, *, ledger: "Ledger") -> Approval:
     """Return what is asked before a plan is begun, and before each part of it: whether it fits.
 
     Requests are priced as if the cache were never hit, and replies at the length that those of
@@ -238,31 +250,66 @@ def build_approval(terms: BudgetTerms, *, ledger: "Ledger", judge_model: str) ->
     Args:
         terms: What may be spent.
         ledger: Where all tournaments' bills are.
-        judge_model: The model that is asked.
     """
-    begun_at = datetime.now(UTC)
+    since = datetime.now(UTC)
 
     def approve(requests: Sequence[ModelRequest], channel: Channel) -> None:
-        if terms.limit_usd is None or not requests:
-            return  # nobody needs to know what it costs
-        tokens_per_reply = observe_run(
-            ledger, judge_model, since=begun_at, on_responses=terms.on_responses
-        )
-        most = max(request.params["max_tokens"] for request in requests)
-        workload = measure_workload(
-            requests, find_answered=_find_none, tokens_per_reply=min(tokens_per_reply, most)
-        )
-        budget = find_budget(terms, [workload], ledger=ledger)
-        price = terms.prices.models.get(judge_model)
-        planned = None
-        if price is not None:
-            planned = workload.dearest_usd(price, discount=terms.prices.discount(channel))
-        noun = "request" if workload.to_ask == 1 else "requests"
-        if budget is not None and not is_free_model(judge_model):
-            what = f"asking {workload.to_ask:,} {noun} of {judge_model}"
-            budget.check(planned, what=what, model=judge_model)
+        check_affordable([requests], channel, terms=terms, ledger=ledger, since=since)
 
     return approve
+
+
+def check_affordable(
+    asked: Sequence[Sequence[ModelRequest]],
+    channel: Channel,
+    *,
+    terms: BudgetTerms,
+    ledger: "Ledger",
+    since: datetime,
+) -> None:
+    """Return if what is to be asked fits, all together, into what may be spent.
+
+    Args:
+        asked: Lists of requests; those of a list go to one model.
+        channel: How they are sent.
+        terms: What may be spent.
+        ledger: Where all tournaments' bills are.
+        since: When the run began whose replies tell how long the next ones will be.
+
+    Raises:
+        BudgetError: If it does not fit, or the price of a model is not known.
+    """
+    if terms.limit_usd is None:
+        return  # nobody needs to know what it costs
+    models: list[str] = []
+    workloads: list[Workload] = []
+    planned: list[float | None] = []
+    for requests in asked:
+        model = requests[0].params["model"] if requests else ""
+        if not requests or is_free_model(model):
+            continue
+        tokens = observe_run(ledger, model, since=since, on_responses=terms.on_responses)
+        most = max(request.params["max_tokens"] for request in requests)
+        workload = measure_workload(
+            requests, find_answered=_find_none, tokens_per_reply=min(tokens, most)
+        )
+        price = terms.prices.models.get(model)
+        discount = terms.prices.discount(channel)
+        planned.append(None if price is None else workload.dearest_usd(price, discount=discount))
+        workloads.append(workload)
+        models.append(model)
+    budget = find_budget(terms, workloads, ledger=ledger) if workloads else None
+    if budget is not None:
+        known = [dollars for dollars in planned if dollars is not None]
+        to_ask = sum(workload.to_ask for workload in workloads)
+        noun = "request" if to_ask == 1 else "requests"
+        budget.check(
+            sum(known) if len(known) == len(planned) else None,
+            what=f"asking {to_ask:,} {noun} of {', '.join(dict.fromkeys(models))}",
+            model=next(
+                (m for m, usd in zip(models, planned, strict=True) if usd is None), models[0]
+            ),
+        )
 
 
 def _find_none(_keys: Iterable[str]) -> frozenset[str]:
@@ -345,6 +392,32 @@ def prewarms(plan: TournamentPlan, mode: Mode) -> bool:
     return plan.config.mode(mode).prewarm
 
 
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What a judge is asked as one scope's work.
+
+    Attributes:
+        scope: Whose work it is.
+        requests: What is asked.
+        judge: Who is asked, and how.
+    """
+
+    scope: JudgingScope
+    requests: Sequence[JudgeRequest]
+    judge: ServiceAccess
+
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+        return str(self.requests[0].params["model"])
+
+    @property
+    def access(self) -> ServiceAccess:
+        """The service, whatever model of it is asked."""
+        names = ServiceAccess.model_fields
+        return ServiceAccess(**{name: getattr(self.judge, name) for name in names})
+
+
 def ask_what_is_missing(
     requests: Sequence[JudgeRequest],
     *,
@@ -355,61 +428,150 @@ def ask_what_is_missing(
     step: JudgingStep,
     log: Callable[[str], None],
 ) -> Tally:
-    """Get every request answered that is not; the judge is only reached if there is something.
+    """Get every request of one scope answered that is not; see `ask_together`."""
+    asking = Asking(scope, requests, plan.config.judge)
+    tallies = ask_together([asking], plan=plan, ledger=ledger, judge=judge, step=step, log=log)
+    return tallies[scope]
+
+
+def ask_together(
+    askings: Sequence[Asking],
+    *,
+    plan: TournamentPlan,
+    ledger: "Ledger",
+    judge: JudgeAccess,
+    step: JudgingStep,
+    log: Callable[[str], None],
+) -> dict[JudgingScope, Tally]:
+    """Get every request of all scopes answered that is not.
+
+    All is sent before anything is waited for, second questions as soon as what they follow is
+    read: the wall clock is that of the slowest scope and not the sum of all. Each scope has its
+    lease, and all have one ledger with one budget. A judge is only reached if there is something to
+    ask it.
 
     Raises:
         JudgeWaitingError: If a batch has not ended in time; it is kept.
-        JudgeError: If the service refuses.
+        JudgeError: If a service refuses; what the other scopes were paid for is in the ledger.
         BudgetError: If asking would cost more than may be spent.
     """
-    config = plan.config.judge
-    left = find_work_left(
-        (request.request_key for request in requests),
-        scope=scope,
-        ledger=ledger,
-        reply_format=config.reply_format,
-    )
-    if not requests or (left.is_done and not step.rejudges):
-        return Tally(total=left.total, answered=left.total)
+    left = {
+        asking.scope: find_work_left(
+            (request.request_key for request in asking.requests),
+            scope=asking.scope,
+            ledger=ledger,
+            reply_format=plan.config.judge.reply_format,
+        )
+        for asking in askings
+    }
+    tallies = {scope: Tally(total=each.total, answered=each.total) for scope, each in left.items()}
+    askings = [
+        asking
+        for asking in askings
+        if asking.requests and (step.rejudges or not left[asking.scope].is_done)
+    ]
+    if not askings:
+        return tallies
+    models = {asking.model for asking in askings}
+    terms = judging_terms(plan, since=step.since or datetime.now(UTC), models=models)
+    told = _one_at_a_time(log)
+    with ExitStack() as stack:
+        services: dict[ServiceAccess, BatchService] = {}
+        if not step.rejudges:
+            _refuse_unbudgeted(askings, plan, step)
+            _refuse_unaffordable(askings, left, terms, ledger)
+        for access in dict.fromkeys(asking.access for asking in askings):
+            services[access] = stack.enter_context(judge.service(access))
+        places = {access: threading.Semaphore(access.max_in_flight) for access in services}
+        if not step.rejudges:
+            _refuse_to_repay(askings, left, services, plan, ledger, step, told)
+
+        def settle(asking: Asking, sleep: Sleep) -> Tally:
+            scope, work = asking.scope, rejudge_requests if step.rejudges else settle_requests
+            title = f"{scope.title} is judged"
+            with JudgingBar(title, total=left[scope].total, log=told) as progress:
+                return work(
+                    asking.requests,
+                    scope=scope,
+                    ledger=ledger,
+                    service=services[asking.access],
+                    progress=progress,
+                    options=JudgingOptions(
+                        policy=replace(_waiting_policy(plan.config.judge, step), sleep=sleep),
+                        approve=build_approval(terms, ledger=ledger),
+                        terms=terms,
+                        may_pay_again=step.may_pay_again,
+                        reply_format=plan.config.judge.reply_format,
+                        has_batches=asking.access.row.has_batches,
+                        max_in_flight=asking.access.max_in_flight,
+                        places=places[asking.access],
+                    ),
+                )
+
+        pieces = [Piece(asking.scope.title, partial(settle, asking)) for asking in askings]
+        done = run_together(pieces, log=told)
+    return tallies | {each.scope: tally for each, tally in zip(askings, done, strict=True)}
+
+
+def _refuse_unbudgeted(askings: Iterable[Asking], plan: TournamentPlan, step: JudgingStep) -> None:
     # Tests of the judge and asking again are small, and approved by whoever begins them.
-    if scope.purpose == "verdicts" and not step.rejudges:
+    for scope in (asking.scope for asking in askings if asking.scope.purpose == VERDICTS):
         problem = missing_budget_problem(plan, scope.mode, is_allowed=step.allows_unbudgeted)
         if problem is not None:
             raise BudgetError(problem)
-    model = requests[0].params["model"]
-    terms = judging_terms(plan, since=step.since or datetime.now(UTC), model=model)
-    options = JudgingOptions(
-        policy=_waiting_policy(config, step),
-        approve=build_approval(terms, ledger=ledger, judge_model=model),
-        terms=terms,
-        may_pay_again=step.may_pay_again,
-        reply_format=config.reply_format,
-        has_batches=config.row.has_batches,
-        max_in_flight=config.max_in_flight,
-    )
-    title = f"{scope.dimension} ({scope.mode}) is judged"
-    with (
-        judge.service(config) as service,
-        JudgingBar(title, total=left.total, log=log) as progress,
-    ):
-        if left.unanswered and not step.rejudges:
+
+
+def _refuse_unaffordable(
+    askings: Sequence[Asking],
+    left: Mapping[JudgingScope, WorkLeft],
+    terms: BudgetTerms,
+    ledger: "Ledger",
+) -> None:
+    """Refuse what fits scope by scope, and not together; each looks at its own by itself."""
+    if terms.limit_usd is None or len(askings) == 1:
+        return
+    asked: list[Selection] = []
+    for asking in askings:
+        positions = first_positions(asking.requests)
+        unanswered = [positions[key] for key in left[asking.scope].unanswered]
+        asked.append(Selection(asking.requests, unanswered))
+    has_batches = all(asking.access.row.has_batches for asking in askings)
+    channel: Channel = "batch" if has_batches else "direct"
+    check_affordable(asked, channel, terms=terms, ledger=ledger, since=datetime.now(UTC))
+
+
+def _refuse_to_repay(
+    askings: Sequence[Asking],
+    left: Mapping[JudgingScope, WorkLeft],
+    services: Mapping[ServiceAccess, BatchService],
+    plan: TournamentPlan,
+    ledger: "Ledger",
+    step: JudgingStep,
+    log: Callable[[str], None],
+) -> None:
+    for access, service in services.items():
+        of_service = [asking for asking in askings if asking.access == access]
+        unanswered = {key for asking in of_service for key in left[asking.scope].unanswered}
+        if unanswered:
+            is_free = all(is_free_model(asking.model) for asking in of_service)
             refuse_to_repay(
-                frozenset(left.unanswered),
+                unanswered,
                 ledger=ledger,
                 service=service,
-                progress=progress,
+                note=log,
                 command=f"tournament ledger recover --config {plan.config_path}",
-                may_pay_again=step.may_pay_again or is_free_model(model),
+                may_pay_again=step.may_pay_again or is_free,
             )
-        work = rejudge_requests if step.rejudges else settle_requests
-        return work(
-            requests,
-            scope=scope,
-            ledger=ledger,
-            service=service,
-            progress=progress,
-            options=options,
-        )
+
+
+def _one_at_a_time(log: Callable[[str], None]) -> Callable[[str], None]:
+    lock = threading.Lock()
+
+    def tell(message: str) -> None:
+        with lock:
+            log(message)
+
+    return tell
 
 
 def _waiting_policy(config: JudgeConfig, step: JudgingStep) -> WaitingPolicy:

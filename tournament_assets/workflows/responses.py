@@ -91,7 +91,7 @@ def answer_prompts(
                 may_pay_again=may_pay_again,
                 log=log,
                 terms=terms,
-                approve=build_approval(terms, ledger=ledger, judge_model=entrant.model),
+                approve=build_approval(terms, ledger=ledger),
             )
         if isinstance(entrant, OpenAiApiEntrant):
             return complete_by_server(

@@ -228,7 +228,7 @@ def _begin_to_pay(
         GenerationError: If somebody else asks it the same until the deadline.
     """
     requests = list(build_server_requests(entrant, missing).values())
-    build_approval(terms, ledger=ledger, judge_model=entrant.model)(requests, "direct")
+    build_approval(terms, ledger=ledger)(requests, "direct")
     scope = response_scope(entrant)
     bar = JudgingBar(f"{entrant.entrant_id} responds", total=len(missing), log=log)
     try:

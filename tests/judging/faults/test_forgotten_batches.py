@@ -59,7 +59,7 @@ def check(run: Run, *, may_pay_again: bool = False) -> None:
         frozenset(KEYS),
         ledger=run.ledger,
         service=run.service,
-        progress=run.progress,
+        note=run.progress.note,
         command=COMMAND,
         may_pay_again=may_pay_again,
     )

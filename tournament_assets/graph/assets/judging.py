@@ -1,7 +1,7 @@
 """From pairs to what the judge wrote about them: what it will cost, and the step that costs it."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -29,17 +29,18 @@ from tournament_assets.reports.cost_estimate import (
     estimate_totals,
     price_rows,
 )
-from tournament_assets.storage.tables import StoredTable, WrittenTable, write_table
+from tournament_assets.storage.tables import AnyTable, StoredTable, WrittenTable, write_table
 from tournament_assets.tournament.asset_rows import JudgeReplyRow
 from tournament_assets.tournament.errors import InputError, JudgeError
 from tournament_assets.tournament.fingerprints import fingerprint, short
 from tournament_assets.tournament.rubrics import Rubric, parse_rubric
 from tournament_assets.workflows.estimates import estimate_pairs
 from tournament_assets.workflows.judge_requests import (
+    Asking,
     JudgeAccess,
     JudgingStep,
     LedgerAccess,
-    ask_what_is_missing,
+    ask_together,
     missing_budget_problem,
     prewarms,
     requests_for_pairs,
@@ -99,8 +100,8 @@ def judging_estimate(
 
 
 _ORDER_ALONE = fingerprint("the price is looked at before judging")
-"""What judging sees of the estimate: another list of prices, or a reply more in the ledger, must
-not make replies out of date that were paid for. What is asked shows in the pairs and the rubrics.
+"""What replies see of the estimate and of asking: another list of prices, or a reply more in the
+ledger, must not make them out of date. What is asked shows in the pairs and the rubrics.
 """
 
 
@@ -119,6 +120,89 @@ def _estimate_checks(estimate: JudgingEstimate, step: Step) -> list[Check]:
         ),
         Check("caching_pays", not problems, f"{estimate.mode}: {caching}"),
     ]
+
+
+@dataclass(frozen=True)
+class AskingOptions:
+    """Options of one run.
+
+    Attributes:
+        judge_model: Ask this model instead of the configured one.
+        pay_again: Ask again for paid results that the service no longer keeps or does not hand out.
+        wait_seconds: Wait this long for batches instead of judge.slot_seconds.
+        rubrics: The rubrics' texts by dimension when the run began, so that an edit meanwhile is
+            the next run's; the files' unless given.
+        instructions: The project's own instructions when the run began, where there are any.
+        run_began_at: When the run that this step is a part of began, for a budget that is for one
+            run.
+    """
+
+    judge_model: str | None = None
+    pay_again: bool = False
+    wait_seconds: float | None = None
+    rubrics: dict[str, str] | None = None
+    instructions: str | None = None
+    run_began_at: str | None = None
+
+    def of(self, dimension: str) -> "ReplyOptions":
+        """Return the options for one dimension."""
+        return ReplyOptions(
+            judge_model=self.judge_model,
+            rubric=(self.rubrics or {}).get(dimension),
+            instructions=self.instructions,
+        )
+
+
+def judge_requests(
+    step: Step,
+    pairs_to_judge: LargeTables,
+    options: AskingOptions,
+    ledger: LedgerAccess,
+    judge: JudgeAccess,
+) -> Made[Rows]:
+    """What the judge is asked on all dimensions at once, and how much of it is answered.
+
+    This is the step that costs money. Everything is sent before anything is waited for, so a mode
+    waits for its judge once, and not once for each dimension. Replies are kept in the ledger, where
+    `judge_replies` finds them; what the ledger holds already is not asked.
+    """
+    asked = {
+        dimension: _judging(step, dimension, table, options.of(dimension))
+        for dimension, table in pairs_to_judge.items()
+    }
+    with ledger.open() as opened:
+        tallies = ask_together(
+            [asks.asking for asks in asked.values()],
+            plan=step.plan,
+            ledger=opened,
+            judge=judge,
+            step=_judging_step(step, options),
+            log=step.log.info,
+        )
+        rows = [_asked_row(asks, tallies, opened) for asks in asked.values()]
+    pending = sum(row["requests"] - row["answered"] for row in rows)
+    return Made(
+        rows,
+        metadata={
+            **_tally_metadata(tallies.values()),
+            "replies_pending": pending,
+            "first_rows": markdown_table(rows, ("dimension", "requests", "answered")),
+        },
+        version=_ORDER_ALONE,
+    )
+
+
+def _asked_row(
+    asks: "_Judging", tallies: Mapping[JudgingScope, Tally], ledger: "Ledger"
+) -> dict[str, Any]:
+    asking = asks.asking
+    keys = (request.request_key for request in asking.requests)
+    return {
+        "dimension": asking.scope.dimension,
+        "judge_model": asks.judge_model,
+        "requests": tallies[asking.scope].total,
+        "answered": len(ledger.answered_keys(keys)),
+    }
 
 
 @dataclass(frozen=True)
@@ -150,18 +234,45 @@ class ReplyOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Judging:
-    """What one step asks of the judge, and who is asked."""
+    """What one step asks of the judge about one dimension, and who is asked.
+
+    Attributes:
+        step: The step.
+        options: The options of the run.
+        rubric: What the judge is to go by.
+        judge_model: Who is asked.
+        pairs: What is judged.
+        identical: Those of the pairs that are settled without asking.
+        to_ask: What is asked about the others.
+    """
 
     step: Step
     options: ReplyOptions
     rubric: Rubric
     judge_model: str
     pairs: list[PairToJudge]
+    identical: list[PairToJudge]
+    to_ask: JudgeRequests
 
-    def requests(self, pairs: list[PairToJudge]) -> JudgeRequests:
-        plan = self.step.plan
-        judge = plan.config.judge.named(self.judge_model)
-        return requests_for_pairs(plan, pairs, self.rubric, judge=judge)
+    @property
+    def asking(self) -> Asking:
+        """What is asked about the others, as one scope's work."""
+        step = self.step
+        scope = JudgingScope(step.plan.tournament_id, step.mode, self.rubric.dimension)
+        return Asking(scope, self.to_ask, step.plan.config.judge)
+
+    def requests(self) -> JudgeRequests:
+        """Return both presentations of every pair, also of those that nobody is asked about."""
+        if not self.identical:
+            return self.to_ask
+        return _requests(self.step, self.pairs, self.rubric, self.judge_model)
+
+
+def _requests(
+    step: Step, pairs: list[PairToJudge], rubric: Rubric, judge_model: str
+) -> JudgeRequests:
+    judge = step.plan.config.judge.named(judge_model)
+    return requests_for_pairs(step.plan, pairs, rubric, judge=judge)
 
 
 def judge_replies(
@@ -173,24 +284,20 @@ def judge_replies(
 ) -> Made[WrittenTable]:
     """What the judge wrote, a row for each of a pair's two presentations and reply to it.
 
-    This is the step that costs money. Replies that the ledger holds for the very same request
-    are used again; the rest goes to the judge in batches. A reply without a verdict is asked
-    for once more.
+    Replies that the ledger holds for the very same request are used: `judge_requests` has bought
+    them. What is missing nevertheless goes to the judge now. A reply without a verdict is asked for
+    once more.
     """
-    asks = _judging(step, pairs_to_judge, options)
-    requests = asks.requests(asks.pairs)
-    others, identical = asks.pairs, list[PairToJudge]()
-    if step.plan.config.judge.identical_responses_tie:
-        others, identical = split_identical(asks.pairs)
-    to_ask = asks.requests(others) if identical else requests
+    asks = _judging(step, step.name, pairs_to_judge, options)
+    requests = asks.requests()
     with ledger.open() as opened:
-        tally = _ask(asks, to_ask, opened, judge)
+        tally = _ask(asks, opened, judge)
         rows = reply_rows(
             requests,
             asks.pairs,
             opened.iterate_replies,
             asks.rubric,
-            identical=identical,
+            identical=asks.identical,
             withheld=tally.withheld,
         )
         counted = _CountedReplies(rows)
@@ -204,8 +311,10 @@ def judge_replies(
     )
 
 
-def _judging(step: Step, pairs_to_judge: StoredTable, options: ReplyOptions) -> _Judging:
-    config, dimension = step.plan.config, step.name
+def _judging(
+    step: Step, dimension: str, pairs_to_judge: AnyTable, options: ReplyOptions
+) -> _Judging:
+    config = step.plan.config
     rubric = (
         load_rubric(config, step.plan.project, dimension)
         if options.rubric is None
@@ -218,29 +327,38 @@ def _judging(step: Step, pairs_to_judge: StoredTable, options: ReplyOptions) -> 
     problem = config.judge.model_problem(judge_model)
     if problem is not None:
         raise InputError(problem)
-    return _Judging(step, options, rubric, judge_model, pairs_of(pairs_to_judge))
+    pairs = pairs_of(pairs_to_judge)
+    others, identical = pairs, list[PairToJudge]()
+    if config.judge.identical_responses_tie:
+        others, identical = split_identical(pairs)
+    to_ask = _requests(step, others, rubric, judge_model)
+    return _Judging(step, options, rubric, judge_model, pairs, identical, to_ask)
 
 
-def _ask(asks: _Judging, to_ask: JudgeRequests, ledger: "Ledger", judge: JudgeAccess) -> Tally:
+def _ask(asks: _Judging, ledger: "Ledger", judge: JudgeAccess) -> Tally:
     step, options = asks.step, asks.options
     if options.skip_judging:
         return Tally()
-    wait, began = options.wait_seconds, options.run_began_at
-    return ask_what_is_missing(
-        to_ask,
+    asking = asks.asking
+    tallies = ask_together(
+        [asking],
         plan=step.plan,
-        scope=JudgingScope(step.plan.tournament_id, step.mode, step.name),
         ledger=ledger,
         judge=judge,
-        step=JudgingStep(
-            wait_seconds=step.plan.config.judge.slot_seconds if wait is None else wait,
-            prewarms=prewarms(step.plan, step.mode),
-            may_pay_again=options.pay_again,
-            rejudges=options.rejudge,
-            since=datetime.fromisoformat(began) if began else None,
-            allows_unbudgeted=step.allows_unbudgeted,
-        ),
+        step=replace(_judging_step(step, options), rejudges=options.rejudge),
         log=step.log.info,
+    )
+    return tallies[asking.scope]
+
+
+def _judging_step(step: Step, options: AskingOptions | ReplyOptions) -> JudgingStep:
+    wait, began = options.wait_seconds, options.run_began_at
+    return JudgingStep(
+        wait_seconds=step.plan.config.judge.slot_seconds if wait is None else wait,
+        prewarms=prewarms(step.plan, step.mode),
+        may_pay_again=options.pay_again,
+        since=datetime.fromisoformat(began) if began else None,
+        allows_unbudgeted=step.allows_unbudgeted,
     )
 
 
@@ -287,22 +405,28 @@ def _reply_metadata(
     return {
         "presentations": len(requests),
         "distinct_requests": requests.n_distinct,
-        "requests_submitted_now": tally.submitted,
-        "requests_asked_directly_now": tally.direct,
-        "second_questions_now": tally.second_questions,
-        "batches_adopted_now": tally.adopted,
+        **_tally_metadata([tally]),
         "replies_pending": counted.results["pending"],
         "presentations_identical": counted.results["identical"],
-        "requests_unread": len(tally.withheld),
-        "waste_replies_paid_twice_now": tally.paid_twice,
-        "waste_requests_never_confirmed_now": tally.abandoned,
-        "waste_requests_unparsable_now": tally.unparsable,
         "judge": asks.step.plan.config.judge_label,
         "judge_model": asks.judge_model,
         "judging_skipped": asks.options.skip_judging,
         **_judged_with(asks.rubric),
         "rubric_text": asks.rubric.told,
         **counted.bill.metadata(asks.step.plan.config),
+    }
+
+
+def _tally_metadata(tallies: Collection[Tally]) -> dict[str, int]:
+    return {
+        "requests_submitted_now": sum(tally.submitted for tally in tallies),
+        "requests_asked_directly_now": sum(tally.direct for tally in tallies),
+        "second_questions_now": sum(tally.second_questions for tally in tallies),
+        "batches_adopted_now": sum(tally.adopted for tally in tallies),
+        "requests_unread": sum(len(tally.withheld) for tally in tallies),
+        "waste_replies_paid_twice_now": sum(tally.paid_twice for tally in tallies),
+        "waste_requests_never_confirmed_now": sum(tally.abandoned for tally in tallies),
+        "waste_requests_unparsable_now": sum(tally.unparsable for tally in tallies),
     }
 
 

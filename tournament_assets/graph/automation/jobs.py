@@ -15,7 +15,6 @@ from tournament_assets.tournament.config import Mode
 from tournament_assets.workflows.plan import TournamentPlan
 
 DRIFT_ASSET = "judge_drift"
-_RATING_JOB = "6_judge_and_rate"
 
 
 @dataclass(frozen=True)
@@ -62,10 +61,11 @@ def build_rerun_stages(plan: TournamentPlan) -> list[Stage]:
     return [_stage(plan, job) for job in JOBS if job.part_of in ("run", "rerun")]
 
 
-def rated_assets(plan: TournamentPlan) -> dg.AssetSelection:
-    """Return what follows from the pairs of one dimension, in order."""
-    (stage,) = (_stage(plan, job) for job in JOBS if job.name == _RATING_JOB)
-    return _selection(plan, stage.assets)
+def stage_making(plan: TournamentPlan, asset: str) -> Stage:
+    """Return the stage that makes an asset."""
+    name = rows_of(plan)[asset].job
+    (stage,) = (_stage(plan, job) for job in JOBS if job.name == name)
+    return stage
 
 
 def _stage(plan: TournamentPlan, job: JobRow) -> Stage:
@@ -153,7 +153,7 @@ def build_rejudge_job(plan: TournamentPlan) -> Any:
     """Build the job that asks what failed again; Dagster has no public name for its type."""
     return dg.define_asset_job(
         f"{plan.tournament_id}_rejudge",
-        selection=rated_assets(plan),
+        selection=_selection(plan, stage_making(plan, "judge_replies").assets),
         config={"ops": {f"{plan.tournament_id}__judge_replies": {"config": {"rejudge": True}}}},
         description=(
             f"{plan.tournament_id}: ask what failed for reasons of the judge's again, one by one, "

@@ -284,6 +284,7 @@ def _rerun_config(
     moment = began_at_text(rerun.began_at)
     by_asset = {
         "entrant_responses": {"run_began_at": moment},
+        "judge_requests": {"run_began_at": moment},
         "judge_replies": {"run_began_at": moment},
         "run_artifacts": {"started_at": moment, "rerun": rerun.rerun_id},
         DRIFT_ASSET: {"occasion": rerun.rerun_id},
@@ -433,18 +434,15 @@ def refuse_superseded(
 
 
 def find_rerun_stopped_at(
-    instance: dg.DagsterInstance, plan: TournamentPlan, *, mode: str, partition: str
+    instance: dg.DagsterInstance, plan: TournamentPlan, *, mode: str, asset: str, partition: str
 ) -> Rerun | None:
-    """Return the newest rerun that judging a partition has stopped, or None."""
-    judging = [
-        index
-        for index, stage in enumerate(build_rerun_stages(plan))
-        if "judge_replies" in stage.assets
-    ]
+    """Return the newest rerun that making an asset's partition has stopped, or None."""
+    stages = enumerate(build_rerun_stages(plan))
+    making = [index for index, stage in stages if asset in stage.assets]
     stopped = [
         rerun
         for rerun in find_reruns(instance, plan, mode=mode)
-        if rerun.stage_index in judging
+        if rerun.stage_index in making
         and rerun.superseded_by is None
         and partition in rerun.newest_runs
         and rerun.newest_runs[partition].status in _STOPPED

@@ -1,12 +1,17 @@
 """Going on with judging that was begun: batches that nobody waits for, requests that failed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import dagster as dg
 
-from tournament_assets.graph.automation.jobs import rated_assets
-from tournament_assets.graph.automation.reruns import began_at_text, find_rerun_stopped_at
+from tournament_assets.graph.automation.jobs import stage_making
+from tournament_assets.graph.automation.reruns import (
+    Rerun,
+    began_at_text,
+    find_rerun_stopped_at,
+)
 from tournament_assets.graph.resources.services import JudgeResource, LedgerResource
 from tournament_assets.judging.batch_service import BatchService
 from tournament_assets.judging.settlement.records import JudgingScope, OpenBatch
@@ -18,15 +23,21 @@ _INTERVAL_SECONDS = 60
 
 
 def build_resuming_sensor(
-    plan: TournamentPlan, *, resource_prefix: str = ""
+    plan: TournamentPlan, jobs: Sequence[Any], *, resource_prefix: str = ""
 ) -> dg.SensorDefinition:
-    """Build the sensor of one tournament; the prefix is that of its resources' keys."""
+    """Build the sensor of one tournament.
+
+    Args:
+        plan: The tournament.
+        jobs: The jobs of its stages.
+        resource_prefix: What the keys of its resources begin with.
+    """
     tournament = plan.config
     ledger_key, judge_key = f"{resource_prefix}ledger", f"{resource_prefix}judge"
 
     @dg.sensor(
         name=f"{plan.tournament_id}_resume_judging",
-        asset_selection=rated_assets(plan),
+        jobs=jobs,
         required_resource_keys={ledger_key, judge_key},
         minimum_interval_seconds=_INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -63,8 +74,7 @@ def build_resuming_sensor(
         if not ended:
             count = sum(len(batches) for batches in left.values())
             yield dg.SkipReason(f"{count} batches have not ended yet")
-        for scope, batches in ended.items():
-            yield _request_run(plan, scope, batches, context.instance)
+        yield from _request_runs(plan, ended, context.instance)
 
     return resume_judging
 
@@ -84,27 +94,58 @@ def _have_ended(
         return False
 
 
+def _request_runs(
+    plan: TournamentPlan,
+    ended: Mapping[JudgingScope, Sequence[OpenBatch]],
+    instance: dg.DagsterInstance,
+) -> Iterator[dg.RunRequest]:
+    """Yield a run for each dimension; one for a mode whose rerun stopped while all were asked."""
+    begun: set[str] = set()
+    for scope, batches in ended.items():
+        rerun = _stopped(plan, scope, instance, "judge_requests", scope.mode)
+        if rerun is None:
+            key = dg.MultiPartitionKey({"mode": scope.mode, "dimension": scope.dimension})
+            rerun = _stopped(plan, scope, instance, "judge_replies", key)
+            yield _request_run(plan, scope, batches, rerun, "judge_replies", key)
+        elif scope.mode not in begun:
+            begun.add(scope.mode)
+            yield _request_run(plan, scope, batches, rerun, "judge_requests", scope.mode)
+
+
+def _stopped(
+    plan: TournamentPlan,
+    scope: JudgingScope,
+    instance: dg.DagsterInstance,
+    asset: str,
+    partition: str,
+) -> Rerun | None:
+    return find_rerun_stopped_at(
+        instance, plan, mode=scope.mode, asset=asset, partition=str(partition)
+    )
+
+
 def _request_run(
     plan: TournamentPlan,
     scope: JudgingScope,
     batches: Sequence[OpenBatch],
-    instance: dg.DagsterInstance,
+    rerun: Rerun | None,
+    asset: str,
+    partition: dg.MultiPartitionKey | str,
 ) -> dg.RunRequest:
     # A run that fails is tried again, and not every minute.
     hour = datetime.now(UTC).strftime("%Y-%m-%dT%H")
-    key = dg.MultiPartitionKey({"mode": scope.mode, "dimension": scope.dimension})
     config = {"judge_model": batches[0].judge_model}
     # What was begun was allowed when it was begun.
     allowed = {UNBUDGETED_TAG: "yes"}
     tags = {"tournament": plan.tournament_id, "mode": scope.mode}
-    rerun = find_rerun_stopped_at(instance, plan, mode=scope.mode, partition=str(key))
     if rerun is not None:
         # With the tags of the run that gave up its place, it stands for it, and the rerun goes on.
-        tags = rerun.tags_of(str(key))
+        tags = rerun.tags_of(str(partition))
         config["run_began_at"] = began_at_text(rerun.identity.began_at)
     return dg.RunRequest(
         run_key=f"{batches[0].nonce} {hour}",
-        partition_key=key,
-        run_config={"ops": {f"{plan.tournament_id}__judge_replies": {"config": config}}},
+        job_name=stage_making(plan, asset).job_name,
+        partition_key=partition,
+        run_config={"ops": {f"{plan.tournament_id}__{asset}": {"config": config}}},
         tags={**tags, **allowed},
     )

@@ -5,7 +5,7 @@ service keeps for 29 days. Every request in them carries its key in its name, so
 place again without anybody remembering that it was asked for.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -166,7 +166,7 @@ def refuse_to_repay(
     *,
     ledger: RecoveryLedger,
     service: BatchService,
-    progress: JudgingProgress,
+    note: Callable[[str], None],
     command: str,
     may_pay_again: bool,
 ) -> None:
@@ -183,7 +183,7 @@ def refuse_to_repay(
     except JudgeError as error:
         if error.failure is JudgeFailure.FATAL:
             raise
-        progress.note(f"{error}; whether the ledger has forgotten a batch is not known")
+        note(f"{error}; whether the ledger has forgotten a batch is not known")
         return
     if found.paid:
         problem = (
@@ -193,9 +193,9 @@ def refuse_to_repay(
         )
         if not may_pay_again:
             raise JudgeError(f"{problem}; or run with --pay-again to pay for them a second time")
-        progress.note(f"{problem}; the requests are paid for again, as was asked")
+        note(f"{problem}; the requests are paid for again, as was asked")
     if found.alike:
-        progress.note(
+        note(
             f"the service holds {len(found.alike)} batches ({', '.join(found.alike)}) that look "
             "like this program's, and the ledger does not know them; if it was emptied or "
             f"replaced, stop and take back what was paid for: `{command}`"

@@ -3,10 +3,10 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from tournament_assets.judging.batch_service import BatchService, Channel, ReplyRow
 from tournament_assets.judging.costs.budgets import BudgetTerms
@@ -159,6 +159,8 @@ class JudgingOptions:
         terms: What every single request is paid from; None sets no limit and knows no price.
         has_batches: Whether the service takes batches; otherwise all is asked directly.
         max_in_flight: How many requests are asked directly at a time.
+        places: Entered for each request that is asked directly: settlements that share a service
+            are given the same, so that they ask no more at a time together.
     """
 
     policy: WaitingPolicy
@@ -170,6 +172,7 @@ class JudgingOptions:
     terms: BudgetTerms | None = None
     has_batches: bool = True
     max_in_flight: int = DIRECT_AT_ONCE
+    places: AbstractContextManager[Any] = field(default_factory=nullcontext)
 
 
 @dataclass(frozen=True, slots=True)

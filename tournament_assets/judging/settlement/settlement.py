@@ -289,7 +289,8 @@ def _ask_patiently(session: JudgingSession, nonce: str, request: ModelRequest) -
     name = custom_id(nonce, request.request_key)
     for trial in range(1, _MAX_TRIES + 1):
         try:
-            return session.service.ask_directly(SubmittedRequest(name, request.params))
+            with session.options.places:
+                return session.service.ask_directly(SubmittedRequest(name, request.params))
         except JudgeError as error:
             if error.failure in (JudgeFailure.INVALID, JudgeFailure.TOO_LARGE):
                 return _failed_row(name, "invalid_request_error", error)

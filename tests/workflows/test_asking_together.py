@@ -1,0 +1,168 @@
+"""Several scopes are asked at once: one wait, one ledger, one budget."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.judging.builders import SETTINGS, requests_for
+from tests.projects import make_project
+from tournament_assets.definitions import build_plan
+from tournament_assets.judging.costs.budgets import most_usd
+from tournament_assets.judging.costs.estimates import measure_workload
+from tournament_assets.judging.costs.prices import load_newest_prices
+from tournament_assets.judging.settlement.records import JudgingScope
+from tournament_assets.judging.settlement.sessions import Tally
+from tournament_assets.ledger import Ledger
+from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.project.config_files import load_config
+from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
+from tournament_assets.tournament.errors import BudgetError, JudgeWaitingError
+from tournament_assets.tournament.judges import ServiceAccess
+from tournament_assets.workflows.judge_requests import Asking, JudgingStep, ask_together
+from tournament_assets.workflows.plan import TournamentPlan
+
+MODEL = "claude-opus-5-5"
+PRICES = load_newest_prices()
+DIMENSIONS = ("factuality", "calibration", "clinical_utility")
+N_PAIRS = 4
+
+
+@dataclass
+class Judge:
+    """Leads to one server, whatever a config names."""
+
+    url: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def service(self, config: ServiceAccess) -> AbstractContextManager[AnthropicBatches]:
+        assert config.service == "anthropic"
+        return closing(AnthropicBatches(base_url=self.url, api_key="any"))
+
+
+@dataclass
+class Bench:
+    """A tournament, its ledger and a server."""
+
+    plan: TournamentPlan
+    ledger: Ledger
+    ledger_url: str
+    server: LoopbackServer
+    notes: list[str] = field(default_factory=list)
+
+    def ask(self, *, budget_usd: float | None = None, wait_seconds: float = 60.0) -> list[Tally]:
+        """Ask about three dimensions at once."""
+        judge = self.plan.config.judge.model_copy(
+            update={"budget_usd": budget_usd, "poll_initial_seconds": 0.02, "poll_max_seconds": 0.2}
+        )
+        plan = replace(self.plan, config=self.plan.config.model_copy(update={"judge": judge}))
+        tallies = ask_together(
+            [Asking(scope_of(name), requests_of(name), judge) for name in DIMENSIONS],
+            plan=plan,
+            ledger=self.ledger,
+            judge=Judge(self.server.url),
+            step=JudgingStep(wait_seconds, allows_unbudgeted=True),
+            log=self.notes.append,
+        )
+        return list(tallies.values())
+
+
+def scope_of(dimension: str) -> JudgingScope:
+    return JudgingScope("small", "pilot", dimension)
+
+
+def requests_of(dimension: str) -> Any:
+    # The key covers the cap, so that every dimension asks something of its own.
+    cap = 460 + DIMENSIONS.index(dimension)
+    return requests_for(N_PAIRS, settings=replace(SETTINGS, judge_model=MODEL, max_tokens=cap))
+
+
+def planned_usd() -> float:
+    """What one dimension is expected to cost."""
+    workload = measure_workload(requests_of("factuality"), find_answered=lambda _keys: set())
+    usd = workload.dearest_usd(PRICES.models[MODEL], discount=PRICES.discount("batch"))
+    assert usd is not None
+    return usd
+
+
+def most_of_one() -> float:
+    """The most that one dimension can cost."""
+    return sum(most_usd(each, PRICES, "batch") or 0.0 for each in requests_of("factuality"))
+
+
+@contextmanager
+def bench(folder: Path, **server: Any) -> Iterator[Bench]:
+    project = make_project(folder / "project", service="anthropic")
+    url = f"sqlite:///{folder / 'ledger.sqlite'}"
+    with (
+        LoopbackServer(folder / "server", **server) as running,
+        closing(Ledger(url)) as ledger,
+    ):
+        plan = build_plan(load_config(project.config_path), project.environment)
+        yield Bench(plan, ledger, url, running)
+
+
+def test_all_are_sent_before_any_has_ended_and_nothing_is_sent_again(tmp_path: Path) -> None:
+    with bench(tmp_path, processing_seconds=5) as at:
+        with pytest.raises(JudgeWaitingError, match="on factuality have not ended"):
+            at.ask(wait_seconds=0.0)
+        assert at.server.log.batches == len(DIMENSIONS)
+        tallies = at.ask()
+        assert [tally.resumed for tally in tallies] == [1, 1, 1]
+        assert [tally.answered for tally in tallies] == [2 * N_PAIRS] * 3
+        assert (at.server.log.batches, at.server.log.messages) == (len(DIMENSIONS), 0)
+        assert at.ledger.leased_scopes() == set()
+
+
+def test_second_questions_are_sent_together_too(tmp_path: Path) -> None:
+    n_requests = len(DIMENSIONS) * 2 * N_PAIRS
+    with bench(tmp_path, processing_seconds=3, faults=(f"no_verdict:{n_requests}",)) as at:
+        tallies = at.ask()
+        assert [tally.second_questions for tally in tallies] == [2 * N_PAIRS] * 3
+        created = [batch.created_at for batch in reversed(at.server.store.list_newest_first())]
+        ended = [batch.ends_at for batch in reversed(at.server.store.list_newest_first())]
+        assert len(created) == 2 * len(DIMENSIONS)
+        assert max(created[:3]) < min(ended[:3])
+        assert max(created[3:]) < min(ended[3:])
+
+
+def test_what_fits_one_by_one_and_not_together_is_refused_before_anything_is_sent(
+    tmp_path: Path,
+) -> None:
+    with bench(tmp_path) as at:
+        with pytest.raises(BudgetError, match=r"asking 24 requests of claude-opus-5-5 may cost"):
+            at.ask(budget_usd=2.5 * planned_usd())
+        assert (at.server.log.requests, at.server.log.messages) == (0, 0)
+
+
+def test_with_all_in_flight_no_more_is_sent_than_the_budget_holds_at_its_most(
+    tmp_path: Path,
+) -> None:
+    limit = 1.5 * most_of_one()
+    assert 3 * planned_usd() < limit
+    with bench(tmp_path, processing_seconds=0.3) as at:
+        seen: list[float] = []
+        over = threading.Event()
+
+        def watch() -> None:
+            with closing(Ledger(at.ledger_url)) as ledger:
+                while not over.wait(0.02):
+                    unbilled = sum(each.most_usd or 0.0 for each in ledger.unbilled_batches())
+                    seen.append(PRICES.add_up(ledger.spending_since()).usd + unbilled)
+
+        watching = threading.Thread(target=watch)
+        watching.start()
+        try:
+            tallies = at.ask(budget_usd=limit)
+        finally:
+            over.set()
+            watching.join()
+        assert [tally.answered for tally in tallies] == [2 * N_PAIRS] * 3
+        # What arrives between the two looks may be seen twice, and never more than all there is.
+        assert max(seen) > most_of_one()
+        assert PRICES.add_up(at.ledger.spending_since()).usd <= limit
+        assert any("holds the rest of the budget" in note or "no room" in note for note in at.notes)
