@@ -1,6 +1,7 @@
 """Reads the report as a colleague would: the file alone, from disk, in a real browser."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,11 +180,13 @@ def test_equal_responses_can_be_left_out_and_more_is_shown_on_demand(page: Page)
 
 
 def test_a_cell_of_the_win_grid_leads_to_its_battles(page: Page) -> None:
+    page.locator("#win-grid label", has_text="calibration").click()
     page.get_by_role("link", name="bob against ada on calibration").click()
     expect_count(page, 6)
     assert page.url.endswith("#battles?dimension=calibration&entrant=bob&versus=ada")
     expect(page.get_by_role("heading", name="Battles")).to_be_focused()
     expect(page.get_by_label("Against", exact=True)).to_have_value("ada")
+    page.locator("#win-grid label", has_text="factuality").click()
     page.get_by_role("link", name="ada against bob on factuality").click()
     expect(page.get_by_label("Dimension", exact=True)).to_have_value("factuality")
     expect(page.get_by_label("Against", exact=True)).to_have_value("bob")
@@ -316,6 +319,22 @@ def test_dark_colours_are_kept_and_bring_their_own_pictures(page: Page) -> None:
     save(page, "report_print")
 
 
+def test_what_is_unfolded_stays_in_the_address_and_one_switch_moves_all(page: Page) -> None:
+    page.locator("#trust > summary").click()
+    page.locator("#numbers > summary").click()
+    expect(page).to_have_url(re.compile(r"#trust\+numbers$"))
+    page.locator("#numbers label", has_text="calibration").click()
+    expect(page.locator("#win-grid input:checked")).to_have_value("calibration")
+    expect(page.locator("#win-grid table").nth(1)).to_be_visible()
+    expect(page.locator("#win-grid table").nth(0)).to_be_hidden()
+    page.reload()
+    expect(page.locator("#numbers table").first).to_be_visible()
+    page.emulate_media(media="print")
+    for nth in (0, 1):
+        expect(page.locator("#win-grid table").nth(nth)).to_be_visible()
+    expect(page.locator("#cost table")).to_be_hidden()
+
+
 def test_a_narrow_window_scrolls_down_only(page: Page) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
@@ -329,7 +348,10 @@ def test_without_scripts_every_table_is_there(browser: Browser, report: str) -> 
     opened = context.new_page()
     opened.goto(report)
     expect(opened.get_by_text("Reading battles here needs scripts.")).to_be_visible()
-    for section in ("verdict", "ladder", "win-grid", "trust", "audit", "cost", "provenance"):
+    for section in ("ladder", "win-grid"):
+        expect(opened.locator(f"#{section} table").first).to_be_visible()
+    for section in ("verdict", "numbers", "trust", "cost", "provenance"):
+        opened.locator(f"#{section} > summary").click()
         expect(opened.locator(f"#{section} table").first).to_be_visible()
     expect(opened.locator("#browser")).to_be_hidden()
     context.close()

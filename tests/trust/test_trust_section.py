@@ -1,6 +1,11 @@
 from typing import Any
 
-from tournament_assets.reports.trust_tables import light_sentence, trust_rows, trust_section
+from tournament_assets.reports.trust_tables import (
+    light_sentence,
+    trust_matrix,
+    trust_rows,
+    trust_section,
+)
 from tournament_assets.storage.tables import make_table, rows_of
 from tournament_assets.tournament.asset_rows import TrustRow
 from tournament_assets.trust.measures import WORDS
@@ -27,7 +32,7 @@ def shown(*lines: TrustLine) -> list[TrustRow]:
 
 def test_every_light_is_a_word_beside_its_number_interval_and_threshold() -> None:
     section = trust_section(shown(BIASED, LONG, UNJUDGED, RETEST, CYCLES), confidence=0.95)
-    title, table = section.tables[0]
+    title, table = section.folds[0].tables[0]
     assert title == "factuality"
     assert [row[:5] for row in table.rows] == [
         ("position bias", "red", "70.0 % (60.0 to 80.0 %)", "12", "40.0 to 60.0 %"),
@@ -40,21 +45,34 @@ def test_every_light_is_a_word_beside_its_number_interval_and_threshold() -> Non
 
 def test_the_section_begins_with_what_is_red_and_says_what_to_do() -> None:
     section = trust_section(shown(BIASED, LONG, UNJUDGED, RETEST), confidence=0.9)
-    assert section.sentences[0] == (
+    numbers, meaning = section.folds
+    assert section.sentences == ("Not measured, so neither green nor red: test–retest.",)
+    assert "1 of 2 lights on the judge are red (position bias)" in section.finding
+    assert numbers.sentences[0] == (
         "On factuality, 1 of 2 lights are red: position bias. Measured, without a threshold in "
         "the config: length. Not measured: test–retest."
     )
-    assert "at 90 %" in section.sentences[1]
-    advice = dict(section.tables)["factuality: what to do"]
+    assert "at 90 %" in numbers.sentences[1]
+    advice = dict(section.tables)["What to do about what is red"]
     assert advice.rows == (("position bias", WORDS["position_bias"].advice),)
-    meanings = dict(section.tables)["What each light means"]
+    (_, meanings) = meaning.tables[0]
     assert ("length", WORDS["length_effect"].meaning) in meanings.rows
 
 
 def test_without_a_red_light_there_is_nothing_to_do() -> None:
     section = trust_section(shown(UNJUDGED, CYCLES), confidence=0.95)
-    assert section.sentences[0] == "On factuality, none of 2 lights is red."
-    assert [title for title, _ in section.tables] == ["factuality", "What each light means"]
+    assert section.finding == "none of 2 lights on the judge is red"
+    assert [title for title, _ in section.tables] == ["The judge on each dimension"]
+
+
+def test_the_matrix_has_a_line_a_measure_and_shows_the_worst_entrant() -> None:
+    other = line("unjudged", TrustState.GREEN, 0.02, 0.0, 0.06, 0.03, subject="bob")
+    table = trust_matrix(shown(BIASED, UNJUDGED, other, RETEST))
+    assert table.headers == ("measure", "factuality", "expected")
+    assert table.rows == (
+        ("position bias", "red: 70.0 % (60.0 to 80.0 %)", "40.0 to 60.0 %"),
+        ("unjudged pairs, worst entrant", "green: 2.0 % (0.0 to 6.0 %)", "at most 3.0 %"),
+    )
 
 
 def test_a_check_says_the_number_the_threshold_and_the_advice_only_where_it_is_red() -> None:

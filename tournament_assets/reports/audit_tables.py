@@ -74,7 +74,16 @@ def missing_section(
             ("Presentations without a verdict, by entrant", _missing_table(rows)),
             ("Scores with and without what is missing", _score_table(rows)),
         ),
+        finding=_missing_words(rows),
     )
+
+
+def _missing_words(rows: Sequence[CoverageRow]) -> str:
+    # Every pair is of two entrants, so it stands in two rows.
+    put, judged = sum(map(asked, rows)) // 2, sum(row.pairs_judged for row in rows) // 2
+    same = sum(row.pairs_same_text for row in rows) // 2
+    copies = f"; {same:,} more are of one text" if same else ""
+    return f"{judged:,} of {put:,} pairs that the judge was asked about are judged{copies}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +180,7 @@ def prompts_section(rows: Sequence[PromptFindingRow], *, limit: int = 12) -> Rep
     ]
     return ReportSection(
         title="Strata and the prompts that decide",
+        finding=f"{len(findings)} findings on prompts" if findings else "no prompt stands out",
         sentences=tuple(sentences),
         tables=tuple((title, table) for title, table in tables if table.rows),
     )
@@ -298,7 +308,7 @@ def _finding_table(folded: Iterable[AlikeFindings]) -> ReportTable:
             )
             for each in folded
         ),
-        n_labels=5,
+        n_labels=4,
     )
 
 

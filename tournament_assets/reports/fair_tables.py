@@ -58,8 +58,25 @@ def fair_section(
         if table[1].rows
     ]
     return ReportSection(
-        "Fair comparison", (*sentences, *fair_notes(confidence=confidence)), tuple(tables)
+        "Fair comparison",
+        (*sentences, *fair_notes(confidence=confidence)),
+        tuple(tables),
+        finding=_order_words(rows, dimensions),
     )
+
+
+def _order_words(rows: Sequence[FairRow], dimensions: Sequence[str]) -> str:
+    turned = [
+        name
+        for name in dimensions
+        if len(
+            {_order([row for row in _whole(rows, name) if row.basis == basis]) for basis in _ORDERS}
+        )
+        > 1
+    ]
+    if turned:
+        return f"the order depends on what is counted on {join_names(turned)}"
+    return "the order is the same on the prompts that all share, on all pairs and on planned ones"
 
 
 def fair_notes(*, confidence: float) -> tuple[str, ...]:

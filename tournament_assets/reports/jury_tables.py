@@ -122,7 +122,12 @@ def jury_section(
         tables.append((dimension, judges_table(own)))
         if is_panel:
             tables.append((f"{dimension}: agreement", agreement_table(own)))
-    return ReportSection("The judges", tuple(sentences), tuple(tables))
+    return ReportSection(
+        "The judges",
+        tuple(sentences),
+        tuple(tables),
+        finding="who judged, how well they tell entrants apart, and how far they agree",
+    )
 
 
 def _number(value: float | None) -> str:

@@ -88,8 +88,10 @@ class ReportTable:
 
     def _column_class(self, column: int) -> str:
         cells = [row[column] for row in self.rows]
-        has_link = any(place[1] == column and cell.href for place, cell in self.html.items())
-        if column < self.n_labels or any(map(_light, cells)):
+        shown = [cell for place, cell in self.html.items() if place[1] == column]
+        has_link = any(cell.href for cell in shown)
+        is_lit = any(map(_light, cells)) or any(cell.light for cell in shown)
+        if column < self.n_labels or is_lit:
             return "label"
         if self.look:
             return "hash" if self.look == "pairs hashes" else ""
@@ -117,6 +119,21 @@ def _light(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture that a page shows; what it says stands in a table too.
+
+    Attributes:
+        title: What stands above it.
+        alt: What it shows, in words.
+        images: Its address for each theme, `light` and `dark`.
+    """
+
+    title: str
+    alt: str
+    images: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class ReportSection:
     """A part of a report under a heading of its own.
 
@@ -124,11 +141,24 @@ class ReportSection:
         title: The heading.
         sentences: What it says, most important first.
         tables: What it shows, each under a title of its own; a title may be empty.
+        finding: What it comes to, in a few words, beside the heading where a page folds it.
+        folds: Its parts that only somebody who checks or defends the result needs.
+        pictures: What a page shows besides.
+        command: A command, shown as code at its end.
+        is_open: Whether a page shows it unfolded.
+        one_at_a_time: Whether the tables are alike, one a dimension, so that a page shows one and
+            lets the reader choose.
     """
 
     title: str
     sentences: tuple[str, ...] = ()
     tables: tuple[tuple[str, ReportTable], ...] = ()
+    finding: str = ""
+    folds: "tuple[ReportSection, ...]" = ()
+    pictures: tuple[Picture, ...] = ()
+    command: str = ""
+    is_open: bool = False
+    one_at_a_time: bool = False
 
 
 def table_markdown(table: ReportTable) -> str:
@@ -191,6 +221,9 @@ def print_section(section: ReportSection, console: "Console", *, style: str) -> 
         print_text(sentence, console)
     for heading, table in section.tables:
         print_table(heading, table, console)
+    for fold in section.folds:
+        console.print()
+        print_section(fold, console, style="bold")
 
 
 def print_text(text: str, console: "Console", *, style: str = "") -> None:

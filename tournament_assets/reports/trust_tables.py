@@ -1,9 +1,9 @@
 """The trust panel as people read it: a light a line, in words, with its number and what to do."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tournament_assets.reports.formatting import ABSENT, format_confidence, join_names
-from tournament_assets.reports.report_tables import ReportSection, ReportTable
+from tournament_assets.reports.report_tables import HtmlCell, ReportSection, ReportTable
 from tournament_assets.tournament.asset_rows import TrustRow
 from tournament_assets.trust.measures import (
     FIRST_SLOT,
@@ -140,25 +140,105 @@ def trust_section(rows: Sequence[TrustRow], *, confidence: float) -> ReportSecti
         confidence: Coverage of the intervals.
     """
     dimensions = list(dict.fromkeys(row.dimension for row in rows))
-    sentences = [_summary(dimension, rows) for dimension in dimensions]
-    sentences += [
-        "Every number is over pairs that the judge was asked about, n counts distinct requests or "
-        "pairs of them, and pairs of one text are in none. Intervals are at "
-        f"{format_confidence(confidence)} and by prompt: Wilson's with the effective number of "
-        "units for shares, prompts resampled for kappas, the sandwich for Elo points. A light "
-        "goes by the number itself, so where the threshold lies inside the interval it may be "
-        "chance; for slots and for length it is red only where the interval leaves out no effect "
-        "at all. What was not measured is never green."
-    ]
-    tables = []
-    for dimension in dimensions:
-        own = [row for row in rows if row.dimension == dimension]
-        tables.append((dimension, trust_table(own)))
-        red = [row for row in own if row.state == TrustState.RED]
-        if red:
-            tables.append((f"{dimension}: what to do", _advice_table(red)))
-    tables.append(("What each light means", _meaning_table(rows)))
-    return ReportSection("Trust panel", tuple(sentences), tuple(tables))
+    red = [row for row in rows if row.state == TrustState.RED]
+    green = [row for row in rows if row.state == TrustState.GREEN]
+    numbers = ReportSection(
+        "Every number, by dimension",
+        (
+            *(_summary(dimension, rows) for dimension in dimensions),
+            "Every number is over pairs that the judge was asked about, n counts distinct requests "
+            "or pairs of them, and pairs of one text are in none. Intervals are at "
+            f"{format_confidence(confidence)} and by prompt: Wilson's with the effective number of "
+            "units for shares, prompts resampled for kappas, the sandwich for Elo points. A light "
+            "goes by the number itself, so where the threshold lies inside the interval it may be "
+            "chance; for slots and for length it is red only where the interval leaves out no "
+            "effect at all. What was not measured is never green.",
+        ),
+        tuple(
+            (name, trust_table([row for row in rows if row.dimension == name]))
+            for name in dimensions
+        ),
+        finding="with n, threshold, and what is behind it",
+        one_at_a_time=True,
+    )
+    return ReportSection(
+        "Trust panel",
+        tuple(_unlit_sentences(rows)),
+        (
+            ("The judge on each dimension", trust_matrix(rows)),
+            *((("What to do about what is red", _advice_table(red)),) if red else ()),
+        ),
+        finding=red_summary(rows) or f"none of {len(green)} lights on the judge is red",
+        folds=(numbers, ReportSection("What each light means", (), (("", _meaning_table(rows)),))),
+        is_open=True,
+    )
+
+
+def trust_matrix(rows: Sequence[TrustRow]) -> ReportTable:
+    """Return a line a measure and a column a dimension, without what was measured nowhere.
+
+    Of a measure of every entrant it shows the worst.
+
+    Args:
+        rows: Rows of table "trust_panel", all dimensions.
+    """
+    dimensions = list(dict.fromkeys(row.dimension for row in rows))
+    lines: dict[tuple[str, str | None], dict[str, TrustRow]] = {}
+    for row in rows:
+        if row.state == TrustState.NOT_MEASURED:
+            continue
+        subject = None if row.measure == UNJUDGED else row.subject
+        cells = lines.setdefault((row.measure, subject), {})
+        held = cells.get(row.dimension)
+        if held is None or (row.value or 0.0) > (held.value or 0.0):
+            cells[row.dimension] = row
+    texts, html = [], {}
+    for number, ((measure, subject), cells) in enumerate(lines.items()):
+        title = _title(measure, subject)
+        if measure == UNJUDGED:
+            title = f"{title}, worst entrant"
+        texts.append(
+            (
+                title,
+                *(_cell(cells.get(dimension)) for dimension in dimensions),
+                _threshold(measure, *_limit(cells.values())),
+            )
+        )
+        for column, dimension in enumerate(dimensions, start=1):
+            if dimension in cells:
+                html[number, column] = _html_cell(cells[dimension])
+    return ReportTable(("measure", *dimensions, "expected"), tuple(texts), html=html)
+
+
+def _limit(rows: Iterable[TrustRow]) -> tuple[float | None, str]:
+    row = next(iter(rows))
+    return row.threshold, row.unit
+
+
+def _cell(row: TrustRow | None) -> str:
+    return ABSENT if row is None else f"{row.state}: {_with_interval(row)}"
+
+
+def _html_cell(row: TrustRow) -> HtmlCell:
+    value, _, interval = _with_interval(row).partition(" (")
+    state = str(row.state)
+    return HtmlCell(
+        value,
+        small=f"{state}{', ' if interval else ''}{interval.removesuffix(')')}",
+        css="label",
+        light=_LIGHTS.get(state, "light unknown"),
+    )
+
+
+_LIGHTS = {"green": "light good", "red": "light bad"}
+
+
+def _unlit_sentences(rows: Sequence[TrustRow]) -> list[str]:
+    """Say in one sentence what was measured on no dimension."""
+    measured = {row.measure for row in rows if row.state != TrustState.NOT_MEASURED}
+    unmeasured = dict.fromkeys(row.measure for row in rows if row.measure not in measured)
+    titles = [WORDS[measure].title for measure in unmeasured]
+    return [f"Not measured, so neither green nor red: {join_names(titles)}."] if titles else []
 
 
 def _summary(dimension: str, rows: Sequence[TrustRow]) -> str:
@@ -188,7 +268,6 @@ def _advice_table(red: Sequence[TrustRow]) -> ReportTable:
     return ReportTable(
         headers=("red", "what to do"),
         rows=tuple((WORDS[measure].title, advice) for measure, advice in by_measure.items()),
-        n_labels=2,
     )
 
 
@@ -197,7 +276,6 @@ def _meaning_table(rows: Sequence[TrustRow]) -> ReportTable:
     return ReportTable(
         headers=("measure", "what it means"),
         rows=tuple((WORDS[measure].title, meaning) for measure, meaning in by_measure.items()),
-        n_labels=2,
     )
 
 

@@ -1,17 +1,30 @@
-"""What the report says about one dimension, ready to be filled into the templates."""
+"""What the report says of every dimension: who wins against whom, and every number behind it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tournament_assets.judging.costs.prices import format_usd
-from tournament_assets.reports.figures.figures import WinRate, win_rate_matrix
-from tournament_assets.reports.formatting import ABSENT, format_count_of, format_gap
+from tournament_assets.reports.figures.canvas import DARK, LIGHT
+from tournament_assets.reports.figures.figures import (
+    k_sensitivity_figure,
+    png_data_uri,
+    win_rate_matrix,
+)
+from tournament_assets.reports.formatting import (
+    ABSENT,
+    format_confidence,
+    format_count_of,
+    format_gap,
+    join_names,
+)
 from tournament_assets.reports.leaderboard import (
     by_dimension,
     leaderboard_cells,
     with_strengths,
 )
 from tournament_assets.reports.rating_method_tables import (
+    NO_DISAGREEMENT,
+    NOTHING_TO_COMPARE,
     comparison_notes,
     disagreement_sentences,
     scale_sentence,
@@ -19,7 +32,8 @@ from tournament_assets.reports.rating_method_tables import (
     sweep_sentence,
     sweep_table,
 )
-from tournament_assets.reports.report_tables import HtmlCell, ReportTable
+from tournament_assets.reports.rendering import render_sentences
+from tournament_assets.reports.report_tables import HtmlCell, Picture, ReportSection, ReportTable
 from tournament_assets.reports.run.report_contents import ReportContents
 from tournament_assets.reports.separation import (
     MOST_PAIRS,
@@ -39,100 +53,254 @@ from tournament_assets.tournament.asset_rows import (
 
 Rows = Sequence[LeaderboardRow]
 
-
 BattleLink = Callable[..., str]
 """Makes the address of the battles of a dimension and further filters, or nothing."""
 
+_PALETTES = {"light": LIGHT, "dark": DARK}
+
 
 @dataclass(frozen=True, slots=True)
-class DimensionSection:
-    """What the page says about one dimension."""
+class _Dimension:
+    """Rows of the tables of one dimension."""
 
     name: str
-    verdict: str
-    scale_sentence: str | None
-    price: str
-    ladder: ReportTable
-    notes: tuple[str, ...]
-    order: tuple[str, ...]
-    unseparated: tuple[UnseparatedPair, ...]
-    unseparated_sentence: str
-    win_rates: tuple[tuple[WinRate | None, ...], ...]
-    k_sweep: ReportTable
-    k_sentence: str
-    models: ReportTable
-    model_sentences: tuple[str, ...]
-    model_notes: tuple[str, ...]
+    leaders: Rows
+    elo: Sequence[EloRow]
+    models: Sequence[RatingMethodRow]
+    pairs: Sequence[WinRateRow]
 
-    def unseparated_table(self, link: BattleLink | None = None) -> ReportTable:
-        """Return the pairs that are not separated, with their battles where these can be linked."""
-        html = {}
-        if link is not None:
-            for row, pair in enumerate(self.unseparated):
-                settled = pair.record.settled
-                href = link(self.name, entrant=pair.upper, versus=pair.lower)
-                html[row, 8] = HtmlCell(
-                    f"read all {settled}" if href else str(settled),
-                    href=href,
-                    label=f"Read the battles of {pair.upper} and {pair.lower} on {self.name}",
-                    css="label",
-                )
-        return ReportTable(
-            headers=(
-                *("upper", "lower", "gap, Elo points", "won", "lost", "tied", "inconsistent"),
-                "same text",
-                *(() if link is None else ("battles",)),
-            ),
-            rows=tuple(
-                (
-                    *(pair.upper, pair.lower),
-                    ABSENT if pair.gap is None else f"{pair.gap:.1f}",
-                    *(str(getattr(pair.record, name)) for name in _UNSEPARATED_COUNTS),
-                    *(() if link is None else (str(pair.record.settled),)),
-                )
-                for pair in self.unseparated
-            ),
-            n_labels=2,
-            html=html,
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The entrants, best first."""
+        return tuple(row.entrant_id for row in self.leaders)
+
+
+def dimension_sections(contents: ReportContents, link: BattleLink) -> dict[str, ReportSection]:
+    """Return what the report says of the dimensions, by the name of the section.
+
+    Args:
+        contents: What the report is made from.
+        link: Makes the addresses of battles.
+    """
+    dimensions = [
+        _Dimension(
+            name,
+            rows,
+            list(rows_of(EloRow, contents.elo_ratings[name])),
+            list(rows_of(RatingMethodRow, contents.model_comparison[name])),
+            list(rows_of(WinRateRow, contents.win_rates[name])),
         )
-
-    def win_grid(self, link: BattleLink | None = None) -> ReportTable:
-        """Return how often the entrant of a row beats that of a column."""
-        rows, html = [], {}
-        for row, (name, line) in enumerate(zip(self.order, self.win_rates, strict=True)):
-            texts = [name]
-            for column, (other, cell) in enumerate(zip(self.order, line, strict=True), start=1):
-                if cell is None:
-                    texts.append("" if name == other else ABSENT)
-                    continue
-                text = f"{100 * cell.rate:.0f} %"
-                texts.append(f"{text} ({cell.count})" if cell.count else text)
-                html[row, column] = HtmlCell(
-                    text,
-                    small=cell.count,
-                    href=link(self.name, entrant=name, versus=other) if link and cell.count else "",
-                    label=f"{name} against {other} on {self.name}: {text}, {cell.count}. "
-                    "Read the battles.",
-                    css=f"r{round(20 * cell.rate)}",  # blue for winning, orange for losing
-                )
-            rows.append(tuple(texts))
-        return ReportTable(("row beats column", *self.order), tuple(rows), look="grid", html=html)
-
-
-_UNSEPARATED_COUNTS = ("wins", "losses", "ties", "inconsistent", "same_text")
-
-
-def dimension_sections(contents: ReportContents) -> list[DimensionSection]:
-    """Return what the page says about every dimension, in the order of the leaderboard."""
-    rows = list(rows_of(LeaderboardRow, contents.leaderboard))
-    return [
-        _section(contents, dimension, members) for dimension, members in by_dimension(rows).items()
+        for name, rows in by_dimension(list(rows_of(LeaderboardRow, contents.leaderboard))).items()
     ]
+    confidence = format_confidence(contents.confidence)
+    return {
+        "win-grid": _wins(dimensions, link),
+        "verdict": _verdicts(contents, dimensions),
+        "numbers": _numbers(dimensions, confidence),
+        "unseparated": _unseparated(dimensions, link),
+        "models": _models(dimensions, confidence),
+        "k-factor": _k_factor(contents, dimensions),
+    }
 
 
-def overview_table(contents: ReportContents) -> ReportTable:
-    """Return one row a dimension: who is first, how clearly, on how much, and at what price."""
-    rows = list(rows_of(LeaderboardRow, contents.leaderboard))
+def _wins(dimensions: Sequence[_Dimension], link: BattleLink) -> ReportSection:
+    return ReportSection(
+        "Win grid",
+        (
+            "The share of pairs that the entrant of the row won against the entrant of the column; "
+            "ties, inconsistent pairs and pairs of one text count half. n: pairs that the judge "
+            "was asked about and gave two readable replies. A dash: none was settled.",
+        ),
+        tuple((each.name, _win_grid(each, link)) for each in dimensions),
+        is_open=True,
+        one_at_a_time=True,
+    )
+
+
+def _win_grid(dimension: _Dimension, link: BattleLink) -> ReportTable:
+    rows, html = [], {}
+    rates = win_rate_matrix(dimension.pairs, dimension.order)
+    for row, (name, line) in enumerate(zip(dimension.order, rates, strict=True)):
+        texts = [name]
+        for column, (other, cell) in enumerate(zip(dimension.order, line, strict=True), start=1):
+            if cell is None:
+                texts.append("" if name == other else ABSENT)
+                continue
+            text = f"{100 * cell.rate:.0f} %"
+            texts.append(f"{text} ({cell.count})")
+            html[row, column] = HtmlCell(
+                text,
+                small=cell.count,
+                href=link(dimension.name, entrant=name, versus=other),
+                label=f"{name} against {other} on {dimension.name}: {text}, {cell.count}. "
+                "Read the battles.",
+                css=f"r{round(20 * cell.rate)}",  # blue for winning, orange for losing
+            )
+        rows.append(tuple(texts))
+    headers = ("row beats column", *dimension.order)
+    return ReportTable(headers, tuple(rows), look="grid", html=html)
+
+
+def _verdicts(contents: ReportContents, dimensions: Sequence[_Dimension]) -> ReportSection:
+    return ReportSection(
+        "Verdict in full",
+        tuple(" ".join(filter(None, _verdict(contents, dimension))) for dimension in dimensions),
+        (("The dimensions at a glance", _overview_table(contents, dimensions)),),
+        finding="how clear each lead is, on how many pairs, and what would settle it",
+    )
+
+
+def _verdict(contents: ReportContents, dimension: _Dimension) -> tuple[str | None, ...]:
+    rows, found = dimension.leaders, separation(dimension.leaders)
+    price = _price(contents, dimension.name)
+    return (
+        verdict_sentence(rows, dimension=dimension.name, confidence=contents.confidence),
+        f"Judging it cost {price}." if price else None,
+        None
+        if found.leader is None or found.runner_up is None
+        else scale_sentence(dimension.models, upper=found.leader, lower=found.runner_up),
+    )
+
+
+def _numbers(dimensions: Sequence[_Dimension], confidence: str) -> ReportSection:
+    return ReportSection(
+        "Ladder in numbers",
+        (
+            f"Two intervals, {confidence} each: the order interval is order noise, the sampling "
+            "interval is sampling error. Compare entrants by the sampling interval. A dash stands "
+            "where there is no number.",
+            *(
+                f"On {each.name}, {row.entrant_id}: {row.note}."
+                for each in dimensions
+                for row in each.leaders
+                if row.note
+            ),
+        ),
+        tuple(
+            (each.name, with_strengths(leaderboard_cells(each.leaders), each.leaders))
+            for each in dimensions
+        ),
+        finding="ratings, both intervals, places, decisive matches and win rates",
+        one_at_a_time=True,
+    )
+
+
+def _unseparated(dimensions: Sequence[_Dimension], link: BattleLink) -> ReportSection:
+    pairs = {each.name: unseparated_pairs(each.leaders, each.pairs) for each in dimensions}
+    counts = [f"{len(found)} pairs on {name}" for name, found in pairs.items() if found]
+    sentences = [
+        f"{each.name}: "
+        + unseparated_sentence(
+            len(pairs[each.name]), sum(bool(row.n_entrant_matches) for row in each.leaders)
+        )
+        for each in dimensions
+    ]
+    return ReportSection(
+        "What was not separated",
+        (
+            "The interval of the difference of two entrants holds 0: these judgments do not decide "
+            "between them. Only more prompts can.",
+            *sentences,
+        ),
+        tuple(
+            (name, _unseparated_table(name, found[:MOST_PAIRS], link))
+            for name, found in pairs.items()
+            if found
+        ),
+        finding=join_names(counts) or "every two entrants are separated",
+        one_at_a_time=True,
+    )
+
+
+_UNSEPARATED_COUNTS = ("wins", "losses", "ties", "inconsistent", "same_text", "settled")
+
+
+def _unseparated_table(
+    dimension: str, pairs: Sequence[UnseparatedPair], link: BattleLink
+) -> ReportTable:
+    html: Mapping[tuple[int, int], HtmlCell] = {
+        (row, 8): HtmlCell(
+            f"read all {pair.record.settled}" if href else str(pair.record.settled),
+            href=href,
+            label=f"Read the battles of {pair.upper} and {pair.lower} on {dimension}",
+        )
+        for row, pair in enumerate(pairs)
+        for href in (link(dimension, entrant=pair.upper, versus=pair.lower),)
+    }
+    return ReportTable(
+        headers=(
+            *("upper", "lower", "gap, Elo points", "won", "lost", "tied", "inconsistent"),
+            *("same text", "battles"),
+        ),
+        rows=tuple(
+            (
+                *(pair.upper, pair.lower),
+                ABSENT if pair.gap is None else f"{pair.gap:.1f}",
+                *(str(getattr(pair.record, name)) for name in _UNSEPARATED_COUNTS),
+            )
+            for pair in pairs
+        ),
+        n_labels=2,
+        html=html,
+    )
+
+
+def _models(dimensions: Sequence[_Dimension], confidence: str) -> ReportSection:
+    said = {each.name: disagreement_sentences(each.models) for each in dimensions}
+    disputed = [
+        name for name, found in said.items() if not {NO_DISAGREEMENT, NOTHING_TO_COMPARE} & {*found}
+    ]
+    return ReportSection(
+        "Models side by side",
+        (
+            *render_sentences("models_note.jinja", confidence=confidence),
+            *(
+                f"{each.name}: {' '.join([*said[each.name], *comparison_notes(each.models)])}"
+                for each in dimensions
+            ),
+        ),
+        tuple((each.name, side_by_side_cells(each.models, each.order)) for each in dimensions),
+        finding=f"they disagree on the order on {join_names(disputed)}"
+        if disputed
+        else "no two models disagree on the order",
+        one_at_a_time=True,
+    )
+
+
+def _k_factor(contents: ReportContents, dimensions: Sequence[_Dimension]) -> ReportSection:
+    said = {each.name: sweep_sentence(each.elo) for each in dimensions}
+    moved = [name for name, sentence in said.items() if "depends on K" in sentence]
+    return ReportSection(
+        "K-factor",
+        (
+            "How the mean rating moves with K, the most one match can change a rating by.",
+            *(f"{name}: {sentence}" for name, sentence in said.items()),
+        ),
+        tuple((each.name, sweep_table(each.elo, each.order)) for each in dimensions),
+        finding=f"the order depends on it on {join_names(moved)}"
+        if moved
+        else "the order does not depend on it",
+        pictures=tuple(
+            Picture(
+                each.name,
+                f"Mean rating against K-factor on {each.name}. {said[each.name]} "
+                "The table holds the numbers.",
+                {
+                    theme: png_data_uri(
+                        k_sensitivity_figure(
+                            each.elo, judge_label=contents.judge_label, palette=palette
+                        )
+                    )
+                    for theme, palette in _PALETTES.items()
+                },
+            )
+            for each in dimensions
+        ),
+        one_at_a_time=True,
+    )
+
+
+def _overview_table(contents: ReportContents, dimensions: Sequence[_Dimension]) -> ReportTable:
     return ReportTable(
         headers=(
             "dimension",
@@ -144,21 +312,17 @@ def overview_table(contents: ReportContents) -> ReportTable:
             "same text of all",
             "judging cost",
         ),
-        rows=tuple(
-            _overview_row(contents, dimension, members)
-            for dimension, members in by_dimension(rows).items()
-        ),
+        rows=tuple(_overview_row(contents, each) for each in dimensions),
         n_labels=2,
     )
 
 
-def _overview_row(contents: ReportContents, dimension: str, rows: Rows) -> tuple[str, ...]:
-    found = separation(rows)
-    pairs = list(rows_of(WinRateRow, contents.win_rates[dimension]))
+def _overview_row(contents: ReportContents, dimension: _Dimension) -> tuple[str, ...]:
+    found, pairs = separation(dimension.leaders), dimension.pairs
     judged = sum(row.judged for row in pairs)
     decisive = sum(row.wins_a + row.wins_b for row in pairs)
     inconsistent = sum(row.inconsistent for row in pairs)
-    cost = _price(contents, dimension) or ABSENT
+    cost = _price(contents, dimension.name) or ABSENT
     same = sum(row.same_text for row in pairs)
     counts = (
         format_count_of(decisive, judged),
@@ -167,9 +331,9 @@ def _overview_row(contents: ReportContents, dimension: str, rows: Rows) -> tuple
         cost,
     )
     if found.leader is None or found.runner_up is None:
-        return (dimension, found.leader or ABSENT, ABSENT, ABSENT, *counts)
+        return (dimension.name, found.leader or ABSENT, ABSENT, ABSENT, *counts)
     return (
-        dimension,
+        dimension.name,
         found.leader,
         ABSENT
         if found.lead is None
@@ -184,34 +348,3 @@ def _price(contents: ReportContents, dimension: str) -> str:
         return ""
     price = contents.prices[dimension]
     return "an unknown amount" if price is None else format_usd(price)
-
-
-def _section(contents: ReportContents, dimension: str, rows: Rows) -> DimensionSection:
-    found = separation(rows)
-    order = tuple(row.entrant_id for row in rows)
-    elo_rows = list(rows_of(EloRow, contents.elo_ratings[dimension]))
-    model_rows = list(rows_of(RatingMethodRow, contents.model_comparison[dimension]))
-    pair_rows = list(rows_of(WinRateRow, contents.win_rates[dimension]))
-    unseparated = unseparated_pairs(rows, pair_rows)
-    n_rated = sum(bool(row.n_entrant_matches) for row in rows)
-    return DimensionSection(
-        name=dimension,
-        verdict=verdict_sentence(rows, dimension=dimension, confidence=contents.confidence),
-        scale_sentence=(
-            None
-            if found.leader is None or found.runner_up is None
-            else scale_sentence(model_rows, upper=found.leader, lower=found.runner_up)
-        ),
-        price=_price(contents, dimension),
-        ladder=with_strengths(leaderboard_cells(rows), rows),
-        notes=tuple(f"{row.entrant_id}: {row.note}." for row in rows if row.note),
-        order=order,
-        unseparated=tuple(unseparated[:MOST_PAIRS]),
-        unseparated_sentence=unseparated_sentence(len(unseparated), n_rated),
-        win_rates=tuple(map(tuple, win_rate_matrix(pair_rows, order))),
-        k_sweep=sweep_table(elo_rows, order),
-        k_sentence=sweep_sentence(elo_rows),
-        models=side_by_side_cells(model_rows, order),
-        model_sentences=tuple(disagreement_sentences(model_rows)),
-        model_notes=tuple(comparison_notes(model_rows)),
-    )

@@ -2,37 +2,22 @@
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 
 from tournament_assets.reports.battle_pages import BattlePages, lay_out_battles
-from tournament_assets.reports.figures.canvas import DARK, LIGHT
-from tournament_assets.reports.figures.figures import (
-    k_sensitivity_figure,
-    png_data_uri,
-)
 from tournament_assets.reports.formatting import format_confidence
-from tournament_assets.reports.leaderboard import by_dimension
-from tournament_assets.reports.rendering import render_template
-from tournament_assets.reports.report_tables import ReportTable
+from tournament_assets.reports.rendering import render_sentences, render_template
+from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.run import first_screen
-from tournament_assets.reports.run.dimension_sections import dimension_sections, overview_table
-from tournament_assets.reports.run.report_contents import (
-    DATE_MARK,
-    ReportContents,
-    coverage_table,
-    doubts_of,
-)
-from tournament_assets.storage.tables import rows_of
-from tournament_assets.tournament.asset_rows import CoverageRow, EloRow, LeaderboardRow
-
-_PALETTES = {"light": LIGHT, "dark": DARK}
+from tournament_assets.reports.run.dimension_sections import BattleLink, dimension_sections
+from tournament_assets.reports.run.report_contents import DATE_MARK, ReportContents, doubts_of
 
 
 def render_markdown(contents: ReportContents) -> str:
     """Return the report as Markdown: tables and sentences, without pictures and battles."""
-    return render_template("report.md.jinja", **_values(contents))
+    return render_template("report.md.jinja", **_values(contents, _battle_link(None)))
 
 
 def render_html(contents: ReportContents) -> str:
@@ -52,17 +37,8 @@ def iterate_pages(contents: ReportContents) -> Iterator[tuple[str, str]]:
     links to `report_battles_<dimension>.html` beside it, each of which holds its own battles.
     """
     battles = None if contents.battles is None else lay_out_battles(contents.battles)
-    values = _values(contents)
-    yield (
-        "report.html",
-        _render(
-            "report.html.jinja",
-            **values,
-            **_pictures(contents),
-            battles=battles,
-            battle_link=_battle_link(battles),
-        ),
-    )
+    values = _values(contents, _battle_link(battles))
+    yield "report.html", _render("report.html.jinja", **values, battles=battles)
     if battles is not None:
         for own in battles.pages.values():
             for page in own:
@@ -91,7 +67,7 @@ def _source_hash(text: str) -> str:
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
 
 
-def _battle_link(battles: BattlePages | None) -> Callable[..., str]:
+def _battle_link(battles: BattlePages | None) -> BattleLink:
     """Return what makes the address of the browser filtered to a dimension and more."""
 
     def link(dimension: str, **filters: str) -> str:
@@ -103,44 +79,66 @@ def _battle_link(battles: BattlePages | None) -> Callable[..., str]:
     return link
 
 
-def _pictures(contents: ReportContents) -> dict[str, Any]:
-    """Draw each picture for light and for dark paper."""
-    ladders = by_dimension(list(rows_of(LeaderboardRow, contents.leaderboard)))
-    return {
-        "ladder": first_screen.ladder(contents),
-        "sweep_images": {
-            dimension: {
-                name: png_data_uri(
-                    k_sensitivity_figure(
-                        list(rows_of(EloRow, contents.elo_ratings[dimension])),
-                        judge_label=contents.judge_label,
-                        palette=palette,
-                    )
-                )
-                for name, palette in _PALETTES.items()
-            }
-            for dimension in ladders
-        },
-    }
-
-
-def _values(contents: ReportContents) -> dict[str, Any]:
-    audit: dict[str, list[CoverageRow]] = {}
-    for row in rows_of(CoverageRow, contents.audit):
-        audit.setdefault(row.dimension, []).append(row)
+def _values(contents: ReportContents, link: BattleLink) -> dict[str, Any]:
+    results = dimension_sections(contents, link)
+    first = {"win-grid": results.pop("win-grid"), **contents.sections, **results}
     return {
         "contents": contents,
         "doubts": doubts_of(contents),
         "date": DATE_MARK,
         "facts": first_screen.facts(contents),
         "answers": first_screen.answers(contents),
-        "overview": overview_table(contents),
-        "sections": dimension_sections(contents),
-        "audits": [(dimension, coverage_table(rows)) for dimension, rows in audit.items()],
-        "costs": ReportTable(("what", "amount"), tuple(contents.costs), look="pairs"),
-        "provenance": ReportTable(
-            ("what", "value"), tuple(contents.provenance), look="pairs hashes"
-        ),
-        "total_price": first_screen.total_price(contents),
+        "ladder": first_screen.ladder(contents),
+        "sections": {**_doubts(contents), **first, **_how(contents)},
+        "last_result": list(first)[-1],
         "confidence": format_confidence(contents.confidence),
+    }
+
+
+def _doubts(contents: ReportContents) -> dict[str, ReportSection]:
+    doubts = doubts_of(contents)
+    if not doubts:
+        return {}
+    return {
+        "doubts": ReportSection(
+            "What speaks against these numbers",
+            tuple(doubt.sentence for doubt in doubts),
+            finding="; ".join(doubt.short for doubt in doubts),
+        )
+    }
+
+
+def _how(contents: ReportContents) -> dict[str, ReportSection]:
+    """Return what it cost, how it was done, and what decides the result."""
+    price = first_screen.total_price(contents)
+    total = f"Judging cost {price} in all." if price else ""
+    versions = (f"With {contents.versions}.",) if contents.versions else ()
+    costs = ReportTable(("what", "amount"), tuple(contents.costs), look="pairs")
+    hashes = ReportTable(("what", "value"), tuple(contents.provenance), look="pairs hashes")
+    return {
+        "cost": ReportSection(
+            "Cost",
+            (total,) if total else (),
+            (("What was spent on what", costs),),
+            finding=f"judging cost {price}" if price else "",
+        ),
+        "intervals": ReportSection(
+            "What the intervals mean",
+            render_sentences("intervals.jinja", confidence=format_confidence(contents.confidence)),
+        ),
+        "method": ReportSection(
+            "Method",
+            (
+                f"Judge: {contents.judge_label}; model: {contents.judge_model}.",
+                *render_sentences("method.jinja"),
+            ),
+            finding="how pairs are judged and rated",
+        ),
+        "provenance": ReportSection(
+            "Provenance",
+            (*versions, "This report is made again by the command below."),
+            (("Everything that decides the result", hashes),),
+            finding="every hash, seed and version, and the command that makes this report again",
+            command=contents.command,
+        ),
     }

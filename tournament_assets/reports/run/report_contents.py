@@ -8,14 +8,10 @@ import pandas as pd
 
 from tournament_assets.audits.outages import asked
 from tournament_assets.reports.battle_pages import BattleTables
-from tournament_assets.reports.formatting import format_count_of, format_plural, format_share
-from tournament_assets.reports.report_tables import ReportSection, ReportTable
+from tournament_assets.reports.formatting import format_count_of, format_plural
+from tournament_assets.reports.report_tables import ReportSection
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow
-
-SLOTS = ("jury", "trust", "audit", "fair_comparison", "strata")
-"""Where a section of its own can stand in the report, in the order of the page."""
-
 
 DATE_MARK = "<!-- date -->"
 """Stands in a page for the day of its run, of which the page's version must not know."""
@@ -60,8 +56,7 @@ class ReportContents:
         versions: What it was made with: program, Python and libraries.
         confidence: Coverage of the intervals.
         doubts: What speaks against the result, besides what follows from the judge and the audit.
-        sections: Sections made elsewhere, by the name of their place in `SLOTS`; a place without
-            a section is left out of the page.
+        sections: Sections made elsewhere, by name, in the order in which the page has them.
         prices: US dollars that judging cost, by dimension; None where no price is known.
         battles: What the battle browser shows; without it there is none.
     """
@@ -87,22 +82,14 @@ class ReportContents:
     prices: Mapping[str, float | None] = field(default_factory=dict)
     battles: BattleTables | None = None
 
-    def __post_init__(self) -> None:
-        """Refuse a section that would not be shown."""
-        unknown = sorted(set(self.sections) - set(SLOTS))
-        if unknown:
-            raise ValueError(
-                f"the report has no place for the sections {unknown!r}; expected some of {SLOTS}"
-            )
 
-
-MISSING_REPLIES = {
-    "replies_refused": "refused",
-    "replies_unreadable": "unreadable",
-    "replies_permanent": "impossible",
-    "replies_pending": "no reply yet",
-}
-"""Columns of table "audit" that count presentations without a verdict, as people read them."""
+_MISSING_REPLIES = (
+    "replies_refused",
+    "replies_unreadable",
+    "replies_permanent",
+    "replies_pending",
+)
+"""Columns of table "audit" that count presentations without a verdict."""
 
 
 def doubts_of(contents: ReportContents) -> list[Doubt]:
@@ -129,7 +116,7 @@ def _missing_doubts(contents: ReportContents) -> list[Doubt]:
     missing = {row.entrant_id: 0 for row in rows}
     shown = dict(missing)
     for row in rows:
-        missing[row.entrant_id] += sum(getattr(row, name) for name in MISSING_REPLIES)
+        missing[row.entrant_id] += sum(getattr(row, name) for name in _MISSING_REPLIES)
         shown[row.entrant_id] += 2 * asked(row)
     doubts = []
     if any(missing.values()):
@@ -165,42 +152,3 @@ def _missing_doubts(contents: ReportContents) -> list[Doubt]:
             )
         )
     return doubts
-
-
-def coverage_table(rows: Sequence[CoverageRow]) -> ReportTable:
-    """Return the rows of table "audit" of one dimension as people read them."""
-    return ReportTable(
-        headers=(
-            "entrant",
-            "prompts answered",
-            "empty",
-            "cut off",
-            "pairs planned",
-            "same text",
-            "asked",
-            "judged",
-            "coverage",
-            "inconsistent",
-            *MISSING_REPLIES.values(),
-        ),
-        rows=tuple(
-            (
-                row.entrant_id,
-                f"{row.responses} / {row.prompts_selected}",
-                str(row.empty_responses),
-                str(row.truncated_responses),
-                str(row.pairs_planned),
-                str(row.pairs_same_text),
-                str(asked(row)),
-                str(row.pairs_judged),
-                _share_of(row.pairs_judged + row.pairs_same_text, row.pairs_planned),
-                _share_of(row.pairs_inconsistent, row.pairs_judged),
-                *(str(getattr(row, name)) for name in MISSING_REPLIES),
-            )
-            for row in rows
-        ),
-    )
-
-
-def _share_of(part: int, whole: int) -> str:
-    return format_share(part / whole if whole else None)

@@ -40,10 +40,66 @@
     show();
   };
 
-  const unfoldForPrint = () => {
-    addEventListener("beforeprint", () => {
-      for (const folded of document.querySelectorAll("main details:not(.battle)")) folded.open = true;
+  /* What a reader unfolds stays in the address, and so on paper. */
+  const startFolds = () => {
+    const parts = [...document.querySelectorAll("details.part")];
+    const folded = parts.filter((part) => !part.open);
+    const button = document.getElementById("unfold");
+    const bare = () => location.href.split("#")[0];
+    const keep = () => {
+      const opened = folded.filter((part) => part.open);
+      const isAll = opened.length === folded.length;
+      if (button) button.textContent = isAll ? "Fold everything" : "Unfold everything";
+      if (location.hash.startsWith("#battles?")) return;
+      const names = isAll ? ["everything"] : opened.map((part) => part.id);
+      if (names.length) history.replaceState(null, "", `#${names.join("+")}`);
+      else if (location.hash.length > 1) history.replaceState(null, "", bare());
+    };
+    const unfold = (element) => {
+      for (let part = element.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+    };
+    const follow = () => {
+      if (location.hash === "#everything") for (const part of parts) part.open = true;
+      const named = location.hash.slice(1).split("+").map((name) => document.getElementById(name)).filter(Boolean);
+      for (const element of named) unfold(element);
+      if (named.length === 1) named[0].scrollIntoView();
+    };
+    follow();
+    addEventListener("hashchange", follow);
+    for (const part of parts) part.addEventListener("toggle", keep);
+    if (!button) return;
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      const open = folded.some((part) => !part.open);
+      for (const part of folded) part.open = open;
     });
+  };
+
+  /* Whoever chooses a dimension chooses it for every table. */
+  const startSwitches = () => {
+    addEventListener("change", ({ target }) => {
+      if (!target.matches(".switch > input")) return;
+      for (const other of document.querySelectorAll(".switch > input")) {
+        if (other.value === target.value) other.checked = true;
+      }
+    });
+  };
+
+  /* Only what scrolls is a stop for the Tab key. */
+  const startScrolling = () => {
+    const watched = new ResizeObserver((entries) => {
+      for (const { target } of entries) {
+        const scrolls = target.scrollWidth > target.clientWidth;
+        if (!scrolls) for (const name of ["tabindex", "role", "aria-label"]) target.removeAttribute(name);
+        else {
+          const caption = target.querySelector("caption, figcaption");
+          target.setAttribute("tabindex", "0");
+          target.setAttribute("role", "region");
+          target.setAttribute("aria-label", caption ? caption.textContent : "Table");
+        }
+      }
+    });
+    for (const box of document.querySelectorAll(".scroll")) watched.observe(box);
   };
 
   const make = (tag, attributes, ...children) => {
@@ -299,7 +355,9 @@
   };
 
   startTheme();
-  unfoldForPrint();
+  startFolds();
+  startSwitches();
+  startScrolling();
   const store = document.getElementById("battle-data");
   if (store) startBrowser(JSON.parse(store.textContent));
 })();
