@@ -136,7 +136,7 @@ def test_both_reports_show_the_table_and_every_sentence() -> None:
     assert "| ada | 1400 (1) | 1400 (1) | 1400 (1) | 1400 (1) | \N{EN DASH} |" in markdown
     assert "two equals would tie in 33 % of their battles." in markdown
     page = render_html(given).split("<h2>Models side by side</h2>")[1].split("<h2>")[0]
-    assert f"<li>{sentence}</li>" in page
+    assert sentence in page
     assert "<td>1400 (1)</td>" in page
 
 
