@@ -87,6 +87,58 @@ def test_sampling_is_asked_for_from_the_whole_distribution(chat: ChatServer) -> 
     assert asked.body["messages"][0] == {"role": "system", "content": "Be brief."}
 
 
+def test_every_setting_is_in_the_request(chat: ChatServer) -> None:
+    extra = {"top_k": 20, "chat_template_kwargs": {"enable_thinking": False}}
+    ask(chat, temperature=0.7, top_p=0.9, stop=("###",), seed=3, extra_body=extra)
+    (asked,) = chat.asked
+    assert asked.body["top_p"] == 0.9
+    assert asked.body["stop"] == ["###"]
+    assert asked.body["seed"] == prompt_seed("ada", 3) != prompt_seed("ada")
+    assert {name: asked.body[name] for name in extra} == extra
+
+
+def test_the_name_of_the_cap_is_found_out_when_a_server_refuses_one(chat: ChatServer) -> None:
+    chat.fail("", refusal(400, "Unrecognized request argument: max_completion_tokens"))
+    entrant = api_entrant(chat.url)
+    with closing(OpenAiServer(entrant, read_access(entrant, {}))) as server:
+        assert server.ask(ADA).text == "Answer to: What is ada?"
+        server.ask(ADA)
+    found = [{name for name in asked.body if name.startswith("max_")} for asked in chat.asked]
+    assert found == [{"max_completion_tokens"}, {"max_tokens"}, {"max_tokens"}]
+
+
+def test_a_server_that_refuses_both_names_of_the_cap_is_asked_twice(chat: ChatServer) -> None:
+    words = [refusal(400, f"no {name} here") for name in ("max_completion_tokens", "max_tokens")]
+    chat.fail("", *words)
+    with pytest.raises(ServerError, match="no max_tokens here"):
+        ask(chat)
+    assert len(chat.asked) == 2
+
+
+def test_a_name_of_the_cap_that_is_given_is_the_only_one_tried(chat: ChatServer) -> None:
+    ask(chat, max_tokens_field="max_tokens")
+    assert "max_completion_tokens" not in chat.asked[0].body
+    chat.forget()
+    error = failure_of(chat, refusal(400, "no max_tokens"), max_tokens_field="max_tokens")
+    assert error.failure is ServerFailure.REFUSED
+
+
+def test_a_thought_is_kept_beside_the_response_wherever_the_server_puts_it(
+    chat: ChatServer,
+) -> None:
+    inside = completion("<think>Hm.</think>Yes.")
+    for answer in (inside, completion("Yes.", reasoning_content="Hm.")):
+        chat.fail("", JSONResponse(answer))
+        response = ask(chat, strip="think")
+        assert response.text == "Yes."
+        assert (response.diagnostics["thought"], response.diagnostics["thought_words"]) == (
+            "Hm.",
+            1,
+        )
+    chat.fail("", JSONResponse(inside))
+    assert ask(chat).text == "<think>Hm.</think>Yes."
+
+
 @pytest.mark.parametrize(
     ("said", "kept"),
     [("stop", "stop"), ("length", "length"), ("content_filter", "other"), (None, "other")],

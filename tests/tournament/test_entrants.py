@@ -116,6 +116,7 @@ def identity(entrant: OpenAiApiEntrant) -> str:
         {"entrant_id": "other", "description": "x"},
         {"base_url": ServerAddress(env="ELSEWHERE"), "api_key_env": "KEY"},
         {"max_concurrency": 64, "max_retries": 0, "timeout_seconds": 1.0},
+        {"max_tokens_field": "max_tokens"},
     ],
 )
 def test_where_and_how_a_server_is_asked_is_not_its_identity(changed: dict[str, object]) -> None:
@@ -130,12 +131,23 @@ def test_where_and_how_a_server_is_asked_is_not_its_identity(changed: dict[str, 
         {"temperature": 0.7},
         {"max_new_tokens": 20},
         {"system_prompt": "Be brief."},
+        {"top_p": 0.9},
+        {"stop": ("###",)},
+        {"seed": 1},
+        {"strip": "think"},
+        {"extra_body": {"top_k": 20}},
     ],
 )
 def test_what_changes_a_servers_response_changes_the_fingerprint(
     changed: dict[str, object],
 ) -> None:
     assert identity(SERVED.model_copy(update=changed)) != identity(SERVED)
+
+
+@pytest.mark.parametrize("name", ["model", "stream", "n", "max_tokens", "temperature"])
+def test_a_further_field_of_a_request_is_none_that_the_entrant_gives(name: str) -> None:
+    with pytest.raises(ValidationError, match=f"{name} cannot stand here"):
+        OpenAiApiEntrant.model_validate({**SERVED.model_dump(), "extra_body": {name: 1}})
 
 
 @pytest.mark.parametrize(

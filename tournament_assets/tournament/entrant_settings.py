@@ -14,6 +14,8 @@ response out of date."""
 
 TemplateArguments = Annotated[dict[str, JsonValue], Field(min_length=1)]
 """Variables of a chat template."""
+ExtraFields = Annotated[dict[str, JsonValue], Field(min_length=1)]
+"""Fields of a request to a server."""
 StopStrings = Annotated[
     tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1, strict=False)
 ]
@@ -72,3 +74,21 @@ class WrittenEntrant(EntrantSpec):
 
     seed: int | None = Field(default=None, ge=0)
     strip: Literal["think"] | None = None
+
+
+def refuse_narrowed_greed(entrant: EntrantSpec, *names: str) -> None:
+    """Refuse settings that narrow a draw where nothing is drawn.
+
+    Args:
+        entrant: It has a temperature and these settings, each None where it is not given.
+        names: The settings.
+
+    Raises:
+        ValueError: With those that are given without a temperature.
+    """
+    given = [name for name in names if getattr(entrant, name) is not None]
+    if given and getattr(entrant, "temperature", None) is None:
+        raise ValueError(
+            f"{' and '.join(given)} without temperature: greedy decoding takes the most probable "
+            "token whatever they are; expected a temperature too, or neither"
+        )

@@ -6,15 +6,17 @@ and planned on a machine that could not load a single model.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from tournament_assets.tournament.entrant_settings import (
     EntrantSpec,
+    ExtraFields,
     StopStrings,
     TemplateArguments,
     WrittenEntrant,
+    refuse_narrowed_greed,
 )
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
@@ -32,10 +34,25 @@ SampleColumn = Literal[
     "response_tokens",
 ]
 """What a column of a file of responses may be said to hold."""
+_OWN_FIELDS = frozenset(
+    {
+        "model",
+        "messages",
+        "max_tokens",
+        "max_completion_tokens",
+        "temperature",
+        "top_p",
+        "seed",
+        "stop",
+        "n",
+        "stream",
+        "stream_options",
+    }
+)
 _VARIABLE_PATTERN = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
-class OpenAiApiEntrant(EntrantSpec):
+class OpenAiApiEntrant(WrittenEntrant):
     """A model behind a server that speaks OpenAI's chat completions: vLLM, Ray Serve, a provider.
 
     No weights can be hashed: the model is known by its name and `revision`. A server that begins to
@@ -46,8 +63,14 @@ class OpenAiApiEntrant(EntrantSpec):
         model: The model's name as the server knows it.
         revision: Which state of the model stands behind the name.
         temperature: Sampling temperature; None decodes greedily.
+        top_p: Draws from the most probable tokens that together have this probability.
         max_new_tokens: The most tokens of one response.
+        max_tokens_field: What the server calls that; left out, it is found out. Does not count in
+            the identity of responses.
+        stop: Texts that end a response; they are not a part of it.
         system_prompt: Put before the prompt, if given.
+        extra_body: Further fields of the request, such as `top_k`, `min_p` or
+            `chat_template_kwargs` of vLLM.
         api_key_env: The name of the environment variable that holds the key, where one is needed.
         max_concurrency: Requests under way at once; the server makes batches of them.
         max_retries: How often a request that failed in passing is sent again.
@@ -59,8 +82,12 @@ class OpenAiApiEntrant(EntrantSpec):
     model: str = Field(min_length=1)
     revision: str | None = None
     temperature: float | None = Field(default=None, gt=0)
+    top_p: float | None = Field(default=None, gt=0, le=1)
     max_new_tokens: int = Field(default=256, ge=1)
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
+    stop: StopStrings | None = None
     system_prompt: str | None = None
+    extra_body: ExtraFields | None = None
     api_key_env: str | None = None
     max_concurrency: int = Field(default=8, ge=1, le=1000)
     max_retries: int = Field(default=6, ge=0)
@@ -88,6 +115,22 @@ class OpenAiApiEntrant(EntrantSpec):
             )
         return name
 
+    @field_validator("extra_body")
+    @classmethod
+    def _has_no_setting_of_ours(cls, fields: dict[str, Any] | None) -> dict[str, Any] | None:
+        taken = sorted((fields or {}).keys() & _OWN_FIELDS)
+        if taken:
+            raise ValueError(
+                f"{', '.join(taken)} cannot stand here; expected fields that no setting of the "
+                "entrant gives, of a request for one whole answer"
+            )
+        return fields
+
+    @model_validator(mode="after")
+    def _draws_what_it_narrows(self) -> "OpenAiApiEntrant":
+        refuse_narrowed_greed(self, "top_p")
+        return self
+
     @property
     def content_hash(self) -> str:
         """SHA-256 of what there is to know of the model."""
@@ -103,6 +146,7 @@ class OpenAiApiEntrant(EntrantSpec):
             "max_concurrency",
             "max_retries",
             "timeout_seconds",
+            "max_tokens_field",
         )
         return fingerprint({"settings": settings, "content": content_hash})
 
@@ -177,12 +221,7 @@ class VanillaHfEntrant(WrittenEntrant):
 
     @model_validator(mode="after")
     def _draws_what_it_narrows(self) -> "VanillaHfEntrant":
-        given = [name for name in ("top_p", "top_k", "min_p") if getattr(self, name) is not None]
-        if given and self.temperature is None:
-            raise ValueError(
-                f"{' and '.join(given)} without temperature: greedy decoding takes the most "
-                "probable token whatever they are; expected a temperature too, or neither"
-            )
+        refuse_narrowed_greed(self, "top_p", "top_k", "min_p")
         return self
 
 

@@ -103,6 +103,8 @@ def _compose(entrant: AnthropicApiEntrant | OpenAiApiEntrant, text: str) -> dict
         params["system"] = printable(entrant.system_prompt)
     if entrant.temperature is not None:
         params["temperature"] = entrant.temperature
+    if isinstance(entrant, OpenAiApiEntrant) and entrant.extra_body is not None:
+        params["extra_body"] = entrant.extra_body
     return params
 
 

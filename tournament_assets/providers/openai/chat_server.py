@@ -10,14 +10,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tournament_assets.generation.thoughts import ToldApart, cut_thought
 from tournament_assets.judging.batch_service import TokenUsage
 from tournament_assets.judging.costs.prices import PriceList
 from tournament_assets.providers.openai.wire_format import (
     CONNECT_SECONDS,
+    NEW_CAP,
+    Dialect,
     can_be_kept,
     classify_failure,
     count_of,
     describe_failure,
+    keepable,
     may_be_billed,
     open_client,
     read_usage,
@@ -134,6 +138,11 @@ class OpenAiServer:
     def __init__(self, entrant: OpenAiApiEntrant, access: ServerAccess) -> None:
         self._entrant = entrant
         self._access = access
+        self._dialect = Dialect(
+            entrant.max_tokens_field or NEW_CAP,
+            knows_schemas=False,
+            is_settled=entrant.max_tokens_field is not None,
+        )
         self._client = open_client(
             access.base_url, access.api_key, timeout_seconds=entrant.timeout_seconds
         )
@@ -204,26 +213,42 @@ class OpenAiServer:
         """
         import httpx2
 
-        with self._translated_errors(_task(prompt)):
-            response = self._client.post(
-                "/chat/completions", body=self._request(prompt), cast_to=httpx2.Response
-            )
-        return ServerAnswer(response.text, read_usage(parse_object(response.text) or {}))
+        while True:
+            dialect = self._dialect
+            try:
+                with self._translated_errors(_task(prompt)):
+                    response = self._client.post(
+                        "/chat/completions",
+                        body=self._request(prompt, dialect),
+                        cast_to=httpx2.Response,
+                    )
+            except ServerError as error:
+                other = dialect.without(str(error))
+                if error.failure is not ServerFailure.REFUSED or other is None:
+                    raise
+                # What was refused as a whole was not answered, and is not paid for.
+                self._dialect = other
+            else:
+                return ServerAnswer(response.text, read_usage(parse_object(response.text) or {}))
 
-    def _request(self, prompt: Prompt) -> dict[str, Any]:
+    def _request(self, prompt: Prompt, dialect: Dialect) -> dict[str, Any]:
         entrant = self._entrant
         system = entrant.system_prompt
         leading = [] if system is None else [{"role": "system", "content": system}]
         sampling: dict[str, Any] = {"temperature": 0.0}
         if entrant.temperature is not None:
             # The whole distribution: some servers cut its tail as the model's files suggest.
-            sampling = {"temperature": entrant.temperature, "top_p": 1.0}
+            top_p = 1.0 if entrant.top_p is None else entrant.top_p
+            sampling = {"temperature": entrant.temperature, "top_p": top_p}
+        if entrant.stop is not None:
+            sampling["stop"] = list(entrant.stop)
         return {
             "model": entrant.model,
             "messages": [*leading, {"role": "user", "content": prompt.text}],
-            "max_completion_tokens": entrant.max_new_tokens,
-            "seed": prompt_seed(prompt.prompt_id),
+            dialect.cap: entrant.max_new_tokens,
+            "seed": prompt_seed(prompt.prompt_id, entrant.seed),
             **sampling,
+            **(entrant.extra_body or {}),
         }
 
     def read(self, sent: ServerAnswer, prompt: Prompt) -> GeneratedResponse:
@@ -266,17 +291,20 @@ class OpenAiServer:
             raise ServerError(
                 f"could not {task}: {self._access.origin} answered with {n_written} tokens; "
                 f"expected at most {self._entrant.max_new_tokens}; "
-                "the server does not hold itself to max_completion_tokens: use another one",
+                f"the server does not hold itself to {self._dialect.cap}: give it the other "
+                "max_tokens_field, or use another one",
                 failure=ServerFailure.FATAL,
             )
+        told = self._tell_apart(message, content.strip())
         return GeneratedResponse(
             prompt_id=prompt.prompt_id,
-            text=content.strip(),
+            text=told.response,
             finish_reason=finish_reason if finish_reason in _FINISH_REASONS else "other",
             prompt_tokens=count_of(usage, "prompt_tokens"),
             response_tokens=n_written,
             diagnostics={
-                "seed": prompt_seed(prompt.prompt_id),
+                "seed": prompt_seed(prompt.prompt_id, self._entrant.seed),
+                **told.diagnostics,
                 **{
                     name: self._tidy(answer[key])
                     for name, key in (
@@ -287,6 +315,16 @@ class OpenAiServer:
                 },
             },
         )
+
+    def _tell_apart(self, message: Mapping[str, Any], text: str) -> ToldApart:
+        """Cut a thought out of a response, or take the one that the server has cut out itself."""
+        if self._entrant.strip != "think":
+            return ToldApart(text)
+        told = cut_thought(text, is_open=False)
+        apart = message.get("reasoning_content") or message.get("reasoning")
+        if told.thought is None and isinstance(apart, str):
+            return ToldApart(text, keepable(apart).strip())
+        return told
 
     @contextmanager
     def _translated_errors(self, task: str) -> Iterator[None]:
