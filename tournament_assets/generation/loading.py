@@ -20,6 +20,7 @@ from tournament_assets.generation.models.base_models import (
     Residence,
     refuse_mismatch,
 )
+from tournament_assets.generation.models.chat_prompts import NO_TEMPLATE
 from tournament_assets.generation.models.entrant_weights import EntrantFiles
 from tournament_assets.generation.thoughts import OPENING, ToldApart, cut_thought
 from tournament_assets.tournament.entrants import LocalEntrant, VanillaHfEntrant
@@ -39,12 +40,14 @@ class LoadedEntrant:
         base: The model and its tokenizer, which several entrants may share.
         hydra: The heads on it; None for `vanilla_hf`.
         adapter: What the model wears while this entrant speaks, if anything.
+        chat_template: What comes before the tokenizer's own chat template; None if nothing does.
     """
 
     spec: LocalEntrant
     base: LoadedBase
     hydra: HydraModel | None = None
     adapter: LoadedAdapter | None = None
+    chat_template: str | None = None
 
     @property
     def name(self) -> str:
@@ -172,19 +175,44 @@ def build_entrant(
         GenerationError: If they look right and the model cannot be loaded all the same.
     """
     name = f"entrant {spec.entrant_id!r}"
-    base = (residence or Residence()).load(files.weights, device=device, name=name)
+    template = _read_template(spec, files, name=name)
+    base = (residence or Residence()).load(
+        files.weights, device=device, name=name, needs_template=template is None
+    )
     if files.adapter is not None:
         adapter = load_adapter(base, files.adapter, name=name)
         tokenizer = adapted_tokenizer(base, files.adapter)
         refuse_mismatch(tokenizer, base.model, name=name)
-        return LoadedEntrant(spec, base=replace(base, tokenizer=tokenizer), adapter=adapter)
+        return LoadedEntrant(
+            spec, base=replace(base, tokenizer=tokenizer), adapter=adapter, chat_template=template
+        )
     hydra = None
     if isinstance(spec, CustomPoeEntrant):
         try:
             hydra = _put_heads_on(base, spec, files)
         except InputError as error:
             raise InputError(f"{name}: {problem}" for problem in error.problems) from error
-    return LoadedEntrant(spec=spec, base=base, hydra=hydra)
+    return LoadedEntrant(spec=spec, base=base, hydra=hydra, chat_template=template)
+
+
+def _read_template(spec: LocalEntrant, files: EntrantFiles, *, name: str) -> str | None:
+    if isinstance(spec, VanillaHfEntrant) and spec.chat_template == "none":
+        return NO_TEMPLATE
+    if files.chat_template is None:
+        return None
+    try:
+        text = files.chat_template.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{name}: the chat template {str(files.chat_template)!r} cannot be read "
+            f"({type(error).__name__}); expected a Jinja template in UTF-8"
+        ) from None
+    if not text.strip():
+        raise InputError(
+            f"{name}: the chat template {str(files.chat_template)!r} is empty; expected a Jinja "
+            "template; say 'chat_template: none' to give the model the prompt as it stands"
+        )
+    return text
 
 
 def _put_heads_on(base: LoadedBase, spec: CustomPoeEntrant, files: EntrantFiles) -> HydraModel:

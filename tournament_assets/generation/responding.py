@@ -102,6 +102,7 @@ def generate_responses(
         system_prompt=spec.system_prompt,
         max_new_tokens=spec.max_new_tokens,
         context=entrant.context,
+        chat_template=entrant.chat_template,
         arguments=spec.template_arguments,
         seed=spec.seed,
         is_padded=entrant.base.is_batchable,

@@ -188,14 +188,17 @@ def find_entrant_files(entrant: LocalEntrant, project: Project) -> EntrantFiles:
             shards[adapter] = _find_shards(adapter, needed, project, owners=entrant.entrant_id)
         except InputError as error:
             problems.extend(error.problems)
-    adapter_folder = None
+    adapter_folder = template = None
     if (named := _adapter_of(entrant)) is not None:
-        try:
+        with problems.collected():
             adapter_folder = project.resolve(named, what=f"the adapter of {entrant.entrant_id}")
-        except InputError as error:
-            problems.extend(error.problems)
+    if (named := _template_of(entrant)) is not None:
+        with problems.collected():
+            template = project.resolve(named, what=f"the chat template of {entrant.entrant_id}")
     problems.raise_if_any()
-    return EntrantFiles(weights=weights[0], shards=shards, adapter=adapter_folder)
+    return EntrantFiles(
+        weights=weights[0], shards=shards, adapter=adapter_folder, chat_template=template
+    )
 
 
 def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) -> list[str]:
@@ -213,10 +216,13 @@ def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) ->
         for adapter, needed in _needed_shards(entrant).items():
             shards.setdefault((adapter, needed), []).append(entrant.entrant_id)
     problems: list[str] = []
+    own = {each.entrant_id for each in entrants if _brings_template(each)}
     for location, owners in weights.items():
         what = _weights_of(", ".join(owners))
+        needs_template = not own.issuperset(owners)
         try:
-            problems.extend(check_weights(project.resolve(location, what=what), name=what))
+            folder = project.resolve(location, what=what)
+            problems.extend(check_weights(folder, name=what, needs_template=needs_template))
         except InputError as error:
             problems.extend(error.problems)
     for location, owners in adapters.items():
@@ -230,6 +236,12 @@ def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) ->
             _find_shards(adapter, needed, project, owners=", ".join(owners))
         except InputError as error:
             problems.extend(error.problems)
+    for entrant in entrants:
+        if (named := _template_of(entrant)) is not None:
+            try:
+                project.resolve(named, what=f"the chat template of {entrant.entrant_id}")
+            except InputError as error:
+                problems.extend(error.problems)
     return problems
 
 
@@ -239,6 +251,15 @@ def _needed_shards(entrant: LocalEntrant) -> Mapping[str, NeededShards]:
 
 def _adapter_of(entrant: LocalEntrant) -> Location | None:
     return entrant.adapter if isinstance(entrant, VanillaHfEntrant) else None
+
+
+def _template_of(entrant: LocalEntrant) -> Location | None:
+    template = entrant.chat_template if isinstance(entrant, VanillaHfEntrant) else None
+    return template if isinstance(template, Location) else None
+
+
+def _brings_template(entrant: LocalEntrant) -> bool:
+    return isinstance(entrant, VanillaHfEntrant) and entrant.chat_template is not None
 
 
 def _weights_of(owners: str) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, JsonValue
 
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.places import Frozen
+from tournament_assets.tournament.places import Frozen, Location
 
 IDENTIFIER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
 _COUNTED_WITHOUT_A_VALUE = frozenset({"temperature", "system_prompt"})
@@ -59,7 +59,8 @@ class EntrantSpec(Frozen):
         Args:
             content_hash: SHA-256 of the weights or the recorded file the entrant reads.
         """
-        settings = self.settings_without("weights", "adapter")
+        files = [name for name, value in self if isinstance(value, Location)]
+        settings = self.settings_without(*files)
         return fingerprint({"settings": settings, "content": content_hash})
 
 

@@ -204,6 +204,8 @@ class VanillaHfEntrant(WrittenEntrant):
         stop: Texts that end a response; they are not a part of it.
         system_prompt: Put before the prompt in the chat template, if given.
         template_arguments: What the chat template reads besides, such as `enable_thinking: false`.
+        chat_template: A file that comes before the model's own chat template; `none` gives the
+            model the prompt as it stands, to go on with, as base models do.
     """
 
     loader: Literal["vanilla_hf"]
@@ -218,6 +220,21 @@ class VanillaHfEntrant(WrittenEntrant):
     stop: StopStrings | None = None
     system_prompt: str | None = None
     template_arguments: TemplateArguments | None = None
+    chat_template: Location | Literal["none"] | None = None
+
+    @model_validator(mode="after")
+    def _has_a_template_for_what_it_says(self) -> "VanillaHfEntrant":
+        given = [
+            name
+            for name in ("system_prompt", "template_arguments")
+            if getattr(self, name) is not None
+        ]
+        if given and self.chat_template == "none":
+            raise ValueError(
+                f"{' and '.join(given)} with chat_template none, which has no place for it; "
+                "expected a chat template, or the prompts alone"
+            )
+        return self
 
     @model_validator(mode="after")
     def _draws_what_it_narrows(self) -> "VanillaHfEntrant":

@@ -106,19 +106,22 @@ class Residence:
         self._key: tuple[str, str] | None = None
         self._base: LoadedBase | None = None
 
-    def load(self, folder: Path, *, device: str, name: str) -> LoadedBase:
+    def load(
+        self, folder: Path, *, device: str, name: str, needs_template: bool = True
+    ) -> LoadedBase:
         """Return the model of a folder, loaded or still there.
 
         Args:
             folder: The folder with `config.json`, the tokenizer and safetensors weights.
             device: Where to put the model: `cpu`, `cuda` or `cuda:1`.
             name: Who needs it, to begin every message with.
+            needs_template: Whether the chat template is looked for in the folder.
 
         Raises:
             InputError: With everything that is wrong with the folder.
             GenerationError: If the folder looks right and the model cannot be loaded all the same.
         """
-        if problems := check_weights(folder, name=name):
+        if problems := check_weights(folder, name=name, needs_template=needs_template):
             raise InputError(problems)
         key = (fingerprint_weights(folder), device)
         if self._base is None or self._key != key:

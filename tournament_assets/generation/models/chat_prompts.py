@@ -13,6 +13,8 @@ from torch import Tensor
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.prompts import Prompt, prompt_seed
 
+NO_TEMPLATE = ""
+"""In place of a chat template: the text stands alone."""
 LENGTH_STEP = 32
 """Prompts are padded to multiples of this many tokens: few shapes, little padding."""
 
@@ -56,6 +58,7 @@ def encode_chat(
     text: str,
     *,
     system_prompt: str | None,
+    chat_template: str | None = None,
     arguments: Mapping[str, Any] | None = None,
     name: str,
 ) -> tuple[int, ...]:
@@ -65,12 +68,15 @@ def encode_chat(
         tokenizer: The model's, with a chat template.
         text: What the user says.
         system_prompt: What is said before, if anything.
+        chat_template: In place of the tokenizer's own, if given; `NO_TEMPLATE` for the text alone.
         arguments: Further variables of the chat template.
         name: Who is asked, to begin a message with.
 
     Raises:
-        InputError: If the chat template has no place for these roles.
+        InputError: If the chat template has no place for these roles, or cannot be read.
     """
+    if chat_template == NO_TEMPLATE:
+        return _encode_alone(tokenizer, text)
     leading = [] if system_prompt is None else [{"role": "system", "content": system_prompt}]
     messages = [*leading, {"role": "user", "content": text}]
     try:
@@ -79,6 +85,7 @@ def encode_chat(
             add_generation_prompt=True,
             tokenize=True,
             return_dict=True,
+            chat_template=chat_template,
             **(arguments or {}),
         )
     except (jinja2.TemplateError, ValueError) as error:
@@ -97,6 +104,7 @@ def encode_prompts(
     system_prompt: str | None,
     max_new_tokens: int,
     context: int | None,
+    chat_template: str | None = None,
     arguments: Mapping[str, Any] | None = None,
     seed: int | None = None,
     is_padded: bool = True,
@@ -110,6 +118,7 @@ def encode_prompts(
         system_prompt: Put before each of them, if given.
         max_new_tokens: What the response may take.
         context: The most tokens the model can read; None if it does not say.
+        chat_template: In place of the tokenizer's own, if given; `NO_TEMPLATE` for the texts alone.
         arguments: Further variables of the chat template.
         seed: Of the entrant.
         is_padded: Whether they are padded, to share batches.
@@ -119,12 +128,17 @@ def encode_prompts(
         InputError: With every prompt that does not fit the model, or if the chat template never
             reads an argument.
     """
-    refuse_unread_arguments(tokenizer, arguments or {}, name=name)
+    refuse_unread_arguments(tokenizer, arguments or {}, chat_template=chat_template, name=name)
     problems = Problems()
     asked = []
     for prompt in prompts:
         ids = encode_chat(
-            tokenizer, prompt.text, system_prompt=system_prompt, arguments=arguments, name=name
+            tokenizer,
+            prompt.text,
+            system_prompt=system_prompt,
+            chat_template=chat_template,
+            arguments=arguments,
+            name=name,
         )
         needed = len(ids) + max_new_tokens
         if context is not None and needed > context:
@@ -146,12 +160,27 @@ def encode_prompts(
     return asked
 
 
-def refuse_unread_arguments(tokenizer: Any, arguments: Mapping[str, Any], *, name: str) -> None:
+def _encode_alone(tokenizer: Any, text: str) -> tuple[int, ...]:
+    """What a base model goes on with: the text after what its tokenizer begins every text with."""
+    ids = list(tokenizer(text)["input_ids"])
+    if ids and ids[-1] == tokenizer.eos_token_id:  # some tokenizers close every text, too
+        ids.pop()
+    return tuple(ids)
+
+
+def refuse_unread_arguments(
+    tokenizer: Any,
+    arguments: Mapping[str, Any],
+    *,
+    chat_template: str | None = None,
+    name: str,
+) -> None:
     """Refuse variables that a chat template never reads: they would change a name and no response.
 
     Args:
         tokenizer: The model's.
         arguments: Variables by name.
+        chat_template: In place of the tokenizer's own, if given.
         name: Who is asked, to begin a message with.
 
     Raises:
@@ -159,7 +188,7 @@ def refuse_unread_arguments(tokenizer: Any, arguments: Mapping[str, Any], *, nam
     """
     if not arguments:
         return
-    template = tokenizer.get_chat_template()
+    template = tokenizer.get_chat_template(chat_template)
     ours = {"messages", *signature(tokenizer.apply_chat_template).parameters} - {
         "tools",
         "documents",

@@ -35,12 +35,13 @@ ADAPTER_WEIGHTS = "adapter_model.safetensors"
 _ADAPTER_FILES = (ADAPTER_CONFIG, ADAPTER_WEIGHTS, "adapter_model.bin")
 
 
-def check_weights(folder: Path, *, name: str) -> list[str]:
+def check_weights(folder: Path, *, name: str, needs_template: bool = True) -> list[str]:
     """Find what keeps a folder from being loaded as a model that can chat.
 
     Args:
         folder: The folder with `config.json`, the tokenizer and safetensors weights.
         name: Who needs it, to begin every message with, e.g. `entrant 'base'`.
+        needs_template: Whether the chat template is looked for here.
 
     Returns:
         One sentence per problem; none if the folder can be loaded.
@@ -82,11 +83,12 @@ def check_weights(folder: Path, *, name: str) -> list[str]:
             f"{name}: {str(folder)!r} has no tokenizer; expected tokenizer.json "
             "beside config.json; save the model's tokenizer into the same folder"
         )
-    elif not _has_chat_template(folder):
+    elif needs_template and not _has_chat_template(folder):
         problems.append(
             f"{name}: the tokenizer in {str(folder)!r} has no chat template; expected "
             "chat_template.jinja, or 'chat_template' in tokenizer_config.json; "
-            "use the instruction-tuned model, or add the template it was tuned with"
+            "use the instruction-tuned model, name the template it was tuned with by the entrant's "
+            "'chat_template', or say 'chat_template: none', which lets a base model go on with it"
         )
     return problems
 
@@ -270,11 +272,13 @@ class EntrantFiles:
         weights: The folder of the model, or of the base model.
         shards: The LoRA shards of each adapter by its name, one file per head, in order.
         adapter: The folder of an adapter for the whole model, as peft writes one.
+        chat_template: A chat template that comes before the model's own.
     """
 
     weights: Path
     shards: Mapping[str, Sequence[Path]] = field(default_factory=dict)
     adapter: Path | None = None
+    chat_template: Path | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -283,6 +287,13 @@ class EntrantFiles:
         Raises:
             InputError: If the folder holds nothing to load.
         """
+        if self.chat_template is None:
+            return self._without_template
+        template = fingerprint_file(self.chat_template)
+        return fingerprint({"model": self._without_template, "chat_template": template})
+
+    @property
+    def _without_template(self) -> str:
         base = fingerprint_weights(self.weights)
         if self.adapter is not None:
             return fingerprint({"base": base, "adapter": fingerprint_weights(self.adapter)})

@@ -130,6 +130,7 @@ def _input_files(plan: TournamentPlan) -> Iterator[Path]:
             files = find_entrant_files(entrant, project)
             yield from sorted(files.weights.rglob("*"))
             yield from () if files.adapter is None else sorted(files.adapter.rglob("*"))
+            yield from () if files.chat_template is None else (files.chat_template,)
             yield from (path for paths in files.shards.values() for path in paths)
 
 
