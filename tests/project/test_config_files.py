@@ -133,7 +133,7 @@ def test_comments_and_layout_do_not_change_the_fingerprint(path: Path) -> None:
             "  service: loopback",
             "  service: oracle",
             "12: judge.service is 'oracle'; expected it to be 'loopback' or 'anthropic' or "
-            "'openai_api'",
+            "'openai_batch' or 'openai_api'",
         ),
         (
             "    loader: recorded",
@@ -422,4 +422,4 @@ def test_a_gateway_with_a_secret_in_its_address_is_refused_and_the_secret_not_sh
 def test_the_loopback_judge_takes_no_address(path: Path) -> None:
     text = edited("  service: loopback\n", "  service: loopback\n  base_url: http://h\n")
     (problem,) = problems_of(path, text)
-    assert "expected service: anthropic or openai_api with it" in problem
+    assert "expected service: anthropic or openai_batch or openai_api with it" in problem

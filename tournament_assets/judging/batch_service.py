@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from tournament_assets.tournament.errors import JudgeError
+
 Channel = Literal["batch", "direct"]
 """How a request is sent: a batch costs half, a direct message is answered at once."""
 UNPARSABLE = "unparsable"
@@ -37,12 +39,20 @@ class BatchStatus:
         has_ended: Whether every request has a result.
         n_requests: How many requests it holds.
         created_at: When the service accepted it; None if it does not say.
+        nonce: Our own name for it, where the service keeps one beside a batch: empty if it has
+            none of ours, None where nobody can tell.
+        n_results: How many results there are, where not every request has one; None if all have.
+        refusal: Why all of it was refused after it had been accepted, so that nothing of it is
+            billed; None unless it was.
     """
 
     batch_id: str
     has_ended: bool
     n_requests: int
     created_at: datetime | None = field(default=None, compare=False)
+    nonce: str | None = field(default=None, compare=False)
+    n_results: int | None = None
+    refusal: JudgeError | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,6 +173,8 @@ def _spoil_text(text: str, reply: Reply, fault: str) -> str:
     opposite = replace(reply, verdict=reply.opposite)
     if fault == "text_empty":
         return ""
+    if fault == "schema_ignored":
+        return replace(reply, names=()).write()
     if fault in ("no_verdict", "verdict_abstain"):
         return replace(reply, verdict=None if fault == "no_verdict" else "ABSTAIN").write()
     if fault == "two_verdicts":
@@ -255,6 +257,9 @@ class StoredBatch:
         is_archived: Whether its results are gone once it has ended.
         is_foreign: Whether it is somebody else's, and does not count.
         n_shown: How many of its rows are shown; None shows them all.
+        metadata: What whoever submitted it wrote beside it; only OpenAI's protocol has a place for
+            it.
+        is_refused: Whether it is refused as a whole once it has been looked at.
         source: The file that holds its requests, or that file's content.
     """
 
@@ -266,6 +271,8 @@ class StoredBatch:
     is_archived: bool = False
     is_foreign: bool = False
     n_shown: int | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    is_refused: bool = False
     source: Path | bytes = field(default=b"", repr=False)
 
     @property

@@ -102,6 +102,7 @@ _REPLY_KINDS = (
     *_kinds(
         "message",
         text_empty="the text is empty",
+        schema_ignored="prose and a verdict line, though a schema was asked for",
         content_empty="there is no text at all: the content is an empty list",
         no_verdict="the reasoning alone, without a verdict",
         thinking_first="a thinking block with the opposite verdict comes first",
@@ -194,6 +195,7 @@ _KINDS = (
         results_stay_short="half of its rows are never shown, though it counts them all",
         results_stay_empty="none of its rows is ever shown, though it counts them all",
         all_invalid="every request of it ends as invalid_request_error",
+        batch_refused="it fails as a whole once looked at; in Anthropic's protocol: all_invalid",
     ),
     *(FaultKind(f"row_{error}", "row", f"errored: {error}") for error in ROW_ERRORS),
     *_kinds(

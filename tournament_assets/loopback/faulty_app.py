@@ -21,7 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tournament_assets.loopback.batches import cut_lines, spoil_lines, spoil_message
 from tournament_assets.loopback.faults import Fault, FaultPlan
-from tournament_assets.loopback.server import describe_page
+from tournament_assets.loopback.server import Shape, describe_page, keep_shape
 from tournament_assets.loopback.store import BatchStore
 from tournament_assets.loopback.submissions import Refusal, answer_refusal, read_requests
 
@@ -259,13 +259,15 @@ class FaultyApp:
         if fault.name == "results_redirect":
             await inject_redirect(Request(scope), 302)(scope, receive, send)
             return
+        shape: Shape = scope.pop("loopback.shape", keep_shape)
         answer = await self._ask(scope, receive)
         if answer.status_code != 200:
             self._plan.give_back(fault)
             await answer(scope, receive, send)
             return
-        whole = bytes(answer.body)
-        lines = whole.splitlines(keepends=True)
+        lines = spoil_lines(bytes(answer.body).splitlines(keepends=True), fault.name)
+        lines = list(shape(lines))
+        whole = b"".join(lines)
         if fault.name.startswith("results_cut"):
             is_silent = fault.name.endswith("_silent")
             length = b"" if is_silent else b"content-length: %d\r\n" % len(whole)
@@ -275,8 +277,7 @@ class FaultyApp:
         elif fault.name == "results_split_crlf":
             await StreamingResponse(_halve_line_ends(lines))(scope, receive, send)
         else:
-            spoiled = b"".join(spoil_lines(lines, fault.name))
-            await Response(spoiled, media_type="application/x-jsonl")(scope, receive, send)
+            await Response(whole, media_type="application/x-jsonl")(scope, receive, send)
 
     async def _add_foreign_batch(self, size: int | None) -> None:
         if size is None or self._plan.take("foreign") is None:

@@ -115,7 +115,7 @@ class LoopbackServer(ThreadedServer):
         self.plan = plan_faults(faults)
         self.store = _open_store(directory, processing_seconds, self.plan)
         self.log = RequestLog(self.store)
-        app, http = _build_app(self.store, self.plan)
+        app, http = _build_app(self.store, self.plan, directory)
         super().__init__(app, http=http)
 
 
@@ -147,7 +147,7 @@ def serve(
         )
     plan = plan_faults(faults)
     store = _open_store(directory, processing_seconds, plan)
-    app, http = _build_app(store, plan)
+    app, http = _build_app(store, plan, directory)
     uvicorn.run(app, host=host, port=port, http=http, lifespan="off", ws="none")
 
 
@@ -157,13 +157,15 @@ def _open_store(directory: Path | None, processing_seconds: float, plan: FaultPl
     )
 
 
-def _build_app(store: BatchStore, plan: FaultPlan) -> tuple[ASGIApp, _Protocol]:
+def _build_app(
+    store: BatchStore, plan: FaultPlan, directory: Path | None
+) -> tuple[ASGIApp, _Protocol]:
     """Return the judge with its faults; without any, it is the plain one."""
     if plan.is_empty:
-        return OpenAiDoor(create_app(store)), "auto"
+        return OpenAiDoor(create_app(store), directory), "auto"
     limit = plan.find("create_413_above")
     app = create_app(store, max_requests=math.inf if limit is None else limit.argument)
-    return OpenAiDoor(FaultyApp(app, store, plan)), DroppableProtocol
+    return OpenAiDoor(FaultyApp(app, store, plan), directory), DroppableProtocol
 
 
 def is_loopback(host: str) -> bool:

@@ -2,7 +2,7 @@
 
 import math
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -56,6 +56,8 @@ def describe_batch(batch: StoredBatch, request: Request) -> dict[str, Any]:
         "expires_at": (batch.created_at + LIFETIME).isoformat(),
         "archived_at": batch.ends_at.isoformat() if is_archived else None,
         "cancel_initiated_at": None if canceled_at is None else canceled_at.isoformat(),
+        **({"metadata": batch.metadata} if batch.metadata else {}),
+        **({"refused": True} if batch.is_refused else {}),
         "results_url": f"{request.base_url}{path}" if has_ended and not is_archived else None,
     }
 
@@ -87,10 +89,19 @@ def describe_model(model: str) -> dict[str, Any]:
     }
 
 
-def write_lines(batch: StoredBatch) -> Iterator[bytes]:
-    """Yield a batch's results as JSONL, judging each request when its line is due."""
+Shape = Callable[[Iterable[bytes]], Iterator[bytes]]
+"""Puts lines of results into another protocol."""
+
+
+def keep_shape(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield lines as they are."""
+    yield from lines
+
+
+def write_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield lines of results in larger pieces, each judged when it is due."""
     chunk = bytearray()
-    for line in batch.iterate_lines():
+    for line in lines:
         chunk += line
         # Handing every line to the network by itself would take longer than judging it.
         if len(chunk) >= _CHUNK_BYTES:
@@ -204,7 +215,8 @@ class _Api:
         requests = await read_requests(request.stream())
         if len(requests) > self._max_requests:
             raise Refusal(413, "request_too_large", "Request exceeds the maximum size")
-        batch = await run_in_threadpool(self._store.create, requests)
+        metadata = request.scope.get("loopback.metadata", {})
+        batch = await run_in_threadpool(self._store.create, requests, metadata=metadata)
         return JSONResponse(describe_batch(batch, request))
 
     async def list_batches(self, request: Request) -> Response:
@@ -234,7 +246,9 @@ class _Api:
             raise invalid(f"Batch {batch.batch_id} has no results yet: it is still processing.")
         if batch.is_archived:
             raise Refusal(404, "not_found_error", f"The results of {batch.batch_id} are archived.")
-        return StreamingResponse(write_lines(batch), media_type="application/x-jsonl")
+        shape: Shape = request.scope.get("loopback.shape", keep_shape)
+        lines = write_lines(shape(batch.iterate_lines()))
+        return StreamingResponse(lines, media_type="application/x-jsonl")
 
     async def cancel_batch(self, request: Request) -> Response:
         batch = self._find_batch(request)

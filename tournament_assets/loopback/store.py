@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from tournament_assets.loopback.batches import (
@@ -153,7 +154,11 @@ class BatchStore:
         self.messages = MessageLog(directory)
 
     def create(
-        self, requests: Sequence[tuple[str, Mapping[str, Any]]], *, is_foreign: bool = False
+        self,
+        requests: Sequence[tuple[str, Mapping[str, Any]]],
+        *,
+        is_foreign: bool = False,
+        metadata: Mapping[str, str] = MappingProxyType({}),
     ) -> StoredBatch:
         """Accept a batch of named requests whose names have been checked.
 
@@ -162,6 +167,7 @@ class BatchStore:
         Args:
             requests: The requests by name.
             is_foreign: Whether the batch is somebody else's; the planned faults pass it by.
+            metadata: What was written beside it.
         """
         plan = FaultPlan() if is_foreign else self._plan
         with self._writing:
@@ -171,7 +177,8 @@ class BatchStore:
                 newest = next(reversed(self._batches.values()))
                 now = max(now, newest.created_at + timedelta(microseconds=1))
             fate = plan.take_name("batch")
-            doom = "row_invalid_request_error" if fate == "all_invalid" else None
+            dooms = ("all_invalid", "batch_refused")
+            doom = "row_invalid_request_error" if fate in dooms else None
             batched = [
                 BatchedRequest(
                     custom_id,
@@ -191,6 +198,8 @@ class BatchStore:
                     fate or ""
                 ),
                 is_foreign=is_foreign,
+                is_refused=fate == "batch_refused",
+                metadata=dict(metadata),
             )
             return self._keep(batch, lambda file: batch.write(file, batched))
 

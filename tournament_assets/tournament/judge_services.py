@@ -52,6 +52,8 @@ class JudgeService:
             of prices that is shipped names its models.
         is_language_model: Whether its verdicts say anything about quality.
         has_batches: Whether it takes batches; without them every request is asked directly.
+        max_batch_requests: The most requests of a batch; None for as many as usual.
+        max_batch_bytes: The most bytes of a batch; None for as many as usual.
         is_in_keys: Whether its name is part of the keys of requests: another service's reply to
             the same request is another reply.
         grace_seconds: How long a batch whose creation was not confirmed may be missing from its
@@ -73,6 +75,8 @@ class JudgeService:
     needs_price: bool = False
     is_language_model: bool = True
     has_batches: bool = True
+    max_batch_requests: int | None = None
+    max_batch_bytes: int | None = None
     is_in_keys: bool = True
     grace_seconds: float = 600.0
     poll_seconds: tuple[float, float] = (30.0, 300.0)
@@ -147,7 +151,22 @@ OPENAI_API = JudgeService(
     has_batches=False,
     poll_seconds=(1.0, 30.0),
 )
-SERVICES: dict[str, JudgeService] = {each.name: each for each in (LOOPBACK, ANTHROPIC, OPENAI_API)}
+OPENAI_BATCH = JudgeService(
+    name="openai_batch",
+    opener="tournament_assets.providers.openai.batch_judge:open_batches",
+    label="a model through OpenAI's Batch API",
+    source="through the Batch API",
+    key_variable="OPENAI_API_KEY",
+    keeps_key_to_itself=True,
+    may_be_elsewhere=True,
+    needs_price=True,
+    max_batch_requests=50_000,
+    max_batch_bytes=190_000_000,  # of 200 MB; the rest is for what each line begins with
+    grace_seconds=60.0,
+)
+SERVICES: dict[str, JudgeService] = {
+    each.name: each for each in (LOOPBACK, ANTHROPIC, OPENAI_BATCH, OPENAI_API)
+}
 
 
 class ServiceName:

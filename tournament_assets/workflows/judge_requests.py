@@ -503,6 +503,8 @@ def ask_together(
                         may_pay_again=step.may_pay_again,
                         reply_format=plan.config.judge.reply_format,
                         has_batches=asking.access.row.has_batches,
+                        max_batch_requests=asking.access.row.max_batch_requests,
+                        max_batch_bytes=asking.access.row.max_batch_bytes,
                         max_in_flight=asking.access.max_in_flight,
                         places=places[asking.access],
                     ),

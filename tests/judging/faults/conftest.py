@@ -6,19 +6,33 @@ import pytest
 
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
+from tournament_assets.providers.openai.batch_judge import BatchJudge
+from tournament_assets.tournament.judge_services import ServiceConnection
 
 from .runs import Run, Runner
 
 
+def connect(protocol: str, server: LoopbackServer) -> AnthropicBatches | BatchJudge:
+    if protocol == "anthropic":
+        return AnthropicBatches(base_url=server.url, api_key="any")
+    return BatchJudge(ServiceConnection("any", f"{server.url}/v1", Path("unused"), "MY_KEY"))
+
+
+@pytest.fixture(params=["anthropic", "openai_batch"])
+def protocol(request: pytest.FixtureRequest) -> str:
+    """The protocol that the judge is spoken to in."""
+    return str(request.param)
+
+
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Runner]:
+def start(tmp_path: Path, protocol: str) -> Iterator[Runner]:
     """Start a run with some faults; at the test's end every one of them must have struck."""
     with ExitStack() as stack:
         begun: list[tuple[Run, tuple[str, ...]]] = []
 
         def start_run(*faults: str) -> Run:
             server = stack.enter_context(LoopbackServer(processing_seconds=0, faults=faults))
-            service = AnthropicBatches(base_url=server.url, api_key="any")
+            service = connect(protocol, server)
             stack.enter_context(closing(service))
             run = Run(server, service, tmp_path / f"ledger-{len(begun)}.sqlite")
             stack.callback(run.ledger.close)

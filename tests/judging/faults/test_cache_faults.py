@@ -1,6 +1,14 @@
+import pytest
+
 from tournament_assets.judging.batch_service import TokenUsage
 
 from .runs import KEYS, Run, Runner
+
+
+@pytest.fixture
+def protocol() -> str:
+    """The other protocol bills no writing to the cache."""
+    return "anthropic"
 
 
 def usages(run: Run) -> list[TokenUsage]:

@@ -1,7 +1,8 @@
 import pytest
 
-from tournament_assets.providers.anthropic import message_batches as adapter
-from tournament_assets.tournament.errors import JudgeError, JudgeFailure
+from tournament_assets.providers.anthropic import message_batches
+from tournament_assets.providers.openai import batch_judge
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
 from .runs import Run, Runner
 
@@ -49,10 +50,23 @@ def test_a_creation_whose_answer_is_lost_is_found_and_paid_once(start: Runner) -
     assert_found_and_paid_once(start("create_drop_after"))
 
 
+def test_one_look_at_the_list_finds_a_batch_that_bears_our_name(
+    start: Runner, protocol: str
+) -> None:
+    run = start("create_drop_after", "never_ends", "foreign_batch")
+    with pytest.raises(JudgeWaitingError) as caught:
+        run.settle(deadline_seconds=0.0)
+    is_told = protocol == "openai_batch"
+    assert ("cannot be told yet" in str(caught.value)) is not is_told
+    assert run.states == ["created" if is_told else "intent"]
+    assert run.paid == (1, 4, 0)
+
+
 def test_a_creation_whose_answer_takes_too_long_is_found_and_paid_once(
     start: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adapter, "_CREATE_SECONDS", 0.5)
+    for adapter in (message_batches, batch_judge):
+        monkeypatch.setattr(adapter, "_CREATE_SECONDS", 0.5)
     assert_found_and_paid_once(start("create_hang:20"))
 
 
@@ -120,12 +134,14 @@ def test_a_rate_limit_that_names_no_time_is_waited_out_with_growing_patience(
 
 def test_a_spend_limit_stops_the_run_before_anything_is_paid(start: Runner) -> None:
     run = start("create_spend_limit")
-    assert_stopped_before_anything_was_paid(run, "spend limit is reached: raise it")
+    assert_stopped_before_anything_was_paid(run, "spend limit.*: raise it")
     assert run.naps == []
 
 
 def test_a_refused_key_stops_the_run_before_anything_is_paid(start: Runner) -> None:
-    assert_stopped_before_anything_was_paid(start("create_401"), "check ANTHROPIC_API_KEY")
+    assert_stopped_before_anything_was_paid(
+        start("create_401"), "the (API )?key was refused: check "
+    )
 
 
 def test_an_account_without_credit_stops_the_run_before_anything_is_paid(start: Runner) -> None:
@@ -133,7 +149,7 @@ def test_an_account_without_credit_stops_the_run_before_anything_is_paid(start: 
 
 
 def test_a_key_without_permission_stops_the_run_before_anything_is_paid(start: Runner) -> None:
-    assert_stopped_before_anything_was_paid(start("create_403"), "and its workspace")
+    assert_stopped_before_anything_was_paid(start("create_403"), "key was refused for this: check")
 
 
 def test_a_batch_that_is_too_large_is_sent_in_halves(start: Runner) -> None:

@@ -52,11 +52,11 @@ def test_a_direct_question_that_is_invalid_is_final(start: Runner) -> None:
 
 
 def test_a_refused_key_stops_the_direct_questions(start: Runner) -> None:
-    assert_stopped(start("row_expired", "message_401"), "check ANTHROPIC_API_KEY")
+    assert_stopped(start("row_expired", "message_401"), "the (API )?key was refused: check ")
 
 
 def test_a_spend_limit_stops_the_direct_questions(start: Runner) -> None:
-    assert_stopped(start("row_expired", "message_spend_limit"), "spend limit is reached")
+    assert_stopped(start("row_expired", "message_spend_limit"), "reached your spend limit")
 
 
 def test_a_rate_limit_of_direct_questions_is_waited_out_as_long_as_it_says(start: Runner) -> None:

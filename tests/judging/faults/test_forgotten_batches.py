@@ -4,13 +4,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tests.judging.builders import SCOPE, requests_for
 from tests.loopback.builders import judge_params
-from tournament_assets.judging.batch_service import BatchStatus, ReplyRow, SubmittedRequest
+from tournament_assets.judging.batch_service import (
+    BatchService,
+    BatchStatus,
+    ReplyRow,
+    SubmittedRequest,
+)
 from tournament_assets.judging.costs.prices import Spending
 from tournament_assets.judging.requests.requests import custom_id
 from tournament_assets.judging.settlement.records import StoredReply
@@ -22,7 +27,6 @@ from tournament_assets.judging.settlement.recovery import (
 )
 from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.ledger import Ledger
-from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 from .runs import KEYS, Run, Runner
@@ -127,7 +131,7 @@ def test_second_questions_come_back_as_such(start: Runner, tmp_path: Path) -> No
 class BreaksOff:
     """A service whose results break off after some rows, but for the first readings."""
 
-    def __init__(self, service: AnthropicBatches, n_rows: int, *, whole: int = 0) -> None:
+    def __init__(self, service: BatchService, n_rows: int, *, whole: int = 0) -> None:
         self._service = service
         self._n_rows = n_rows
         self._whole = whole
@@ -149,10 +153,10 @@ def test_a_recovery_that_breaks_off_keeps_what_it_read_and_goes_on_from_there(
     run = start()
     run.settle()
     lose_ledger(run, tmp_path / "new.sqlite")
-    broken = recover(run, service=BreaksOff(run.service, 0), n=1)
+    broken = recover(run, service=cast("BatchService", BreaksOff(run.service, 0)), n=1)
     assert (len(broken.incomplete), broken.replies, run.states) == (1, 0, [])
     # The third reading is the one that keeps rows: two before it look whose batch it is.
-    cut = recover(run, service=BreaksOff(run.service, 2, whole=2), n=1)
+    cut = recover(run, service=cast("BatchService", BreaksOff(run.service, 2, whole=2)), n=1)
     assert (len(cut.incomplete), cut.replies, run.states) == (1, 2, ["recovering"])
     (unread,) = run.ledger.unbilled_batches()
     assert (unread.n_requests, unread.is_lost, unread.most_usd) == (2, True, None)
@@ -255,9 +259,19 @@ def test_a_batch_that_looks_like_ours_is_told(start: Runner) -> None:
     assert run.progress.heard(COMMAND)
 
 
-def test_a_batch_in_progress_of_the_size_that_is_about_to_be_sent_is_told(start: Runner) -> None:
+def test_a_batch_in_progress_of_the_size_that_is_about_to_be_sent_is_told(
+    start: Runner, protocol: str
+) -> None:
     run = start("never_ends")
     send(run, "a", "b", "c", "d")
+    check(run)
+    # Where our own name stands beside a batch, one without it is somebody else's.
+    assert run.progress.heard(COMMAND) is (protocol == "anthropic")
+
+
+def test_a_batch_in_progress_that_has_a_name_of_ours_is_told(start: Runner) -> None:
+    run = start("never_ends")
+    send(run, *(custom_id("0123456789ab", key) for key in KEYS))
     check(run)
     assert run.progress.heard(COMMAND)
 
@@ -273,7 +287,7 @@ class DiesOnceAccepted(BreaksOff):
 def test_a_batch_whose_creation_was_not_confirmed_is_left_to_its_own_run(start: Runner) -> None:
     run = start()
     whole = run.service
-    run.service = DiesOnceAccepted(whole, 0)  # type: ignore[assignment]
+    run.service = cast("BatchService", DiesOnceAccepted(whole, 0))
     with pytest.raises(KeyboardInterrupt):
         run.settle()
     run.service = whole

@@ -46,11 +46,13 @@ def test_a_status_of_tomorrow_has_not_ended(start: Runner) -> None:
 
 @pytest.mark.parametrize("fault", ["ended_without_url", "foreign_host", "relative_url"])
 def test_results_are_read_at_the_configured_address_whatever_url_a_batch_names(
-    start: Runner, fault: str
+    start: Runner, fault: str, protocol: str
 ) -> None:
-    run = start(f"{fault}:always")
+    # In OpenAI's protocol no address but the name of a file can be missing.
+    is_nameless = (fault, protocol) == ("ended_without_url", "openai_batch")
+    run = start(f"{fault}:{2 if is_nameless else 'always'}")
     assert_read_in_the_end_and_paid_once(run)
-    assert not run.progress.heard("again")
+    assert run.progress.heard("again") is is_nameless
 
 
 @pytest.mark.parametrize("fault", ["results_redirect", "poll_redirect"])
@@ -214,9 +216,12 @@ def test_a_row_that_nobody_asked_for_is_not_used(start: Runner) -> None:
     assert run.progress.heard("returned 1 rows of requests that it was not given")
 
 
-def test_a_result_of_a_type_of_tomorrow_is_asked_again(start: Runner) -> None:
+def test_a_result_of_a_type_of_tomorrow_is_asked_again(start: Runner, protocol: str) -> None:
     run = start("results_unknown_type")
     tally = run.settle()
+    if protocol == "openai_batch":  # it is in the file of errors, which nobody announced
+        assert (tally.failed, tally.batches, tally.answered) == (0, 1, 4)
+        return
     assert (tally.failed, tally.batches, tally.answered) == (1, 2, 4)
     assert run.is_settled()
     assert run.paid == (2, 5, 0)
@@ -254,13 +259,29 @@ def test_a_batch_that_never_ends_is_left_open_and_nothing_is_sent_again(start: R
 def test_results_that_are_archived_are_paid_again_only_if_somebody_says_so(start: Runner) -> None:
     run = start("archived")
     for _ in range(2):
-        with pytest.raises(JudgeError, match=r"are archived: .* run with --pay-again") as caught:
+        with pytest.raises(
+            JudgeError, match=r"archived|no longer keeps.* run with --pay-again"
+        ) as caught:
             run.settle()
         assert caught.value.failure is JudgeFailure.LOST
         assert run.states == ["created"]
     tally = run.settle(may_pay_again=True)
     assert (tally.answered, tally.submitted) == (4, 4)
     assert run.states == ["lost", "harvested"]
+    assert run.is_settled()
+    assert run.paid == (2, 8, 0)
+
+
+def test_a_batch_that_is_refused_as_a_whole_stops_the_run_and_is_not_waited_for(
+    start: Runner, protocol: str
+) -> None:
+    run = start("batch_refused")
+    with pytest.raises(JudgeError, match=r"refused (every request of )?batch msgbatch_"):
+        run.settle()
+    if protocol == "anthropic":  # it has no word for that, and answers every request by itself
+        return
+    assert run.states == ["refused"]
+    assert run.settle().answered == 4
     assert run.is_settled()
     assert run.paid == (2, 8, 0)
 

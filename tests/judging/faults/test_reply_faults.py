@@ -92,7 +92,9 @@ def test_a_direct_reply_that_asking_again_cannot_mend_is_final(
     assert run.paid == (1, 4, 1)
 
 
-@pytest.mark.parametrize("fault", ["thinking_first", "verdict_markdown", "verdict_quoted"])
+@pytest.mark.parametrize(
+    "fault", ["schema_ignored", "thinking_first", "verdict_markdown", "verdict_quoted"]
+)
 def test_a_verdict_in_an_unusual_reply_is_read_as_the_judge_meant_it(
     start: Runner, fault: str
 ) -> None:
@@ -104,7 +106,13 @@ def test_a_verdict_in_an_unusual_reply_is_read_as_the_judge_meant_it(
 
 
 @pytest.mark.parametrize(
-    "fault", ["direct_thinking_first", "direct_verdict_markdown", "direct_verdict_quoted"]
+    "fault",
+    [
+        "direct_schema_ignored",
+        "direct_thinking_first",
+        "direct_verdict_markdown",
+        "direct_verdict_quoted",
+    ],
 )
 def test_a_verdict_in_an_unusual_direct_reply_is_read_as_the_judge_meant_it(
     start: Runner, fault: str

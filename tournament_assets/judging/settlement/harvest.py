@@ -54,8 +54,11 @@ def harvest_batch(session: JudgingSession, batch: SubmittedBatch, status: BatchS
 
     Raises:
         JudgeError: If the results cannot be read, or every request failed in a way that asking
-            again cannot mend.
+            again cannot mend, or the service refused the batch as a whole.
     """
+    if status.refusal is not None:
+        _close_refused(session, batch, status.refusal)
+        return
     keys = session.ledger.batch_keys(batch.nonce)
     harvest = _Harvest()
     waits = session.waits()
@@ -73,8 +76,7 @@ def harvest_batch(session: JudgingSession, batch: SubmittedBatch, status: BatchS
         reason = str(broken) if broken is not None else "the results ended early"
     else:
         unread = UnreadResults(
-            # A service that counts nothing has not said that there is nothing more.
-            n_counted=status.n_requests or len(keys),
+            n_counted=_count_results(status, n_asked=len(keys)),
             missing=frozenset(keys - harvest.seen),
             failed=frozenset(harvest.failed),
             reason=reason,
@@ -96,6 +98,26 @@ def harvest_batch(session: JudgingSession, batch: SubmittedBatch, status: BatchS
         )
     session.ledger.record_closed(batch.nonce, state="harvested")
     _stop_if_hopeless(session, batch, harvest)
+
+
+def _count_results(status: BatchStatus, *, n_asked: int) -> int:
+    if status.n_results is not None:
+        return status.n_results
+    # A service that counts nothing has not said that there is nothing more.
+    return status.n_requests or n_asked
+
+
+def _close_refused(session: JudgingSession, batch: SubmittedBatch, refusal: JudgeError) -> None:
+    """Close a batch that was accepted and then refused as a whole; nothing of it is billed.
+
+    Raises:
+        JudgeError: If it would be refused again.
+    """
+    session.ledger.record_closed(batch.nonce, state="refused")
+    if refusal.failure is not JudgeFailure.NOT_ACCEPTED:
+        raise refusal
+    session.progress.note(f"{refusal}; its requests are asked again")
+    session.policy.sleep(session.policy.poll_max_seconds)
 
 
 def leave_unread(session: JudgingSession, batch: SubmittedBatch, unread: UnreadResults) -> None:

@@ -138,9 +138,10 @@ def find_forgotten(
     alike: list[str] = []
     unknown = _unknown_batches(ledger, service, now, one_page=True)
     for listing in islice(unknown, _LOOKED_INTO):
+        if listing.nonce == "":
+            continue
         if not listing.has_ended:
-            # A pre-warm takes one of the requests out of the bulk.
-            if listing.n_requests in (len(unanswered), len(unanswered) - 1):
+            if _is_alike(listing, len(unanswered), ledger):
                 alike.append(listing.batch_id)
             continue
         try:
@@ -159,6 +160,15 @@ def find_forgotten(
         elif forgotten:
             alike.append(listing.batch_id)
     return ForgottenBatches(paid, alike)
+
+
+def _is_alike(listing: BatchStatus, n_unanswered: int, ledger: RecoveryLedger) -> bool:
+    """Whether a batch in progress may hold what is about to be sent."""
+    if listing.nonce is not None:
+        states = ledger.batch_states(nonces={listing.nonce})
+        return states.get(listing.nonce, "") in _FORGOTTEN
+    # A pre-warm takes one of the requests out of the bulk.
+    return listing.n_requests in (n_unanswered, n_unanswered - 1)
 
 
 def refuse_to_repay(
@@ -222,6 +232,9 @@ def recover_batches(
     report = RecoveryReport()
     listings = list(_unknown_batches(ledger, service, policy.now()))
     for listing in reversed(listings):
+        if listing.nonce == "" or listing.refusal is not None:
+            report.foreign.append(listing.batch_id)
+            continue
         if not listing.has_ended:
             report.in_progress.append(listing.batch_id)
             continue

@@ -158,6 +158,8 @@ class JudgingOptions:
         remedy: What a person can do if every request is refused as invalid.
         terms: What every single request is paid from; None sets no limit and knows no price.
         has_batches: Whether the service takes batches; otherwise all is asked directly.
+        max_batch_requests: The most requests of a batch; None for as many as usual.
+        max_batch_bytes: The most bytes of a batch; None for as many as usual.
         max_in_flight: How many requests are asked directly at a time.
         places: Entered for each request that is asked directly: settlements that share a service
             are given the same, so that they ask no more at a time together.
@@ -171,6 +173,8 @@ class JudgingOptions:
     remedy: str = JUDGE_REMEDY
     terms: BudgetTerms | None = None
     has_batches: bool = True
+    max_batch_requests: int | None = None
+    max_batch_bytes: int | None = None
     max_in_flight: int = DIRECT_AT_ONCE
     places: AbstractContextManager[Any] = field(default_factory=nullcontext)
 

@@ -475,7 +475,13 @@ class _Settlement:
         uncollected: list[SubmittedBatch] = []
         waits = session.waits()
         while requests:
-            part = next(cut_batches(requests))
+            part = next(
+                cut_batches(
+                    requests,
+                    max_requests=session.options.max_batch_requests,
+                    max_bytes=session.options.max_batch_bytes,
+                )
+            )
             created = create_batches(session, part, attempt=attempt)
             uncollected += created.batches
             requests = requests[created.n_requests :]

@@ -1,10 +1,11 @@
 """Sending requests as batches: cut to size, written down first, each accepted at most once.
 
-A batch whose creation was never confirmed is looked for, so that it is not paid for twice. The
-service lists batches without saying whose they are; only the results of an ended one carry
-the names that we gave its requests. So a batch of the right size and time is waited for, and
-taken for ours if its rows carry our nonce. A batch that stays out of the list longer than the
-grace period is taken for never accepted: that is where the protocol's certainty ends.
+A batch whose creation was never confirmed is looked for, so that it is not paid for twice. A
+service that keeps our own name beside a batch settles that in its list. Others list batches without
+saying whose they are; only the results of an ended one carry the names that we gave its requests.
+So a batch of the right size and time is waited for, and taken for ours if its rows carry our nonce.
+A batch that stays out of the list longer than the grace period is taken for never accepted: that is
+where the protocol's certainty ends.
 """
 
 import secrets
@@ -108,8 +109,13 @@ def _candidates(
     for listing in session.service.list_batches():
         if listing.created_at is not None and listing.created_at < earliest:
             break
+        if listing.nonce:
+            if listing.nonce == intent.nonce:
+                return [listing]
+            continue
         if (
-            listing.n_requests == intent.n_requests
+            listing.nonce is None
+            and listing.n_requests == intent.n_requests
             and listing.batch_id not in disproved
             and (listing.created_at is None or listing.created_at <= latest)
         ):
@@ -119,7 +125,12 @@ def _candidates(
 
 
 def _is_ours(session: JudgingSession, intent: OpenBatch, listing: BatchStatus) -> bool | None:
-    """Whether one of the first rows carries a name that we gave; None if it cannot be told yet."""
+    """Whether one of the first rows carries a name that we gave; None if it cannot be told yet.
+
+    A service that keeps our own name beside a batch has told already.
+    """
+    if listing.nonce is not None:
+        return listing.nonce == intent.nonce
     if not listing.has_ended:
         return None
     is_empty = True
@@ -160,13 +171,26 @@ class Created:
     n_requests: int
 
 
-def cut_batches(requests: Iterable[ModelRequest]) -> Iterator[list[ModelRequest]]:
-    """Cut a list of requests into batches that the provider accepts."""
+def cut_batches(
+    requests: Iterable[ModelRequest],
+    *,
+    max_requests: int | None = None,
+    max_bytes: int | None = None,
+) -> Iterator[list[ModelRequest]]:
+    """Cut a list of requests into batches that the provider accepts.
+
+    Args:
+        requests: What is to be sent.
+        max_requests: The most requests of one batch, where the provider takes less than usual.
+        max_bytes: The most bytes of one batch, likewise.
+    """
+    most = min(MAX_BATCH_REQUESTS, max_requests or MAX_BATCH_REQUESTS)
+    most_bytes = min(MAX_BATCH_BYTES, max_bytes or MAX_BATCH_BYTES)
     batch: list[ModelRequest] = []
     size = 0
     for request in requests:
         bytes_needed = serialised_size(request)
-        if batch and (len(batch) == MAX_BATCH_REQUESTS or size + bytes_needed > MAX_BATCH_BYTES):
+        if batch and (len(batch) == most or size + bytes_needed > most_bytes):
             yield batch
             batch, size = [], 0
         batch.append(request)

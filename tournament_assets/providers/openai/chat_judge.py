@@ -138,7 +138,9 @@ class ChatJudge:
                 )
         return None
 
-    def _post(self, path: str, body: Mapping[str, Any], task: str) -> Mapping[str, Any]:
+    def _post(
+        self, path: str, body: Mapping[str, Any], task: str, *, seconds: float = _DIRECT_SECONDS
+    ) -> Mapping[str, Any]:
         """Send something that may cost, once."""
         import httpx2
         import openai
@@ -148,11 +150,14 @@ class ChatJudge:
                 path,
                 body=body,
                 cast_to=httpx2.Response,
-                options={"timeout": openai.Timeout(_DIRECT_SECONDS, connect=CONNECT_SECONDS)},
+                options={"timeout": openai.Timeout(seconds, connect=CONNECT_SECONDS)},
             )
-        answer = parse_object(response.text)
+        return self._read_object(response.text, task, may_cost=True)
+
+    def _read_object(self, text: str, task: str, *, may_cost: bool = False) -> Mapping[str, Any]:
+        answer = parse_object(text)
         if answer is None:
-            raise self._unexpected(response.text, task, "a JSON object", may_cost=True)
+            raise self._unexpected(text, task, "a JSON object", may_cost=may_cost)
         return answer
 
     def _unexpected(

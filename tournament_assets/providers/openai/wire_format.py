@@ -3,15 +3,17 @@
 The servers differ in everything but the few fields that are needed here, so only those are read.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from tournament_assets.judging.batch_service import ReplyRow, TokenUsage
+from tournament_assets.judging.batch_service import BatchStatus, ReplyRow, TokenUsage
 from tournament_assets.judging.requests.requests import printable
-from tournament_assets.providers.service_words import describe_redirect, mapping
-from tournament_assets.tournament.errors import ServerFailure
+from tournament_assets.providers.service_words import describe_redirect, mapping, parse_object
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure, ServerFailure
 from tournament_assets.tournament.fingerprints import canonical_json
 
 if TYPE_CHECKING:
@@ -133,8 +135,16 @@ def read_completion(custom_id: str, answer: Mapping[str, Any], *, raw: str = "")
         stop_reason="refusal" if message.get("refusal") else stop_reason,
         model=keepable(model) if isinstance(model, str) else None,
         usage=read_usage(answer),
-        raw=printable(raw or canonical_json(answer)),
+        raw=printable(raw or _write(answer)),
     )
+
+
+def _write(answer: Mapping[str, Any]) -> str:
+    """Return an answer as JSON, numbers that are none included."""
+    try:
+        return canonical_json(answer)
+    except ValueError:
+        return json.dumps(answer, sort_keys=True)
 
 
 _STOP_REASONS = {
@@ -145,6 +155,118 @@ _STOP_REASONS = {
     "tool_calls": "tool_use",
     "function_call": "tool_use",
 }
+
+
+NONCE_KEY = "tournament_batch"
+"""Under this name our own one for a batch stands in its metadata."""
+_ENDED = frozenset({"completed", "expired", "cancelled", "failed"})
+_NO_ROOM = "token_limit_exceeded"
+
+
+def read_batch(
+    batch: Mapping[str, Any], *, address: str, tidy: Callable[[str], str], keeps_names: bool
+) -> BatchStatus | None:
+    """Read how far a batch is; None if it does not say its id.
+
+    Args:
+        batch: What the service says.
+        address: Its address, for messages.
+        tidy: Makes the service's words fit to be shown.
+        keeps_names: Whether the service surely keeps metadata: a gateway may drop them.
+    """
+    batch_id, status = batch.get("id"), batch.get("status")
+    if not isinstance(batch_id, str) or not batch_id:
+        return None
+    counts = mapping(batch.get("request_counts"))
+    total, completed, failed = (
+        count_of(counts, name) or 0 for name in ("total", "completed", "failed")
+    )
+    return BatchStatus(
+        batch_id=batch_id,
+        has_ended=status in _ENDED,
+        n_requests=total,
+        created_at=_time(batch.get("created_at")),
+        nonce=_read_nonce(batch.get("metadata"), keeps_names=keeps_names),
+        # What expired or was cancelled need not have a row.
+        n_results=completed + failed if status in ("expired", "cancelled") else None,
+        refusal=_read_refusal(batch, address, tidy) if status == "failed" else None,
+    )
+
+
+def _read_nonce(metadata: Any, *, keeps_names: bool) -> str | None:
+    nonce = mapping(metadata).get(NONCE_KEY)
+    if isinstance(nonce, str):
+        return nonce
+    return "" if keeps_names else None
+
+
+def _read_refusal(batch: Mapping[str, Any], address: str, tidy: Callable[[str], str]) -> JudgeError:
+    """Say why a batch was refused once the service had looked at it; it processed nothing."""
+    found = mapping(batch.get("errors")).get("data")
+    problems = [mapping(each) for each in found] if isinstance(found, list) else []
+    said = "; ".join(f"{each.get('code')}: {each.get('message')}" for each in problems[:3])
+    has_room = all(each.get("code") != _NO_ROOM for each in problems)
+    return JudgeError(
+        f"{address} refused batch {batch['id']} as a whole, and bills nothing of it: "
+        f"{tidy(said or 'without a word')}",
+        failure=JudgeFailure.INVALID if has_room else JudgeFailure.NOT_ACCEPTED,
+    )
+
+
+def _time(seconds: Any) -> datetime | None:
+    is_known = isinstance(seconds, int | float) and 0 < seconds < _MAX_TOKENS
+    return datetime.fromtimestamp(seconds, UTC) if is_known else None
+
+
+def read_batch_line(line: bytes) -> ReplyRow | None:
+    """Read a line of a batch's output or error file; None if it is no row."""
+    row = parse_object(line)
+    custom_id = row.get("custom_id") if row is not None else None
+    if row is None or not isinstance(custom_id, str):
+        return None
+    response, error = mapping(row.get("response")), mapping(row.get("error"))
+    body = mapping(response.get("body"))
+    raw = _write(row)
+    if response.get("status_code") == 200:
+        found = read_completion(custom_id, body, raw=raw)
+        if found is not None:
+            return found
+        error = {"code": "api_error", "message": "the row holds no chat completion"}
+    problem = mapping(body.get("error")) or error
+    code = str(error.get("code"))
+    status = response.get("status_code")
+    return ReplyRow(
+        custom_id=custom_id,
+        result_type=_RESULT_TYPES.get(code, "errored"),
+        error_type=_error_type(status, problem) if code not in _RESULT_TYPES else None,
+        error_message=keepable(str(problem.get("message"))),
+        raw=printable(raw),
+    )
+
+
+_RESULT_TYPES = {"batch_expired": "expired", "batch_cancelled": "canceled"}
+_ERROR_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    422: "invalid_request_error",
+}
+
+
+def _error_type(status: Any, problem: Mapping[str, Any]) -> str:
+    """Return the name that all judges' errors of this kind have, by which they are treated."""
+    if not _NO_CREDIT.isdisjoint((str(problem.get("code")), str(problem.get("type")))):
+        return "billing_error"
+    if status == 429:
+        return "rate_limit_error"
+    if status in _ERROR_TYPES:
+        return _ERROR_TYPES[status]
+    said = str(problem.get("type"))
+    # A word for what asking again cannot mend, beside a status that says otherwise.
+    return "api_error" if said in _ERROR_TYPES.values() else said
 
 
 def without_thoughts(text: str) -> str:

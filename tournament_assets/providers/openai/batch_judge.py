@@ -1,0 +1,270 @@
+"""A judge behind OpenAI's Batch API: a file of requests goes up, and two files of rows come down.
+
+Our own name for a batch travels in its metadata, which the list of batches shows: a creation that
+nobody confirmed is decided by one look. A file that no batch refers to costs nothing.
+"""
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from tournament_assets.judging.batch_service import (
+    UNPARSABLE,
+    BatchStatus,
+    ReplyRow,
+    SubmittedRequest,
+)
+from tournament_assets.judging.requests.requests import read_custom_id
+from tournament_assets.providers.openai.chat_judge import OWN_URL, ChatJudge
+from tournament_assets.providers.openai.wire_format import (
+    CONNECT_SECONDS,
+    NEW_CAP,
+    NONCE_KEY,
+    Dialect,
+    chat_body,
+    read_batch,
+    read_batch_line,
+)
+from tournament_assets.providers.service_words import mapping, split_lines
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure
+from tournament_assets.tournament.fingerprints import canonical_json
+from tournament_assets.tournament.judge_services import ServiceConnection
+from tournament_assets.tournament.places import origin_of
+
+if TYPE_CHECKING:
+    import httpx2
+
+_DIALECT = Dialect(NEW_CAP, is_settled=True)
+_UPLOAD_SECONDS = 600.0  # a headline is tens of megabytes
+_CREATE_SECONDS = 120.0
+_RESULTS_SECONDS = 120.0  # between two chunks of the stream, not for all of it
+_PAGE = 100
+_LINE_BEGINNING = 2000  # bytes of a line that is no row; fewer are kept
+_COMPLETIONS = "/v1/chat/completions"
+
+
+@contextmanager
+def open_batches(connection: ServiceConnection) -> "Iterator[BatchJudge]":
+    """Connect to OpenAI, or to a gateway that has its Batch API."""
+    with closing(BatchJudge(connection)) as service:
+        yield service
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file to upload: a line for each request, and our own name for all of them."""
+
+    body: IO[bytes]
+    n_requests: int
+    nonce: str
+
+
+@contextmanager
+def _written_lines(requests: Iterable[SubmittedRequest]) -> Iterator[_File]:
+    """Write a batch to a file, request by request.
+
+    Raises:
+        JudgeError: If there is no room for it.
+    """
+    with ExitStack() as stack:
+        n_requests, nonce = 0, ""
+        try:
+            body = stack.enter_context(tempfile.TemporaryFile())
+            for request in requests:
+                row = {
+                    "custom_id": request.custom_id,
+                    "method": "POST",
+                    "url": _COMPLETIONS,
+                    "body": chat_body(request.params, _DIALECT),
+                }
+                body.write(canonical_json(row).encode() + b"\n")
+                n_requests += 1
+                nonce = nonce or (read_custom_id(request.custom_id) or ("", ""))[0]
+            body.seek(0)
+        except OSError as error:
+            raise JudgeError(
+                f"a batch could not be written to a temporary file: {error}; expected up to 200 MB "
+                "of room; nothing was sent: make room, or set TMPDIR, and run again"
+            ) from None
+        yield _File(body, n_requests, nonce)
+
+
+class BatchJudge(ChatJudge):
+    """A service with batches and chat completions; satisfies `batch_service.BatchService`."""
+
+    def __init__(self, connection: ServiceConnection) -> None:
+        super().__init__(connection)
+        self._dialect = Dialect(NEW_CAP)
+
+    def create_batch(self, requests: Iterable[SubmittedRequest]) -> BatchStatus:
+        """Upload the requests and submit them as a batch, once.
+
+        Raises:
+            JudgeError: If the service did not confirm the batch; where the failure is ambiguous
+                it may have accepted it nevertheless.
+        """
+        with _written_lines(requests) as file:
+            task = f"create a batch of {file.n_requests} requests"
+            body = {
+                "input_file_id": self._upload(file, task),
+                "endpoint": _COMPLETIONS,
+                "completion_window": "24h",
+                "metadata": {NONCE_KEY: file.nonce},
+            }
+        created = self._post("/batches", body, task, seconds=_CREATE_SECONDS)
+        return self._read_batch(created, task, may_cost=True)
+
+    def list_batches(self) -> Iterator[BatchStatus]:
+        """Yield the batches this key can see, the newest first, page by page.
+
+        Raises:
+            JudgeError: If the service did not say.
+        """
+        task, after = "list the batches", ""
+        while True:
+            page = self._look(f"/batches?limit={_PAGE}{after}", task)
+            rows, has_more = page.get("data"), page.get("has_more") is True
+            last = mapping(rows[-1]).get("id") if isinstance(rows, list) and rows else None
+            # What is not in the list was never accepted, so half a list is worse than none.
+            if not isinstance(rows, list) or (has_more and not isinstance(last, str)):
+                expected = "a page of batches and, if there are more, where they begin"
+                raise self._unexpected(page, task, expected)
+            for row in rows:
+                listing = self._read_listing(mapping(row))
+                if listing is not None:
+                    yield listing
+            if not has_more:
+                return
+            after = f"&after={quote(str(last), safe='')}"
+
+    def get_batch(self, batch_id: str) -> BatchStatus:
+        """Look how far a batch is.
+
+        Raises:
+            JudgeError: If the service did not say.
+        """
+        task = f"look at batch {batch_id}"
+        return self._read_batch(self._fetch_batch(batch_id, task), task)
+
+    def iterate_results(self, batch_id: str) -> Iterator[ReplyRow]:
+        """Yield the rows of an ended batch: those that succeeded, then the others.
+
+        A file that ends early cannot be told from a short one, unless the batch has expired or was
+        cancelled: then not every request has a row, and what succeeded is counted here.
+
+        Raises:
+            JudgeError: If there are no results to be had, or, after every row that could be read,
+                if a stream broke, or was short where nobody else would notice.
+        """
+        task = f"read the results of batch {batch_id}"
+        batch = self._fetch_batch(batch_id, task)
+        status = self._read_batch(batch, task)
+        if not status.has_ended:
+            raise JudgeError(
+                f"could not {task}: its status is {batch.get('status')!r}; expected one that has "
+                "ended",
+                failure=JudgeFailure.TRANSIENT,
+            )
+        completed = mapping(batch.get("request_counts")).get("completed")
+        n_expected = completed if isinstance(completed, int) and status.n_results is not None else 0
+        for name, n_lines in (("output_file_id", n_expected), ("error_file_id", 0)):
+            file_id = batch.get(name)
+            n_read = 0
+            if isinstance(file_id, str) and file_id:
+                for row in self._iterate_file(file_id, task):
+                    n_read += 1
+                    yield row
+            if n_read < n_lines:
+                raise JudgeError(
+                    f"could not {task}: {self._address} gave {n_read} rows of {n_lines} that "
+                    "succeeded",
+                    failure=JudgeFailure.TRANSIENT,
+                )
+
+    def _iterate_file(self, file_id: str, task: str) -> Iterator[ReplyRow]:
+        with self._translated_errors(task), closing(self._open_file(file_id, task)) as response:
+            for line in split_lines(response.iter_bytes()):
+                if (row := read_batch_line(line)) is not None:
+                    yield row
+                elif line.endswith(b"\n"):
+                    said = self._tidy(line[:_LINE_BEGINNING].decode(errors="backslashreplace"))
+                    yield ReplyRow(result_type=UNPARSABLE, error_message=said)
+
+    def _open_file(self, file_id: str, task: str) -> "httpx2.Response":
+        """Begin to read a file; the stream has to be closed."""
+        import httpx2
+        import openai
+
+        try:
+            return self._client.get(
+                f"/files/{quote(file_id, safe='')}/content",
+                cast_to=httpx2.Response,
+                options={
+                    "headers": {"x-stainless-raw-response": "stream"},
+                    "timeout": openai.Timeout(_RESULTS_SECONDS, connect=CONNECT_SECONDS),
+                },
+            )
+        except openai.NotFoundError:
+            raise JudgeError(
+                f"could not {task}: {self._address} no longer keeps its file {file_id}; expected "
+                "results, which are kept for 30 days",
+                failure=JudgeFailure.LOST,
+            ) from None
+
+    def _upload(self, file: _File, task: str) -> str:
+        """Upload a file and return its name; until a batch refers to it, nothing is paid."""
+        import httpx2
+        import openai
+
+        try:
+            with self._translated_errors(task):
+                response = self._client.post(
+                    "/files",
+                    body={"purpose": "batch"},
+                    files=[("file", ("requests.jsonl", file.body, "application/jsonl"))],
+                    cast_to=httpx2.Response,
+                    options={
+                        "headers": {"content-type": "multipart/form-data"},
+                        "timeout": openai.Timeout(_UPLOAD_SECONDS, connect=CONNECT_SECONDS),
+                    },
+                )
+            uploaded = self._read_object(response.text, task)
+            file_id = uploaded.get("id")
+            if not isinstance(file_id, str) or not file_id:
+                raise self._unexpected(uploaded, task, "a file with its id")
+        except JudgeError as error:
+            if error.failure is JudgeFailure.TRANSIENT:
+                # No batch was asked for yet, so none can have been accepted.
+                error.failure = JudgeFailure.NOT_ACCEPTED
+            raise
+        return file_id
+
+    def _fetch_batch(self, batch_id: str, task: str) -> Mapping[str, Any]:
+        return self._look(f"/batches/{quote(batch_id, safe='')}", task)
+
+    def _look(self, path: str, task: str) -> Mapping[str, Any]:
+        """Ask for something that costs nothing."""
+        import httpx2
+
+        with self._translated_errors(task):
+            response = self._client.get(path, cast_to=httpx2.Response)
+        return self._read_object(response.text, task)
+
+    def _read_batch(
+        self, batch: Mapping[str, Any], task: str, *, may_cost: bool = False
+    ) -> BatchStatus:
+        status = self._read_listing(batch)
+        if status is None:
+            raise self._unexpected(batch, task, "a batch with its id", may_cost=may_cost)
+        return status
+
+    def _read_listing(self, batch: Mapping[str, Any]) -> BatchStatus | None:
+        return read_batch(
+            batch,
+            address=self._address,
+            tidy=self._tidy,
+            keeps_names=self._address == origin_of(OWN_URL),
+        )
