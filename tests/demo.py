@@ -39,15 +39,17 @@ def copy_project(folder: Path) -> Path:
     return folder
 
 
-def start_demo(project: Path, *options: str, mode: str) -> "subprocess.Popen[str]":
-    """Start the `tournament` command on the demo."""
+def start_demo(
+    project: Path, *options: str, mode: str, config: str = "demo.yaml"
+) -> "subprocess.Popen[str]":
+    """Start the `tournament` command on the demo, or on another config of the project."""
     environment = {
         key: value
         for key, value in os.environ.items()
         if not key.startswith(("ANTHROPIC_", "TOURNAMENT_", "DAGSTER_"))
     }
     script = "from tournament_assets.cli import main; main()"
-    arguments = ["run", "--config", str(project / "configs" / "demo.yaml"), "--mode", mode]
+    arguments = ["run", "--config", str(project / "configs" / config), "--mode", mode]
     arguments += options
     return subprocess.Popen(
         [sys.executable, "-c", script, *arguments],
@@ -59,9 +61,9 @@ def start_demo(project: Path, *options: str, mode: str) -> "subprocess.Popen[str
     )
 
 
-def run_demo(project: Path, *options: str, mode: str = "pilot") -> str:
+def run_demo(project: Path, *options: str, mode: str = "pilot", config: str = "demo.yaml") -> str:
     """Run the `tournament` command on the demo and return what it prints."""
-    with start_demo(project, *options, mode=mode) as process:
+    with start_demo(project, *options, mode=mode, config=config) as process:
         try:
             output, errors = process.communicate(timeout=480)
         except subprocess.TimeoutExpired:

@@ -13,14 +13,16 @@ from playwright.sync_api import Page, expect, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from tests.browser.servers import dagster_dev
-from tests.demo import DemoRun
+from tests.demo import DemoRun, run_demo
 from tests.projects import SmallProject, make_project
+from tournament_assets.graph.automation.reruns import runs_page
 from tournament_assets.project.project_files import prepare_dagster_home
 
 CHROMIUM = shutil.which("chromium")
 SCREENSHOTS = Path(__file__).parents[1] / "screenshots"
 STAGES = ("1_prompts", "2_responses", "3_judging", "4_ratings", "5_report")
 OPENING_SECONDS = 180
+RERUN_SECONDS = 480
 RUNS_OF_THE_JOB = "/runs?q[0]=job%3Ademo_6_judge_and_rate"
 QUIET_CHROMIUM = (
     "--no-sandbox",  # the tests may run as root, where Chromium's sandbox refuses to
@@ -211,6 +213,13 @@ def fresh(tmp_path: Path) -> Iterator[tuple[SmallProject, str]]:
         yield project, url
 
 
+def wait_for_report(page: Page, project: SmallProject, mode: str) -> None:
+    deadline = time.monotonic() + RERUN_SECONDS
+    while not list(project.folder.glob(f"runs/{mode}_*/report.html")):
+        assert time.monotonic() < deadline, "the runs have not reached the report"
+        page.wait_for_timeout(1000)
+
+
 def test_the_button_runs_one_mode_of_one_tournament_to_its_report_in_five_clicks(
     page: Page, fresh: tuple[SmallProject, str]
 ) -> None:
@@ -230,10 +239,7 @@ def test_the_button_runs_one_mode_of_one_tournament_to_its_report_in_five_clicks
     page.get_by_role("button", name="Launch backfill").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.goto(f"{url}/runs?view=backfills")
-    deadline = time.monotonic() + 480
-    while not list(project.folder.glob("runs/pilot_*/report.html")):
-        assert time.monotonic() < deadline, "the backfill has not reached the report"
-        page.wait_for_timeout(1000)
+    wait_for_report(page, project, "pilot")
     save_screenshot(page, "backfill")
     (run,) = (project.folder / "runs").iterdir()
     assert run.name.startswith("pilot_")
@@ -242,3 +248,87 @@ def test_the_button_runs_one_mode_of_one_tournament_to_its_report_in_five_clicks
     assert stored == {"small"}
     tested = {path.name for path in (project.folder / "storage" / "small").iterdir()}
     assert not tested & {"judge_agreement", "judge_controls", "judge_drift", "judge_retest"}
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SmallProject, str]]:
+    """A tournament whose pilot was run, with a schedule that is not due for months."""
+    folder = tmp_path_factory.mktemp("ran")
+    project = make_project(folder / "project")
+    project.edit_config(automation={"headline_schedule": {"cron": "0 6 1 1 *"}})
+    run_demo(project.folder, config=project.config_path.name)
+    home = prepare_dagster_home(project.folder, project.environment["DAGSTER_HOME"])
+    with dagster_dev(project.folder, home, folder / "dagster_dev.log") as url:
+        yield project, url
+
+
+def switch_on(page: Page, url: str, automation: str) -> None:
+    """Turn the switch of a schedule (`schedules/NAME`) or of a sensor (`sensors/NAME`)."""
+    page.goto(f"{url}/locations/tournament_assets/{automation}")
+    switch = page.get_by_role("checkbox")
+    expect(switch).to_have_count(1)
+    expect(switch).not_to_be_checked()
+    switch.locator("xpath=..").click()
+    expect(switch).to_be_checked()
+
+
+def runs_tagged(**tags: str) -> str:
+    """Return the path of the page of runs with tags whose names begin with `tournament/`."""
+    return runs_page({f"tournament/{name}": value for name, value in tags.items()})
+
+
+def test_an_edited_rubric_is_rerun_where_it_matters_once_the_sensor_is_switched_on(
+    page: Page, ran: tuple[SmallProject, str]
+) -> None:
+    project, url = ran
+    replies = project.folder / "storage" / "small" / "judge_replies"
+    written = {
+        name: (replies / name / "pilot.parquet").stat().st_mtime_ns
+        for name in ("factuality", "calibration")
+    }
+    rubric = project.folder / "rubrics" / "factuality.txt"
+    rubric.write_text(
+        "# version: 2\n# dimension: factuality\n\nPrefer the response that is true.\n"
+    )
+    switch_on(page, url, "sensors/small_rerun_after_edits")
+    page.goto(f"{url}{runs_tagged(reason='edit')}")
+    succeeded = page.get_by_text("Success", exact=True)
+    expect(succeeded).to_have_count(3, timeout=RERUN_SECONDS * 1000)
+    for job in ("small_5_estimate", "small_6_judge_and_rate", "small_7_report"):
+        expect(page.get_by_role("link", name=job)).to_have_count(1)
+    save_screenshot(page, "rerun_after_edit")
+    again = {name: (replies / name / "pilot.parquet").stat().st_mtime_ns for name in written}
+    assert {name for name in written if again[name] != written[name]} == {"factuality"}
+
+
+def test_unsynced_assets_that_the_graph_offers_are_never_tests_of_the_judge(
+    page: Page, ran: tuple[SmallProject, str]
+) -> None:
+    """The headline was never run, so the dialog offers every asset that the graph makes."""
+    _, url = ran
+    selection = quote('key:"small/*"')
+    page.goto(f"{url}/asset-groups?asset-selection={selection}")
+    button = page.get_by_role("button", name=re.compile(r"Materialize all \(22\)"))
+    button.locator("xpath=following::button[1]").click()
+    page.get_by_role("menuitem", name="Materialize unsynced").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Materialize 22 assets")).to_be_visible()
+    expect(dialog.get_by_text("judge_replies").first).to_be_visible()
+    expect(dialog.get_by_text(re.compile("judge_(agreement|controls|drift|retest)"))).to_have_count(
+        0
+    )
+    save_screenshot(page, "materialize_unsynced")
+
+
+def test_a_schedule_that_is_switched_on_and_ticked_runs_the_headline_to_its_report(
+    page: Page, ran: tuple[SmallProject, str]
+) -> None:
+    project, url = ran
+    switch_on(page, url, "schedules/small_headline_schedule")
+    page.get_by_role("button", name="Preview tick result").click()
+    page.get_by_role("button", name="Continue").click()
+    page.get_by_role("button", name=re.compile("Launch all")).click()
+    page.goto(f"{url}{runs_tagged(reason='schedule')}")
+    wait_for_report(page, project, "headline")
+    expect(page.get_by_role("link", name="small_7_report")).to_have_count(1)
+    save_screenshot(page, "scheduled_rerun")
