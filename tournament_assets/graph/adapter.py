@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
@@ -158,11 +158,11 @@ def _build_asset(
             _refuse_in_backfill(context, row, made.checks)
         return _result(row, made, tags={RECIPE_TAG: recipe(plan, row, options)})
 
-    compute.__doc__ = row.make.__doc__
     _declare(compute, row, (*inputs, *upstream), resources, result=_RESULTS[row.stored_as])
     manager = _IO_MANAGERS[row.stored_as]
     definition: dg.AssetsDefinition = dg.asset(
         key=key,
+        description=inspect.getdoc(row.make),
         **_described(plan, row),
         ins={
             name: dg.AssetIn(
@@ -428,6 +428,7 @@ def _declare(
     compute.__annotations__ = {**types, "return": result}
 
 
+@cache
 def config_class(options: type) -> type[dg.Config]:
     """Make Dagster's config of a dataclass of options; every option has a default."""
     declared: dict[str, Any] = {

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 from tournament_assets.tournament.config import Mode
@@ -140,13 +141,13 @@ class AssetRow:
         """The asset's name within its tournament."""
         return self.make.__name__
 
-    @property
+    @cached_property
     def wanted(self) -> Mapping[str, Any]:
         """The names that the function asks for, with their types."""
         parameters = inspect.signature(self.make).parameters
         return {name: parameter.annotation for name, parameter in parameters.items()}
 
-    @property
+    @cached_property
     def input_types(self) -> Mapping[str, Any]:
         """The types of the inputs, by argument, whether they come one by one or together."""
         together = self.wanted.get("inputs")
