@@ -1,6 +1,8 @@
 """What `configs/deploy` says fits what reads it, as far as that can be held here."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,27 @@ def test_dagster_accepts_the_instances(
     assert processed.success, processed.errors
     url = (processed.value or {})["postgres_db"]
     assert (url["username"], url["port"], url["scheme"]) == ("ada", 5432, "postgresql+psycopg2")
+
+
+@pytest.mark.parametrize(
+    ("schema", "path"),
+    [
+        ("compose-spec", DEPLOY / "celery" / "compose.yaml"),
+        ("github-actions", ROOT / "action.yml"),
+        *(
+            ("github-workflows", path)
+            for path in sorted((ROOT / ".github" / "workflows").iterdir())
+        ),
+    ],
+    ids=lambda each: each.name if isinstance(each, Path) else each,
+)
+def test_files_that_other_tools_read_are_as_their_published_schemas_say(
+    schema: str, path: Path
+) -> None:
+    pytest.importorskip("check_jsonschema")
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
+    done = subprocess.run([*command, str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_images_have_versions_and_nothing_holds_a_secret() -> None:
