@@ -17,7 +17,12 @@ from tournament_assets.cli.bank import bank_group
 from tournament_assets.cli.battles import battles_group
 from tournament_assets.cli.configuration import configuration_command, init_command
 from tournament_assets.cli.ledger import ledger_group
-from tournament_assets.cli.reporting import compare_command, fair_comparison_command, gate_command
+from tournament_assets.cli.reporting import (
+    compare_command,
+    fair_comparison_command,
+    gate_command,
+    track_command,
+)
 from tournament_assets.cli.running import (
     doctor_command,
     estimate_command,
@@ -86,6 +91,7 @@ for command in (
     fair_comparison_command,
     compare_command,
     gate_command,
+    track_command,
     ledger_group,
     bank_group,
     battles_group,

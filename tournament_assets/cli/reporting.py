@@ -1,4 +1,4 @@
-"""`tournament fair-comparison`, `tournament compare` and `tournament gate`: what runs say."""
+"""`tournament fair-comparison`, `compare`, `gate` and `track`: what runs say, and to whom."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -304,3 +304,30 @@ def gate_command(
     )
     if gate.passage.exit_code:
         click.get_current_context().exit(gate.passage.exit_code)
+
+
+@click.command("track", short_help="Tell MLflow or an OpenTelemetry collector of a run.")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--mlflow", metavar="URI", help="Where MLflow keeps runs, a server or a database.")
+@click.option("--otlp", metavar="URL", help="A collector that takes OTLP over HTTP.")
+def track_command(run: Path, mlflow: str | None, otlp: str | None) -> None:
+    """Tell other tools of the finished run directory RUN. Nothing is asked of a judge.
+
+    MLflow gets one run in the experiment that is called like the tournament: settings, ratings with
+    their intervals, red lights of the judge, and the report. Told again, it is the same run. The
+    collector gets an event gen_ai.evaluation.result for every pair and dimension.
+
+    \b
+    tournament track runs/headline_20261104T101500Z --mlflow http://127.0.0.1:5000
+    tournament track runs/headline_20261104T101500Z --otlp http://127.0.0.1:4318
+    """  # noqa: D301 (\b tells click to keep the lines that follow)
+    from tournament_assets.run_comparison.run_reading import read_finished_runs
+    from tournament_assets.run_comparison.trackers import send_evaluations, track_in_mlflow
+
+    if mlflow is None and otlp is None:
+        raise InputError("nobody is to be told; expected --mlflow URI, --otlp URL or both")
+    (finished,) = read_finished_runs([run])
+    if mlflow is not None:
+        click.echo(f"MLflow has it as run {track_in_mlflow(finished, mlflow)}")
+    if otlp is not None:
+        click.echo(f"the collector took {send_evaluations(finished, otlp)} events")
