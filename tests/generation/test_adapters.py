@@ -1,3 +1,4 @@
+import copy
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -10,6 +11,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
+from tournament_assets.generation.hydra.hydra_model import merged_weights
+from tournament_assets.generation.hydra.shards import head_shape, read_shards
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
 from tournament_assets.generation.models.base_models import Residence, transformers_logging_off
 from tournament_assets.generation.models.entrant_weights import EntrantFiles, check_adapter
@@ -18,10 +21,11 @@ from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.prompts import Prompt
 
 from .architectures import ARCHITECTURES
-from .builders import TINY, describe
+from .builders import DATA, TINY, describe
 
 peft: Any = pytest.importorskip("peft")
 MLP = ["gate_proj", "up_proj", "down_proj"]
+ADAPTER = DATA / "tiny_olmo2_adapter"
 IDS = torch.arange(20, 40)[None]
 
 
@@ -107,6 +111,24 @@ def test_an_adapted_model_computes_what_the_merged_one_does(
     with torch.inference_mode():
         plain = entrant.model(IDS).logits
     assert float((plain - expected).abs().max()) > 1e-2
+
+
+def test_the_bundled_adapter_is_the_first_head_speaking_alone(build: Build) -> None:
+    bundled = build(ADAPTER)
+    shards = read_shards(
+        [DATA / "tiny_olmo2_heads" / "security" / "shard_0_lora.safetensors"],
+        shape=head_shape(bundled.model, heads_depth=3),
+        rank=8,
+        scale=2.0,
+    )
+    merged = copy.deepcopy(bundled.model)
+    merged.load_state_dict(merged_weights(bundled.model, [shards], head=0))
+    with torch.inference_mode():
+        expected = merged(IDS).logits
+        plain = bundled.model(IDS).logits
+    torch.testing.assert_close(logits_of(bundled), expected, rtol=1e-4, atol=1e-4)
+    assert float((plain - expected).abs().max()) > 0.1
+    assert sum(path.stat().st_size for path in ADAPTER.iterdir()) < 300_000
 
 
 def test_a_zero_adapter_answers_as_the_plain_model_to_the_bit(
