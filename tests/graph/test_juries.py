@@ -46,3 +46,37 @@ def test_a_pair_that_is_shown_once_is_asked_once_and_rated_without_the_slot(
     text = report_of(project)
     assert "## The judges" in text
     assert "Every pair was shown once" in text
+
+
+@pytest.mark.slow
+def test_three_judges_judge_all_pairs_or_a_share_and_settle_them_together(tmp_path: Path) -> None:
+    project = make_project(tmp_path, dimensions=DIMENSIONS)
+    models = ["loopback-pilot", "loopback-headline", "loopback-third"]
+    panel: list[dict[str, Any]] = [{"model": name} for name in models]
+    panel[2] = {**panel[2], "share": 0.5}
+    configure(project, panel=panel)
+    summary = project.run()
+    replies, verdicts = stored(project, "judge_replies"), stored(project, "judge_verdicts")
+    asked = {name: [row for row in replies if row["judge_model"] == name] for name in models}
+    assert len(asked[models[0]]) == len(asked[models[1]]) == 2 * len(verdicts)
+    assert 0 < len(asked[models[2]]) < 2 * len(verdicts)
+    assert summary.requests_submitted > 0
+    assert {row["judge_model"] for row in verdicts} == {", ".join(models)}
+    jury = {(row["measure"], row["subject"], row["other"]): row for row in stored(project, "jury")}
+    assert {key[1] for key in jury if key[0] == "weight"} == set(models)
+    assert sum(key[0] == "kappa" for key in jury) == 3
+    assert jury["fleiss_kappa", None, None]["n"] > 0
+    rated = {row["entrant_id"]: row["rating"] for row in stored(project, "bradley_terry_ratings")}
+    assert rated == {name: jury["rating", name, None]["value"] for name in ENTRANTS}
+    estimate = table_rows(
+        "judging_estimate",
+        decode_parquet(
+            "judging_estimate",
+            (project.folder / "storage/small/judging_estimate/pilot.parquet").read_bytes(),
+        ),
+    )
+    assert [row["judge_model"] for row in estimate] == models
+    text = report_of(project)
+    assert "Agreement among judges is not agreement with people" in text
+    again = project.run()
+    assert again.requests_submitted == 0

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 def estimate_rows(estimate: JudgingEstimate) -> list[dict[str, Any]]:
-    """Return the estimate as a row for each dimension; prices that nobody knows are None."""
+    """Return a row for each judge and dimension; prices that nobody knows are None."""
+    return [row for each in estimate.by_judge for row in _own_rows(each)]
+
+
+def _own_rows(estimate: JudgingEstimate) -> list[dict[str, Any]]:
     observed = estimate.observed_hit_rate
     return [
         {
@@ -114,16 +118,17 @@ def _dollars(amount: float | None) -> str:
 
 def print_estimate(estimate: JudgingEstimate, console: "Console") -> None:
     """Print what is to be asked by dimension, what it costs, and what to know about both."""
-    title = f"Judging by {estimate.judge_model} ({estimate.mode})"
+    names = ", ".join(each.judge_model for each in estimate.by_judge)
+    title = f"Judging by {names} ({estimate.mode})"
     print_table(title, workload_table(estimate), console)
     console.print()
-    if estimate.is_free:
+    if estimate.costs_nothing:
         console.print("Nothing to pay: this judge costs nothing.")
     elif estimate.price is not None:
         prices = ReportTable(("prompt cache", "US dollars"), tuple(price_rows(estimate)))
         print_table(f"Prices of {estimate.prices_of}, in batches", prices, console)
         console.print()
-    if not estimate.is_free:
+    if not estimate.costs_nothing:
         print_text(budget_sentence(estimate), console)
     for line in response_sentences(estimate):
         print_text(line, console)
@@ -151,7 +156,13 @@ def workload_table(estimate: JudgingEstimate) -> ReportTable:
             del columns[name]
     if all(row["distinct_requests"] == row["presentations"] - row["identical"] for row in rows):
         del columns["distinct_requests"]
-    lines = [(row["dimension"], *(f"{row[name]:,}" for name in columns)) for row in rows]
+    lines = [
+        (
+            f"{row['dimension']}, {row['judge_model']}" if estimate.others else row["dimension"],
+            *(f"{row[name]:,}" for name in columns),
+        )
+        for row in rows
+    ]
     if len(rows) > 1:
         lines.append(("all", *(f"{sum(row[name] for row in rows):,}" for name in columns)))
     return ReportTable(("dimension", *columns.values()), tuple(lines))
@@ -159,7 +170,7 @@ def workload_table(estimate: JudgingEstimate) -> ReportTable:
 
 def budget_sentence(estimate: JudgingEstimate) -> str:
     """Say what was spent, what may be, and what the plan would leave of it."""
-    if estimate.is_free:
+    if estimate.costs_nothing:
         return "this judge costs nothing"
     spent = f"Spent this month (UTC): {format_usd(estimate.month.usd)}"
     if estimate.month.unpriced:
@@ -299,11 +310,14 @@ def estimate_warnings(estimate: JudgingEstimate) -> list[str]:
     """Return what should be looked at before anything is paid."""
     of_budgets = (estimate.budget_problem, estimate.response_problem)
     warnings = [problem for problem in of_budgets if problem is not None]
+    return [*warnings, *(each for own in estimate.by_judge for each in _price_warnings(own))]
+
+
+def _price_warnings(estimate: JudgingEstimate) -> list[str]:
     if estimate.is_free:
-        return warnings
+        return []
     if estimate.price is None:
         return [
-            *warnings,
             f"the price list of {estimate.prices_of} does not name {estimate.judge_model!r}; "
             "the requests are counted, their price is not known: write it into the config, such as "
             f"judge: {{prices: {{{estimate.judge_model}: {{input: 4.0, output: 20.0}}}}}}",
@@ -311,4 +325,4 @@ def estimate_warnings(estimate: JudgingEstimate) -> list[str]:
     problems = caching_problems(estimate)
     if not problems and estimate.observed_hit_rate is None:
         problems.append(caching_sentence(estimate))
-    return [*warnings, *problems]
+    return problems

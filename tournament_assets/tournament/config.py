@@ -478,9 +478,10 @@ class JudgeConfig(ServiceAccess):
         problem = panel_problem(self.panel)
         if problem is None and self.aggregate is not None and not self.panel:
             problem = f"aggregate is {self.aggregate!r} and there is no panel; expected one with it"
-        if problem is None and self.presentations == "one" and self.aggregation == "plurality":
+        alone = self.aggregation if self.panel else "judge_aware"
+        if problem is None and self.presentations == "one" and alone != "judge_aware":
             problem = (
-                "presentations is 'one' and the panel's aggregate is 'plurality'; expected "
+                f"presentations is 'one' and the panel's aggregate is {alone!r}; expected "
                 "'judge_aware', which takes the judges' slot effects off, or presentations: both"
             )
         if problem is not None:
@@ -733,6 +734,21 @@ class TournamentConfig(Frozen):
         if self.judge.panel and model is None:
             return self.judge.panel
         return (PanelMember.model_validate(self.judge_of(mode, model=model).model_dump()),)
+
+    def judged_by(self, judge: Judge) -> "TournamentConfig":
+        """Return the same tournament with one judge in every mode, such as one of its panel."""
+        access = {name: getattr(judge, name) for name in ServiceAccess.model_fields}
+        alone = self.judge.model_copy(update={**access, "panel": (), "aggregate": None})
+        by_it = {"judge_model": judge.model}
+        modes = {name: each.model_copy(update=by_it) for name, each in self.modes.items()}
+        return self.model_copy(
+            update={
+                "pilot": self.pilot.model_copy(update=by_it),
+                "headline": self.headline.model_copy(update=by_it),
+                "modes": modes,
+                "judge": alone,
+            }
+        )
 
     @property
     def judge_label(self) -> str:

@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from tournament_assets.generation.devices import device_problem
 from tournament_assets.tournament.entrants import LocalEntrant
 from tournament_assets.tournament.errors import InputError, TournamentError
+from tournament_assets.tournament.judges import Judge
 from tournament_assets.workflows.judge_requests import JudgeConnection, judge_problems
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.preflight import refuse_bad_input
@@ -182,23 +183,28 @@ def diagnose_tournament(
             problem or "every input can be read",
         )
     config = plan.config.judge
-    problems = judge_problems(config, environment)
+    problems = [
+        problem for each in config.accesses for problem in judge_problems(each, environment)
+    ]
     if problems:
         health = Health.ILL if is_wanted else Health.LOOK
         yield from (Finding(f"{name}: judge", health, problem) for problem in problems)
         return
-    if config.row.is_free:
+    if all(each.row.is_free for each in config.accesses):
         yield Finding(f"{name}: judge", Health.WELL, f"{config.service}: costs nothing")
         return
-    for model in dict.fromkeys(plan.config.judge_model(mode) for mode in plan.config.mode_names):
-        yield _diagnose_model(plan, environment, model)
+    names = plan.config.mode_names
+    judges = {each.model: each for mode in names for each in plan.config.judges_of(mode)}
+    for judge in judges.values():
+        yield _diagnose_model(plan, environment, judge)
 
 
-def _diagnose_model(plan: TournamentPlan, environment: Mapping[str, str], model: str) -> Finding:
+def _diagnose_model(plan: TournamentPlan, environment: Mapping[str, str], judge: Judge) -> Finding:
+    model = judge.model
     subject = f"{plan.tournament_id}: judge"
     connection = JudgeConnection.from_environment(environment, plan.project.folder)
     try:
-        with connection.service(plan.config.judge) as service:
+        with connection.service(judge) as service:
             warning = service.check_model(model)
     except TournamentError as error:
         return Finding(subject, Health.ILL, f"{model}: {error}", "check the key and the address")

@@ -14,7 +14,7 @@ from tournament_assets.judging.costs.estimates import (
     Workload,
     measure_workload,
 )
-from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
+from tournament_assets.judging.requests.pairs import PairToJudge, draw_share, split_identical
 from tournament_assets.judging.settlement.model_responses import (
     build_response_requests,
     build_server_requests,
@@ -30,7 +30,9 @@ from tournament_assets.tournament.entrants import (
     RecordedEntrant,
 )
 from tournament_assets.tournament.judge_services import SERVICES
+from tournament_assets.tournament.judges import PanelMember
 from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.workflows.judge_requests import (
     find_budget,
     judging_terms,
@@ -55,7 +57,7 @@ def estimate_pairs(
     pairs_by_dimension: Iterable[tuple[str, Sequence[PairToJudge]]],
     *,
     ledger: "Ledger",
-    judge_model: str,
+    judge_model: str | None = None,
     assumed_responses: int = 0,
     counter: TokenCounter | None = None,
 ) -> JudgingEstimate:
@@ -66,7 +68,7 @@ def estimate_pairs(
         mode: The mode.
         pairs_by_dimension: The pairs of each dimension; looked at one dimension at a time.
         ledger: What is in it is not asked again.
-        judge_model: The model that would judge.
+        judge_model: Another model than the configured ones.
         assumed_responses: Responses among them that do not exist yet.
         counter: Counts the tokens of a sample of requests; None counts characters.
 
@@ -74,43 +76,83 @@ def estimate_pairs(
         InputError: If a rubric cannot be used.
         JudgeError: If the counter does not say.
     """
-    judge = plan.config.judge
     rubrics = load_rubrics(plan.config, plan.project)
-    terms = judging_terms(plan, since=datetime.now(UTC), models=[judge_model])
-    prices = terms.prices
-    observation, tokens_per_reply = observe_ledger(ledger, judge_model)
-    channel: Channel = "batch" if judge.row.has_batches else "direct"
-    workloads: dict[str, Workload] = {}
+    judges = [
+        _JudgeToPrice(judge, plan.verdict_scope(mode, "", judge), asked, ledger)
+        for judge, asked in plan.by_judge(mode, model=judge_model)
+    ]
     for dimension, pairs in pairs_by_dimension:
-        to_ask, n_identical = pairs, 0
-        if judge.identical_responses_tie:
-            to_ask, identical = split_identical(pairs)
-            n_identical = len(identical)
-        workloads[dimension] = measure_workload(
-            requests_for_pairs(plan, to_ask, rubrics[dimension], judge=judge.named(judge_model)),
-            find_answered=ledger.answered_keys,
-            under_way=_keys_under_way(ledger, JudgingScope(plan.tournament_id, mode, dimension)),
-            identical=(2 if judge.presentations == "both" else 1) * n_identical,
-            tokens_per_reply=tokens_per_reply,
-            prices=prices,
-            counter=counter,
-            channel=channel,
-        )
-    now = datetime.now(UTC)
-    return JudgingEstimate(
-        mode=mode,
-        judge_model=judge_model,
-        prices_of=prices.date,
-        price=prices.models.get(judge_model),
-        price_source="judge.prices" if judge_model in prices.configured else prices.source,
-        batch_discount=prices.discount(channel),
-        workloads=workloads,
+        for each in judges:
+            each.measure(pairs, rubrics[dimension], counter)
+    lead, *others = [each.estimate(mode) for each in judges]
+    budgets = (each.budget for each in (lead, *others))
+    return replace(
+        lead,
         assumed_responses=assumed_responses,
-        is_free=judge.row.is_free or prices.is_zero(judge_model),
-        observation=observation,
-        month=prices.add_up(ledger.spending_since(month_start(now))),
-        budget=find_budget(terms, workloads.values(), ledger=ledger),
+        others=tuple(others),
+        budget=next((each for each in budgets if each is not None), None),
     )
+
+
+class _JudgeToPrice:
+    """What one judge is to be asked, and its prices.
+
+    Args:
+        judge: Who is asked, and about which share of the pairs.
+        scope: Its work, on no dimension yet.
+        plan: The tournament as this judge alone judges it.
+        ledger: What is in it is not asked again.
+    """
+
+    def __init__(
+        self, judge: PanelMember, scope: JudgingScope, plan: TournamentPlan, ledger: "Ledger"
+    ) -> None:
+        self._judge, self._scope, self._plan, self._ledger = judge, scope, plan, ledger
+        self._terms = judging_terms(plan, since=datetime.now(UTC), models=[judge.model])
+        self._channel: Channel = "batch" if judge.row.has_batches else "direct"
+        self._observation, self._tokens_per_reply = observe_ledger(ledger, judge.model)
+        self._workloads: dict[str, Workload] = {}
+
+    def measure(
+        self, pairs: Sequence[PairToJudge], rubric: Rubric, counter: TokenCounter | None
+    ) -> None:
+        """Count what some pairs of a dimension take."""
+        asking, judge, ledger = self._plan.config.judge, self._judge, self._ledger
+        to_ask = draw_share(pairs, judge_model=judge.model, share=judge.share)
+        n_identical = 0
+        if asking.identical_responses_tie:
+            to_ask, identical = split_identical(to_ask)
+            n_identical = len(identical)
+        scope = replace(self._scope, dimension=rubric.dimension)
+        self._workloads[rubric.dimension] = measure_workload(
+            requests_for_pairs(self._plan, to_ask, rubric, judge=judge),
+            find_answered=ledger.answered_keys,
+            under_way=_keys_under_way(ledger, scope),
+            identical=(2 if asking.presentations == "both" else 1) * n_identical,
+            tokens_per_reply=self._tokens_per_reply,
+            prices=self._terms.prices,
+            counter=counter,
+            channel=self._channel,
+        )
+
+    def estimate(self, mode: Mode) -> JudgingEstimate:
+        """Price what was counted."""
+        prices, model = self._terms.prices, self._judge.model
+        spent = self._ledger.spending_since(month_start(datetime.now(UTC)))
+        return JudgingEstimate(
+            mode=mode,
+            judge_model=model,
+            prices_of=prices.date,
+            price=prices.models.get(model),
+            price_source="judge.prices" if model in prices.configured else prices.source,
+            batch_discount=prices.discount(self._channel),
+            workloads=self._workloads,
+            assumed_responses=0,
+            is_free=self._judge.row.is_free or prices.is_zero(model),
+            observation=self._observation,
+            month=prices.add_up(spent),
+            budget=find_budget(self._terms, self._workloads.values(), ledger=self._ledger),
+        )
 
 
 def _keys_under_way(ledger: "Ledger", scope: JudgingScope) -> set[str]:
@@ -167,7 +209,7 @@ def estimate_judging(
             for dimension in config.dimension_names
         ),
         ledger=ledger,
-        judge_model=judge_model or config.judge_model(mode),
+        judge_model=judge_model,
         assumed_responses=assumed,
         counter=counter,
     )

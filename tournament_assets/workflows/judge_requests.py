@@ -35,7 +35,7 @@ from tournament_assets.judging.requests.requests import (
     build_requests,
     first_positions,
 )
-from tournament_assets.judging.settlement.records import VERDICTS, JudgingScope
+from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.recovery import refuse_to_repay
 from tournament_assets.judging.settlement.rejudgment import rejudge_requests
 from tournament_assets.judging.settlement.sessions import (
@@ -166,7 +166,8 @@ def price_problem(config: TournamentConfig, model: str) -> str | None:
         config: The tournament's.
         model: The model that is to judge.
     """
-    judge = config.judge
+    panel = (each for each in config.judge.panel if each.model == model)
+    judge: ServiceAccess = next(panel, config.judge)
     if not judge.row.needs_price or model in judge_prices(config, model).models:
         return None
     return (
@@ -191,7 +192,7 @@ def judging_terms(
         raise InputError(known)
     return BudgetTerms(
         prices=judge_prices(plan.config, *named),
-        limit_usd=None if judge.row.is_free else judge.budget_usd,
+        limit_usd=None if all(each.row.is_free for each in judge.accesses) else judge.budget_usd,
         period=judge.budget_period,
         began_at=since,
         max_tokens=judge.max_tokens,
@@ -353,12 +354,17 @@ def missing_budget_problem(plan: TournamentPlan, mode: Mode, *, is_allowed: bool
     """
     judge = plan.config.judge
     is_settled = judge.budget_usd is not None or judge.allow_unbudgeted or is_allowed
-    model = plan.config.judge_model(mode)
-    is_free = judge.row.is_free or judge_prices(plan.config).is_zero(model)
-    if mode == "pilot" or is_free or is_settled:
+    if mode == "pilot" or is_settled:
+        return None
+    paid = [
+        each
+        for each in plan.config.judges_of(mode)
+        if not (each.row.is_free or judge_prices(plan.config).is_zero(each.model))
+    ]
+    if not paid:
         return None
     return (
-        f"the {mode} is judged by {judge.service!r}, which costs money, and judge.budget_usd is "
+        f"the {mode} is judged by {paid[0].service!r}, which costs money, and judge.budget_usd is "
         "not set; expected the most dollars that may be spent; set it, or say that there is to be "
         "none: judge.allow_unbudgeted: true in the config, or for one run --no-budget on the "
         f"command line and the tag {UNBUDGETED_TAG}: yes in the UI"
@@ -517,7 +523,7 @@ def ask_together(
 
 def _refuse_unbudgeted(askings: Iterable[Asking], plan: TournamentPlan, step: JudgingStep) -> None:
     # Tests of the judge and asking again are small, and approved by whoever begins them.
-    for scope in (asking.scope for asking in askings if asking.scope.purpose == VERDICTS):
+    for scope in (asking.scope for asking in askings if asking.scope.is_of_verdicts):
         problem = missing_budget_problem(plan, scope.mode, is_allowed=step.allows_unbudgeted)
         if problem is not None:
             raise BudgetError(problem)

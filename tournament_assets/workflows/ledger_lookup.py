@@ -17,7 +17,6 @@ from tournament_assets.judging.requests.pairs import (
 )
 from tournament_assets.judging.requests.requests import JudgeRequests
 from tournament_assets.judging.requests.verdict_parsing import FailureClass
-from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.rejudgment import find_failed_requests
 from tournament_assets.project.project_files import (
     find_entrant_files,
@@ -163,11 +162,16 @@ def find_failed_presentations(
         InputError: If the bank, a rubric or a recorded file cannot be used.
     """
     found: list[FailedPresentation] = []
-    requests = existing_requests(plan, mode, ledger=ledger, judge_model=judge_model)
-    for dimension, of_dimension in requests.items():
+    asked = [
+        (plan.verdict_scope(mode, dimension, judge), of_dimension)
+        for judge, by_judge in plan.by_judge(mode, model=judge_model)
+        for dimension, of_dimension in existing_requests(by_judge, mode, ledger=ledger).items()
+    ]
+    for scope, of_dimension in asked:
+        dimension = scope.dimension
         failed = find_failed_requests(
             (request.request_key for request in of_dimension),
-            scope=JudgingScope(plan.tournament_id, mode, dimension),
+            scope=scope,
             ledger=ledger,
             reply_format=plan.config.judge.reply_format,
         )

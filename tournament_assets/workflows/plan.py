@@ -5,16 +5,18 @@ date when these are others than when it was made.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tournament_assets.judging.requests import verdict_parsing as parsing
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
+from tournament_assets.judging.settlement.records import VERDICTS, JudgingScope, verdicts_of
 from tournament_assets.project.project_files import Project
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.entrants import RecordedEntrant
 from tournament_assets.tournament.errors import Problems
+from tournament_assets.tournament.judges import Judge, PanelMember
 from tournament_assets.tournament.prompts import Prompt, draw_stratified, share_of_each
 
 
@@ -36,6 +38,22 @@ class TournamentPlan:
     def tournament_id(self) -> str:
         """Prefix of every name the tournament has in Dagster."""
         return self.config.tournament_id
+
+    def judged_by(self, judge: Judge) -> "TournamentPlan":
+        """Return the same tournament with one judge, such as one of its panel."""
+        return replace(self, config=self.config.judged_by(judge))
+
+    def by_judge(
+        self, mode: Mode, *, model: str | None = None
+    ) -> "tuple[tuple[PanelMember, TournamentPlan], ...]":
+        """Return everybody who judges in a mode, each with the tournament as it judges it."""
+        judges = self.config.judges_of(mode, model=model)
+        return tuple((judge, self.judged_by(judge)) for judge in judges)
+
+    def verdict_scope(self, mode: Mode, dimension: str, judge: Judge) -> JudgingScope:
+        """Return what a judge's work on one dimension is written down as."""
+        purpose = verdicts_of(judge.model) if self.config.judge.panel else VERDICTS
+        return JudgingScope(self.tournament_id, mode, dimension, purpose)
 
     def group(self, stage: str) -> str:
         """Return the asset group of one of the tournament's stages."""

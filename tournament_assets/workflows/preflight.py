@@ -71,12 +71,17 @@ def refuse_bad_input(
     problems.extend(_entrant_problems(plan, bank))
     problems.extend(_server_problems(plan, mode, ledger_url))
     problems.extend(_batch_problems(plan, mode, ledger_url))
-    model = judge_model or plan.config.judge_model(mode)
-    for problem in (plan.config.judge.model_problem(model), price_problem(plan.config, model)):
-        if problem is not None:
-            problems.add(problem)
+    with problems.collected():
+        for judge, asked in plan.by_judge(mode, model=judge_model):
+            for problem in (
+                judge.model_problem(judge.model),
+                price_problem(asked.config, judge.model),
+            ):
+                if problem is not None:
+                    problems.add(problem)
+            if not skip_judging:
+                problems.extend(judge_problems(judge, plan.project.environment))
     if not skip_judging:
-        problems.extend(judge_problems(plan.config.judge, plan.project.environment))
         budget_problem = missing_budget_problem(plan, mode, is_allowed=needs_no_budget)
         if budget_problem is not None:
             problems.add(budget_problem)

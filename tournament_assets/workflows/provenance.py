@@ -104,7 +104,7 @@ class Bill:
 
     def cost_usd(self, config: TournamentConfig) -> float | None:
         """Return the dollars; None where a price is not known, 0 for the loopback judge."""
-        if config.judge.row.is_free:
+        if all(each.row.is_free for each in config.judge.accesses):
             return 0.0
         prices = judge_prices(config, *(model for model, _ in self._by_price))
         total = 0.0

@@ -21,7 +21,7 @@ from tournament_assets.judging.requests.pairs import PairToJudge, Presentation
 from tournament_assets.judging.requests.requests import JudgeRequests
 from tournament_assets.judging.requests.verdict_parsing import FailureClass, classify_reply
 from tournament_assets.judging.settlement.harvest import is_final
-from tournament_assets.judging.settlement.records import JudgingScope, StoredReply
+from tournament_assets.judging.settlement.records import StoredReply
 from tournament_assets.judging.settlement.recovery import (
     PlannedRequest,
     RecoveryReport,
@@ -147,8 +147,11 @@ def _asked_today(
     load_rubric(plan.config, plan.project, dimension)  # says what is wrong with it
     rubric = (plan.project.folder / plan.config.dimensions[dimension].rubric).read_text("utf-8")
     asked: dict[tuple[str, str, str], list[_Asked]] = {}
-    for mode in plan.config.mode_names:
-        requests = existing_requests(plan, mode, ledger=ledger)[dimension]
+    for requests in (
+        existing_requests(by_judge, mode, ledger=ledger)[dimension]
+        for mode in plan.config.mode_names
+        for _, by_judge in plan.by_judge(mode)
+    ):
         for position, request in enumerate(requests):
             pair = requests.pair_of(position)
             swap = request.presentation is Presentation.BA
@@ -343,8 +346,13 @@ def export_judgments(
     """
     written: dict[Path, int] = {}
     folder.mkdir(parents=True, exist_ok=True)
-    for dimension, requests in existing_requests(plan, mode, ledger=ledger).items():
-        records = list(_records(dimension, requests, ledger=ledger))
+    by_judge = [existing_requests(each, mode, ledger=ledger) for _, each in plan.by_judge(mode)]
+    for dimension in plan.config.dimension_names:
+        records = [
+            record
+            for requests in by_judge
+            for record in _records(dimension, requests[dimension], ledger=ledger)
+        ]
         path = folder / f"judgments_{dimension}.jsonl"
         write_judgments(path, records)
         written[path] = len(records)
@@ -481,14 +489,13 @@ def recover_replies(
                 keep_paid_responses(entrant, bank, ledger=ledger)
         # What the judge was asked holds the responses, so it is known only now.
         for mode in plan.config.mode_names:
-            model = judge_model or plan.config.judge_model(mode)
-            for dimension, requests in existing_requests(
-                plan, mode, ledger=ledger, judge_model=model
-            ).items():
-                scope = JudgingScope(plan.tournament_id, mode, dimension)
-                one = PlannedRequest(scope, model, config.reply_format)
-                for request in requests:
-                    planned.setdefault(request.request_key, one)
+            for judge_asked, by_judge in plan.by_judge(mode, model=judge_model):
+                requests_of = existing_requests(by_judge, mode, ledger=ledger)
+                for dimension, requests in requests_of.items():
+                    scope = plan.verdict_scope(mode, dimension, judge_asked)
+                    one = PlannedRequest(scope, judge_asked.model, config.reply_format)
+                    for request in requests:
+                        planned.setdefault(request.request_key, one)
         report = recover()
     report.taken[:0] = responses.taken
     report.replies += responses.replies

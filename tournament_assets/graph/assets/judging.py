@@ -16,8 +16,8 @@ from tournament_assets.graph.outputs import Check, Made, Rows, Shown, known, mar
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.judging.costs.prices import format_usd
-from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
-from tournament_assets.judging.requests.requests import JudgeRequests
+from tournament_assets.judging.requests.pairs import PairToJudge, draw_share, split_identical
+from tournament_assets.judging.requests.requests import JudgeRequests, by_pair
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import Tally
 from tournament_assets.project.project_files import load_rubric
@@ -31,8 +31,9 @@ from tournament_assets.reports.cost_estimate import (
 )
 from tournament_assets.storage.tables import AnyTable, StoredTable, WrittenTable, write_table
 from tournament_assets.tournament.asset_rows import JudgeReplyRow
-from tournament_assets.tournament.errors import InputError, JudgeError
+from tournament_assets.tournament.errors import JudgeError, Problems
 from tournament_assets.tournament.fingerprints import fingerprint, short
+from tournament_assets.tournament.judges import PanelMember
 from tournament_assets.tournament.rubrics import Rubric, parse_rubric
 from tournament_assets.workflows.estimates import estimate_pairs
 from tournament_assets.workflows.judge_requests import (
@@ -81,7 +82,7 @@ def judging_estimate(
             mode,
             ((dimension, pairs_of(table)) for dimension, table in pairs_to_judge.items()),
             ledger=opened,
-            judge_model=options.judge_model or plan.config.judge_model(mode),
+            judge_model=options.judge_model,
         )
     totals = known(estimate_totals(estimate))
     prices = [{"prompt cache": words, "US dollars": usd} for words, usd in price_rows(estimate)]
@@ -110,9 +111,9 @@ def _estimate_checks(estimate: JudgingEstimate, step: Step) -> list[Check]:
     if problem is None and estimate.to_ask:
         problem = missing_budget_problem(step.plan, step.mode, is_allowed=step.allows_unbudgeted)
     fits = budget_sentence(estimate)
-    if planned is not None and not estimate.is_free:
+    if planned is not None and not estimate.costs_nothing:
         fits = f"judging may cost up to {format_usd(planned)}. {fits}"
-    problems = "; ".join(caching_problems(estimate))
+    problems = "; ".join(each for own in estimate.by_judge for each in caching_problems(own))
     caching = problems or caching_sentence(estimate)
     return [
         Check(
@@ -172,14 +173,14 @@ def judge_requests(
     }
     with ledger.open() as opened:
         tallies = ask_together(
-            [asks.asking for asks in asked.values()],
+            [asking for asks in asked.values() for asking in asks.askings],
             plan=step.plan,
             ledger=opened,
             judge=judge,
             step=_judging_step(step, options),
             log=step.log.info,
         )
-        rows = [_asked_row(asks, tallies, opened) for asks in asked.values()]
+        rows = [row for asks in asked.values() for row in _asked_rows(asks, tallies, opened)]
     pending = sum(row["requests"] - row["answered"] for row in rows)
     return Made(
         rows,
@@ -192,17 +193,18 @@ def judge_requests(
     )
 
 
-def _asked_row(
+def _asked_rows(
     asks: "_Judging", tallies: Mapping[JudgingScope, Tally], ledger: "Ledger"
-) -> dict[str, Any]:
-    asking = asks.asking
-    keys = (request.request_key for request in asking.requests)
-    return {
-        "dimension": asking.scope.dimension,
-        "judge_model": asks.judge_model,
-        "requests": tallies[asking.scope].total,
-        "answered": len(ledger.answered_keys(keys)),
-    }
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "dimension": asking.scope.dimension,
+            "judge_model": judge.model,
+            "requests": tallies[asking.scope].total,
+            "answered": len(ledger.answered_keys(each.request_key for each in asking.requests)),
+        }
+        for judge, asking in zip(asks.judges, asks.askings, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -234,45 +236,47 @@ class ReplyOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Judging:
-    """What one step asks of the judge about one dimension, and who is asked.
+    """What one step asks of the judges about one dimension, and who is asked.
 
     Attributes:
         step: The step.
         options: The options of the run.
         rubric: What the judge is to go by.
-        judge_model: Who is asked.
+        judges: Who is asked.
         pairs: What is judged.
         identical: Those of the pairs that are settled without asking.
-        to_ask: What is asked about the others.
+        to_ask: What each of the judges is asked about the others.
     """
 
     step: Step
     options: ReplyOptions
     rubric: Rubric
-    judge_model: str
+    judges: tuple[PanelMember, ...]
     pairs: list[PairToJudge]
     identical: list[PairToJudge]
-    to_ask: JudgeRequests
+    to_ask: list[JudgeRequests]
 
     @property
-    def asking(self) -> Asking:
-        """What is asked about the others, as one scope's work."""
-        step = self.step
-        scope = JudgingScope(step.plan.tournament_id, step.mode, self.rubric.dimension)
-        return Asking(scope, self.to_ask, step.plan.config.judge)
+    def askings(self) -> list[Asking]:
+        """What is asked about the others: one scope's work for each judge."""
+        plan, mode, dimension = self.step.plan, self.step.mode, self.rubric.dimension
+        return [
+            Asking(plan.verdict_scope(mode, dimension, judge), requests, judge)
+            for judge, requests in zip(self.judges, self.to_ask, strict=True)
+        ]
 
-    def requests(self) -> JudgeRequests:
-        """Return both presentations of every pair, also of those that nobody is asked about."""
+    def requests(self) -> list[JudgeRequests]:
+        """Return every judge's presentations, also of pairs that nobody is asked about."""
         if not self.identical:
             return self.to_ask
-        return _requests(self.step, self.pairs, self.rubric, self.judge_model)
+        return [_requests(self.step, self.pairs, self.rubric, judge) for judge in self.judges]
 
 
 def _requests(
-    step: Step, pairs: list[PairToJudge], rubric: Rubric, judge_model: str
+    step: Step, pairs: list[PairToJudge], rubric: Rubric, judge: PanelMember
 ) -> JudgeRequests:
-    judge = step.plan.config.judge.named(judge_model)
-    return requests_for_pairs(step.plan, pairs, rubric, judge=judge)
+    own = draw_share(pairs, judge_model=judge.model, share=judge.share)
+    return requests_for_pairs(step.plan, own, rubric, judge=judge)
 
 
 def judge_replies(
@@ -282,7 +286,7 @@ def judge_replies(
     ledger: LedgerAccess,
     judge: JudgeAccess,
 ) -> Made[WrittenTable]:
-    """What the judge wrote, a row for each of a pair's two presentations and reply to it.
+    """What the judges wrote, a row for each of a pair's presentations and reply to it.
 
     Replies that the ledger holds for the very same request are used: `judge_requests` has bought
     them. What is missing nevertheless goes to the judge now. A reply without a verdict is asked for
@@ -293,7 +297,7 @@ def judge_replies(
     with ledger.open() as opened:
         tally = _ask(asks, opened, judge)
         rows = reply_rows(
-            requests,
+            by_pair(asks.pairs, requests),
             asks.pairs,
             opened.iterate_replies,
             asks.rubric,
@@ -323,32 +327,34 @@ def _judging(
             instructions=options.instructions,
         )
     )
-    judge_model = options.judge_model or config.judge_model(step.mode)
-    problem = config.judge.model_problem(judge_model)
-    if problem is not None:
-        raise InputError(problem)
+    judges = config.judges_of(step.mode, model=options.judge_model)
+    problems = Problems()
+    problems.extend(filter(None, (each.model_problem(each.model) for each in judges)))
+    problems.raise_if_any()
     pairs = pairs_of(pairs_to_judge)
     others, identical = pairs, list[PairToJudge]()
     if config.judge.identical_responses_tie:
         others, identical = split_identical(pairs)
-    to_ask = _requests(step, others, rubric, judge_model)
-    return _Judging(step, options, rubric, judge_model, pairs, identical, to_ask)
+    to_ask = [_requests(step, others, rubric, judge) for judge in judges]
+    return _Judging(step, options, rubric, judges, pairs, identical, to_ask)
 
 
 def _ask(asks: _Judging, ledger: "Ledger", judge: JudgeAccess) -> Tally:
     step, options = asks.step, asks.options
+    together = Tally()
     if options.skip_judging:
-        return Tally()
-    asking = asks.asking
+        return together
     tallies = ask_together(
-        [asking],
+        asks.askings,
         plan=step.plan,
         ledger=ledger,
         judge=judge,
         step=replace(_judging_step(step, options), rejudges=options.rejudge),
         log=step.log.info,
     )
-    return tallies[asking.scope]
+    for tally in tallies.values():
+        together.add(tally)
+    return together
 
 
 def _judging_step(step: Step, options: AskingOptions | ReplyOptions) -> JudgingStep:
@@ -400,16 +406,16 @@ def _refuse_empty(results: Counter[str], asks: _Judging, tally: Tally) -> None:
 
 
 def _reply_metadata(
-    asks: _Judging, requests: JudgeRequests, counted: _CountedReplies, tally: Tally
+    asks: _Judging, requests: list[JudgeRequests], counted: _CountedReplies, tally: Tally
 ) -> dict[str, Any]:
     return {
-        "presentations": len(requests),
-        "distinct_requests": requests.n_distinct,
+        "presentations": sum(map(len, requests)),
+        "distinct_requests": sum(each.n_distinct for each in requests),
         **_tally_metadata([tally]),
         "replies_pending": counted.results["pending"],
         "presentations_identical": counted.results["identical"],
         "judge": asks.step.plan.config.judge_label,
-        "judge_model": asks.judge_model,
+        "judge_model": ", ".join(each.model for each in asks.judges),
         "judging_skipped": asks.options.skip_judging,
         **_judged_with(asks.rubric),
         "rubric_text": asks.rubric.told,

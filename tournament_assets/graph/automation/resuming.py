@@ -15,7 +15,9 @@ from tournament_assets.graph.automation.reruns import (
 from tournament_assets.graph.resources.services import JudgeResource, LedgerResource
 from tournament_assets.judging.batch_service import BatchService
 from tournament_assets.judging.settlement.records import JudgingScope, OpenBatch
+from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.errors import JudgeError
+from tournament_assets.tournament.judges import ServiceAccess
 from tournament_assets.workflows.judge_requests import UNBUDGETED_TAG
 from tournament_assets.workflows.plan import TournamentPlan
 
@@ -58,25 +60,35 @@ def build_resuming_sensor(
                 scope: batches
                 for scope, batches in opened.open_scopes(plan.tournament_id).items()
                 if scope not in leased
-                and scope.purpose == "verdicts"
+                and scope.is_of_verdicts
                 and scope.mode in tournament.mode_names
                 and scope.dimension in tournament.dimension_names
             }
         if not left:
             yield dg.SkipReason("no batch is without a run that waits for it")
             return
-        with judge.service(tournament.judge) as service:
-            ended = {
-                scope: batches
-                for scope, batches in left.items()
-                if _have_ended(batches, service, context)
-            }
+        ended: dict[JudgingScope, list[OpenBatch]] = {}
+        for asked in tournament.judge.accesses:
+            own = [scope for scope in left if _judge_of(scope, tournament) is asked]
+            if own:
+                with judge.service(asked) as service:
+                    ended |= {
+                        scope: left[scope]
+                        for scope in own
+                        if _have_ended(left[scope], service, context)
+                    }
         if not ended:
             count = sum(len(batches) for batches in left.values())
             yield dg.SkipReason(f"{count} batches have not ended yet")
         yield from _request_runs(plan, ended, context.instance)
 
     return resume_judging
+
+
+def _judge_of(scope: JudgingScope, tournament: TournamentConfig) -> ServiceAccess:
+    """Return who was asked: of a panel the judge that the scope names, if it is still in it."""
+    panel = (each for each in tournament.judge.panel if each.model == scope.judge_model)
+    return next(panel, tournament.judge.accesses[0])
 
 
 def _have_ended(
@@ -106,7 +118,9 @@ def _request_runs(
         if rerun is None:
             key = dg.MultiPartitionKey({"mode": scope.mode, "dimension": scope.dimension})
             rerun = _stopped(plan, scope, instance, "judge_replies", key)
-            yield _request_run(plan, scope, batches, rerun, "judge_replies", key)
+            if str(key) not in begun:  # the judges of a panel are collected together
+                begun.add(str(key))
+                yield _request_run(plan, scope, batches, rerun, "judge_replies", key)
         elif scope.mode not in begun:
             begun.add(scope.mode)
             yield _request_run(plan, scope, batches, rerun, "judge_requests", scope.mode)
@@ -134,7 +148,8 @@ def _request_run(
 ) -> dg.RunRequest:
     # A run that fails is tried again, and not every minute.
     hour = datetime.now(UTC).strftime("%Y-%m-%dT%H")
-    config = {"judge_model": batches[0].judge_model}
+    # A panel is asked as a whole, and finds what each of its judges has answered.
+    config = {} if scope.judge_model else {"judge_model": batches[0].judge_model}
     # What was begun was allowed when it was begun.
     allowed = {UNBUDGETED_TAG: "yes"}
     tags = {"tournament": plan.tournament_id, "mode": scope.mode}

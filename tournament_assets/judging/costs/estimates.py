@@ -188,6 +188,7 @@ class JudgingEstimate:
         responses: What the missing responses of entrants behind a provider's API would cost.
         response_budget: What may be spent on those; None if there is no limit.
         price_source: Where the judge's prices come from.
+        others: The same for the other judges of a panel; totals and the budget are of all of them.
     """
 
     mode: str
@@ -204,6 +205,17 @@ class JudgingEstimate:
     responses: tuple[ResponseEstimate, ...] = ()
     response_budget: Budget | None = None
     price_source: str = ""
+    others: "tuple[JudgingEstimate, ...]" = ()
+
+    @property
+    def by_judge(self) -> "tuple[JudgingEstimate, ...]":
+        """The estimate of every judge."""
+        return (self, *self.others)
+
+    @property
+    def costs_nothing(self) -> bool:
+        """Whether every judge is free."""
+        return all(each.is_free for each in self.by_judge)
 
     @property
     def observed_hit_rate(self) -> float | None:
@@ -220,31 +232,43 @@ class JudgingEstimate:
 
     def total_usd(self, hit_rate: float | None) -> float | None:
         """Return what all dimensions cost together; None without prices."""
-        dollars = [self.usd(workload, hit_rate) for workload in self.workloads.values()]
-        known = [amount for amount in dollars if amount is not None]
-        return sum(known) if len(known) == len(dollars) else None
+        return _sum_known(
+            each.usd(workload, hit_rate)
+            for each in self.by_judge
+            for workload in each.workloads.values()
+        )
 
     @property
     def to_ask(self) -> int:
         """Requests that are still to be sent."""
-        return sum(workload.to_ask for workload in self.workloads.values())
+        return sum(
+            workload.to_ask for each in self.by_judge for workload in each.workloads.values()
+        )
 
     @property
     def planned_usd(self) -> float | None:
         """The most that it may cost: no request finds its prefix in the cache. None if unknown."""
-        if self.is_free or not self.to_ask:
+        return _sum_known(each._own_planned_usd for each in self.by_judge)
+
+    @property
+    def _own_planned_usd(self) -> float | None:
+        to_ask = [workload for workload in self.workloads.values() if workload.to_ask]
+        if self.is_free or not to_ask:
             return 0.0
         if self.price is None:
             return None
         return sum(
-            workload.dearest_usd(self.price, discount=self.batch_discount)
-            for workload in self.workloads.values()
+            workload.dearest_usd(self.price, discount=self.batch_discount) for workload in to_ask
         )
 
     @property
     def most_usd(self) -> float | None:
         """What it costs if every reply takes all of `max_tokens`; None if nobody knows."""
-        return _sum_known(workload.most_usd for workload in self.workloads.values())
+        return _sum_known(
+            0.0 if each.is_free and self.others else workload.most_usd
+            for each in self.by_judge
+            for workload in each.workloads.values()
+        )
 
     @property
     def response_problem(self) -> str | None:
@@ -263,10 +287,14 @@ class JudgingEstimate:
         """Why the budget does not allow it; None if it does, or there is none."""
         if self.budget is None:
             return None
+        names = ", ".join(each.judge_model for each in self.by_judge)
         return self.budget.problem(
             self.planned_usd,
-            what=f"judging the {self.mode} by {self.judge_model}",
-            model=self.judge_model,
+            what=f"judging the {self.mode} by {names}",
+            model=next(
+                (each.judge_model for each in self.by_judge if each._own_planned_usd is None),
+                self.judge_model,
+            ),
         )
 
 

@@ -177,8 +177,11 @@ def judge_prices(config: TournamentConfig, *models: str) -> PriceList:
     judge, zero = config.judge, ConfiguredPrice(input=0, output=0)
     prices = load_newest_prices(judge.prices)
     asked = [*map(config.judge_model, config.mode_names), *models]
-    unpriced = [model for model in asked if model not in prices.models]
-    if not judge.is_free or not unpriced:
+    free = [each.model for each in judge.panel if each.is_free]
+    if not judge.panel and judge.is_free:
+        free = asked
+    unpriced = [model for model in free if model not in prices.models]
+    if not unpriced:
         return prices
     return load_newest_prices({**dict.fromkeys(unpriced, zero), **judge.prices})
 

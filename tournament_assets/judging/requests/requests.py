@@ -7,7 +7,7 @@ with the same prompt and the same two responses are one request, asked and paid 
 
 import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, overload
@@ -225,6 +225,21 @@ def build_requests(
 ) -> JudgeRequests:
     """Return the presentations of every pair, in the order of the pairs."""
     return JudgeRequests(pairs, rubric, settings)
+
+
+def by_pair(pairs: Iterable[PairToJudge], asked: Sequence[JudgeRequests]) -> Iterator[JudgeRequest]:
+    """Yield several judges' requests pair by pair, and of a pair judge by judge.
+
+    Args:
+        pairs: All pairs.
+        asked: The requests to each judge, about these pairs or some of them in the same order.
+    """
+    places = [0] * len(asked)
+    for pair in pairs:
+        for index, requests in enumerate(asked):
+            while places[index] < len(requests) and requests.pair_of(places[index]) is pair:
+                yield requests[places[index]]
+                places[index] += 1
 
 
 def ask_again(request: JudgeRequest, *, repetition: int) -> JudgeRequest:

@@ -8,7 +8,7 @@ from itertools import cycle
 
 from tournament_assets.judging.batch_service import UNPARSABLE, BatchStatus, Reply, ReplyRow
 from tournament_assets.judging.requests.requests import request_key_of
-from tournament_assets.judging.settlement.records import VERDICTS, SubmittedBatch
+from tournament_assets.judging.settlement.records import SubmittedBatch
 from tournament_assets.judging.settlement.sessions import JudgingSession, UnreadResults
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
@@ -294,7 +294,7 @@ def collect_batches(session: JudgingSession, batches: Sequence[SubmittedBatch]) 
     if left:
         names = ", ".join(batch.batch_id for batch in left)
         scope = session.scope
-        sensor = ", or let the tournament's sensor do it" if scope.purpose == VERDICTS else ""
+        sensor = ", or let the tournament's sensor do it" if scope.is_of_verdicts else ""
         raise JudgeWaitingError(
             f"{len(left)} of {len(batches)} batches on {scope.subject or scope.dimension} have not "
             f"ended after {session.policy.deadline_seconds:.0f} s ({names}); they are paid and "

@@ -13,6 +13,14 @@ VERDICTS = "verdicts"
 """The purpose of asking a judge for what the tournament is rated by."""
 RESPONSES = "responses"
 """The purpose of asking a model for its own responses, which a judge then sees."""
+_OF_JUDGE = f"{VERDICTS} of "
+
+
+def verdicts_of(judge_model: str) -> str:
+    """Return the purpose of asking one judge of a panel, which keeps the judges' work apart."""
+    return f"{_OF_JUDGE}{judge_model}"
+
+
 DIRECT_AT_ONCE = 4
 """So many direct messages are under way at once, and lost with the process that sent them."""
 
@@ -36,9 +44,20 @@ class JudgingScope:
     subject: str = field(default="", compare=False)
 
     @property
+    def is_of_verdicts(self) -> bool:
+        """Whether it is what the tournament is rated by, of its judge or of one of its panel."""
+        return self.purpose == VERDICTS or self.judge_model is not None
+
+    @property
+    def judge_model(self) -> str | None:
+        """The judge of a panel whose verdicts it is; None for all else."""
+        return self.purpose.removeprefix(_OF_JUDGE) if self.purpose.startswith(_OF_JUDGE) else None
+
+    @property
     def title(self) -> str:
         """What messages call it."""
-        return self.subject or f"{self.dimension} ({self.mode})"
+        judge = "" if self.judge_model is None else f" by {self.judge_model}"
+        return self.subject or f"{self.dimension} ({self.mode}){judge}"
 
     @property
     def holder(self) -> str:

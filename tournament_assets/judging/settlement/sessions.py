@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -125,6 +125,12 @@ class Tally:
     direct: int = 0
     unparsable: int = 0
     withheld: set[str] = field(default_factory=set)
+
+    def add(self, other: "Tally") -> None:
+        """Add what another settlement has done."""
+        for each in fields(Tally):
+            own, further = getattr(self, each.name), getattr(other, each.name)
+            setattr(self, each.name, own | further if isinstance(own, set) else own + further)
 
 
 @dataclass(frozen=True, slots=True)
