@@ -237,7 +237,10 @@ def _summary(
             _total(metadata, name, "requests_submitted_now")
             for name in ("judge_requests", "judge_replies")
         ),
-        responses_generated=_total(metadata, "entrant_responses", "generated_now"),
+        responses_generated=sum(
+            _total(metadata, name, "generated_now")
+            for name in ("entrant_requests", "entrant_responses")
+        ),
         confidence=plan.config.ratings.confidence,
         warnings=tuple(warnings),
         outages=tuple(outages_of(plan, audit)),
@@ -353,7 +356,7 @@ def _never_fresh(options: RunOptions) -> frozenset[str]:
     return frozenset({*asked, *(_PAID if options.pay_again else ())})
 
 
-_PAID = ("entrant_responses", "judge_requests", "judge_replies")
+_PAID = ("entrant_requests", "entrant_responses", "judge_requests", "judge_replies")
 
 
 def _options_by_asset(
@@ -368,13 +371,14 @@ def _options_by_asset(
     }
     by_asset: dict[str, dict[str, Any]] = {
         "match_list": {"limit_pairs": options.limit_pairs},
-        "entrant_responses": {
+        "entrant_requests": {
             "pay_again": options.pay_again,
             "run_began_at": started_at.isoformat(),
         },
+        "entrant_responses": {"run_began_at": started_at.isoformat()},
         "judging_estimate": {"judge_model": options.judge_model},
         "judge_requests": {**asked, "pay_again": options.pay_again},
-        # What `judge_requests` has paid for again is not to be paid for a third time.
+        # What was paid for again when all were asked is not to be paid for a third time.
         "judge_replies": {
             **asked,
             "skip_judging": options.skip_judging,

@@ -75,7 +75,7 @@ def test_a_claude_model_plays_and_what_is_gone_is_bought_again_only_on_request(
         paid = PaidProject(project, server)
         paid.let_length_win()
         with pytest.raises(
-            WorkError, match=r"responses \(claude · headline\) failed: .* --pay-aga"
+            WorkError, match=r"responses of served entrants \(headline\) failed: .* --pay-aga"
         ):
             paid.run(mode="headline")
         summary = paid.run(mode="headline", pay_again=True)

@@ -2,6 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from tournament_assets.definitions import build_plan
+from tournament_assets.graph.table import rows_of
+from tournament_assets.project.config_files import load_config
 from tournament_assets.tournament.errors import WorkError
 
 from .paid_projects import PaidProject, paid_project
@@ -29,3 +32,34 @@ def test_every_dimension_is_sent_before_any_batch_has_ended_and_collected_by_the
         assert summary.requests_submitted == 0
         assert (paid.server.log.batches, paid.server.log.requests) == (len(DIMENSIONS), asked)
         assert n_open(paid) == 0
+
+
+def test_every_served_entrant_is_asked_before_any_batch_has_ended(tmp_path: Path) -> None:
+    with paid_project(tmp_path, dimensions=DIMENSIONS, processing_seconds=20) as paid:
+        paid.configure_judge(deadline_seconds=0.2)
+        models = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5")
+        paid.project.edit_config(
+            entrants=[
+                {
+                    "entrant_id": model.split("-")[1],
+                    "loader": "anthropic_api",
+                    "model": model,
+                    "max_new_tokens": 512,
+                }
+                for model in models
+            ]
+        )
+        with pytest.raises(WorkError, match=r"responses of served entrants \(pilot\) failed: "):
+            paid.run()
+        asked = [batch.n_requests for batch in paid.server.store.list_newest_first()]
+        assert asked == [6, 6, 6]
+        assert paid.n_asked == 18
+        plan = build_plan(load_config(paid.project.config_path), paid.environment)
+        # Nothing is generated here, so nobody holds a place in the pool.
+        assert rows_of(plan)["entrant_responses"].pool(plan) is None
+        paid.wait_until_ended()
+        paid.configure_judge(deadline_seconds=60)
+        paid.let_length_win()
+        assert paid.run().responses_generated == 18
+        in_batches = [batch.n_requests for batch in paid.server.store.list_newest_first()]
+        assert in_batches[-3:] == [6, 6, 6]

@@ -184,10 +184,11 @@ def _build_asset(
                 partition_mapping=edge_between(rows[name].axes, row.axes).mapping,
             )
             for name in row.after
+            if name in rows
         ],
         kinds=set(row.kinds_of(plan)),
         owners=plan.config.owners,
-        pool=row.pool,
+        pool=row.pool(plan),
         code_version=settings_version(plan, row),
         op_tags=row.op_tags(plan),
         io_manager_key=manager and f"{resource_prefix}{manager}",
@@ -312,7 +313,7 @@ def build_reporting_op(
     return dg.op(
         name=f"{plan.tournament_id}__{row.name}",
         description=_one_line(row),
-        pool=row.pool,
+        pool=row.pool(plan),
     )(compute)
 
 

@@ -108,7 +108,7 @@ class AssetRow:
         blocking_checks: Descriptions of those that stop what comes next if they fail as errors.
         stored_as: A Parquet table, npz arrays, a run's directory, or a file that people edit.
         kinds: What the UI marks it with.
-        pool: The concurrency pool it runs in.
+        pool: The concurrency pool it runs in, of a plan.
         op_tags: What its step asks of the machine it runs on.
         when: Whether a tournament has it.
         note: What the table in the documentation says of it besides.
@@ -130,7 +130,7 @@ class AssetRow:
     blocking_checks: Mapping[str, str] = field(default_factory=dict)
     stored_as: Literal["table", "arrays", "folder", "file"] = "table"
     kinds: AbstractSet[str] | Callable[[TournamentPlan], AbstractSet[str]] = frozenset({"parquet"})
-    pool: str | None = None
+    pool: Callable[[TournamentPlan], str | None] = lambda _: None
     op_tags: Callable[[TournamentPlan], Mapping[str, Any] | None] = lambda _: None
     when: Callable[[TournamentPlan], bool] = lambda _: True
     note: str = ""

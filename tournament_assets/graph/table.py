@@ -55,6 +55,7 @@ JOBS = (
     JobRow("0_observe_inputs", "inputs"),
     JobRow("1_prompt_bank", "prompt bank", title_with_people="prompt bank and human battles"),
     JobRow("2_select_prompts", "selected prompts"),
+    JobRow("3_ask_entrants", "responses of served entrants"),
     JobRow("3_respond", "responses"),
     JobRow("4_pair", "pairs to judge"),
     JobRow("5_estimate", "price of judging"),
@@ -88,10 +89,17 @@ the budget does not allow ends the run there.
 """
 
 
+def _gpu_pool(plan: TournamentPlan) -> str | None:
+    return "gpu" if _generates(plan) else None
+
+
+def _generates(plan: TournamentPlan) -> bool:
+    return any(isinstance(entrant, LocalEntrant) for entrant in plan.config.entrants)
+
+
 def _gpu_tags(plan: TournamentPlan) -> Mapping[str, Any] | None:
     """Ask for a GPU where any entrant is generated here; recorded and served ones need none."""
-    is_local = any(isinstance(entrant, LocalEntrant) for entrant in plan.config.entrants)
-    return GPU_STEP_TAGS if is_local else None
+    return GPU_STEP_TAGS if _generates(plan) else None
 
 
 _OBSERVED: Mapping[str, Any] = {"job": "0_observe_inputs", "stored_as": "file"}
@@ -161,20 +169,31 @@ ASSETS = (
         settings=settings.draw_settings,
     ),
     AssetRow(
+        responses.entrant_requests,
+        stage="2_responses",
+        job="3_ask_entrants",
+        axes=MODE,
+        inputs={"selected": "selected_prompts"},
+        after=("entrants",),
+        kinds=_entrant_kinds,
+        when=responses.has_served_entrants,
+        note="where an entrant is behind an API",
+    ),
+    AssetRow(
         responses.entrant_responses,
         stage="2_responses",
         job="3_respond",
         axes=MODE_BY_ENTRANT,
         inputs={"selected": "selected_prompts", "bank": "prompt_bank"},
         upstream=settings.upstream_assets,
-        after=("entrants",),
+        after=("entrants", "entrant_requests"),
         checks={
             "response_coverage": "Every selected prompt is answered.",
             "no_empty_response": "Every response says something.",
             ENTRANT_CHECK.name: ENTRANT_CHECK.description,
         },
         kinds=_entrant_kinds,
-        pool="gpu",
+        pool=_gpu_pool,
         op_tags=_gpu_tags,
     ),
     AssetRow(

@@ -12,6 +12,7 @@ from tournament_assets.tournament import asset_rows
 ROW_TYPES: Mapping[str, type] = {
     "prompt_bank": asset_rows.PromptRow,
     "selected_prompts": asset_rows.PromptRow,
+    "entrant_requests": asset_rows.EntrantRequestsRow,
     "entrant_responses": asset_rows.ResponseRow,
     "match_list": asset_rows.MatchRow,
     "judging_estimate": asset_rows.EstimateRow,

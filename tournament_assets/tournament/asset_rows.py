@@ -80,6 +80,15 @@ class EstimateRow:
 
 
 @dataclass(frozen=True, slots=True)
+class EntrantRequestsRow:
+    """What came of asking an entrant behind an API."""
+
+    entrant_id: Annotated[str, "the entrant"]
+    prompts: Annotated[int, "selected prompts"]
+    answered: Annotated[int, "prompts that the ledger holds a response to"]
+
+
+@dataclass(frozen=True, slots=True)
 class JudgeRequestsRow:
     """What came of asking a judge about one dimension."""
 

@@ -1,5 +1,6 @@
 """Responses of a Claude model, bought in batches through the ledger as the judge's replies are."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
@@ -31,6 +32,7 @@ from tournament_assets.tournament.entrants import AnthropicApiEntrant
 from tournament_assets.tournament.errors import GenerationError, InputError, JudgeError
 from tournament_assets.tournament.judge_services import LOOPBACK, SERVICES, is_free_model
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
+from tournament_assets.workflows.concurrency import Sleep
 from tournament_assets.workflows.judge_requests import JudgeAccess
 from tournament_assets.workflows.local_responses import CompletedResponses
 
@@ -69,6 +71,7 @@ def complete_by_batches(
     log: Callable[[str], None],
     terms: BudgetTerms | None = None,
     approve: Approval = approve_anything,
+    sleep: Sleep = time.sleep,
 ) -> CompletedResponses:
     """Take what the ledger holds, buy the rest, and keep each response as soon as it is read.
 
@@ -86,6 +89,7 @@ def complete_by_batches(
         log: Told what is happening.
         terms: What every request is paid from; None sets no limit.
         approve: Asked whether all that is missing can be paid before anything of it is sent.
+        sleep: Waits between two looks.
 
     Raises:
         InputError: If there is no key.
@@ -113,6 +117,7 @@ def complete_by_batches(
                 log=log,
                 terms=terms,
                 approve=approve,
+                sleep=sleep,
             )
         except JudgeError as error:
             raise GenerationError(str(error)) from None
@@ -159,6 +164,7 @@ def _buy(
     log: Callable[[str], None],
     terms: BudgetTerms | None,
     approve: Approval,
+    sleep: Sleep,
 ) -> Tally:
     entrant = purchase.entrant
     waits = _waits(entrant, config)
@@ -196,6 +202,7 @@ def _buy(
                     adopt_grace_seconds=waits.grace_seconds,
                     max_rounds=config.max_rounds,
                     max_direct=config.max_direct,
+                    sleep=sleep,
                 ),
                 approve=approve,
                 terms=terms,

@@ -81,3 +81,14 @@ def run_together(pieces: Sequence[Piece[Done]], *, log: Callable[[str], None]) -
     for number in sorted(problems):
         raise problems[number]
     return [results[number] for number in range(len(pieces))]
+
+
+def one_at_a_time(log: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a log that several threads can write to."""
+    lock = threading.Lock()
+
+    def tell(message: str) -> None:
+        with lock:
+            log(message)
+
+    return tell

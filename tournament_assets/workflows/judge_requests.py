@@ -58,7 +58,7 @@ from tournament_assets.tournament.judge_services import (
 )
 from tournament_assets.tournament.judges import Judge, ServiceAccess
 from tournament_assets.tournament.rubrics import Rubric
-from tournament_assets.workflows.concurrency import Piece, Sleep, run_together
+from tournament_assets.workflows.concurrency import Piece, Sleep, one_at_a_time, run_together
 from tournament_assets.workflows.plan import TournamentPlan
 
 if TYPE_CHECKING:
@@ -480,7 +480,7 @@ def ask_together(
         return tallies
     models = {asking.model for asking in askings}
     terms = judging_terms(plan, since=step.since or datetime.now(UTC), models=models)
-    told = _one_at_a_time(log)
+    told = one_at_a_time(log)
     with ExitStack() as stack:
         services: dict[ServiceAccess, BatchService] = {}
         if not step.rejudges:
@@ -570,16 +570,6 @@ def _refuse_to_repay(
                 command=f"tournament ledger recover --config {plan.config_path}",
                 may_pay_again=step.may_pay_again or is_free,
             )
-
-
-def _one_at_a_time(log: Callable[[str], None]) -> Callable[[str], None]:
-    lock = threading.Lock()
-
-    def tell(message: str) -> None:
-        with lock:
-            log(message)
-
-    return tell
 
 
 def _waiting_policy(config: JudgeConfig, step: JudgingStep) -> WaitingPolicy:

@@ -1,8 +1,10 @@
 """Lets an entrant answer prompts, by whatever its loader says."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from tournament_assets.project.project_files import find_entrant_files
@@ -17,6 +19,7 @@ from tournament_assets.tournament.entrants import (
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.workflows.api_responses import complete_by_batches
+from tournament_assets.workflows.concurrency import Piece, Sleep, one_at_a_time, run_together
 from tournament_assets.workflows.judge_requests import (
     JudgeAccess,
     LedgerAccess,
@@ -29,7 +32,7 @@ from tournament_assets.workflows.local_responses import (
     complete_responses,
 )
 from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.server_responses import complete_by_server
+from tournament_assets.workflows.server_responses import PATIENCE, complete_by_server
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ def answer_prompts(
     since: datetime,
     log: Callable[[str], None],
     upstream: Mapping[str, Any],
+    sleep: Sleep = time.sleep,
 ) -> CompletedResponses:
     """Take what exists of an entrant's responses, and get the rest.
 
@@ -71,6 +75,7 @@ def answer_prompts(
         since: When the run began, for a budget that is for one run.
         log: Told what is happening.
         upstream: What assets of the project around hold, by key.
+        sleep: Waits for a service.
 
     Raises:
         InputError: If the entrant's files or its server's address cannot be used.
@@ -92,6 +97,7 @@ def answer_prompts(
                 log=log,
                 terms=terms,
                 approve=build_approval(terms, ledger=ledger),
+                sleep=sleep,
             )
         if isinstance(entrant, OpenAiApiEntrant):
             return complete_by_server(
@@ -101,6 +107,7 @@ def answer_prompts(
                 ledger=ledger,
                 log=log,
                 terms=terms,
+                policy=replace(PATIENCE, sleep=sleep),
             )
         return complete_responses(
             entrant,
@@ -111,6 +118,50 @@ def answer_prompts(
             log=log,
             device=resources.generator.device,
         )
+
+
+def served_entrants(plan: TournamentPlan) -> list[AnyEntrant]:
+    """Return the entrants that a service answers for, in config order."""
+    served = (AnthropicApiEntrant, OpenAiApiEntrant)
+    return [entrant for entrant in plan.config.entrants if isinstance(entrant, served)]
+
+
+def answer_together(
+    plan: TournamentPlan,
+    *,
+    prompts: Sequence[Prompt],
+    resources: Resources,
+    may_pay_again: bool,
+    since: datetime,
+    log: Callable[[str], None],
+) -> dict[str, CompletedResponses]:
+    """Let every entrant that a service answers for answer, all at once; return it by entrant.
+
+    Raises:
+        InputError: If the address of a server cannot be used.
+        GenerationError: If one of them cannot answer; what the others answered is kept.
+        BudgetError: If responses would cost more than `generation.budget_usd` leaves.
+    """
+    told = one_at_a_time(log)
+
+    def answer(entrant: AnyEntrant, sleep: Sleep) -> CompletedResponses:
+        return answer_prompts(
+            entrant,
+            prompts=prompts,
+            bank=(),
+            plan=plan,
+            resources=resources,
+            may_pay_again=may_pay_again,
+            since=since,
+            log=told,
+            upstream={},
+            sleep=sleep,
+        )
+
+    entrants = served_entrants(plan)
+    pieces = [Piece(entrant.entrant_id, partial(answer, entrant)) for entrant in entrants]
+    answered = run_together(pieces, log=told)
+    return {each.entrant_id: done for each, done in zip(entrants, answered, strict=True)}
 
 
 def _read_recorded(

@@ -49,9 +49,7 @@ from tournament_assets.workflows.local_responses import CompletedResponses
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
 
-_PATIENCE = WaitingPolicy(
-    poll_initial_seconds=0.5, poll_max_seconds=30.0, deadline_seconds=90_000.0
-)
+PATIENCE = WaitingPolicy(poll_initial_seconds=0.5, poll_max_seconds=30.0, deadline_seconds=90_000.0)
 
 
 def server_problems(
@@ -94,7 +92,7 @@ def complete_by_server(
     ledger: "Ledger",
     log: Callable[[str], None],
     terms: BudgetTerms,
-    policy: WaitingPolicy = _PATIENCE,
+    policy: WaitingPolicy = PATIENCE,
 ) -> CompletedResponses:
     """Take what the ledger holds, ask the server for the rest, and keep each response as it comes.
 

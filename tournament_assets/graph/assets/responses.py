@@ -23,11 +23,16 @@ from tournament_assets.graph.assets.observed_inputs import (
 from tournament_assets.graph.outputs import Check, Made, Rows, known, markdown_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.tournament.entrants import AnyEntrant, get_entrant
-from tournament_assets.tournament.fingerprints import short
+from tournament_assets.tournament.fingerprints import fingerprint, short
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 from tournament_assets.workflows.local_responses import CompletedResponses
 from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.responses import Resources, answer_prompts
+from tournament_assets.workflows.responses import (
+    Resources,
+    answer_prompts,
+    answer_together,
+    served_entrants,
+)
 from tournament_assets.workflows.table_rows import prompts_of
 
 _REPLACEMENT_COLUMNS = ("prompt_id", "position", "draft", "replacement")
@@ -98,6 +103,47 @@ def entrant_responses(
 def _tell(step: Step, warnings: Sequence[str]) -> None:
     for warning in warnings:
         step.log.warning(f"{step.where}: {warning}")
+
+
+def entrant_requests(
+    step: Step, selected: pd.DataFrame, options: ResponseOptions, resources: Resources
+) -> Made[Rows]:
+    """What the entrants behind an API are asked, all at once, and how much of it is answered.
+
+    Everything is sent before anything is waited for, so a mode waits for its entrants once. None of
+    them holds a place in the pool `gpu` meanwhile. Responses are kept in the ledger, where
+    `entrant_responses` finds them; what the ledger holds already is not asked.
+    """
+    prompts = prompts_of(selected)
+    began = options.run_began_at
+    answered = answer_together(
+        step.plan,
+        prompts=prompts,
+        resources=resources,
+        may_pay_again=options.pay_again,
+        since=datetime.fromisoformat(began) if began else datetime.now(UTC),
+        log=step.log.info,
+    )
+    rows = [
+        {"entrant_id": name, "prompts": len(prompts), "answered": len(answers.responses)}
+        for name, answers in answered.items()
+    ]
+    return Made(
+        rows,
+        metadata={
+            "generated_now": sum(answers.generated for answers in answered.values()),
+            "replies_pending": sum(
+                len(prompts) - len(answers.responses) for answers in answered.values()
+            ),
+            "first_rows": markdown_table(rows, ("entrant_id", "prompts", "answered")),
+        },
+        version=fingerprint("entrants are asked before their responses are read"),
+    )
+
+
+def has_served_entrants(plan: TournamentPlan) -> bool:
+    """Whether a service answers for any entrant."""
+    return bool(served_entrants(plan))
 
 
 def _row(entrant: AnyEntrant, response: GeneratedResponse) -> dict[str, Any]:

@@ -53,12 +53,12 @@ class Stage:
 
 def build_stages(plan: TournamentPlan) -> list[Stage]:
     """Return a tournament's stages, in the order they run."""
-    return [_stage(plan, job) for job in JOBS if job.part_of == "run"]
+    return [_stage(plan, job) for job in _jobs_of(plan) if job.part_of == "run"]
 
 
 def build_rerun_stages(plan: TournamentPlan) -> list[Stage]:
     """Return the stages of a scheduled rerun: those of a tournament, and a look at the judge."""
-    return [_stage(plan, job) for job in JOBS if job.part_of in ("run", "rerun")]
+    return [_stage(plan, job) for job in _jobs_of(plan) if job.part_of in ("run", "rerun")]
 
 
 def stage_making(plan: TournamentPlan, asset: str) -> Stage:
@@ -66,6 +66,12 @@ def stage_making(plan: TournamentPlan, asset: str) -> Stage:
     name = rows_of(plan)[asset].job
     (stage,) = (_stage(plan, job) for job in JOBS if job.name == name)
     return stage
+
+
+def _jobs_of(plan: TournamentPlan) -> list[JobRow]:
+    """Return the jobs that make anything of what a tournament has."""
+    makes = {row.job for row in rows_of(plan).values()}
+    return [job for job in JOBS if job.name in makes]
 
 
 def _stage(plan: TournamentPlan, job: JobRow) -> Stage:
@@ -104,7 +110,7 @@ def build_jobs(
         refuse_run: Raises where a run must not begin a step.
         resource_prefix: What the keys of its resources begin with.
     """
-    observing, *materialising = JOBS
+    observing, *materialising = _jobs_of(plan)
     jobs: dict[str, Any] = {
         observing.name: build_observing_job(plan, _stage(plan, observing).job_name)
     }
@@ -146,7 +152,7 @@ def _build_reporting_job(
 
 def build_rerun_jobs(jobs: Mapping[str, Any]) -> list[Any]:
     """Return those among a tournament's jobs that a rerun has."""
-    return [jobs[job.name] for job in JOBS if job.part_of in ("run", "rerun")]
+    return [jobs[job.name] for job in JOBS if job.part_of in ("run", "rerun") and job.name in jobs]
 
 
 def build_rejudge_job(plan: TournamentPlan) -> Any:

@@ -283,6 +283,7 @@ def _rerun_config(
     """Return the run config of a run: what its steps have to know of the rerun around them."""
     moment = began_at_text(rerun.began_at)
     by_asset = {
+        "entrant_requests": {"run_began_at": moment},
         "entrant_responses": {"run_began_at": moment},
         "judge_requests": {"run_began_at": moment},
         "judge_replies": {"run_began_at": moment},
