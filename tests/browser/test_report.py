@@ -225,22 +225,58 @@ def test_everything_is_reached_by_keyboard_and_shows_where_it_is(page: Page) -> 
     expect(page.get_by_role("link", name="Skip to the ratings")).to_be_focused()
     expect(page.get_by_role("link", name="Skip to the ratings")).to_be_in_viewport()
     page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Read the first battle")).to_be_focused()
+    page.keyboard.press("Tab")
     expect(page.get_by_role("button", name="Dark colours")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.get_by_label("Dimension", exact=True).focus()
     names = []
-    for _ in range(9):
+    for _ in range(10):
         names.append(page.evaluate("document.activeElement.name || document.activeElement.type"))
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
         page.keyboard.press("Tab")
     assert names == [
-        *("dimension", "entrant", "versus", "outcome", "orders", "source", "q", "differing"),
+        *(
+            "dimension",
+            "entrant",
+            "versus",
+            "outcome",
+            "orders",
+            "size",
+            "source",
+            "q",
+            "differing",
+        ),
         "reset",
     ]
     expect(results(page).first.locator("summary")).to_be_focused()
     page.keyboard.press("Enter")
     expect(results(page).first.get_by_text("What the judge wrote")).to_be_visible()
+
+
+def test_the_first_battle_is_three_keys_away_and_n_leads_to_the_next(page: Page) -> None:
+    for key in ("Tab", "Tab", "Enter"):
+        page.keyboard.press(key)
+    first, second = results(page).first, results(page).nth(1)
+    expect(first.get_by_text("What the judge wrote")).to_be_visible()
+    expect(first).to_contain_text("ada beats bob")  # what is decided comes before ties
+    page.keyboard.press("n")
+    expect(second.locator("summary").first).to_be_focused()
+    expect(first.get_by_text("What the judge wrote")).to_be_hidden()
+    page.keyboard.press("p")
+    expect(first.locator("summary").first).to_be_focused()
+
+
+def test_words_that_only_one_response_has_are_marked(browser: Browser, tmp_path: Path) -> None:
+    given = contents(DIMENSIONS, battles=battle_tables([("ada", "bob", "a_wins")]))
+    for name, text in render_pages(given).items():
+        (tmp_path / name).write_text(text)
+    opened = browser.new_page(offline=True)
+    opened.goto((tmp_path / "report.html").as_uri())
+    results(opened).first.locator("summary").click()
+    expect(opened.locator("mark.own")).to_have_text(["ada:", "bob:"])
+    opened.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

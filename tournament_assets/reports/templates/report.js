@@ -119,11 +119,12 @@
     const count = document.getElementById("count");
     const more = document.getElementById("more");
     const columns = data.battles;
-    const names = ["dimension", "entrant", "versus", "outcome", "orders", "source", "q"];
+    const names = ["dimension", "entrant", "versus", "outcome", "orders", "size", "source", "q"];
     const searchable = new Map();
     let found = [];
     let shown = 0;
 
+    const textOf = (response) => response.parts.map((part) => part.text ?? part).join("");
     const battleAt = (index) => {
       const at = (column, values) => (columns[column][index] === null ? null : values[columns[column][index]]);
       return {
@@ -136,13 +137,27 @@
         verdicts: [at("verdict_ab", data.words), at("verdict_ba", data.words)],
         replies: [at("reply_ab", data.replies), at("reply_ba", data.replies)],
         reasons: [at("reason_ab", data.words), at("reason_ba", data.words)],
-        isSame: columns.response_a[index] === columns.response_b[index],
+        isSame: texts[columns.response_a[index]] === texts[columns.response_b[index]],
+        words: [wordsIn[columns.response_a[index]], wordsIn[columns.response_b[index]]],
       };
     };
-    const textOf = (response) => response.parts.map((part) => part.text ?? part).join("");
+    const texts = data.responses.map(textOf);
+    const wordsIn = texts.map((text) => text.split(/\s+/).filter(Boolean).length);
     const winnerOf = (battle) =>
       battle.outcome === "a_wins" ? battle.a : battle.outcome === "b_wins" ? battle.b : null;
-    const isSame = (battle) => textOf(battle.responses[0]) === textOf(battle.responses[1]);
+    const longerWon = (battle) => (battle.words[0] > battle.words[1]) === (battle.outcome === "a_wins");
+    const LENGTHS = {
+      longer: (battle) => winnerOf(battle) && battle.words[0] !== battle.words[1] && longerWon(battle),
+      shorter: (battle) => winnerOf(battle) && battle.words[0] !== battle.words[1] && !longerWon(battle),
+      alike: (battle) => Math.abs(battle.words[0] - battle.words[1]) <= 0.1 * Math.max(...battle.words),
+    };
+    /* What tells the entrants apart comes first; the order of the bank decides the rest. */
+    const URGENCY = { a_wins: 0, b_wins: 0, inconsistent: 1, tie: 2, unjudged: 3, same_text: 4 };
+    const urgencyOf = (index) => {
+      const isSame = texts[columns.response_a[index]] === texts[columns.response_b[index]];
+      return isSame ? 5 : URGENCY[data.words[columns.outcome[index]]];
+    };
+    const urgency = columns.prompt.map((_, index) => urgencyOf(index));
 
     const OUTCOMES = {
       decided: (battle) => winnerOf(battle) !== null,
@@ -178,10 +193,12 @@
       if (state.source && battle.prompt.source !== state.source) return false;
       if (OUTCOMES[state.outcome] && !OUTCOMES[state.outcome](battle, state)) return false;
       if (ORDERS[state.orders] && !ORDERS[state.orders](battle)) return false;
-      if (state.differing && isSame(battle)) return false;
+      if (LENGTHS[state.size] && !LENGTHS[state.size](battle)) return false;
+      if (state.differing && battle.isSame) return false;
       return terms.every((term) => wordsOf(index, battle).includes(term));
     };
 
+    const inOrder = columns.prompt.map((_, index) => index).sort((one, other) => urgency[one] - urgency[other]);
     const readForm = () => {
       const state = { differing: form.elements.differing.checked };
       for (const name of names) state[name] = form.elements[name].value.trim();
@@ -202,7 +219,43 @@
       return true;
     };
 
-    const showResponse = (response) => {
+    /* The words of either text that stand in a longest common subsequence of the two are shared. */
+    const MOST_WORDS = 1500;
+    const ownWords = (battle) => {
+      const [a, b] = battle.responses.map((response) => textOf(response).match(/\S+|\s+/g) || []);
+      if (battle.isSame || a.length > MOST_WORDS || b.length > MOST_WORDS) return [null, null];
+      const width = b.length + 1;
+      const best = new Uint16Array((a.length + 1) * width);
+      for (let i = a.length - 1; i >= 0; i -= 1) {
+        for (let j = b.length - 1; j >= 0; j -= 1) {
+          best[i * width + j] = a[i] === b[j]
+            ? best[(i + 1) * width + j + 1] + 1
+            : Math.max(best[(i + 1) * width + j], best[i * width + j + 1]);
+        }
+      }
+      const marked = [a.map((word) => [word, true]), b.map((word) => [word, true])];
+      for (let i = 0, j = 0; i < a.length && j < b.length;) {
+        if (a[i] === b[j]) {
+          marked[0][i][1] = marked[1][j][1] = false;
+          i += 1;
+          j += 1;
+        } else if (best[(i + 1) * width + j] >= best[i * width + j + 1]) i += 1;
+        else j += 1;
+      }
+      const kept = marked[0].filter(([word, own]) => !own && word.trim()).length;
+      const all = Math.max(...marked.map((words) => words.filter(([word]) => word.trim()).length));
+      // Where little is shared, everything would be marked, which says nothing.
+      return kept >= 0.4 * all ? marked : [null, null];
+    };
+    const showWords = (words) => {
+      const box = make("div", { class: "text", dir: "auto", tabindex: "0" });
+      for (const [word, own] of words) {
+        box.append(own && word.trim() ? make("mark", { class: "own", title: "only in this response" }, word) : word);
+      }
+      return box;
+    };
+    const showResponse = (response, words) => {
+      if (words && response.parts.every((part) => typeof part === "string")) return showWords(words);
       const box = make("div", { class: "text", dir: "auto", tabindex: "0" });
       if (!textOf(response)) box.append(make("em", {}, "empty"));
       for (const part of response.parts) {
@@ -231,6 +284,7 @@
     const factsOf = (response) =>
       [
         response.p_correct === null ? null : `p(correct) ${response.p_correct.toFixed(3)}`,
+        `${textOf(response).split(/\s+/).filter(Boolean).length} words`,
         response.tokens === null ? null : `${response.tokens} tokens`,
         response.finish === "length" ? "cut off by the token cap" : null,
       ].filter(Boolean).join(" · ");
@@ -242,15 +296,15 @@
       const [first, second] = number ? [battle.b, battle.a] : [battle.a, battle.b];
       const reply = battle.replies[number];
       return make("section", {},
-        make("h5", {}, `${first} shown as A, ${second} as B`),
+        make("h4", {}, `${first} shown as A, ${second} as B`),
         make("p", {}, make("strong", {}, nameOf(battle.verdicts[number], first, second))),
         battle.reasons[number] ? make("p", { class: "note" }, battle.reasons[number]) : null,
         reply === null
           ? make("p", { class: "note" }, "The judge wrote nothing.")
           : make("div", { class: "text", dir: "auto", tabindex: "0" }, reply));
     };
-    const showSide = (name, response) =>
-      make("section", {}, make("h5", {}, name), showResponse(response),
+    const showSide = (name, response, words) =>
+      make("section", {}, make("h4", {}, name), showResponse(response, words),
         make("p", { class: "note" }, factsOf(response)), showReplacements(response));
 
     const sentenceOf = (battle) => {
@@ -263,17 +317,19 @@
     };
     const fill = (body, battle) => {
       const { prompt } = battle;
+      const [ownA, ownB] = ownWords(battle);
       const link = writeHash({ dimension: battle.dimension, entrant: battle.a, versus: battle.b, q: prompt.id });
       body.append(
-        make("h4", {}, "Prompt"), make("div", { class: "text", dir: "auto" }, prompt.text),
+        make("h3", {}, "Prompt"), make("div", { class: "text", dir: "auto" }, prompt.text),
         make("p", { class: "note" },
           [prompt.gold && `Gold answer: ${prompt.gold}`,
             prompt.expected && `Expected behaviour: ${prompt.expected}`].filter(Boolean).join(" · ") || "No gold answer"),
-        make("h4", {}, "Responses"),
-        make("div", { class: "pair" }, showSide(battle.a, battle.responses[0]), showSide(battle.b, battle.responses[1])),
-        make("h4", {}, "What the judge wrote"),
+        make("h3", {}, "Responses"),
+        make("div", { class: "pair" }, showSide(battle.a, battle.responses[0], ownA), showSide(battle.b, battle.responses[1], ownB)),
+        make("h3", {}, "What the judge wrote"),
         make("div", { class: "pair" }, showReply(battle, 0), showReply(battle, 1)),
-        make("p", { class: "note" }, make("a", { href: link }, "Link to this battle")));
+        make("p", { class: "note" }, make("a", { href: link }, "Link to this battle"),
+          " · keys: n for the next battle, p for the one before"));
     };
     const showBattle = (index) => {
       const battle = battleAt(index);
@@ -299,7 +355,7 @@
       more.hidden = shown >= found.length;
       count.textContent = found.length
         ? `${found.length} of ${columns.prompt.length} battles; showing ${shown}.`
-        : "No battle is like that. Take a filter back.";
+        : "No battle matches. Remove a filter.";
     };
     const search = () => {
       const state = readForm();
@@ -310,7 +366,7 @@
         form.elements.outcome.value = state.outcome = "";
       }
       const terms = state.q.toLowerCase().split(/\s+/).filter(Boolean);
-      found = columns.prompt.map((_, index) => index).filter((index) => matches(index, state, terms));
+      found = inOrder.filter((index) => matches(index, state, terms));
       shown = 0;
       list.replaceChildren();
       showMore();
@@ -334,6 +390,40 @@
       heading.scrollIntoView();
       heading.focus({ preventScroll: true });
     };
+    const step = (by) => {
+      const items = [...list.querySelectorAll(":scope > li > details")];
+      const now = items.findIndex((each) => each.contains(document.activeElement));
+      const at = now < 0 ? 0 : now + by;
+      if (at >= items.length && !more.hidden) {
+        showMore();
+        step(by);
+        return;
+      }
+      const next = items[at];
+      if (!next) return;
+      if (now >= 0) items[now].open = false;
+      next.open = true;
+      next.querySelector("summary").focus();
+      next.scrollIntoView({ block: "start" });
+    };
+    document.getElementById("battles").addEventListener("keydown", (event) => {
+      if (event.target.matches("input, select") || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.key === "n") step(1);
+      else if (event.key === "p") step(-1);
+      else return;
+      event.preventDefault();
+    });
+    const read = document.getElementById("read");
+    if (read) {
+      read.addEventListener("click", (event) => {
+        event.preventDefault();
+        const first = list.querySelector("details");
+        if (!first) return;
+        first.open = true;
+        first.querySelector("summary").focus();
+        first.scrollIntoView({ block: "start" });
+      });
+    }
     let waiting = 0;
     form.addEventListener("input", (event) => {
       clearTimeout(waiting);
