@@ -46,9 +46,13 @@ def draw_case(rng: Random) -> Case:
     if target == "record":
         return _draw_record(rng)
     draw = draw_structured_reply if rng.random() < 0.5 else draw_line_reply
+    text = draw(rng)
+    if rng.random() < 0.2:
+        opening, closing = _pick(rng, pools.FENCES), _pick(rng, pools.FENCES)
+        text = f"{opening}{_pick(rng, pools.LINE_ENDS)}{text}{_pick(rng, pools.LINE_ENDS)}{closing}"
     return Case(
         target,
-        draw(rng),
+        text,
         result_type=_pick(rng, pools.RESULT_TYPES),
         stop_reason=_pick(rng, pools.STOP_REASONS),
         reply_format="json_schema" if rng.random() < 0.6 else "line",

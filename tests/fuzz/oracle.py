@@ -17,6 +17,11 @@ _STRING = r'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*"'
 _SPACE = r"[ \t\n\r]*"
 _MEMBER = rf"{_SPACE}({_STRING}){_SPACE}:{_SPACE}({_STRING}){_SPACE}"
 _TWO_TEXTS = re.compile(rf"{_SPACE}\{{{_MEMBER},{_MEMBER}\}}{_SPACE}")
+_FENCED = re.compile(
+    rf"{_SPACE}(?P<fence>`{{3,}}|~{{3,}})[ \t\r]*(?:[jJ][sS][oO][nN])?[ \t\r]*\n"
+    rf"(?:(?P<inside>.*)\n)?[ \t\r]*(?P=fence){_SPACE}",
+    re.DOTALL,
+)
 _TOKEN = re.compile(rf"{_STRING}|[{{}}\[\]:,]|[^\s{{}}\[\]:,\"]+")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -68,8 +73,11 @@ def verdict_of_row(
         return "TIE"
     if (result_type, stop_reason) != ("succeeded", "end_turn") or text is None:
         return None
-    if reply_format == "json_schema" and re.match(_SPACE + r"\{", text):
-        return verdict_in_object(text)
+    if reply_format == "json_schema":
+        fenced = _FENCED.fullmatch(text)
+        inside = text if fenced is None else fenced["inside"]
+        if re.match(_SPACE + r"\{", inside):
+            return verdict_in_object(inside)
     return verdict_on_last_line(text)
 
 

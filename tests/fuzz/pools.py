@@ -22,6 +22,7 @@ PROSE = (
     "\ud800",
 )
 LINE_ENDS = ("\n", "\n", "\n", "\r\n", "\r", "\n\n", "\n \n", "\n```\n")
+FENCES = ("```", "```", "```json", " ``` JSON", "~~~", "~~~~", "```yaml", "``", "So: ```")
 ODD_LINE_ENDS = ("\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\n\r", "")
 WORDS = ("VERDICT", "VERDICT", "VERDICT", "verdict", "Verdict", "vErDiCt")
 ODD_WORDS = (

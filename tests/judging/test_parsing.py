@@ -308,6 +308,45 @@ def test_two_identical_responses_are_a_tie_that_nobody_was_asked_about() -> None
 
 
 OBJECT = '{"reasoning": "B is truer.", "verdict": "B"}'
+fenced = st.tuples(
+    st.sampled_from(["", "\n", " \r\n", "Here it is:\n"]),
+    st.sampled_from(["```", "```json", "``` JSON\r", "~~~", "````json", "```jsonx", "``"]),
+    st.sampled_from([OBJECT, f"\n{OBJECT}\n", f"{OBJECT}\n```", "VERDICT: A", ""]),
+    st.sampled_from(["```", " ```\n", "```\r\n", "~~~", "``", "```\nVERDICT: A"]),
+).map(lambda parts: f"{parts[0]}{parts[1]}\n{parts[2]}\n{parts[3]}")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        f"```json\n{OBJECT}\n```",
+        f"\n``` JSON\r\n{OBJECT}\r\n```\r\n",
+        f"~~~~\n{OBJECT}\n~~~~",
+        f"```\n\n{OBJECT}\n\n```",
+    ],
+)
+def test_an_object_that_is_all_there_is_in_a_code_fence_is_read(reply: str) -> None:
+    assert read(text=reply, reply_format="json_schema") == (Verdict.B, None)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        f"Here it is:\n```json\n{OBJECT}\n```",
+        f"```json\n{OBJECT}\n```\nI hope this helps.",
+        f"```json\n{OBJECT}\n```\n```json\n{OBJECT}\n```",
+        f"```json\n{OBJECT}\n~~~",
+        f"```yaml\n{OBJECT}\n```",
+        f"```json {OBJECT} ```",
+    ],
+)
+def test_a_fence_that_is_not_the_whole_reply_is_not_looked_into(reply: str) -> None:
+    assert read(text=reply, reply_format="json_schema")[0] is Verdict.UNREADABLE
+
+
+def test_a_server_that_ignores_the_schema_is_read_by_its_last_line() -> None:
+    reply = "B is truer.\nVERDICT: B"
+    assert read(text=reply, reply_format="json_schema") == (Verdict.B, None)
 
 
 def test_an_object_is_read_where_one_was_asked_for_and_only_there() -> None:
@@ -348,7 +387,7 @@ def test_only_an_unreadable_reply_is_asked_for_again() -> None:
 @given(
     st.sampled_from(["succeeded", "identical", "pending", "errored", "expired", "x"]),
     st.sampled_from(["end_turn", "max_tokens", "refusal", "tool_use", "x", None]),
-    replies | st.just(OBJECT) | st.none(),
+    replies | st.just(OBJECT) | fenced | st.none(),
     st.sampled_from(["line", "json_schema"]),
 )
 def test_a_row_is_read_as_by_a_slow_reader_and_says_why_it_has_no_verdict(
@@ -362,7 +401,7 @@ def test_a_row_is_read_as_by_a_slow_reader_and_says_why_it_has_no_verdict(
     assert (reason is None) is (verdict.is_decided and result_type == "succeeded")
 
 
-READINGS = {2: "2198f218650889a3"}
+READINGS = {3: "cdc1a2d2da858857"}
 """What each version of the reader makes of the same replies, as a hash."""
 
 
@@ -377,10 +416,14 @@ def test_a_reader_that_reads_a_reply_otherwise_has_another_version() -> None:
         read(stop_reason=stop, text="".join(parts), reply_format=reply_format)[0].value
         for *parts, stop, reply_format in product(befores, words, values, afters, stops, formats)
     ]
+    found += [
+        read(text=f"{opening}\n{OBJECT}\n{closing}", reply_format="json_schema")[0].value
+        for opening, closing in product(["", "```json", "~~~", "So: ```"], ["", "```", "~~~", "."])
+    ]
     settled = [reconcile_swap(first, second).value for first, second in product(Verdict, repeat=2)]
     assert len(set(found)) > 4
     # If this fails, the reader was changed: raise READING_VERSION, and put the new hash here.
     assert (
         hashlib.sha256("\n".join(found + settled).encode()).hexdigest()[:16]
-        == (READINGS[READING_VERSION])
+        == READINGS[READING_VERSION]
     )

@@ -53,6 +53,19 @@ def opens_an_object(reply: str) -> bool:
     return reply.lstrip(_WHITE_SPACE).startswith("{")
 
 
+def without_fence(reply: str) -> str:
+    """Return what a reply holds between the two lines of a code fence, if that is all it is.
+
+    Models that are asked for JSON often put it into one, told not to or not, and servers that do
+    not know schemas let them. What stands before or after a fence makes the reply another one.
+    """
+    opening, *inside = reply.strip(_WHITE_SPACE).split("\n")
+    closing = inside.pop().strip(_WHITE_SPACE) if inside else ""
+    is_fence = len(closing) >= 3 and set(closing) in ({"`"}, {"~"})
+    name = opening.strip(_WHITE_SPACE).removeprefix(closing) if is_fence else "?"
+    return "\n".join(inside) if name.strip(_WHITE_SPACE).lower() in ("", "json") else reply
+
+
 def parse_structured_verdict(reply: str) -> Verdict:
     """Read the verdict of a reply that is one JSON object.
 
@@ -91,7 +104,7 @@ class _Pairs(list[tuple[str, Any]]):
     """An object's members in the order they are written, each as often as it is written."""
 
 
-READING_VERSION = 2
+READING_VERSION = 3
 """Raise it when any reply is read otherwise: verdicts of earlier versions are then out of date."""
 
 # Only these end a line. `str.splitlines` would also cut at U+2028, a form feed and others, and a
@@ -163,8 +176,9 @@ def read_reply(
             was nothing to ask.
         stop_reason: Why the model stopped.
         text: What it wrote.
-        reply_format: How it was told to write its verdict. A reply that was to be a JSON object and
-            does not set out to be one is read by its last line: not every service knows schemas.
+        reply_format: How it was told to write its verdict. A reply that was to be a JSON object may
+            be one in a code fence; one that does not set out to be an object is read by its last
+            line: not every service knows schemas.
 
     Returns:
         The verdict or the reason for having none, and a sentence about the reason.
@@ -196,8 +210,9 @@ def _read_failure(result_type: str) -> tuple[Verdict, str]:
 
 
 def _parse(text: str, reply_format: ReplyFormat) -> Verdict:
-    if reply_format == "json_schema" and opens_an_object(text):
-        return parse_structured_verdict(text)
+    inside = without_fence(text)
+    if reply_format == "json_schema" and opens_an_object(inside):
+        return parse_structured_verdict(inside)
     return parse_verdict(text)
 
 
@@ -332,9 +347,9 @@ def classify_reply(
 
 
 def _holds_a_verdict(text: str) -> bool:
-    for parse in (parse_verdict, parse_structured_verdict):
+    for reply_format in ("line", "json_schema"):
         try:
-            parse(text)
+            _parse(text, reply_format)
         except VerdictParseError:
             continue
         return True
