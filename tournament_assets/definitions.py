@@ -123,7 +123,12 @@ def build_resources(
 ) -> dict[str, Any]:
     """Configure the resources. Secrets are named, not copied: Dagster shows configured values."""
     keys = [service.key_variable for service in SERVICES.values()]
-    keys += [each.key_variable for plan in plans for each in plan.config.judge.accesses]
+    keys += [
+        access.key_variable
+        for plan in plans
+        for mode in plan.config.mode_names
+        for access in plan.in_mode(mode).config.judge.accesses
+    ]
     storage = storage_of(project, environment)
     return {
         "parquet_io_manager": ParquetIOManager(base_path=storage),

@@ -273,7 +273,8 @@ def estimate_tournament(
     from tournament_assets.workflows.estimates import estimate_judging
     from tournament_assets.workflows.judge_requests import JudgeConnection
 
-    with opened_ledger(config_path, environment) as (plan, ledger), ExitStack() as stack:
+    with opened_ledger(config_path, environment) as (whole, ledger), ExitStack() as stack:
+        plan = whole.in_mode(mode)
         problem = plan.config.judge.model_problem(judge_model or plan.config.judge_model(mode))
         if problem is not None:
             raise InputError(problem)
@@ -447,8 +448,7 @@ class StoredTables:
         Raises:
             InputError: If there is no such mode.
         """
-        plan.config.mode(mode)
-        self._plan, self._mode = plan, mode
+        self._plan, self._mode = plan.in_mode(mode), mode
         self._definitions = build_definitions([plan], plan.project.folder, environment)
         self._home = prepare_dagster_home(plan.project.folder, environment.get("DAGSTER_HOME"))
         self._problems = Problems()

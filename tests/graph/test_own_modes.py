@@ -6,7 +6,13 @@ from tournament_assets.storage.run_directory import find_runs
 
 def test_a_mode_of_ones_own_runs_beside_the_others_and_leaves_its_own_run(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project", dimensions=("factuality",))
-    project.edit_config(modes={"nightly": {"judge_model": "loopback-lexical", "share": 0.5}})
+    nightly = {"judge_model": "loopback-lexical", "judge": {"service": "loopback"}, "share": 0.5}
+    project.edit_config(
+        judge={"service": "anthropic", "poll_initial_seconds": 0.05, "poll_max_seconds": 0.2},
+        pilot={"judge_model": "claude-opus-5-5", "strata": {"recall": 1}},
+        headline={"judge_model": "claude-opus-5-5"},
+        modes={"nightly": nightly},
+    )
     summary = project.run("nightly", environment=project.environment)
     assert set(summary.leaderboard["dimension"]) == {"factuality"}
     assert summary.directory.name.startswith("nightly_")
@@ -18,3 +24,4 @@ def test_a_mode_of_ones_own_runs_beside_the_others_and_leaves_its_own_run(tmp_pa
     assert "--mode nightly" in manifest
     kept = {path.stem for path in (project.folder / "storage").rglob("leaderboard/*")}
     assert kept == {"nightly"}
+    assert "loopback" in summary.leaderboard["judge"][0]

@@ -171,3 +171,41 @@ def test_only_a_pilot_may_be_paid_for_without_a_budget(
         return
     with pytest.raises(InputError, match="the nightly is judged by 'anthropic', which costs money"):
         refuse_bad_input(plan, mode)
+
+
+def test_a_mode_that_brings_its_judge_is_judged_by_it_alone(project: SmallProject) -> None:
+    project.edit_config(
+        judge={"service": "anthropic", "domain": "legal", "budget_usd": 3.0},
+        pilot={"judge_model": "claude-opus-5-5", "strata": {"recall": 2}},
+        headline={"judge_model": "claude-opus-5-5"},
+        modes={"nightly": {**NIGHTLY, "judge": {"service": "loopback"}}},
+    )
+    plan = build_plan(load_config(project.config_path), {})
+    here = plan.in_mode("nightly").config
+    assert (here.judge.service, here.judge.domain, here.judge.budget_usd) == (
+        "loopback",
+        "legal",
+        3,
+    )
+    assert here.judge_of("nightly").service == "loopback"
+    assert plan.in_mode("headline") == plan
+    refuse_bad_input(plan, "nightly")
+    with pytest.raises(InputError, match="ANTHROPIC_API_KEY"):
+        refuse_bad_input(plan, "headline")
+
+
+def test_a_mode_with_its_own_judge_needs_no_seat_on_the_panel(project: SmallProject) -> None:
+    panel = [{"service": "anthropic", "model": name} for name in ("claude-a", "claude-b")]
+    project.edit_config(
+        judge={"service": "anthropic", "panel": panel},
+        pilot={"judge_model": "claude-a", "strata": {"recall": 2}},
+        headline={"judge_model": "claude-b"},
+        modes={"nightly": {**NIGHTLY, "judge": {"service": "loopback"}}},
+    )
+    config = load_config(project.config_path).config
+    assert len(config.in_mode("headline").judges_of("headline")) == 2
+    (alone,) = config.in_mode("nightly").judges_of("nightly")
+    assert (alone.service, alone.model) == ("loopback", "loopback-lexical")
+    project.edit_config(modes={"nightly": NIGHTLY})
+    with pytest.raises(InputError, match=r"modes\.nightly\.judge_model is 'loopback-lexical'"):
+        load_config(project.config_path)

@@ -89,6 +89,7 @@ def load_fair_report(
     """
     plan = build_plan(load_config(config_path), environment)
     stored = StoredTables(plan, mode, environment=environment)
+    plan = plan.in_mode(mode)
     left_out = tuple(dict.fromkeys(excluded))
     if left_out:
         selected = stored.of_mode("selected_prompts")

@@ -466,10 +466,13 @@ def _surroundings(
     def values() -> Mapping[str, str]:
         return partition_values(context.partition_key, partitions_over(plan.config, row.axes))
 
+    def here() -> TournamentPlan:
+        return plan.in_mode(values()["mode"]) if "mode" in row.axes else plan
+
     def step() -> Step:
         mode, *name = sorted(values().items(), reverse=True)
         return Step(
-            plan,
+            here(),
             mode[1],
             name[0][1] if name else "",
             cast("Log", context.log),
@@ -478,8 +481,8 @@ def _surroundings(
         )
 
     return {
-        "plan": lambda: plan,
-        "config": lambda: plan.config,
+        "plan": here,
+        "config": lambda: here().config,
         "mode": lambda: values()["mode"],
         "dimension": lambda: values()["dimension"],
         "step": step,

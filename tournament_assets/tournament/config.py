@@ -303,6 +303,8 @@ class ModeConfig(Frozen):
 
     Attributes:
         judge_model: The model that judges.
+        judge: Another service than the tournament's, or another way to it, for this mode alone; in
+            place of a panel, too. What else stands under `judge` holds for it.
         strata: How many prompts to draw from each source; the whole bank unless it or `share` is
             given.
         share: Which share of each source to draw instead, rounded up.
@@ -312,6 +314,7 @@ class ModeConfig(Frozen):
     """
 
     judge_model: str = Field(min_length=1)
+    judge: ServiceAccess | None = None
     strata: dict[str, Annotated[int, Field(ge=0)]] | None = Field(default=None, min_length=1)
     share: float | None = Field(default=None, gt=0, le=1)
     draw_seed: int = Field(default=0, ge=0)
@@ -653,6 +656,7 @@ class TournamentConfig(Frozen):
 
         Nor does where the judge is asked, or for how much: a reply is kept under what was asked.
         """
+        ways = {"api_key_env", "base_url", "max_in_flight"}
         values = self.model_dump(
             mode="json",
             exclude={
@@ -660,15 +664,9 @@ class TournamentConfig(Frozen):
                 "gate": True,
                 "owners": True,
                 # Not so that a tournament without any has another fingerprint than before.
-                "modes": {name: {"schedule"} for name in self.modes} or True,
+                "modes": {name: {"schedule": True, "judge": ways} for name in self.modes} or True,
                 "generation": {"budget_usd", "budget_period"},
-                "judge": {
-                    "allow_unbudgeted",
-                    "api_key_env",
-                    "base_url",
-                    "max_in_flight",
-                    "prices",
-                },
+                "judge": {"allow_unbudgeted", "prices", *ways},
             },
         )
         # So that configs that were written without them are what they were.
@@ -708,6 +706,19 @@ class TournamentConfig(Frozen):
                 "name one of them, or add it to modes in the config"
             )
         return self.modes[name]
+
+    def in_mode(self, name: Mode) -> "TournamentConfig":
+        """Return the tournament as it is in a mode: judged by whom the mode brings, if anybody.
+
+        Raises:
+            InputError: If there is no mode of that name.
+        """
+        access = self.mode(name).judge
+        if access is None:
+            return self
+        reached = {field: getattr(access, field) for field in ServiceAccess.model_fields}
+        judge = self.judge.model_copy(update={**reached, "panel": (), "aggregate": None})
+        return self.model_copy(update={"judge": judge})
 
     def judge_model(self, mode: Mode) -> str:
         """The model that judges in a mode."""
@@ -759,9 +770,10 @@ class TournamentConfig(Frozen):
     def _modes_name_a_member(self) -> "TournamentConfig":
         models = [each.model for each in self.judge.panel]
         for mode in self.mode_names if models else ():
-            if self.judge_model(mode) not in models:
+            if self.mode(mode).judge is None and self.judge_model(mode) not in models:
+                place = f"modes.{mode}" if mode in self.modes else mode
                 raise ValueError(
-                    f"{mode}.judge_model is {self.judge_model(mode)!r} and judge.panel has "
+                    f"{place}.judge_model is {self.judge_model(mode)!r} and judge.panel has "
                     f"{', '.join(models)}; expected one of these, which `aggregate: single` and "
                     "the tests of the judge go by"
                 )

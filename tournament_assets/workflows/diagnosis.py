@@ -182,21 +182,22 @@ def diagnose_tournament(
             Health.ILL if problem and is_wanted else Health.LOOK if problem else Health.WELL,
             problem or "every input can be read",
         )
-    config = plan.config.judge
-    problems = [
-        problem for each in config.accesses for problem in judge_problems(each, environment)
-    ]
+    names = plan.config.mode_names
+    judges = dict.fromkeys(
+        judge for mode in names for judge in plan.in_mode(mode).config.judges_of(mode)
+    )
+    problems = dict.fromkeys(
+        problem for each in judges for problem in judge_problems(each, environment)
+    )
     if problems:
         health = Health.ILL if is_wanted else Health.LOOK
         yield from (Finding(f"{name}: judge", health, problem) for problem in problems)
         return
-    if all(each.row.is_free for each in config.accesses):
-        yield Finding(f"{name}: judge", Health.WELL, f"{config.service}: costs nothing")
-        return
-    names = plan.config.mode_names
-    judges = {each.model: each for mode in names for each in plan.config.judges_of(mode)}
-    for judge in judges.values():
-        yield _diagnose_model(plan, environment, judge)
+    for service in dict.fromkeys(each.service for each in judges if each.row.is_free):
+        yield Finding(f"{name}: judge", Health.WELL, f"{service}: costs nothing")
+    for judge in judges:
+        if not judge.row.is_free:
+            yield _diagnose_model(plan, environment, judge)
 
 
 def _diagnose_model(plan: TournamentPlan, environment: Mapping[str, str], judge: Judge) -> Finding:

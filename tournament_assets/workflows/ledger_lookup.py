@@ -111,6 +111,7 @@ def existing_requests(
     Raises:
         InputError: If the bank, a rubric or a recorded file cannot be used.
     """
+    plan = plan.in_mode(mode)
     config = plan.config
     bank, prompts = load_bank_and_selection(plan, mode)
     responses = {

@@ -54,6 +54,13 @@ class TournamentPlan:
         """Return what a judge's work on one dimension is written down as."""
         purpose = verdicts_of(judge.model) if self.config.judge.panel else VERDICTS
         return JudgingScope(self.tournament_id, mode, dimension, purpose)
+    def in_mode(self, mode: Mode) -> "TournamentPlan":
+        """Return the tournament as it is in a mode, which may bring its own judge.
+
+        Raises:
+            InputError: If there is no such mode.
+        """
+        return replace(self, config=self.config.in_mode(mode))
 
     def group(self, stage: str) -> str:
         """Return the asset group of one of the tournament's stages."""
@@ -133,6 +140,7 @@ def asking_settings(plan: TournamentPlan) -> Any:
             if value is not None  # so that nothing is out of date that was judged without them
         },
         **_asked_by_several(plan),
+        **_asked_in_own_modes(plan),
         "max_tokens": judge.max_tokens,
         "identical_responses_tie": judge.identical_responses_tie,
         # What a project's own instructions say is an input, beside the rubric.
@@ -167,6 +175,17 @@ def _asked_by_several(plan: TournamentPlan) -> dict[str, Any]:
     panel = [each.model_dump(mode="json", include=names) for each in judge.panel]
     shown = {} if judge.presentations == "both" else {"presentations": judge.presentations}
     return shown | ({"panel": panel} if panel else {})
+
+
+def _asked_in_own_modes(plan: TournamentPlan) -> dict[str, Any]:
+    """Return the judges that modes bring; nothing where none does."""
+    names = {"service", "revision", "temperature"}
+    own = {
+        name: mode.judge.model_dump(mode="json", include=names)
+        for name, mode in plan.config.modes.items()
+        if mode.judge is not None
+    }
+    return {"own_judges": own} if own else {}
 
 
 def jury_settings(plan: TournamentPlan) -> Any:

@@ -57,7 +57,7 @@ def refuse_bad_input(
     Raises:
         InputError: With every problem found.
     """
-    plan.config.mode(mode)  # says which there are
+    plan = plan.in_mode(mode)
     problems = Problems()
     bank: list[Prompt] = []
     with problems.collected():

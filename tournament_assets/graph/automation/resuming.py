@@ -68,15 +68,18 @@ def build_resuming_sensor(
             yield dg.SkipReason("no batch is without a run that waits for it")
             return
         ended: dict[JudgingScope, list[OpenBatch]] = {}
-        for asked in tournament.judge.accesses:
-            own = [scope for scope in left if _judge_of(scope, tournament) is asked]
-            if own:
-                with judge.service(asked) as service:
-                    ended |= {
-                        scope: left[scope]
-                        for scope in own
-                        if _have_ended(left[scope], service, context)
-                    }
+        for mode in dict.fromkeys(scope.mode for scope in left):
+            here = tournament.in_mode(mode)
+            of_mode = [scope for scope in left if scope.mode == mode]
+            for asked in here.judge.accesses:
+                own = [scope for scope in of_mode if _judge_of(scope, here) is asked]
+                if own:
+                    with judge.service(asked) as service:
+                        ended |= {
+                            scope: left[scope]
+                            for scope in own
+                            if _have_ended(left[scope], service, context)
+                        }
         if not ended:
             count = sum(len(batches) for batches in left.values())
             yield dg.SkipReason(f"{count} batches have not ended yet")
