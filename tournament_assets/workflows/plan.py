@@ -54,6 +54,7 @@ class TournamentPlan:
         """Return what a judge's work on one dimension is written down as."""
         purpose = verdicts_of(judge.model) if self.config.judge.panel else VERDICTS
         return JudgingScope(self.tournament_id, mode, dimension, purpose)
+
     def in_mode(self, mode: Mode) -> "TournamentPlan":
         """Return the tournament as it is in a mode, which may bring its own judge.
 
