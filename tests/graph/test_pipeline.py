@@ -80,6 +80,8 @@ def test_a_run_directory_holds_every_file_of_the_layout(
         "report.md",
         "report.html",
         "tables/leaderboard.tex",
+        "tables/leaderboard_column.tex",
+        "tables/leaderboard.csv",
         "leaderboard.parquet",
         *(f"figures/{name}.{kind}" for name in pictures for kind in ("png", "svg")),
     }

@@ -1,6 +1,19 @@
+import csv
+import io
 import re
+import shutil
+import subprocess
+from dataclasses import fields
+from pathlib import Path
 
-from tournament_assets.reports.leaderboard import leaderboard_latex
+import pytest
+
+from tournament_assets.reports.leaderboard import (
+    leaderboard_column_latex,
+    leaderboard_csv,
+    leaderboard_latex,
+)
+from tournament_assets.tournament.asset_rows import LeaderboardRow
 
 from .builders import leader_row
 
@@ -23,17 +36,56 @@ def test_the_table_has_booktabs_rules_and_one_between_dimensions() -> None:
     lines = _lines(leaderboard_latex(LEADERS))
     assert lines[0].startswith(r"\begin{tabular}{")
     assert lines[1] == r"\toprule"
-    assert [index for index, line in enumerate(lines) if line == r"\midrule"] == [3, 7]
+    assert [index for index, line in enumerate(lines) if line == r"\midrule"] == [3, 8]
+    assert r"{l}{factuality} \\" in lines[4]
     assert lines[-2:] == [r"\bottomrule", r"\end{tabular}"]
     assert "hline" not in "".join(lines)
 
 
 def test_every_line_has_as_many_cells_as_the_table_has_columns() -> None:
+    for text, n_columns in (
+        (leaderboard_latex(LEADERS), 9),
+        (leaderboard_column_latex(LEADERS), 5),
+    ):
+        lines = _lines(text)
+        columns = re.sub(r"\[[^]]*\]", "", lines[0].removeprefix(r"\begin{tabular}{")[:-1])
+        cells = [line for line in lines if line.endswith(r"\\") and "multicolumn" not in line]
+        assert len(columns) == n_columns
+        assert len(cells) == 5
+        assert {len(re.findall(r"(?<!\\)&", line)) + 1 for line in cells} == {n_columns}
+
+
+def test_what_is_no_number_stands_in_braces_for_siunitx() -> None:
     lines = _lines(leaderboard_latex(LEADERS))
-    columns = len(lines[0].removeprefix(r"\begin{tabular}{").removesuffix("}"))
-    cells = [line for line in lines if line.endswith(r"\\")]
-    assert len(cells) == 5
-    assert {len(re.findall(r"(?<!\\)&", line)) + 1 for line in cells} == {columns}
+    assert "& 1450.0 & 0.8 &" in next(line for line in lines if "ada" in line)
+    assert "idle & {\N{EN DASH}} & {\N{EN DASH}} &" in next(
+        line for line in lines if "idle" in line
+    )
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="TeX is not installed")
+def test_both_tables_are_set_by_latex(tmp_path: Path) -> None:
+    page = "".join(
+        (
+            "\\documentclass[twocolumn]{article}\\usepackage{booktabs,siunitx}\\begin{document}",
+            f"\\begin{{table*}}\\small {leaderboard_latex(LEADERS)}\\end{{table*}}",
+            f"\\begin{{table}}\\small {leaderboard_column_latex(LEADERS)}\\end{{table}}",
+            "\\end{document}",
+        )
+    )
+    (tmp_path / "page.tex").write_text(page, encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout
+
+
+def test_the_spreadsheet_has_every_column_and_empty_cells_for_what_is_absent() -> None:
+    rows = list(csv.DictReader(io.StringIO(leaderboard_csv(LEADERS).decode())))
+    assert [row["entrant_id"] for row in rows][:2] == ["ada", SIGNS]
+    assert rows[0]["mean"] == "1450.0"
+    assert rows[1]["sampling_low"] == ""
+    assert set(rows[0]) == {field.name for field in fields(LeaderboardRow)}
 
 
 def test_signs_that_latex_does_not_take_literally_are_escaped() -> None:

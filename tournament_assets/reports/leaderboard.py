@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -20,6 +20,7 @@ from tournament_assets.reports.report_tables import (
     ReportTable,
     print_table,
     print_text,
+    table_csv,
     table_latex,
 )
 from tournament_assets.reports.separation import (
@@ -368,46 +369,88 @@ def _judge_lines(rows: Sequence[LeaderboardRow]) -> list[str]:
 
 
 _NOTE = (
-    "% Needs \\usepackage{booktabs}. Order interval: order noise. Sampling interval: sampling\n"
-    "% error, whole prompts resampled. Entrants that share a letter are not separated.\n"
+    "% Needs \\usepackage{booktabs,siunitx}. Mean, SEM and intervals are Elo points. Order: order\n"
+    "% noise. Sampling: sampling error, whole prompts resampled. Entrants that share a letter are\n"
+    "% not separated.\n"
 )
 
 
 def leaderboard_latex(leaderboard: Mapping[str, Sequence[LeaderboardRow]]) -> str:
-    """Return one `tabular` with a block of lines for each dimension.
+    """Return one `tabular` for both columns of a page, with a block of lines for each dimension.
 
     Whatever comes from outside is escaped: the ten signs that LaTeX does not take literally.
 
     Args:
         leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
     """
-    lines = [_cells_latex(row) for rows in leaderboard.values() for row in rows]
-    table = ReportTable(_LATEX_HEADERS, tuple(lines))
-    sizes = [len(rows) for rows in leaderboard.values()]
-    return _NOTE + table_latex(table, alignment="lrlrrrlrr", block_sizes=sizes)
+    return _latex(leaderboard, _WIDE)
 
 
-_LATEX_HEADERS = (
-    *("dimension", "rank", "entrant", "mean ± SEM", "order", "sampling", "group", "matches"),
-    "win rate",
-)
+def leaderboard_column_latex(leaderboard: Mapping[str, Sequence[LeaderboardRow]]) -> str:
+    """Return one `tabular` for a single column: rank, rating, sampling interval and group.
+
+    Args:
+        leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
+    """
+    return _latex(leaderboard, _NARROW)
 
 
-def _cells_latex(row: LeaderboardRow) -> tuple[str, ...]:
+def leaderboard_csv(leaderboard: Mapping[str, Sequence[LeaderboardRow]]) -> bytes:
+    """Return every column of table "leaderboard" as CSV; names of a list are divided by spaces.
+
+    Args:
+        leaderboard: Rows of table "leaderboard" by dimension, best entrant first.
+    """
+    rows = [asdict(row) for rows in leaderboard.values() for row in rows]
+    columns = [field.name for field in fields(LeaderboardRow)]
+    return table_csv(
+        columns,
+        (
+            [" ".join(row[name]) if isinstance(row[name], tuple) else row[name] for name in columns]
+            for row in rows
+        ),
+    )
+
+
+_LATEX_COLUMNS = {
+    "rank": "r",
+    "entrant": "l",
+    "mean": "S[table-format=4.1]",
+    "SEM": "S[table-format=3.1]",
+    "order": "r",
+    "sampling": "r",
+    "group": "l",
+    "matches": "S[table-format=5.0]",
+    "win rate, %": "S[table-format=3.1]",
+}
+_WIDE = tuple(_LATEX_COLUMNS)
+_NARROW = ("rank", "entrant", "mean", "sampling", "group")
+
+
+def _latex(leaderboard: Mapping[str, Sequence[LeaderboardRow]], names: Sequence[str]) -> str:
+    lines = [_latex_cells(row) for rows in leaderboard.values() for row in rows]
+    table = ReportTable(tuple(names), tuple(tuple(each[name] for name in names) for each in lines))
+    return _NOTE + table_latex(
+        table,
+        columns=[_LATEX_COLUMNS[name] for name in names],
+        blocks=[(dimension, len(rows)) for dimension, rows in leaderboard.items()],
+    )
+
+
+def _latex_cells(row: LeaderboardRow) -> dict[str, str]:
     has_rating = is_rated(row)
     has_place = row.n_entrant_matches and row.rank is not None
-    sem = ABSENT if row.sem is None else f"{row.sem:.1f}"
-    return (
-        row.dimension,
-        str(row.rank) if has_place else ABSENT,
-        row.entrant_id,
-        f"{row.mean:.1f} ± {sem}" if has_rating else ABSENT,
-        _interval(row, "order") if has_rating else ABSENT,
-        _interval(row, "sampling") if has_rating else ABSENT,
-        row.group or ABSENT,
-        str(row.n_entrant_matches),
-        format_share(row.win_rate),
-    )
+    return {
+        "rank": str(row.rank) if has_place else ABSENT,
+        "entrant": row.entrant_id,
+        "mean": f"{row.mean:.1f}" if has_rating else ABSENT,
+        "SEM": f"{row.sem:.1f}" if has_rating and row.sem is not None else ABSENT,
+        "order": _interval(row, "order") if has_rating else ABSENT,
+        "sampling": _interval(row, "sampling") if has_rating else ABSENT,
+        "group": row.group or ABSENT,
+        "matches": str(row.n_entrant_matches),
+        "win rate, %": ABSENT if row.win_rate is None else f"{100 * row.win_rate:.1f}",
+    }
 
 
 def _interval(row: LeaderboardRow, name: str) -> str:

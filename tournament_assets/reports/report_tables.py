@@ -5,6 +5,7 @@ What each target would not take literally is escaped in `rendering`, in one plac
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from textwrap import wrap
@@ -32,6 +33,8 @@ _LIGHTS = {
 }
 _LONGEST_NUMBER = 36
 """Signs of the longest cell that is a number with what belongs to it."""
+_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
+"""What siunitx aligns by its point."""
 _GAP = 2
 """Columns of a terminal between two columns of a table."""
 
@@ -180,30 +183,40 @@ def table_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
     return buffer.getvalue().encode()
 
 
-def table_latex(table: ReportTable, *, alignment: str, block_sizes: Sequence[int]) -> str:
-    """Return a `tabular` in the style of booktabs.
+def table_latex(
+    table: ReportTable, *, columns: Sequence[str], blocks: Sequence[tuple[str, int]]
+) -> str:
+    """Return a `tabular` in the style of booktabs, its numbers aligned by siunitx.
 
     Args:
         table: The table.
-        alignment: A letter a column: l, c or r.
-        block_sizes: How many rows stand between two rules.
+        columns: What LaTeX is told of each column: l, c, r, or an S of siunitx, in which what is
+            no number stands in braces.
+        blocks: Between two rules each, a title, which may be empty, and how many rows follow it.
     """
-    lines = [_latex_line(row) for row in table.rows]
-    blocks = []
-    for size in block_sizes:
-        blocks.append("".join(lines[:size]))
+    lines = [_latex_line(row, columns) for row in table.rows]
+    parts = [_latex_line(table.headers, columns)]
+    for title, size in blocks:
+        above = f"\\multicolumn{{{len(columns)}}}{{l}}{{{escape_latex(title)}}} \\\\\n"
+        parts.append("".join([above if title else "", *lines[:size]]))
         del lines[:size]
     return "".join(
         (
-            f"\\begin{{tabular}}{{{alignment}}}\n\\toprule\n",
-            "\\midrule\n".join([_latex_line(table.headers), *blocks]),
+            f"\\begin{{tabular}}{{{''.join(columns)}}}\n\\toprule\n",
+            "\\midrule\n".join(parts),
             "\\bottomrule\n\\end{tabular}\n",
         )
     )
 
 
-def _latex_line(texts: Iterable[str]) -> str:
-    return f"{' & '.join(map(escape_latex, texts))} \\\\\n"
+def _latex_line(texts: Iterable[str], columns: Sequence[str]) -> str:
+    cells = [
+        f"{{{escape_latex(text)}}}"
+        if column.startswith("S") and not _NUMBER.fullmatch(text)
+        else escape_latex(text)
+        for text, column in zip(texts, columns, strict=True)
+    ]
+    return f"{' & '.join(cells)} \\\\\n"
 
 
 def print_sections(title: str, sections: Sequence[ReportSection], console: "Console") -> None:

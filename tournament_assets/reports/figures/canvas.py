@@ -6,6 +6,7 @@ pay for it, and no global state decides how a picture looks.
 
 import io
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from tournament_assets.reports.rendering import show_controls
@@ -66,6 +67,8 @@ DARK = Palette(
 
 _WIDTH = 7.2
 _MAX_LABEL = 32
+_MOST_SIGNS = 70
+"""Signs of a line below the narrowest picture."""
 _HASH_SALT = "tournament_assets"
 """matplotlib names the parts of an SVG by a salted hash; without a salt it draws one each time."""
 
@@ -99,8 +102,13 @@ def clear_axes(axes: "Axes", *, palette: Palette) -> None:
 
 def label_axis(axes: "Axes", text: str, judge_label: str, *, palette: Palette = LIGHT) -> None:
     """Say what the axis measures, and what kind of judge judged."""
-    judge = f"    judge: {judge_label}" if judge_label else ""
-    axes.set_xlabel(text + judge, color=palette.quiet, fontsize=8, parse_math=False)
+    lines = [text, *judge_lines(judge_label)]
+    axes.set_xlabel("\n".join(lines), color=palette.quiet, fontsize=8, parse_math=False)
+
+
+def judge_lines(judge_label: str) -> list[str]:
+    """Return who judged on lines that no picture cuts; none where it is not said."""
+    return wrap(f"judge: {judge_label}", _MOST_SIGNS) if judge_label else []
 
 
 def short_label(name: str) -> str:
@@ -124,10 +132,10 @@ def to_png(figure: "Figure") -> bytes:
 
 
 def to_svg(figure: "Figure") -> bytes:
-    """Return the figure as an SVG file; letters are outlines, so that no font has to be there."""
+    """Return the figure as an SVG file; its text can be selected, in whatever font there is."""
     import matplotlib
 
     drawn = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": _HASH_SALT, "svg.fonttype": "path"}):
+    with matplotlib.rc_context({"svg.hashsalt": _HASH_SALT, "svg.fonttype": "none"}):
         figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
     return drawn.getvalue()

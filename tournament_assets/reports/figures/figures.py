@@ -10,9 +10,10 @@ The win grid: how often the entrant of each row beats the entrant of each column
 
 import base64
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tournament_assets.reports.figures.canvas import (
     LIGHT,
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
+_DASHES: tuple[Any, ...] = ("-", (0, (6, 6)), (3, (3, 9)), (6, (1, 11)))
+_SEEN_POINTS = 3.0
+"""Elo points below which two lines are one to the eye."""
 
 
 def draw_k_sensitivity(
@@ -63,7 +67,12 @@ def draw_k_sensitivity(
     names = sorted({row.entrant_id for row in rows})
     colours = {name: palette.lines[i % len(palette.lines)] for i, name in enumerate(names)}
     markers = {name: _MARKERS[i % len(_MARKERS)] for i, name in enumerate(names)}
+    levels: Counter[tuple[int, ...]] = Counter()
     for name, points in lines.items():
+        # Lines that look alike are drawn with longer and longer gaps, so that each is seen.
+        alike = tuple(round(mean / _SEEN_POINTS) for _, mean in points)
+        dashes = _DASHES[min(levels[alike], len(_DASHES) - 1)]
+        levels[alike] += 1
         axes.plot(
             [k_factor for k_factor, _ in points],
             [mean for _, mean in points],
@@ -71,12 +80,18 @@ def draw_k_sensitivity(
             marker=markers[name],
             markersize=5,
             linewidth=1.6,
+            linestyle=dashes,
         )
     axes.margins(x=0.02)
     axes.set_xscale("log", base=2)
     axes.set_xticks(k_factors, [f"{k_factor:g}" for k_factor in k_factors])
     axes.set_xticks([], minor=True)
-    label_axis(axes, "K-factor", judge_label, palette=palette)
+    label_axis(
+        axes,
+        "K-factor, the most Elo points one match can change a rating by",
+        judge_label,
+        palette=palette,
+    )
     axes.set_ylabel("mean rating, Elo points", color=palette.quiet, fontsize=9)
     axes.grid(axis="y", color=palette.grid, linewidth=0.7)
     bottom, top = axes.get_ylim()

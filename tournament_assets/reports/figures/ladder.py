@@ -11,6 +11,7 @@ from tournament_assets.reports.figures.canvas import (
     LIGHT,
     Palette,
     clear_axes,
+    judge_lines,
     label_axis,
     new_canvas,
     new_figure,
@@ -227,7 +228,7 @@ def _add_legend(figure: "Figure", *, palette: Palette, judges: str = "") -> None
     ]
     legend = figure.legend(
         handles=handles,
-        title=f"judge: {judges}" if judges else None,
+        title="\n".join(judge_lines(judges)) or None,
         title_fontsize=8,
         alignment="left",
         loc="outside lower left",

@@ -75,12 +75,15 @@ class _Dimension:
         return tuple(row.entrant_id for row in self.leaders)
 
 
-def dimension_sections(contents: ReportContents, link: BattleLink) -> dict[str, ReportSection]:
+def dimension_sections(
+    contents: ReportContents, link: BattleLink, *, has_pictures: bool
+) -> dict[str, ReportSection]:
     """Return what the report says of the dimensions, by the name of the section.
 
     Args:
         contents: What the report is made from.
         link: Makes the addresses of battles.
+        has_pictures: Whether to draw pictures, which Markdown does not show.
     """
     dimensions = [
         _Dimension(
@@ -99,7 +102,7 @@ def dimension_sections(contents: ReportContents, link: BattleLink) -> dict[str, 
         "numbers": _numbers(dimensions, confidence),
         "unseparated": _unseparated(dimensions, link),
         "models": _models(dimensions, confidence),
-        "k-factor": _k_factor(contents, dimensions),
+        "k-factor": _k_factor(contents, dimensions, has_pictures=has_pictures),
     }
 
 
@@ -267,7 +270,9 @@ def _models(dimensions: Sequence[_Dimension], confidence: str) -> ReportSection:
     )
 
 
-def _k_factor(contents: ReportContents, dimensions: Sequence[_Dimension]) -> ReportSection:
+def _k_factor(
+    contents: ReportContents, dimensions: Sequence[_Dimension], *, has_pictures: bool
+) -> ReportSection:
     said = {each.name: sweep_sentence(each.elo) for each in dimensions}
     moved = [name for name, sentence in said.items() if "depends on K" in sentence]
     return ReportSection(
@@ -295,6 +300,7 @@ def _k_factor(contents: ReportContents, dimensions: Sequence[_Dimension]) -> Rep
                 },
             )
             for each in dimensions
+            if has_pictures
         ),
         one_at_a_time=True,
     )

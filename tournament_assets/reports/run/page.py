@@ -17,7 +17,9 @@ from tournament_assets.reports.run.report_contents import DATE_MARK, ReportConte
 
 def render_markdown(contents: ReportContents) -> str:
     """Return the report as Markdown: tables and sentences, without pictures and battles."""
-    return render_template("report.md.jinja", **_values(contents, _battle_link(None)))
+    return render_template(
+        "report.md.jinja", **_values(contents, _battle_link(None), has_pictures=False)
+    )
 
 
 def render_html(contents: ReportContents) -> str:
@@ -37,7 +39,7 @@ def iterate_pages(contents: ReportContents) -> Iterator[tuple[str, str]]:
     links to `report_battles_<dimension>.html` beside it, each of which holds its own battles.
     """
     battles = None if contents.battles is None else lay_out_battles(contents.battles)
-    values = _values(contents, _battle_link(battles))
+    values = _values(contents, _battle_link(battles), has_pictures=True)
     yield "report.html", _render("report.html.jinja", **values, battles=battles)
     if battles is not None:
         for own in battles.pages.values():
@@ -79,8 +81,8 @@ def _battle_link(battles: BattlePages | None) -> BattleLink:
     return link
 
 
-def _values(contents: ReportContents, link: BattleLink) -> dict[str, Any]:
-    results = dimension_sections(contents, link)
+def _values(contents: ReportContents, link: BattleLink, *, has_pictures: bool) -> dict[str, Any]:
+    results = dimension_sections(contents, link, has_pictures=has_pictures)
     first = {"win-grid": results.pop("win-grid"), **contents.sections, **results}
     return {
         "contents": contents,

@@ -14,7 +14,9 @@ battles.parquet, battles.jsonl every settled pair and how it was rated: `tournam
 report.md, report.html         the pages people read
 report_battles_<dimension>.html  the battles of a run that has too many for report.html
 figures/                       the pictures, for a paper, as PNG and SVG
-tables/leaderboard.tex         the leaderboard as a LaTeX table
+tables/leaderboard.tex         the leaderboard as a LaTeX table as wide as a page
+tables/leaderboard_column.tex  the same for one column of two
+tables/leaderboard.csv         the same for a spreadsheet, every column
 leaderboard.parquet            the table `leaderboard`, all dimensions
 """
 
@@ -35,7 +37,12 @@ from tournament_assets.battles.files import encode_elo_reports
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.reports.battle_pages import verdicts_with_replies
 from tournament_assets.reports.figures.figures import figure_files
-from tournament_assets.reports.leaderboard import by_dimension, leaderboard_latex
+from tournament_assets.reports.leaderboard import (
+    by_dimension,
+    leaderboard_column_latex,
+    leaderboard_csv,
+    leaderboard_latex,
+)
 from tournament_assets.reports.report_tables import table_csv
 from tournament_assets.reports.run.report_contents import DATE_MARK
 from tournament_assets.storage.run_directory import FileContent
@@ -144,6 +151,8 @@ def _papers(tables: RunTables) -> dict[str, bytes]:
     return {
         **{f"figures/{name}": content for name, content in figures.items()},
         "tables/leaderboard.tex": leaderboard_latex(leaderboard).encode(),
+        "tables/leaderboard_column.tex": leaderboard_column_latex(leaderboard).encode(),
+        "tables/leaderboard.csv": leaderboard_csv(leaderboard),
     }
 
 
