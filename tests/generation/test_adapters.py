@@ -17,7 +17,9 @@ from tournament_assets.generation.loading import LoadedEntrant, build_entrant
 from tournament_assets.generation.models.base_models import Residence, transformers_logging_off
 from tournament_assets.generation.models.entrant_weights import EntrantFiles, check_adapter
 from tournament_assets.generation.responding import generate_responses
+from tournament_assets.project.project_files import Project, entrant_file_problems
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.places import Location
 from tournament_assets.tournament.prompts import Prompt
 
 from .architectures import ARCHITECTURES
@@ -186,6 +188,23 @@ def test_a_chat_template_and_a_tokenizer_beside_the_adapter_are_used(
     tokenizer = build(adapter).tokenizer
     assert tokenizer is not plain.tokenizer
     assert tokenizer.chat_template == plain.tokenizer.chat_template
+
+
+def test_a_base_without_chat_template_is_enough_where_the_adapter_has_one(
+    tmp_path: Path, folder: Path
+) -> None:
+    adapter = write_adapter(tmp_path / "adapter")
+    template = (folder / "chat_template.jinja").rename(adapter / "chat_template.jinja")
+    spec = describe().model_copy(
+        update={"weights": Location(path=str(folder)), "adapter": Location(path=str(adapter))}
+    )
+    project = Project(folder=tmp_path, environment={})
+    assert entrant_file_problems([spec], project) == []
+    entrant = build_entrant(spec, files=EntrantFiles(folder, adapter=adapter), device="cpu")
+    assert entrant.tokenizer.chat_template == template.read_text()
+    template.unlink()
+    (problem,) = entrant_file_problems([spec], project)
+    assert "has no chat template" in problem
 
 
 def refusal(build: Build, adapter: Path) -> str:

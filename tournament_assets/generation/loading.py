@@ -21,7 +21,7 @@ from tournament_assets.generation.models.base_models import (
     refuse_mismatch,
 )
 from tournament_assets.generation.models.chat_prompts import NO_TEMPLATE
-from tournament_assets.generation.models.entrant_weights import EntrantFiles
+from tournament_assets.generation.models.entrant_weights import EntrantFiles, has_chat_template
 from tournament_assets.generation.thoughts import OPENING, ToldApart, cut_thought
 from tournament_assets.tournament.entrants import LocalEntrant, VanillaHfEntrant
 from tournament_assets.tournament.errors import InputError, Problems
@@ -176,8 +176,12 @@ def build_entrant(
     """
     name = f"entrant {spec.entrant_id!r}"
     template = _read_template(spec, files, name=name)
+    is_beside_adapter = files.adapter is not None and has_chat_template(files.adapter)
     base = (residence or Residence()).load(
-        files.weights, device=device, name=name, needs_template=template is None
+        files.weights,
+        device=device,
+        name=name,
+        needs_template=template is None and not is_beside_adapter,
     )
     if files.adapter is not None:
         adapter = load_adapter(base, files.adapter, name=name)

@@ -13,6 +13,7 @@ from tournament_assets.generation.models.entrant_weights import (
     check_adapter,
     check_weights,
     find_shards,
+    has_chat_template,
 )
 from tournament_assets.judging.requests.system_prompt import parse_instructions
 from tournament_assets.storage.atomic_files import write_bytes_atomically
@@ -216,7 +217,7 @@ def entrant_file_problems(entrants: Sequence[LocalEntrant], project: Project) ->
         for adapter, needed in _needed_shards(entrant).items():
             shards.setdefault((adapter, needed), []).append(entrant.entrant_id)
     problems: list[str] = []
-    own = {each.entrant_id for each in entrants if _brings_template(each)}
+    own = {each.entrant_id for each in entrants if _brings_template(each, project)}
     for location, owners in weights.items():
         what = _weights_of(", ".join(owners))
         needs_template = not own.issuperset(owners)
@@ -258,8 +259,14 @@ def _template_of(entrant: LocalEntrant) -> Location | None:
     return template if isinstance(template, Location) else None
 
 
-def _brings_template(entrant: LocalEntrant) -> bool:
-    return isinstance(entrant, VanillaHfEntrant) and entrant.chat_template is not None
+def _brings_template(entrant: LocalEntrant, project: Project) -> bool:
+    if isinstance(entrant, VanillaHfEntrant) and entrant.chat_template is not None:
+        return True
+    adapter = _adapter_of(entrant)
+    try:
+        return adapter is not None and has_chat_template(project.resolve(adapter, what="adapter"))
+    except InputError:
+        return False  # it is told where the adapter is looked at
 
 
 def _weights_of(owners: str) -> str:

@@ -7,6 +7,7 @@ they would compute alone, to the bit.
 """
 
 import copy
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -117,7 +118,9 @@ def load_adapter(base: LoadedBase, folder: Path, *, name: str) -> LoadedAdapter:
         for attribute, child in parent.named_children()
     ]
     try:
-        with transformers_logging_off():
+        with transformers_logging_off(), warnings.catch_warnings():
+            # What matters of peft's warnings is refused here; the rest is about training.
+            warnings.simplefilter("ignore")
             problem = _inject(model, config, folder)
         places = [
             _Place(parent, attribute, plain=child, adapted=parent.get_submodule(attribute))

@@ -250,8 +250,9 @@ def refuse_mismatch(tokenizer: Any, model: Any, *, name: str) -> None:
 
 _PROBED = torch.arange(8)[None]
 _COMPANION = torch.arange(32).flip(0)[None]
-_NOISE = 0.1
-"""Of the logits' spread: far above what another shape changes in bfloat16, far below padding."""
+_NOISE = 0.3
+"""Of the logits' spread: more than bfloat16 and an expert chosen otherwise change; padding that is
+read, or another row, changes them by about as much as they spread."""
 
 
 class _Repeat(LogitsProcessor):  # type: ignore[misc]  # transformers is untyped

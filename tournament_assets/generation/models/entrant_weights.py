@@ -83,7 +83,7 @@ def check_weights(folder: Path, *, name: str, needs_template: bool = True) -> li
             f"{name}: {str(folder)!r} has no tokenizer; expected tokenizer.json "
             "beside config.json; save the model's tokenizer into the same folder"
         )
-    elif needs_template and not _has_chat_template(folder):
+    elif needs_template and not has_chat_template(folder):
         problems.append(
             f"{name}: the tokenizer in {str(folder)!r} has no chat template; expected "
             "chat_template.jinja, or 'chat_template' in tokenizer_config.json; "
@@ -239,7 +239,8 @@ def _adapter_problems(folder: Path) -> list[str]:
     ]
 
 
-def _has_chat_template(folder: Path) -> bool:
+def has_chat_template(folder: Path) -> bool:
+    """Whether a folder holds a chat template, in a file of its own or in the tokenizer's."""
     if (folder / "chat_template.jinja").is_file():
         return True
     if any(folder.glob(f"{_TEMPLATE_FOLDER}/*.jinja")):
