@@ -100,14 +100,21 @@ def entrant_family(entrant: AnyEntrant, *, named: Mapping[str, str]) -> str | No
     return None
 
 
+_AND = " and "
+
+
 def judge_family(judge_model: str, *, named: Mapping[str, str]) -> str | None:
-    """Return the family of a judge, or None where nothing tells it.
+    """Return the family of a judge, or of all judges, or None where nothing tells one.
 
     Args:
-        judge_model: The model that judged.
+        judge_model: The model that judged, or several with commas between.
         named: Families that the config names, by model; they come before everything else.
     """
-    return named.get(judge_model) or model_family(judge_model)
+    # The judges of a panel are named together.
+    found = (named.get(each) or model_family(each) for each in judge_model.split(", "))
+    families = list(dict.fromkeys(found))
+    known = [each for each in families if each is not None]
+    return _AND.join(known) if len(known) == len(families) else None
 
 
 def _names_of(entrant: AnyEntrant) -> list[str]:
@@ -406,7 +413,7 @@ class Families:
         if self.judge == LOOPBACK:
             # No language model, so whoever is not its own answers is none of its family.
             return own == LOOPBACK
-        return None if own is None or self.judge is None else own == self.judge
+        return None if own is None or self.judge is None else own in self.judge.split(_AND)
 
 
 def fair_comparison_rows(

@@ -263,6 +263,8 @@ class TrustEvidence:
         controls: Planted controls.
         people: Agreement with people; None where the config names no human battles.
         judges: Agreement with every other judge, by model.
+        by_judge: Every pair from each judge of a panel, by which slots are measured; None where one
+            judges.
     """
 
     pairs: Sequence[JudgedPair]
@@ -271,6 +273,7 @@ class TrustEvidence:
     controls: Sequence[SettledControl] | str
     people: Estimate | str | None
     judges: Mapping[str, Agreement] | str
+    by_judge: Sequence[JudgedPair] | None = None
 
 
 def trust_lines(
@@ -296,7 +299,8 @@ def trust_lines(
         InputError: If an option is impossible, or a judgment names somebody else.
         RatingError: If the odds behind the cycles could not be fitted.
     """
-    distinct = distinct_requests(evidence.pairs)
+    everything = evidence.pairs if evidence.by_judge is None else evidence.by_judge
+    distinct = distinct_requests(everything)
     bias = measure_position_bias(distinct, confidence=confidence)
     judgments = [pair.judgment for pair in evidence.pairs]
     cycles = measure_transitivity(code_judgments(judgments, entrants=entrants), seed=seed)

@@ -24,6 +24,7 @@ from tournament_assets.tournament.asset_rows import (
     VerdictRow,
 )
 from tournament_assets.tournament.config import TournamentConfig
+from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.tournament.verdicts import Outcome
@@ -77,6 +78,12 @@ class JudgeTest:
     ) -> tuple[Settled, dict[str, Any]]:
         """Ask what has not been asked; return the settled pairs, and metadata on the bill."""
         step, config = self.step, self.step.plan.config.judge
+        if config.panel:
+            raise InputError(
+                f"judge.panel has {', '.join(each.model for each in config.panel)} and a test is "
+                "of one judge; expected a config without a panel; give one of them a config of its "
+                "own: its replies are in the ledger already"
+            )
         wait = config.slot_seconds if self.wait_seconds is None else self.wait_seconds
         with self.ledger.open() as opened:
             tally = ask_what_is_missing(

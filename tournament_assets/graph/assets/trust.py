@@ -9,9 +9,10 @@ import pandas as pd
 from tournament_assets.graph.assets.verdicts import judge_models_of
 from tournament_assets.graph.outputs import Check, Made, report_table
 from tournament_assets.graph.rows import Step
-from tournament_assets.storage.tables import StoredTable, pair_key, rows_of
-from tournament_assets.tournament.asset_rows import TrustRow
-from tournament_assets.tournament.verdicts import Verdict
+from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
+from tournament_assets.tournament.asset_rows import JudgeReplyRow, TrustRow
+from tournament_assets.tournament.config import JudgeConfig
+from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 from tournament_assets.trust.evidence import (
     RatedPair,
     controls_of,
@@ -23,7 +24,7 @@ from tournament_assets.trust.evidence import (
 )
 from tournament_assets.trust.measures import HUMANS, WORDS, threshold_of
 from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.table_rows import judgments_of
+from tournament_assets.workflows.table_rows import judgments_of, settled_rows, verdicts_of
 
 if TYPE_CHECKING:
     from tournament_assets.audits.judge_consistency import JudgedPair
@@ -79,7 +80,7 @@ def trust_panel(step: Step, inputs: TrustInputs) -> Made[list[TrustRow]]:
 
     config = step.plan.config
     lines = trust_lines(
-        _evidence(inputs, job=f"{step.plan.tournament_id}_test_judge"),
+        _evidence(step, inputs, job=f"{step.plan.tournament_id}_test_judge"),
         entrants=config.entrant_ids,
         thresholds=config.checks,
         n_bootstraps=config.ratings.n_bootstraps,
@@ -98,10 +99,11 @@ def trust_panel(step: Step, inputs: TrustInputs) -> Made[list[TrustRow]]:
     )
 
 
-def _evidence(inputs: TrustInputs, *, job: str) -> "TrustEvidence":
+def _evidence(step: Step, inputs: TrustInputs, *, job: str) -> "TrustEvidence":
     from tournament_assets.trust.panel import TrustEvidence
 
-    verdicts, pairs = inputs.verdicts, _judged_pairs(inputs)
+    lengths, judge = longer_responses(inputs.matches), step.plan.config.judge
+    verdicts, pairs = inputs.verdicts, _judged_pairs(inputs.verdicts, lengths)
     n_judged = sum(pair.judgment.outcome.is_judged for pair in pairs)
     return TrustEvidence(
         pairs=pairs,
@@ -110,14 +112,14 @@ def _evidence(inputs: TrustInputs, *, job: str) -> "TrustEvidence":
         controls=controls_of(inputs.controls, inputs.replies, job=job),
         people=people_of(inputs.people),
         judges=judges_of(inputs.judges, judge_models=judge_models_of(verdicts), job=job),
+        by_judge=_pairs_by_judge(inputs.replies, judge) if judge.panel else None,
     )
 
 
-def _judged_pairs(inputs: TrustInputs) -> "list[JudgedPair]":
+def _judged_pairs(verdicts: StoredTable, lengths: Mapping[PairKey, Outcome]) -> "list[JudgedPair]":
     from tournament_assets.audits.judge_consistency import JudgedPair
 
-    lengths = longer_responses(inputs.matches)
-    rows = rows_of(RatedPair, inputs.verdicts)
+    rows = rows_of(RatedPair, verdicts)
     return [
         JudgedPair(
             judgment,
@@ -125,7 +127,22 @@ def _judged_pairs(inputs: TrustInputs) -> "list[JudgedPair]":
             (row.request_key_ab, row.request_key_ba),
             lengths.get(pair_key(row)),
         )
-        for judgment, row in zip(judgments_of(inputs.verdicts), rows, strict=True)
+        for judgment, row in zip(judgments_of(verdicts), rows, strict=True)
+    ]
+
+
+def _pairs_by_judge(replies: StoredTable, judge: JudgeConfig) -> "list[JudgedPair]":
+    from tournament_assets.audits.judge_consistency import JudgedPair
+
+    return [
+        JudgedPair(
+            Judgment(
+                row.prompt_id, row.dimension, row.entrant_a, row.entrant_b, Outcome(row.outcome)
+            ),
+            verdicts_of(row),
+            (row.request_key_ab, row.request_key_ba),
+        )
+        for row in settled_rows(rows_of(JudgeReplyRow, replies), judge=judge)
     ]
 
 
