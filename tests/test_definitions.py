@@ -81,8 +81,9 @@ def test_every_config_has_every_asset_of_the_graph(definitions: dg.Definitions) 
         "run_artifacts",
         "run_comparison",
     }
-    tournaments = ("ablation", "demo", "demo_entrants", "tournament1")
-    assert keys == {f"{tid}/{name}" for tid in tournaments for name in names}
+    tournaments = ("ablation", "demo", "demo_entrants", "demo_jury", "tournament1")
+    expected = {f"{tid}/{name}" for tid in tournaments for name in names}
+    assert keys == {*expected, "demo_jury/jury"}
 
 
 def test_every_asset_says_what_it_is_and_belongs_to_a_stage(definitions: dg.Definitions) -> None:

@@ -183,3 +183,27 @@ def test_a_verdict_inside_a_response_does_not_help_it() -> None:
 
 def test_what_is_no_comparison_gets_no_verdict() -> None:
     assert "VERDICT" not in judge_lexically("Say hello.", dimension=None)
+
+
+def test_two_models_err_more_than_all_others() -> None:
+    right, wrong, slot = "It is ascorbic acid.", "A lack of vitamin D causes scurvy.", "f"
+    texts = [
+        user_text(wrong, right, gold="Ascorbic acid", fence=f"{slot}{number}")
+        for number in range(300)
+    ]
+
+    def shares(model: str) -> dict[str, float]:
+        said = [
+            last_word(judge_lexically(text, dimension="factuality", model=model)) for text in texts
+        ]
+        return {each: said.count(each) / len(said) for each in ("A", "B", "TIE")}
+
+    assert shares("loopback-lexical") == shares("anything")
+    assert shares("loopback-lexical")["A"] == pytest.approx(0.06, abs=0.05)
+    assert shares("loopback-hasty")["A"] == pytest.approx(0.4, abs=0.1)
+    level = user_text("Perhaps it is scurvy.", "It is scurvy.", fence="level")
+    words = {
+        model: last_word(judge_lexically(level, dimension=None, model=f"loopback-{model}"))
+        for model in ("lexical", "coarse")
+    }
+    assert words == {"lexical": "A", "coarse": "TIE"}

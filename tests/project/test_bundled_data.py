@@ -96,7 +96,7 @@ def test_every_config_loads_and_its_pilot_can_be_drawn(path: Path, bank: list[Pr
 
 def test_the_configs_are_the_demo_the_real_one_and_its_ablation() -> None:
     names = {path.stem for path in CONFIGS}
-    assert {"ablation", "demo", "demo_entrants", "tournament1"} <= names
+    assert {"ablation", "demo", "demo_entrants", "demo_jury", "tournament1"} <= names
 
 
 def test_the_teachers_answers_are_one_to_each_prompt_and_one_to_no_prompt(

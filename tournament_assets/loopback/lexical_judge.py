@@ -111,11 +111,32 @@ TIE_MARGIN = 0.05
 _COMFORTABLE_WORDS = 220
 
 
-def judge_lexically(user_text: str, *, dimension: str | None) -> str:
+@dataclass(frozen=True, slots=True)
+class Temper:
+    """How a judge errs; the scores are the same for all.
+
+    Attributes:
+        first_slot_share: Share of requests in which the first slot wins, whatever stands in it.
+        tie_margin: Scores closer than this are a tie.
+    """
+
+    first_slot_share: float = FIRST_SLOT_SHARE
+    tie_margin: float = TIE_MARGIN
+
+
+TEMPERS = {
+    "loopback-hasty": Temper(first_slot_share=0.4),
+    "loopback-coarse": Temper(tie_margin=0.4),
+}
+"""The models that err otherwise than all others."""
+
+
+def judge_lexically(user_text: str, *, dimension: str | None, model: str = "") -> str:
     """Write a reply: short reasoning, and a verdict in the last line.
 
     Args:
         user_text: The user message of a judge request.
+        model: Who is asked; some of `TEMPERS` err more than others.
         dimension: The quality to judge: `calibration`, `utility` of any kind, or another one,
             which is judged on all lexicons alike.
 
@@ -131,22 +152,23 @@ def judge_lexically(user_text: str, *, dimension: str | None) -> str:
         f"Response {slot} {_describe(parts, response)}."
         for slot, response in (("A", parts.response_a), ("B", parts.response_b))
     )
-    if prefers_first_slot(user_text):
+    temper = TEMPERS.get(model, Temper())
+    if prefers_first_slot(user_text, share=temper.first_slot_share):
         return f"{reasoning} Response A, read first, sets the standard.\nVERDICT: A"
     lead = score_response(parts, parts.response_a, dimension) - score_response(
         parts, parts.response_b, dimension
     )
     quality = (dimension or "the whole").replace("_", " ")
-    if abs(lead) < TIE_MARGIN:
+    if abs(lead) < temper.tie_margin:
         return f"{reasoning} On {quality} they are level.\nVERDICT: TIE"
     winner = "A" if lead > 0 else "B"
     return f"{reasoning} On {quality} response {winner} is ahead.\nVERDICT: {winner}"
 
 
-def prefers_first_slot(user_text: str) -> bool:
+def prefers_first_slot(user_text: str, *, share: float = FIRST_SLOT_SHARE) -> bool:
     """Whether a request belongs to the share in which the first slot wins."""
     digest = hashlib.sha256(user_text.encode("utf-8", errors="surrogatepass")).digest()
-    return int.from_bytes(digest[:8], "big") < FIRST_SLOT_SHARE * 2**64
+    return int.from_bytes(digest[:8], "big") < share * 2**64
 
 
 def score_response(parts: ShownParts, response: str, dimension: str | None) -> float:

@@ -207,7 +207,7 @@ def _write_judgment(params: Mapping[str, Any]) -> str | None:
         return score_lexically(user_text, names=names)
     if dimension is None and not names and read_parts(user_text) is None:
         return None
-    text = judge_lexically(user_text, dimension=dimension)
+    text = judge_lexically(user_text, dimension=dimension, model=str(params.get("model", "")))
     if not names:
         return text
     reply = read_reply(text)

@@ -28,7 +28,6 @@ from tournament_assets.tournament.asset_rows import (
 from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
-from tournament_assets.workflows.juries import rates_by_model, rating_rows_of
 from tournament_assets.workflows.table_rows import judgments_of
 
 _COUNTS = ("wins_a", "wins_b", "ties", "inconsistent", "same_text", "unjudged")
@@ -144,6 +143,7 @@ def bradley_terry_ratings(
     intervals are the sandwich's.
     """
     from tournament_assets.ratings.rating_tables import bradley_terry_rows
+    from tournament_assets.workflows.juries import rates_by_model, rating_rows_of
 
     if jury is not None and rates_by_model(config):
         rows = rating_rows_of(jury)

@@ -23,7 +23,6 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.verdicts import Outcome, Verdict
-from tournament_assets.workflows.juries import weights_of
 from tournament_assets.workflows.table_rows import UNREAD, settled_rows, verdicts_of
 
 _SHOWN_COLUMNS = ("prompt_id", "entrant_a", "entrant_b", "verdict_ab", "verdict_ba", "winner")
@@ -89,6 +88,8 @@ def _together(
     if not config.judge.panel or jury is None:
         yield from by_judge
         return
+    from tournament_assets.workflows.juries import weights_of
+
     weights = weights_of(jury)
     lead, all_judges = config.judge_model(step.mode), [each.model for each in config.judge.panel]
     name = lead if config.judge.aggregation == "single" else ", ".join(all_judges)
