@@ -1,8 +1,26 @@
-"""Devices that entrants are generated on, by their names; without torch."""
+"""Devices that entrants are generated on, and the leases by which processes share the GPUs.
 
+A process holds a card by a lock on a file that is named after it, as long as a model of its own is
+on it. The operating system takes the lock back when the process ends, however it ends.
+"""
+
+import os
 import re
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
-_NAMES = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
+from filelock import FileLock, Timeout
+
+from tournament_assets.tournament.errors import GenerationError, InputError
+
+_NAMES = re.compile(r"auto|cpu|mps|cuda(?::(?P<index>\d+))?")
+_POLL_SECONDS = 2.0
+_SAID_EVERY = 30
+"""Looks between two messages that a process waits."""
 
 
 def device_problem(asked: str, *, where: str = "TOURNAMENT_DEVICE") -> str | None:
@@ -18,3 +36,143 @@ def device_problem(asked: str, *, where: str = "TOURNAMENT_DEVICE") -> str | Non
         f"{where} is {asked!r}; expected auto (CUDA if there is one, else the CPU), cpu, cuda, one "
         "card such as cuda:1, or mps"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One GPU.
+
+    Attributes:
+        name: No other card of the machine has it, whichever of them a process sees.
+        n_bytes: Its memory.
+    """
+
+    name: str
+    n_bytes: int
+
+
+class Cards(Protocol):
+    """The GPUs that a process sees, in torch's order."""
+
+    def look(self) -> Sequence[Card]:
+        """Return the cards; none where there is no CUDA."""
+
+
+class CudaCards:
+    """The cards that torch sees."""
+
+    def look(self) -> Sequence[Card]:
+        """Return the cards; none where there is no CUDA."""
+        import torch
+
+        if not torch.cuda.is_available():
+            return []
+        found = [torch.cuda.get_device_properties(n) for n in range(torch.cuda.device_count())]
+        return [Card(str(each.uuid), int(each.total_memory)) for each in found]
+
+
+@dataclass(frozen=True, slots=True)
+class CardLease:
+    """Cards that nobody else takes until this is given back, or the process ends.
+
+    Attributes:
+        indices: Of the cards among those that the process sees; several share one model.
+        locks: What holds them.
+    """
+
+    indices: tuple[int, ...]
+    locks: tuple[FileLock, ...]
+
+    def give_back(self) -> None:
+        """Let others have the cards."""
+        for lock in self.locks:
+            lock.release()
+
+
+def lease_folder() -> Path:
+    """Return where the locks of this user's processes on this machine are."""
+    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+    return Path(tempfile.gettempdir()) / f"tournament_gpus_{user}"
+
+
+def lease_cards(
+    cards: Sequence[Card],
+    *,
+    needed_bytes: int,
+    folder: Path,
+    index: int | None = None,
+    log: Callable[[str], None],
+    wait: Callable[[float], None] = time.sleep,
+) -> CardLease:
+    """Take the first free card that has room, or several where no single one has; wait for them.
+
+    Args:
+        cards: What the process sees, at least one.
+        needed_bytes: What the model takes.
+        folder: Where the locks are.
+        index: The one card that will do; None for any.
+        log: Told if all are taken.
+        wait: Passes some seconds.
+
+    Raises:
+        InputError: If there is no card of that index.
+        GenerationError: If all cards together have no room.
+    """
+    if index is not None and index >= len(cards):
+        raise InputError(
+            f"the device is 'cuda:{index}', and {len(cards)} cards are seen; expected "
+            f"{_listed(cards)}; correct TOURNAMENT_DEVICE or CUDA_VISIBLE_DEVICES"
+        )
+    allowed = range(len(cards)) if index is None else [index]
+    if sum(cards[each].n_bytes for each in allowed) < needed_bytes:
+        raise GenerationError(
+            f"the model takes {needed_bytes / 1e9:.1f} GB, and its cards have {_listed(cards)}; "
+            "expected room for it; let another machine serve it (openai_api)"
+        )
+    is_alone = any(cards[each].n_bytes >= needed_bytes for each in allowed)
+    looks = 0
+    while True:
+        lease = _try(cards, allowed, needed_bytes=needed_bytes, folder=folder, is_alone=is_alone)
+        if lease is not None:
+            return lease
+        if looks % _SAID_EVERY == 0:
+            log(f"every card that has room is taken by another process; waiting ({folder})")
+        looks += 1
+        wait(_POLL_SECONDS)
+
+
+def _try(
+    cards: Sequence[Card],
+    allowed: Sequence[int],
+    *,
+    needed_bytes: int,
+    folder: Path,
+    is_alone: bool,
+) -> CardLease | None:
+    folder.mkdir(parents=True, exist_ok=True)
+    held: dict[int, FileLock] = {}
+    for each in allowed:
+        if is_alone and cards[each].n_bytes < needed_bytes:
+            continue
+        lock = FileLock(folder / f"{cards[each].name}.lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            continue
+        held[each] = lock
+        if sum(cards[index].n_bytes for index in held) >= needed_bytes:
+            return CardLease(tuple(held), tuple(held.values()))
+    for lock in held.values():
+        lock.release()
+    return None
+
+
+def _listed(cards: Sequence[Card]) -> str:
+    return ", ".join(f"cuda:{n} ({card.n_bytes / 1e9:.0f} GB)" for n, card in enumerate(cards))
+
+
+def card_index(device: str) -> int | None:
+    """Return the index that a device's name says; None for `cuda` and `auto`."""
+    named = _NAMES.fullmatch(device)
+    index = named["index"] if named else None
+    return None if index is None else int(index)
