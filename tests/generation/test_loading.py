@@ -6,8 +6,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers.utils import logging
 
+from tournament_assets.generation.devices import DTYPE_NAMES
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
 from tournament_assets.generation.models.base_models import (
+    DTYPES,
     dtype_for,
     pick_device,
     transformers_logging_off,
@@ -35,6 +37,31 @@ def test_on_the_cpu_the_model_is_loaded_in_float32_and_evaluation_mode(
 def test_cuda_means_bfloat16() -> None:
     assert dtype_for("cuda:1") == torch.bfloat16
     assert dtype_for("cpu") == torch.float32
+
+
+def test_cards_without_bfloat16_get_float16() -> None:
+    by_capability = {(7, 5): torch.float16, (7, 0): torch.float16, (8, 0): torch.bfloat16}
+    for found, dtype in by_capability.items():
+        assert dtype_for("cuda", capability=lambda _, found=found: found) == dtype  # type: ignore[misc]
+
+
+def test_a_named_precision_comes_before_the_devices_own() -> None:
+    files = EntrantFiles(TINY)
+    assert set(DTYPES) | {"auto"} == {*DTYPE_NAMES}
+    half = build_entrant(describe(), files=files, device="cpu", dtype="bfloat16")
+    assert half.dtype == half.model.dtype == torch.bfloat16
+    with pytest.raises(InputError, match="dtype is 'int8'; expected auto, bfloat16"):
+        build_entrant(describe(), files=files, device="cpu", dtype="int8")
+
+
+def test_a_model_that_is_shared_by_devices_answers_as_on_one(tiny: LoadedEntrant) -> None:
+    shared = build_entrant(
+        describe(), files=EntrantFiles(TINY), device="cpu", max_memory={"cpu": 10**9}
+    )
+    assert (shared.base.is_spread, shared.device) == (True, "cpu")
+    ids = torch.tensor([[5, 6, 7]])
+    with torch.inference_mode():
+        assert torch.equal(shared.model(ids).logits, tiny.model(ids).logits)
 
 
 def test_the_picked_device_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,19 +8,26 @@ import pytest
 
 from tests.generation.builders import TINY
 from tests.generation.hydra_projects import describe_hydra, write_heads
+from tournament_assets.generation.devices import Card, lease_cards
 from tournament_assets.generation.models.base_models import RESIDENCE
+from tournament_assets.generation.models.entrant_weights import EntrantFiles
 from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.config import GenerationConfig
-from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.errors import GenerationError, InputError
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.workflows.local_responses import (
     CompletedResponses,
+    Generator,
+    Place,
     complete_responses,
+    find_place,
     release_models,
 )
 
 PROMPTS = [Prompt(prompt_id=f"p{n}", text=f"What is number {n}?", source="test") for n in range(3)]
+
+ON_CPU = Generator(device="cpu")
 
 
 @pytest.fixture
@@ -30,7 +37,11 @@ def heads(tmp_path: Path) -> Path:
 
 
 def complete(
-    folder: Path, entrant: CustomPoeEntrant, prompts: list[Prompt], *, device: str = "cpu"
+    folder: Path,
+    entrant: CustomPoeEntrant,
+    prompts: list[Prompt],
+    *,
+    generator: Generator = ON_CPU,
 ) -> CompletedResponses:
     from tournament_assets.project.project_files import Project, find_entrant_files
 
@@ -43,7 +54,7 @@ def complete(
             ledger=ledger,
             config=GenerationConfig(batch_size=2, cuda_graphs=True),
             log=lambda message: None,
-            device=device,
+            generator=generator,
         )
     finally:
         ledger.close()
@@ -60,7 +71,7 @@ def test_only_what_the_ledger_lacks_is_generated(heads: Path) -> None:
 
 def test_a_device_that_is_none_is_refused_before_a_model_is_loaded(heads: Path) -> None:
     with pytest.raises(InputError, match="the generator's device is 'foo'; expected auto"):
-        complete(heads, describe_hydra(max_new_tokens=4), PROMPTS, device="foo")
+        complete(heads, describe_hydra(max_new_tokens=4), PROMPTS, generator=Generator("foo"))
 
 
 def test_another_shard_is_another_entrant(heads: Path) -> None:
@@ -69,6 +80,86 @@ def test_another_shard_is_another_entrant(heads: Path) -> None:
     shard = heads / "security" / "shard_1.safetensors"
     (heads / "security" / "shard_0.safetensors").write_bytes(shard.read_bytes())
     assert complete(heads, entrant, PROMPTS).generated == len(PROMPTS)
+
+
+def test_what_generating_took_is_told_in_numbers_that_can_be_plotted(heads: Path) -> None:
+    entrant = describe_hydra(max_new_tokens=4)
+    first = complete(heads, entrant, PROMPTS).figures
+    assert first["batch_size"] == 2
+    assert first["generation_seconds"] > 0
+    assert first["tokens_per_second"] > 0
+    assert first["peak_memory_gb"] > 0.05
+    again = complete(heads, entrant, PROMPTS).figures
+    assert again == {"generation_seconds": 0.0, "batch_size": 2}
+
+
+def test_the_generators_settings_come_before_the_configs(heads: Path) -> None:
+    wanted = Generator(device="cpu", batch_size=1, dtype="bfloat16", cuda_graphs=False)
+    found = complete(heads, describe_hydra(max_new_tokens=4), PROMPTS, generator=wanted)
+    told = [response.diagnostics for response in found.responses]
+    assert {(each["batch_size"], each["dtype"]) for each in told} == {(1, "bfloat16")}
+
+
+def test_settings_that_are_none_are_refused_together(heads: Path) -> None:
+    wrong = Generator(device="foo", dtype="int8", batch_size=0, memory_share=1.5)
+    with pytest.raises(InputError) as caught:
+        complete(heads, describe_hydra(max_new_tokens=4), PROMPTS, generator=wrong)
+    assert len(caught.value.problems) == 4
+
+
+class FakeCards:
+    """A machine with some cards."""
+
+    def __init__(self, *gigabytes: float) -> None:
+        self._cards = [Card(f"c{n}", int(each * 1e9), "T4") for n, each in enumerate(gigabytes)]
+
+    def look(self) -> list[Card]:
+        return self._cards
+
+
+def place(folder: Path, device: str, *gigabytes: float) -> Place:
+    return find_place(
+        Generator(device=device, dtype="float16"),
+        EntrantFiles(TINY),
+        log=lambda message: None,
+        cards=FakeCards(*gigabytes),
+        folder=folder,
+    )
+
+
+def test_a_process_keeps_its_card_until_its_model_is_released(tmp_path: Path) -> None:
+    other = lease_cards(
+        FakeCards(16, 16, 16).look(), needed_bytes=1, folder=tmp_path, log=lambda message: None
+    )
+    try:
+        found = place(tmp_path, "auto", 16, 16, 16)
+        assert found.device == "cuda:1"
+        assert found.sentence == "on T4 (cuda:1, 16 GB) in float16: 3 CUDA cards are there"
+        assert place(tmp_path, "cuda", 16, 16, 16).device == "cuda:1"
+        assert place(tmp_path, "cuda:2", 16, 16, 16).device == "cuda:2"
+        assert place(tmp_path, "auto", 16, 16, 16).device == "cuda:2"
+    finally:
+        release_models()
+        other.give_back()
+    assert place(tmp_path, "auto", 16, 16, 16).device == "cuda:0"
+    release_models()
+
+
+def test_a_model_larger_than_a_card_is_shared_by_several(tmp_path: Path) -> None:
+    # The tiny model has 1.5 million parameters: 2.9 MB in float16.
+    found = place(tmp_path, "auto", 0.002, 0.002, 0.002)
+    release_models()
+    assert found.device == "cuda:0"
+    assert found.max_memory == {0: 1_800_000, 1: 1_800_000}
+    assert "larger than one of them" in found.sentence
+    with pytest.raises(GenerationError, match="expected room for it"):
+        place(tmp_path, "cuda:1", 0.002, 0.002)
+
+
+def test_no_card_means_the_cpu_unless_a_card_is_asked_for(tmp_path: Path) -> None:
+    assert place(tmp_path, "cpu", 16).device == "cpu"
+    with pytest.raises(InputError, match="torch sees no CUDA card"):
+        place(tmp_path, "cuda:1")
 
 
 def test_released_models_leave_the_memory() -> None:

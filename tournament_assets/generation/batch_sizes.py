@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 LARGEST = 64
 """Rows from which a batch gains nothing on any device that was looked at."""
 _LARGEST_ON_CPU = 16
-_SHARE = 0.7
+SHARE = 0.7
 """Of the free memory; the rest is for what one row does not show, such as fragmentation."""
 _SIGNS_OF_NO_MEMORY = (
     "out of memory",
@@ -47,17 +47,20 @@ def is_out_of_memory(error: BaseException) -> bool:
     return False
 
 
-def choose_batch_size(answer_alone: Callable[[], object], *, device: torch.device) -> int:
+def choose_batch_size(
+    answer_alone: Callable[[], object], *, device: torch.device, share: float = SHARE
+) -> int:
     """Return the largest power of two whose batch has room in the free memory.
 
     Args:
         answer_alone: Takes one step with one row, as long as the longest will become.
         device: Where that happens.
+        share: Of the free memory that a batch may fill.
 
     Returns:
         1 to 64, or to 16 on a CPU. Where that was too much, generation halves it.
     """
-    room = _SHARE * free_bytes(device)
+    room = share * free_bytes(device)
     try:
         with measure_peak(device) as peak:
             answer_alone()

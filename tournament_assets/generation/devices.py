@@ -11,12 +11,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
-
-from filelock import FileLock, Timeout
+from typing import TYPE_CHECKING, Protocol
 
 from tournament_assets.tournament.errors import GenerationError, InputError
 
+if TYPE_CHECKING:
+    from filelock import FileLock
+
+DTYPE_NAMES = ("auto", "bfloat16", "float16", "float32")
+"""What the weights' precision may be called."""
 _NAMES = re.compile(r"auto|cpu|mps|cuda(?::(?P<index>\d+))?")
 _POLL_SECONDS = 2.0
 _SAID_EVERY = 30
@@ -45,10 +48,12 @@ class Card:
     Attributes:
         name: No other card of the machine has it, whichever of them a process sees.
         n_bytes: Its memory.
+        title: What its maker calls it.
     """
 
     name: str
     n_bytes: int
+    title: str = "a card"
 
 
 class Cards(Protocol):
@@ -68,7 +73,7 @@ class CudaCards:
         if not torch.cuda.is_available():
             return []
         found = [torch.cuda.get_device_properties(n) for n in range(torch.cuda.device_count())]
-        return [Card(str(each.uuid), int(each.total_memory)) for each in found]
+        return [Card(str(each.uuid), int(each.total_memory), str(each.name)) for each in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,7 @@ class CardLease:
     """
 
     indices: tuple[int, ...]
-    locks: tuple[FileLock, ...]
+    locks: tuple["FileLock", ...]
 
     def give_back(self) -> None:
         """Let others have the cards."""
@@ -149,6 +154,8 @@ def _try(
     folder: Path,
     is_alone: bool,
 ) -> CardLease | None:
+    from filelock import FileLock, Timeout
+
     folder.mkdir(parents=True, exist_ok=True)
     held: dict[int, FileLock] = {}
     for each in allowed:
@@ -169,6 +176,16 @@ def _try(
 
 def _listed(cards: Sequence[Card]) -> str:
     return ", ".join(f"cuda:{n} ({card.n_bytes / 1e9:.0f} GB)" for n, card in enumerate(cards))
+
+
+def taken_bytes(device: str) -> int:
+    """Return the most that this process has taken of its cards, or what it takes of the host."""
+    import psutil
+    import torch
+
+    if torch.device(device).type != "cuda":
+        return int(psutil.Process().memory_info().rss)
+    return sum(torch.cuda.max_memory_allocated(n) for n in range(torch.cuda.device_count()))
 
 
 def card_index(device: str) -> int | None:

@@ -1,6 +1,6 @@
 """Turns the description of an entrant into a model that can answer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -159,7 +159,13 @@ class LoadedEntrant:
 
 
 def build_entrant(
-    spec: LocalEntrant, *, files: EntrantFiles, device: str, residence: Residence | None = None
+    spec: LocalEntrant,
+    *,
+    files: EntrantFiles,
+    device: str,
+    dtype: str = "auto",
+    max_memory: Mapping[int | str, int] | None = None,
+    residence: Residence | None = None,
 ) -> LoadedEntrant:
     """Load an entrant from its files, without network and without any code in them.
 
@@ -167,6 +173,8 @@ def build_entrant(
         spec: The entrant's description.
         files: What its description names.
         device: Where to put the model: `cpu`, `cuda` or `cuda:1`.
+        dtype: The weights' precision by name, or `auto` for what the device is best at.
+        max_memory: In bytes, of each of several devices that share the model; None for one.
         residence: Where a base model may be loaded already, and stays; by default it is loaded for
             this entrant alone.
 
@@ -181,8 +189,15 @@ def build_entrant(
         files.weights,
         device=device,
         name=name,
+        dtype=dtype,
+        max_memory=max_memory,
         needs_template=template is None and not is_beside_adapter,
     )
+    if base.is_spread and (files.shards or files.adapter):
+        raise InputError(
+            f"{name}: the model is larger than one card, and its heads or adapter have to be where "
+            "their layers are; expected a card with room for the whole model"
+        )
     if files.adapter is not None:
         adapter = load_adapter(base, files.adapter, name=name)
         tokenizer = adapted_tokenizer(base, files.adapter)

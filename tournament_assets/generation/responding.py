@@ -13,7 +13,7 @@ from itertools import groupby
 
 import torch
 
-from tournament_assets.generation.batch_sizes import choose_batch_size, is_out_of_memory
+from tournament_assets.generation.batch_sizes import SHARE, choose_batch_size, is_out_of_memory
 from tournament_assets.generation.hydra_responding import respond_as_hydra
 from tournament_assets.generation.loading import LoadedEntrant
 from tournament_assets.generation.models.chat_prompts import AskedPrompt, encode_prompts
@@ -73,6 +73,7 @@ def generate_responses(
     *,
     batch_size: int | None,
     captured: bool = False,
+    memory_share: float = SHARE,
 ) -> Iterator[list[GeneratedResponse]]:
     """Answer prompts, the longest first, handing out every batch as soon as it is done.
 
@@ -85,6 +86,7 @@ def generate_responses(
         prompts: What is asked, in any order.
         batch_size: Prompts decoded together; None tries one step and takes as many as have room.
         captured: Whether heads decode by CUDA graphs; without effect on another device.
+        memory_share: Of the free memory that a batch may fill, where the batch size is measured.
 
     Returns:
         The responses of one batch after the other.
@@ -111,7 +113,7 @@ def generate_responses(
     if not (asked and entrant.base.is_batchable):
         batch_size = 1
     elif batch_size is None:
-        batch_size = _measure_batch_size(entrant, asked)
+        batch_size = _measure_batch_size(entrant, asked, share=memory_share)
     on_cuda = torch.device(entrant.device).type == "cuda"
     return respond_in_batches(
         asked,
@@ -127,10 +129,13 @@ def _respond_as(entrant: LoadedEntrant, *, captured: bool) -> Respond:
     return partial(respond_as_hydra, entrant, captured=captured)
 
 
-def _measure_batch_size(entrant: LoadedEntrant, asked: Sequence[AskedPrompt]) -> int:
+def _measure_batch_size(
+    entrant: LoadedEntrant, asked: Sequence[AskedPrompt], *, share: float
+) -> int:
     brief, longest = _longest_step(entrant, asked)
     answer = _respond_as(brief, captured=False)
-    return choose_batch_size(lambda: answer([longest], 1), device=torch.device(entrant.device))
+    device = torch.device(entrant.device)
+    return choose_batch_size(lambda: answer([longest], 1), device=device, share=share)
 
 
 def _longest_step(

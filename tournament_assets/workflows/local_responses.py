@@ -1,16 +1,31 @@
 """Responses generated on this machine, each kept in the ledger as it is done."""
 
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tournament_assets.generation.devices import device_problem
+from tournament_assets.generation.devices import (
+    DTYPE_NAMES,
+    Card,
+    CardLease,
+    Cards,
+    CudaCards,
+    card_index,
+    device_problem,
+    lease_cards,
+    lease_folder,
+    taken_bytes,
+)
 from tournament_assets.generation.models.entrant_weights import EntrantFiles
+from tournament_assets.generation.models.model_kinds import count_parameters
 from tournament_assets.reports.progress_bars import GenerationProgress
 from tournament_assets.tournament.config import GenerationConfig
 from tournament_assets.tournament.entrants import LocalEntrant
-from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 
 if TYPE_CHECKING:
@@ -39,11 +54,38 @@ class CompletedResponses:
 
 
 class GeneratorAccess(Protocol):
-    """What generates on this machine; Dagster's resource is one."""
+    """What generates on this machine, and how; Dagster's resource is one."""
 
     @property
     def device(self) -> str:
         """`auto`, or a torch device such as `cuda:1` or `cpu`."""
+
+    @property
+    def dtype(self) -> str:
+        """The weights' precision by name; `auto` for what the device is best at."""
+
+    @property
+    def batch_size(self) -> int | None:
+        """Prompts decoded together; None for what the config says."""
+
+    @property
+    def memory_share(self) -> float:
+        """Of the free memory that a batch may fill."""
+
+    @property
+    def cuda_graphs(self) -> bool | None:
+        """Whether heads decode by CUDA graphs; None for what the config says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """What generates on this machine; satisfies `GeneratorAccess` and says what that means."""
+
+    device: str = "auto"
+    dtype: str = "auto"
+    batch_size: int | None = None
+    memory_share: float = 0.7
+    cuda_graphs: bool | None = None
 
 
 def complete_responses(
@@ -54,7 +96,7 @@ def complete_responses(
     ledger: "Ledger",
     config: GenerationConfig,
     log: Callable[[str], None],
-    device: str,
+    generator: GeneratorAccess,
 ) -> CompletedResponses:
     """Take what the ledger holds, generate the rest, and keep each batch as it is done.
 
@@ -67,21 +109,63 @@ def complete_responses(
         ledger: Where responses are kept.
         config: How to generate.
         log: Told what is happening.
-        device: `auto`, or a torch device such as `cuda:1` or `cpu`.
+        generator: Where and how on this machine.
+
+    Raises:
+        InputError: If the generator's settings are none, or the files cannot be used.
+        GenerationError: If the model cannot be loaded or does not answer; what it answered is kept.
     """
     identity = entrant.fingerprint(files.fingerprint)
     by_fingerprint = {prompt.fingerprint: prompt for prompt in prompts}
     kept = ledger.responses(identity, by_fingerprint)
     missing = [prompt for key, prompt in by_fingerprint.items() if key not in kept]
     source = "nothing was generated: the ledger held every response"
+    work = Work()
     if missing:
-        source = _generate(entrant, identity, files, missing, ledger, config, log, device)
+        source = _generate(entrant, identity, files, missing, ledger, config, log, generator, work)
         kept = ledger.responses(identity, by_fingerprint)
+    responses = [kept[key] for key in by_fingerprint if key in kept]
     return CompletedResponses(
-        responses=[kept[key] for key in by_fingerprint if key in kept],
+        responses=responses,
         generated=len(missing),
         device=source,
+        figures={**work.figures, **_batch_size_of(responses)},
     )
+
+
+@dataclass(slots=True)
+class Work:
+    """What generating took; nothing where nothing was generated.
+
+    Attributes:
+        seconds: From the first prompt to the last response; loading a model is left out.
+        tokens: Tokens that were written.
+        peak_bytes: The most memory that was taken: of the cards, or of this process.
+    """
+
+    seconds: float = 0.0
+    tokens: int = 0
+    peak_bytes: int | None = None
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """What there is to plot, by name; a speed and a peak only where something was generated."""
+        known: dict[str, float] = {"generation_seconds": round(self.seconds, 2)}
+        if self.seconds > 0 and self.tokens:
+            known["tokens_per_second"] = round(self.tokens / self.seconds, 2)
+        if self.peak_bytes is not None:
+            known["peak_memory_gb"] = round(self.peak_bytes / 1e9, 3)
+        return known
+
+
+def _batch_size_of(responses: Sequence[GeneratedResponse]) -> dict[str, int]:
+    """Return the batch size that most responses were generated with, now or before."""
+    sizes = Counter(
+        size
+        for response in responses
+        if type(size := response.diagnostics.get("batch_size")) is int
+    )
+    return {"batch_size": sizes.most_common(1)[0][0]} if sizes else {}
 
 
 def _generate(
@@ -92,42 +176,162 @@ def _generate(
     ledger: "Ledger",
     config: GenerationConfig,
     log: Callable[[str], None],
-    device: str,
+    generator: GeneratorAccess,
+    work: Work,
 ) -> str:
     from tournament_assets.generation.loading import build_entrant
-    from tournament_assets.generation.models.base_models import RESIDENCE, pick_device
+    from tournament_assets.generation.models.base_models import RESIDENCE
     from tournament_assets.generation.responding import generate_responses
 
-    problem = device_problem(device, where="the generator's device")
-    if problem is not None:
-        raise InputError(problem)
-    if device == "auto":
-        picked = pick_device()
-        device, reason = picked.device, picked.sentence
-    else:
-        reason = f"on {device}, as configured"
-    log(f"{entrant.entrant_id} is generated {reason}")
-    loaded = build_entrant(entrant, files=files, device=device, residence=RESIDENCE)
+    _refuse_settings(generator)
+    place = find_place(generator, files, log=log)
+    log(f"{entrant.entrant_id} is generated {place.sentence}")
+    loaded = build_entrant(
+        entrant,
+        files=files,
+        device=place.device,
+        dtype=generator.dtype,
+        max_memory=place.max_memory,
+        residence=RESIDENCE,
+    )
     fingerprints = {prompt.prompt_id: prompt.fingerprint for prompt in missing}
     with GenerationProgress(entrant.entrant_id, total=len(missing), log=log) as progress:
+        began = time.monotonic()
         batches = generate_responses(
             loaded,
             missing,
-            batch_size=config.rows_per_batch,
-            captured=config.cuda_graphs,
+            batch_size=generator.batch_size or config.rows_per_batch,
+            captured=config.cuda_graphs if generator.cuda_graphs is None else generator.cuda_graphs,
+            memory_share=generator.memory_share,
         )
         for batch in batches:
             ledger.keep_responses(
                 identity, [(fingerprints[response.prompt_id], response) for response in batch]
             )
-            progress.advance(
-                len(batch), tokens=sum(response.response_tokens or 0 for response in batch)
-            )
-    return reason
+            n_tokens = sum(response.response_tokens or 0 for response in batch)
+            progress.advance(len(batch), tokens=n_tokens)
+            work.tokens += n_tokens
+            work.seconds = time.monotonic() - began
+            work.peak_bytes = max(work.peak_bytes or 0, taken_bytes(place.device))
+    return place.sentence
+
+
+def _refuse_settings(generator: GeneratorAccess) -> None:
+    problems = Problems()
+    if (problem := device_problem(generator.device, where="the generator's device")) is not None:
+        problems.add(problem)
+    if generator.batch_size is not None and generator.batch_size < 1:
+        problems.add(f"the generator's batch_size is {generator.batch_size}; expected 1 or more")
+    if not 0 < generator.memory_share <= 1:
+        problems.add(
+            f"the generator's memory_share is {generator.memory_share}; expected more than 0, at "
+            "most 1"
+        )
+    if generator.dtype not in DTYPE_NAMES:
+        problems.add(
+            f"the generator's dtype is {generator.dtype!r}; expected one of "
+            f"{', '.join(DTYPE_NAMES)}"
+        )
+    problems.raise_if_any()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a model goes.
+
+    Attributes:
+        device: Its device, or the first of several.
+        sentence: Where and why, for people.
+        max_memory: In bytes, of each of several cards that share the model; None for one device.
+    """
+
+    device: str
+    sentence: str
+    max_memory: Mapping[int | str, int] | None = None
+
+
+_ROOM = 0.9
+"""Of a card's memory that weights may take; the rest is for what is read and written."""
+_HELD: list[CardLease] = []
+"""The cards that this process holds: none, or those that its model is on."""
+
+
+def find_place(
+    generator: GeneratorAccess,
+    files: EntrantFiles,
+    *,
+    log: Callable[[str], None],
+    cards: Cards | None = None,
+    folder: Path | None = None,
+) -> Place:
+    """Find the device of a model, and hold its card until `release_models`.
+
+    Args:
+        generator: What is asked for.
+        files: What the model is loaded from.
+        log: Told if every card is taken.
+        cards: The cards of the machine; those that torch sees by default.
+        folder: Where the locks are; the one of this user by default.
+
+    Raises:
+        InputError: If the card that is asked for is not there.
+        GenerationError: If the cards have no room for the model.
+    """
+    from tournament_assets.generation.models.base_models import DTYPES, dtype_for, pick_device
+
+    if generator.device in ("cpu", "mps"):
+        return Place(generator.device, f"on {generator.device}, as configured")
+    seen = (cards or CudaCards()).look()
+    if not seen and generator.device == "auto":
+        picked = pick_device()
+        return Place(picked.device, picked.sentence)
+    if not seen:
+        raise InputError(
+            f"the generator's device is {generator.device!r}, and torch sees no CUDA card; "
+            "expected one; install torch for CUDA and check nvidia-smi, or set "
+            "TOURNAMENT_DEVICE=cpu"
+        )
+    dtype = DTYPES.get(generator.dtype) or dtype_for("cuda")
+    needed = int(count_parameters(files.weights) * dtype.itemsize / _ROOM)
+    index = card_index(generator.device)
+    lease = _hold(seen, needed_bytes=needed, index=index, folder=folder or lease_folder(), log=log)
+    first, *others = lease.indices
+    card = seen[first]
+    precision = str(dtype).removeprefix("torch.")
+    if others:
+        room: dict[int | str, int] = {n: int(seen[n].n_bytes * _ROOM) for n in lease.indices}
+        sentence = f"on {len(room)} cards in {precision}: the model is larger than one of them"
+        return Place(f"cuda:{first}", sentence, max_memory=room)
+    return Place(
+        f"cuda:{first}",
+        f"on {card.title} (cuda:{first}, {card.n_bytes / 1e9:.0f} GB) in {precision}: "
+        f"{len(seen)} CUDA card{'s are' if len(seen) > 1 else ' is'} there",
+    )
+
+
+def _hold(
+    cards: Sequence[Card],
+    *,
+    needed_bytes: int,
+    index: int | None,
+    folder: Path,
+    log: Callable[[str], None],
+) -> CardLease:
+    """Keep the cards that this process has where they will do, else change them for others."""
+    for lease in _HELD:
+        room = sum(cards[each].n_bytes for each in lease.indices)
+        if room >= needed_bytes and index in (None, *lease.indices):
+            return lease
+    release_models()
+    lease = lease_cards(cards, needed_bytes=needed_bytes, folder=folder, index=index, log=log)
+    _HELD.append(lease)
+    return lease
 
 
 def release_models() -> None:
-    """Give the memory of a model back that this process has loaded, if it has."""
+    """Give the memory of a model back that this process has loaded, if it has, and its cards."""
     base_models = sys.modules.get("tournament_assets.generation.models.base_models")
     if base_models is not None:
         base_models.RESIDENCE.clear()
+    while _HELD:
+        _HELD.pop().give_back()

@@ -116,7 +116,7 @@ def answer_prompts(
             ledger=ledger,
             config=plan.config.generation,
             log=log,
-            device=resources.generator.device,
+            generator=resources.generator,
         )
 
 

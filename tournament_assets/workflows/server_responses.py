@@ -8,6 +8,7 @@ the usage that the server tells; an answer that got lost, or does not say, count
 import json
 import secrets
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ from tournament_assets.tournament.errors import (
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 from tournament_assets.workflows.api_responses import bill_responses
 from tournament_assets.workflows.judge_requests import build_approval
-from tournament_assets.workflows.local_responses import CompletedResponses
+from tournament_assets.workflows.local_responses import CompletedResponses, Work
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
@@ -118,6 +119,7 @@ def complete_by_server(
     n_kept = len(kept)
     is_free = costs_nothing(entrant, environment, terms.prices)
     reasons: dict[str, str] = {}
+    work = Work()
     source = "nothing was generated: the ledger held every response"
     if len(kept) < len(by_fingerprint):
         with ExitStack() as stack:
@@ -138,6 +140,7 @@ def complete_by_server(
                 # Another run may have asked some while this one waited for its turn.
                 kept = ledger.responses(identity, by_fingerprint)
             log(f"{entrant.entrant_id}: {server.look_around()}")
+            began = time.monotonic()
             reasons = _ask(
                 entrant,
                 asker,
@@ -148,8 +151,12 @@ def complete_by_server(
                 ),
                 log=log,
             )
+            work.seconds = time.monotonic() - began
         source = f"{entrant.model} behind {access.origin}"
-        kept = ledger.responses(identity, by_fingerprint)
+        before, kept = kept, ledger.responses(identity, by_fingerprint)
+        work.tokens = sum(
+            response.response_tokens or 0 for key, response in kept.items() if key not in before
+        )
     costs: dict[str, Any] = {}
     keys = build_server_requests(entrant, prompts)
     # A server whose address nobody needed today may have been free when it answered.
@@ -160,7 +167,7 @@ def complete_by_server(
         generated=len(kept) - n_kept,
         device=source,
         reasons=reasons,
-        figures=costs,
+        figures={**work.figures, **costs},
     )
 
 

@@ -1,9 +1,10 @@
 """Loads models, one at a time, and lets all entrants that stand on the same one share it."""
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +37,20 @@ class PickedDevice:
     sentence: str
 
 
-def pick_device() -> PickedDevice:
-    """Take the first CUDA device, or the CPU where there is none."""
+def pick_device(index: int = 0) -> PickedDevice:
+    """Take a CUDA device, or the CPU where there is none.
+
+    Args:
+        index: Which of the CUDA devices.
+    """
     if torch.cuda.is_available():
-        properties = torch.cuda.get_device_properties(0)
+        properties = torch.cuda.get_device_properties(index)
         gigabytes = properties.total_memory / 1e9
+        device = f"cuda:{index}" if index else "cuda"
+        dtype = name_of(dtype_for(device))
         return PickedDevice(
-            device="cuda",
-            sentence=f"on {properties.name} ({gigabytes:.0f} GB) in bfloat16: CUDA is available",
+            device=device,
+            sentence=f"on {properties.name} ({gigabytes:.0f} GB) in {dtype}: CUDA is available",
         )
     reason = (
         "torch sees no CUDA device" if torch.version.cuda else "this torch is built without CUDA"
@@ -54,9 +61,39 @@ def pick_device() -> PickedDevice:
     )
 
 
-def dtype_for(device: str) -> torch.dtype:
-    """The precision of weights on a device: bfloat16 on CUDA, float32 on the CPU."""
-    return torch.bfloat16 if torch.device(device).type == "cuda" else torch.float32
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
+"""What weights may be loaded as, by name."""
+_FIRST_WITH_BFLOAT16 = (8, 0)
+"""CUDA's compute capability from which a card computes in bfloat16, rather than imitating it."""
+
+
+def _capability(device: str) -> tuple[int, int] | None:
+    """A card's compute capability; None where there is no card, or none of NVIDIA's."""
+    if torch.version.cuda is None or not torch.cuda.is_available():
+        return None
+    return torch.cuda.get_device_capability(device)
+
+
+def dtype_for(
+    device: str, *, capability: Callable[[str], tuple[int, int] | None] = _capability
+) -> torch.dtype:
+    """The precision of weights on a device: float32 on the CPU, on CUDA bfloat16.
+
+    Cards that cannot compute in bfloat16 (V100, T4 and older) get float16.
+
+    Args:
+        device: Its name.
+        capability: Tells a card's compute capability.
+    """
+    if torch.device(device).type != "cuda":
+        return torch.float32
+    found = capability(device)
+    return torch.bfloat16 if found is None or found >= _FIRST_WITH_BFLOAT16 else torch.float16
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """Return a precision's name, such as `bfloat16`."""
+    return str(dtype).removeprefix("torch.")
 
 
 @contextmanager
@@ -84,6 +121,7 @@ class LoadedBase:
         device: Where the model is.
         dtype: The precision of its weights.
         folder: What it was loaded from.
+        is_spread: Whether its layers are on several cards.
         is_batchable: Whether a row is what it is alone; a few models read padding as text, or other
             rows.
     """
@@ -93,6 +131,7 @@ class LoadedBase:
     device: str
     dtype: torch.dtype
     folder: str = ""
+    is_spread: bool = False
     is_batchable: bool = True
 
 
@@ -103,11 +142,18 @@ class Residence:
     """
 
     def __init__(self) -> None:
-        self._key: tuple[str, str] | None = None
+        self._key: tuple[object, ...] | None = None
         self._base: LoadedBase | None = None
 
     def load(
-        self, folder: Path, *, device: str, name: str, needs_template: bool = True
+        self,
+        folder: Path,
+        *,
+        device: str,
+        name: str,
+        dtype: str = "auto",
+        max_memory: Mapping[int | str, int] | None = None,
+        needs_template: bool = True,
     ) -> LoadedBase:
         """Return the model of a folder, loaded or still there.
 
@@ -115,6 +161,8 @@ class Residence:
             folder: The folder with `config.json`, the tokenizer and safetensors weights.
             device: Where to put the model: `cpu`, `cuda` or `cuda:1`.
             name: Who needs it, to begin every message with.
+            dtype: One of `DTYPES`, or `auto` for what the device is best at.
+            max_memory: In bytes, of each of several devices that share the model; None for one.
             needs_template: Whether the chat template is looked for in the folder.
 
         Raises:
@@ -123,10 +171,13 @@ class Residence:
         """
         if problems := check_weights(folder, name=name, needs_template=needs_template):
             raise InputError(problems)
-        key = (fingerprint_weights(folder), device)
+        shared = None if max_memory is None else tuple(max_memory.items())
+        key = (fingerprint_weights(folder), device, dtype, shared)
         if self._base is None or self._key != key:
             self.clear()
-            self._base = load_base(folder, device=device, name=name)
+            self._base = load_base(
+                folder, device=device, name=name, dtype=dtype, max_memory=max_memory
+            )
             self._key = key
         return self._base
 
@@ -144,20 +195,42 @@ RESIDENCE = Residence()
 """The one of this process: a device has room for one large model, whoever asks for it."""
 
 
-def load_base(folder: Path, *, device: str, name: str) -> LoadedBase:
+def load_base(
+    folder: Path,
+    *,
+    device: str,
+    name: str,
+    dtype: str = "auto",
+    max_memory: Mapping[int | str, int] | None = None,
+) -> LoadedBase:
     """Load a tokenizer and a model from a folder, without network and without code in it.
 
     Args:
         folder: Passes `check_weights`.
         device: Where to put the model.
         name: Who needs it, to begin every message with.
+        dtype: One of `DTYPES`, or `auto` for what the device is best at.
+        max_memory: In bytes, of each of several devices that share the model, layer by layer; None
+            for `device` alone.
 
     Raises:
-        InputError: If parts of the folder do not belong together.
+        InputError: If parts of the folder do not belong together, or the precision has another
+            name; if several devices share the model and the accelerate library is not there.
         GenerationError: If the model cannot be loaded.
     """
-    dtype = dtype_for(device)
+    if dtype not in ("auto", *DTYPES):
+        raise InputError(f"dtype is {dtype!r}; expected auto, {', '.join(DTYPES)}")
+    if max_memory is not None and find_spec("accelerate") is None:
+        raise InputError(
+            f"{name}: the model is larger than one card, and accelerate is not installed; expected "
+            "it to share the model between cards; pip install accelerate"
+        )
+    precision = DTYPES.get(dtype) or dtype_for(device)
+    shared = {} if max_memory is None else {"device_map": "auto", "max_memory": {**max_memory}}
     try:
+        if torch.device(device).index is not None:
+            # What is recorded as a CUDA graph is recorded on the current card.
+            torch.cuda.set_device(device)
         with transformers_logging_off():
             tokenizer = AutoTokenizer.from_pretrained(
                 folder, local_files_only=True, trust_remote_code=False, padding_side="left"
@@ -167,12 +240,15 @@ def load_base(folder: Path, *, device: str, name: str) -> LoadedBase:
                 local_files_only=True,
                 trust_remote_code=False,
                 use_safetensors=True,
-                dtype=dtype,
+                dtype=precision,
                 output_loading_info=True,
                 # Wrong shapes are in the report, where their tensors are named.
                 ignore_mismatched_sizes=True,
+                **shared,
             )
-            model = model.eval().to(device)
+            model = model.eval()
+            if max_memory is None:
+                model = model.to(device)
     # transformers and safetensors raise a dozen kinds for a bad folder, some of them plain
     # Exception; whatever it is, the entrant cannot play and its folder must be named.
     except Exception as error:
@@ -190,9 +266,10 @@ def load_base(folder: Path, *, device: str, name: str) -> LoadedBase:
     return LoadedBase(
         tokenizer=tokenizer,
         model=model,
-        device=device,
-        dtype=dtype,
+        device=device if max_memory is None else str(model.device),
+        dtype=precision,
         folder=str(folder),
+        is_spread=max_memory is not None,
         is_batchable=_is_batchable(model, tokenizer, name=name),
     )
 

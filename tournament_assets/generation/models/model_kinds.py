@@ -7,6 +7,7 @@ them, and weights that end too early.
 import json
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -107,15 +108,39 @@ def cut_problems(paths: Sequence[Path]) -> list[str]:
     return problems
 
 
+def count_parameters(folder: Path) -> int:
+    """Return how many numbers the weights of a folder hold, by their files' headers."""
+    shapes = [
+        each["shape"]
+        for path in sorted(folder.glob("*.safetensors"))
+        for each in (_read_header(path) or {}).values()
+    ]
+    return sum(prod(shape) for shape in shapes)
+
+
 def _whole_length(path: Path) -> int | None:
+    tensors = _read_header(path)
+    if tensors is None:
+        return None
+    with path.open("rb") as file:
+        n_header = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+    ends = [each["data_offsets"][1] for each in tensors.values()]
+    return _LENGTH_BYTES + n_header + max(ends, default=0)
+
+
+def _read_header(path: Path) -> Mapping[str, Any] | None:
+    """Return what a safetensors file says of each tensor; None if it does not begin as one."""
     with path.open("rb") as file:
         n_header = int.from_bytes(file.read(_LENGTH_BYTES), "little")
         if not 2 <= n_header <= _LONGEST_HEADER:
             return None
         content = file.read(n_header)
     try:
-        tensors = json.loads(content)
-        ends = [each["data_offsets"][1] for name, each in tensors.items() if name != "__metadata__"]
-        return _LENGTH_BYTES + n_header + max(ends, default=0)
+        said = json.loads(content)
+        tensors = {name: each for name, each in said.items() if name != "__metadata__"}
+        is_whole = all(
+            each["data_offsets"][1] >= 0 <= prod(each["shape"]) for each in tensors.values()
+        )
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
+    return tensors if is_whole else None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dagster as dg
+from pydantic import Field
 
 from tournament_assets.judging.batch_service import BatchService
 from tournament_assets.tournament.judges import ServiceAccess
@@ -42,13 +43,43 @@ class JudgeResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its p
 
 
 class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its parameter is Any
-    """Generates responses on the GPU if there is one, else on the CPU.
+    """Generates responses on the GPU if there is one, else on the CPU; satisfies `GeneratorAccess`.
+
+    What is left out follows the tournament's config and the device.
 
     Attributes:
         device: `auto`, or a torch device such as `cuda:1` or `cpu`.
+        dtype: The weights' precision.
+        batch_size: Prompts decoded together.
+        memory_share: Of the free memory that a batch may fill.
+        cuda_graphs: Whether `custom_poe` entrants decode by CUDA graphs.
     """
 
-    device: str = "auto"
+    device: str = Field(
+        default="auto",
+        description="auto takes a CUDA card that no other process has leased, else the CPU; or "
+        "cpu, cuda, or one card such as cuda:1.",
+    )
+    dtype: str = Field(
+        default="auto",
+        description="auto is bfloat16 on CUDA (float16 where the card has none) and float32 on the "
+        "CPU; or bfloat16, float16, float32. Part of no entrant, but in every response's "
+        "diagnostics.",
+    )
+    batch_size: int | None = Field(
+        default=None,
+        description="Prompts decoded together; by default generation.batch_size of the config.",
+    )
+    memory_share: float = Field(
+        default=0.7,
+        description="Of the device's free memory that a batch may fill, where the config says "
+        "batch_size: auto.",
+    )
+    cuda_graphs: bool | None = Field(
+        default=None,
+        description="Whether custom_poe entrants decode by CUDA graphs; by default "
+        "generation.cuda_graphs of the config.",
+    )
 
 
 class LedgerResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its parameter is Any
