@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help pilot headline ui test check format bench coverage browser postgresql redis torture clean
+.PHONY: help pilot headline ui test check format bench gpu coverage browser postgresql redis torture clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -86,6 +86,9 @@ bench: $(VENV)/.dev  ## measure against peers in the same run
 	@$(BIN)/python -m benchmarks.loading
 	@$(BIN)/python -m benchmarks.judging
 	@$(BIN)/python -m benchmarks.battle_files
+
+gpu: $(VENV)/.dev  ## measure generation on one CUDA GPU, and write benchmarks/results/gpu.md
+	@$(BIN)/python -m benchmarks.generation --preset 7b --markdown benchmarks/results/gpu.md
 
 coverage: $(VENV)/.dev  ## simulate how often each interval holds what it should; twenty minutes
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.coverage

@@ -1,6 +1,6 @@
 """Tokens per second of decoding with a jury, beside one head, the base model and plain `generate`.
 
-    python -m benchmarks.generation [--preset cpu|7b] [--batch 1 8 32] [--json FILE]
+    python -m benchmarks.generation [--preset cpu|7b] [--batch 1 8 32] [--markdown FILE]
 
 A random model answers random prompts of 64 tokens with exactly as many tokens as it is asked for;
 times include the reading of the prompts. Medians over rounds in one process; each round runs all
@@ -19,7 +19,7 @@ import random
 import resource
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -221,6 +221,45 @@ def print_lines(lines: Sequence[Measured]) -> None:
         )
 
 
+WAYS = ("generate", "base", "one head", "full PoE")
+NOT_RUN = "not run"
+
+
+def render_report(about: Mapping[str, object], lines: Sequence[Measured], preset: Preset) -> str:
+    """Return the table as Markdown; what was not measured says so in place of every number."""
+    shown = ", ".join(f"{name} {value}" for name, value in about.items() if value is not None)
+    measured = {(line.batch, line.way): line for line in lines}
+    rows = []
+    for batch in preset.batches:
+        for way in WAYS:
+            line = measured.get((batch, way))
+            numbers = [NOT_RUN] * 4
+            if line is not None:
+                numbers = [f"{line.tokens_per_second:.1f}", f"{line.ratio:.2f}"] + [
+                    NOT_RUN if value is None else f"{value:.2f}"
+                    for value in (line.bandwidth_share, line.peak_gib)
+                ]
+            rows.append(f"| {batch} | {way} | {' | '.join(numbers)} |")
+    return "\n".join(
+        [
+            "# Generation on one GPU",
+            "",
+            "`make gpu` writes this page: a random model of OLMo-2-7B's shape in bfloat16, nine",
+            f"heads, prompts of {PROMPT_LENGTH} tokens. Recorded rounds (CUDA graphs) wrote the",
+            "tokens of played ones before anything was timed, or the run ended there. `bandwidth`",
+            "is the part of the device's, as a large copy reaches it, that a step's weights,",
+            "changes and caches need at least.",
+            "",
+            shown or f"No CUDA device: {NOT_RUN}.",
+            "",
+            "| batch | way | tok/s | × `generate` | bandwidth | peak GiB |",
+            "|---|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -231,6 +270,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, help="CPU threads")
     parser.add_argument("--json", type=Path, help="also write the table to this file")
+    parser.add_argument("--markdown", type=Path, help="also write it as a page")
     return parser.parse_args()
 
 
@@ -244,6 +284,11 @@ def main() -> None:
     preset = replace(preset, new_tokens=arguments.new_tokens or preset.new_tokens)
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
+    if preset.device == "cuda" and not torch.cuda.is_available():
+        print(f"torch sees no CUDA device: {NOT_RUN}")
+        if arguments.markdown and not arguments.markdown.exists():
+            arguments.markdown.write_text(render_report({}, [], preset), encoding="utf-8")
+        return
     model, hydra = build_models(preset)
     bandwidth = measure_bandwidth(hydra.device)
     about = {
@@ -261,12 +306,16 @@ def main() -> None:
     print("  ".join(f"{name} {value}" for name, value in about.items() if value is not None))
     on_cuda = "   bandwidth  peak GiB" if bandwidth else ""
     print(f"batch  way          tok/s  x generate{on_cuda}")
-    lines = []
+    lines: list[Measured] = []
     for batch in arguments.batch or preset.batches:
         lines += measure_batch(
             model, hydra, preset, batch=batch, repeats=arguments.repeats, bandwidth=bandwidth
         )
         print_lines(lines[-4:])
+        if (
+            arguments.markdown
+        ):  # after each batch size: what was measured stays if the next one fails
+            arguments.markdown.write_text(render_report(about, lines, preset), encoding="utf-8")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # of KiB
     print(f"peak memory of the process {peak:.2f} GiB, load {os.getloadavg()[0]:.1f}")
     if arguments.json:

@@ -70,8 +70,8 @@ PRESETS = {
         n_tokens=100_278,
         dtype=torch.bfloat16,
         device="cuda",
-        batches=(1, 8, 32),
-        new_tokens=256,
+        batches=(1, 8, 32, 64),
+        new_tokens=128,
     ),
 }
 
