@@ -92,9 +92,12 @@ class Watched:
     samples: dict[int, list[Sample]] = field(default_factory=dict)
 
 
-def write_project(folder: Path, *, n_entrants: int, n_words: int) -> Path:
+def write_project(
+    folder: Path, *, n_entrants: int, n_words: int, n_prompts: int = N_PROMPTS
+) -> Path:
     """Write a project of recorded entrants; return its configuration."""
     generator = np.random.default_rng(n_entrants)
+    n_with_gold = n_prompts * N_WITH_GOLD // N_PROMPTS
     names = [f"entrant_{number:02d}" for number in range(n_entrants)]
     (folder / "responses").mkdir(parents=True)
     (folder / "configs").mkdir()
@@ -103,14 +106,14 @@ def write_project(folder: Path, *, n_entrants: int, n_words: int) -> Path:
         {
             "prompt_id": f"p{number:03d}",
             "text": invent_text(generator, PROMPT_WORDS),
-            "source": "recall" if number < N_WITH_GOLD else "curated",
+            "source": "recall" if number < n_with_gold else "curated",
             **(
                 {"gold_answer": invent_text(generator, 3)}
-                if number < N_WITH_GOLD
+                if number < n_with_gold
                 else {"expected_behavior": "hedge"}
             ),
         }
-        for number in range(N_PROMPTS)
+        for number in range(n_prompts)
     ]
     _write_lines(folder / "bank.jsonl", prompts)
     for name in names:

@@ -63,11 +63,13 @@ class Life:
     Attributes:
         passed: The boundaries that it has passed.
         rows_read: Of every nonce, how many rows were read in the last stream.
+        harvested_by: The thread that reads a nonce's results to keep them.
     """
 
     def __init__(self, dies_at: int, note: Path) -> None:
         self.passed: list[str] = []
         self.rows_read: dict[str, int] = {}
+        self.harvested_by: dict[str, int] = {}
         self._dies_at = dies_at
         self._note = note
         self._lock = threading.Lock()
@@ -124,6 +126,8 @@ class MortalLedger:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method: Callable[..., Any] = getattr(self._ledger, name)
+        if name == "batch_keys":
+            return self._note_harvest(method)
         if name in _READS:
             return method
         if name not in _WRITES:
@@ -134,6 +138,13 @@ class MortalLedger:
             return self._life.write(name, method, *arguments, **named)
 
         return write
+
+    def _note_harvest(self, method: Callable[[str], Any]) -> Callable[[str], Any]:
+        def batch_keys(nonce: str) -> Any:
+            self._life.harvested_by[nonce] = threading.get_ident()
+            return method(nonce)
+
+        return batch_keys
 
 
 class MortalService:
@@ -162,7 +173,9 @@ class MortalService:
         for n_read, item in enumerate(items, start=1):
             if name == "iterate_results":
                 nonce, _, _ = item.custom_id.partition("-")
-                self._life.rows_read[nonce] = n_read
+                # Rows that are read to see whose they are need not be written down.
+                if self._life.harvested_by.get(nonce) == threading.get_ident():
+                    self._life.rows_read[nonce] = n_read
             self._life.step(f"after row {n_read} of {name}")
             yield item
         self._life.step(f"after {name}")

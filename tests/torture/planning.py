@@ -67,6 +67,7 @@ LONG = Sizes(
         "slow batches",
         "failing rows",
         "lost answers",
+        "all dimensions in flight",
         "slow ledger",
         "failing rows, PostgreSQL",
         FORGOTTEN.name,
