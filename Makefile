@@ -93,8 +93,9 @@ gpu: $(VENV)/.dev  ## measure generation on one CUDA GPU, and write benchmarks/r
 coverage: $(VENV)/.dev  ## simulate how often each interval holds what it should; twenty minutes
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.coverage
 
-torture: $(VENV)/.dev  ## kill what judges wherever it can be killed, and fuzz what reads replies; half an hour
+torture: $(VENV)/.dev  ## kill what judges wherever it can be killed, and fuzz what reads replies; an hour
 	@$(BIN)/python -m scripts.torture
+	@$(BIN)/python -m scripts.torture --openai
 	@$(BIN)/python -m scripts.fuzz --inputs 1000000
 
 clean:  ## remove everything that can be made again; the ledger of paid work stays

@@ -1,4 +1,4 @@
-"""Kill processes that judge: `python -m scripts.torture [--quick] [--kills N] [--seed S]`.
+"""Kill processes that judge: `python -m scripts.torture [--openai] [--quick] [--kills N]`.
 
 A process that settles requests is killed with SIGKILL at every boundary of its calls to the ledger
 and the service, and at random times; so are whole runs, their steps, and the judge. The next
@@ -21,7 +21,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from tests.torture.planning import LONG, SHORT
+from tests.torture.planning import LONG, LONG_OPENAI, SHORT, SHORT_OPENAI
 from tests.torture.reporting import describe
 from tests.torture.torturing import Report, torture
 
@@ -30,12 +30,15 @@ def main() -> int:
     """Kill as planned, and print what came of it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="kill as little as the tests do")
+    parser.add_argument("--openai", action="store_true", help="speak OpenAI's protocol")
     parser.add_argument("--kills", type=int, help="draw so many of the planned trials")
     parser.add_argument("--seed", default="0", help="the same seed plans the same kills")
     parser.add_argument("--jobs", type=int, default=2, help="trials under way at a time")
     arguments = parser.parse_args()
     if arguments.jobs < 1 or (arguments.kills is not None and arguments.kills < 1):
         parser.error("--jobs and --kills are at least 1")
+    long, short = (LONG_OPENAI, SHORT_OPENAI) if arguments.openai else (LONG, SHORT)
+    sizes = short if arguments.quick else long
     began = time.perf_counter()
     with _progress() as progress:
         task = progress.add_task("killing", total=None, note="")
@@ -46,7 +49,7 @@ def main() -> int:
             progress.update(task, completed=done, total=total, note=note)
 
         report = torture(
-            SHORT if arguments.quick else LONG,
+            sizes,
             seed=arguments.seed,
             jobs=arguments.jobs,
             at_most=arguments.kills,

@@ -13,7 +13,7 @@ from tournament_assets.judging.requests.verdict_parsing import read_reply
 from tournament_assets.judging.settlement.records import StoredReply
 from tournament_assets.judging.settlement.settlement import find_work_left
 from tournament_assets.ledger import Ledger
-from tournament_assets.loopback.store import hash_params, read_accounts
+from tournament_assets.loopback.store import read_accounts
 
 _WRITTEN_ROWS = (
     "SELECT nonce, request_key FROM judge_replies",
@@ -64,7 +64,7 @@ def draw_balance(scenario: Scenario, *, ledger_url: str, judge_directory: Path) 
         problems.append(f"something is left to do: {left}"[:500])
     kept = {"batch": Counter[str](), "direct": Counter[str]()}
     for key, request in requests.items():
-        for question, reply in _asked(request, replies[key]):
+        for question, reply in _asked(scenario, request, replies[key]):
             kept[reply.channel][question] += reply.result_type == "succeeded"
     messages = Counter(accounts.in_messages)
     in_batches = Counter(accounts.billed)
@@ -110,12 +110,15 @@ def find_unkept_rows(ledger_url: str, rows_read: Mapping[str, int]) -> list[str]
     ]
 
 
-def _asked(request: JudgeRequest, replies: Sequence[StoredReply]) -> list[tuple[str, StoredReply]]:
+def _asked(
+    scenario: Scenario, request: JudgeRequest, replies: Sequence[StoredReply]
+) -> list[tuple[str, StoredReply]]:
     """Return what the judge was asked for each reply to a request."""
     was_cut_off = any(each.attempt == 1 and each.stop_reason == "max_tokens" for each in replies)
     again = with_larger_cap(request) if was_cut_off else request
     return [
-        (hash_params((request if reply.attempt == 1 else again).params), reply) for reply in replies
+        (scenario.question_of((request if reply.attempt == 1 else again).params), reply)
+        for reply in replies
     ]
 
 

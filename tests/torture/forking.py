@@ -118,7 +118,7 @@ def _own_environment() -> dict[str, str]:
     return {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("ANTHROPIC_", "DAGSTER_", "TOURNAMENT_"))
+        if not name.startswith(("ANTHROPIC_", "DAGSTER_", "OPENAI_", "TOURNAMENT_"))
     }
 
 
@@ -200,11 +200,13 @@ def _import_everything() -> None:
     import uvicorn.protocols.http.h11_impl  # noqa: F401
 
     import tournament_assets.loopback.running  # noqa: F401
-    from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
+    from tests.torture.worker import connect
 
     _find_role("worker")
     # Some of what a client needs is imported when the first one is made.
-    AnthropicBatches(base_url="http://127.0.0.1:1", api_key="any").close()
+    for service in ("anthropic", "openai_batch"):
+        with connect(service, "http://127.0.0.1:1"):
+            pass
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 
@@ -82,6 +82,24 @@ LONG = Sizes(
     judge_kills_of_runs=2,
     lost_ledgers=60,
 )
+LONG_OPENAI = replace(
+    LONG,
+    scenarios=(
+        "failing rows, OpenAI",
+        "lost answers, OpenAI",
+        "all in flight, OpenAI",
+        "chat completions",
+    ),
+    doubles=20,
+    random_times=40,
+    runs=0,
+    steps=0,
+    interrupts=False,
+    judge_kills=8,
+    judge_kills_of_runs=0,
+    lost_ledgers=0,
+)
+"""The same through OpenAI's protocol; what knows nothing of the protocol is killed once only."""
 SHORT = Sizes(
     scenarios=("a little of all", FORGOTTEN.name),
     every_boundary=False,
@@ -93,6 +111,9 @@ SHORT = Sizes(
     judge_kills=1,
     judge_kills_of_runs=0,
     lost_ledgers=2,
+)
+SHORT_OPENAI = replace(
+    SHORT, scenarios=("a little of all, OpenAI", "chat completions"), runs=0, lost_ledgers=0
 )
 
 

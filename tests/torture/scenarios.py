@@ -1,13 +1,17 @@
 """What the processes that are killed are at work on, and what goes wrong besides."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tests.judging.builders import PAIR, RUBRIC, SCOPE, SETTINGS
 from tournament_assets.judging.requests.requests import JudgeRequest, JudgeRequests, build_requests
 from tournament_assets.judging.requests.verdict_parsing import parse_verdict
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.loopback.lexical_judge import judge_lexically
+from tournament_assets.loopback.openai_door import read_chat
+from tournament_assets.loopback.store import hash_params
+from tournament_assets.providers.openai.wire_format import NEW_CAP, Dialect, chat_body
 from tournament_assets.tournament.verdicts import Verdict
 
 BATCH_REQUESTS = 8
@@ -34,6 +38,7 @@ class Scenario:
         grace_seconds: How long a batch that nobody confirmed is looked for.
         ledger: The kind of database.
         pause_seconds: How long the ledger takes for a write besides.
+        service: The service whose protocol is spoken.
         n_scopes: Among how many dimensions, all in flight at once, the requests are divided.
     """
 
@@ -46,6 +51,7 @@ class Scenario:
     grace_seconds: float = 1.0
     ledger: str = "sqlite"
     pause_seconds: float = 0.0
+    service: str = "anthropic"
     n_scopes: int = 1
 
     @property
@@ -73,6 +79,12 @@ class Scenario:
             replace(SCOPE, dimension=name): list(self.requests)[number :: self.n_scopes]
             for number, name in enumerate(names)
         }
+
+    def question_of(self, params: Mapping[str, Any]) -> str:
+        """Return under what the judge logs a request: in its own words, whatever came in."""
+        if self.service == "anthropic":
+            return hash_params(params)
+        return hash_params(read_chat(chat_body(params, Dialect(NEW_CAP))))
 
 
 def true_verdict(request: JudgeRequest) -> Verdict:
@@ -147,11 +159,22 @@ FORGOTTEN = replace(
     faults=("no_verdict:3", "stop_max_tokens:2", "row_overloaded_error:4"),
 )
 ON_POSTGRESQL = replace(FAILING, name="failing rows, PostgreSQL", ledger="postgresql")
+FAILING_OPENAI = replace(FAILING, name="failing rows, OpenAI", service="openai_batch")
+LOSING_OPENAI = replace(LOSING, name="lost answers, OpenAI", service="openai_batch")
+TOGETHER_OPENAI = replace(TOGETHER, name="all in flight, OpenAI", service="openai_batch")
+SMALL_OPENAI = replace(SMALL, name="a little of all, OpenAI", service="openai_batch")
+CHAT = Scenario(
+    "chat completions",
+    n_pairs=12,
+    faults=("direct_no_verdict:3", "direct_stop_max_tokens:2", "message_429_bare:2"),
+    service="openai_api",
+)
 SMALL_ON_POSTGRESQL = replace(SMALL, name="a little of all, PostgreSQL", ledger="postgresql")
 SCENARIOS = {
     each.name: each
     for each in (
         *(FAIR, SLOW, FAILING, LOSING, TOGETHER, DIRECT, ON_POSTGRESQL),
         *(HIDING, FORGOTTEN, SMALL, SMALL_ON_POSTGRESQL),
+        *(FAILING_OPENAI, LOSING_OPENAI, TOGETHER_OPENAI, SMALL_OPENAI, CHAT),
     )
 }

@@ -5,7 +5,7 @@ import pytest
 from tests.postgresql import PostgresServer
 from tests.torture.databases import Databases
 from tests.torture.forking import Nursery
-from tests.torture.planning import SHORT
+from tests.torture.planning import SHORT, SHORT_OPENAI
 from tests.torture.torturing import Report, torture
 from tests.torture.trials import Kill, Loss, Trial, lose_ledger, measure, run_trial
 
@@ -37,6 +37,13 @@ def test_wherever_a_process_is_killed_the_next_one_loses_no_verdict_and_pays_for
     assert totals["verdicts_lost"] == 0
     assert totals["batches_twice"] == 0
     assert totals["requests_twice"] == 0
+
+
+def test_through_the_other_protocol_nothing_is_lost_or_paid_for_twice_either() -> None:
+    report = torture(SHORT_OPENAI, seed="0", jobs=2)
+    assert report.wrong == []
+    assert report.totals["kills"] >= 30
+    assert report.totals["adopted"] >= 2
 
 
 def test_a_process_dies_after_every_call_and_within_every_write(report: Report) -> None:

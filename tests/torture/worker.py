@@ -2,10 +2,11 @@
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -26,8 +27,8 @@ from tournament_assets.judging.settlement.recovery import (
 from tournament_assets.judging.settlement.sessions import JudgingOptions, Tally, WaitingPolicy
 from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
-from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.errors import TournamentError
+from tournament_assets.tournament.judge_services import SERVICES, ServiceConnection
 from tournament_assets.workflows.concurrency import Piece, Sleep, run_together
 
 REFUSED = 3
@@ -62,7 +63,10 @@ def settle(
                 ledger=cast("JudgingLedger", ledger),
                 service=cast("BatchService", service),
                 progress=progress,
-                options=JudgingOptions(policy=replace(_policy(chosen), sleep=sleep)),
+                options=JudgingOptions(
+                    policy=replace(_policy(chosen), sleep=sleep),
+                    has_batches=SERVICES[chosen.service].has_batches,
+                ),
             )
 
         parts = chosen.parts.items()
@@ -131,7 +135,7 @@ def _live(
         with (
             closing(life),
             closing(life.write("opening", Ledger, ledger_url)) as ledger,
-            closing(AnthropicBatches(base_url=judge_url, api_key="any")) as service,
+            connect(scenario.service, judge_url) as service,
         ):
             mortal = MortalLedger(ledger, life, pause_seconds=scenario.pause_seconds)
             done = work(mortal, MortalService(service, life), progress)
@@ -140,6 +144,15 @@ def _live(
         return REFUSED
     life.leave_note("the end", notes=progress.notes, **done)
     return 0
+
+
+@contextmanager
+def connect(service: str, judge_url: str) -> Iterator[BatchService]:
+    """Connect to the judge in the protocol of a service."""
+    module, _, function = SERVICES[service].opener.partition(":")
+    url = judge_url if service == "anthropic" else f"{judge_url}/v1"
+    with getattr(import_module(module), function)(ServiceConnection("any", url, Path())) as opened:
+        yield opened
 
 
 class _NumberedNames:

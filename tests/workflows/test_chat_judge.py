@@ -1,5 +1,6 @@
 """A tournament judged through chat completions, as by a vLLM or llama.cpp of one's own."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,20 @@ def test_a_server_on_this_machine_judges_without_a_key_and_for_nothing(
     assert (server.log.batches, server.log.messages) == (0, summary.requests_submitted)
     assert server.log.messages > 10
     assert "$0.00" in (summary.directory / "report.md").read_text()
+
+
+def test_openais_batch_api_judges_once_its_price_is_written_down(
+    tmp_path: Path, server: LoopbackServer
+) -> None:
+    price = {MODEL: {"input": 2.0, "output": 8.0}}
+    asked = {"service": "openai_batch", "adopt_grace_seconds": 1.0, "prices": price}
+    project = judged_by(tmp_path / "project", server.url, **asked, budget_usd=50.0)
+    summary = project.run("pilot")
+    assert set(summary.leaderboard["judge"]) == {"a model through OpenAI's Batch API"}
+    assert (server.log.batches, server.log.messages) == (1, 0)
+    assert server.log.requests == summary.requests_submitted > 10
+    manifest = json.loads((summary.directory / "manifest.json").read_text())
+    assert 0 < manifest["judging"]["cost_usd"] < 1
 
 
 def test_a_server_elsewhere_wants_a_price_before_it_is_asked(tmp_path: Path) -> None:
