@@ -56,7 +56,7 @@ def test_openais_batch_api_judges_once_its_price_is_written_down(
     assert (server.log.batches, server.log.messages) == (1, 0)
     assert server.log.requests == summary.requests_submitted > 10
     manifest = json.loads((summary.directory / "manifest.json").read_text())
-    assert 0 < manifest["judging"]["cost_usd"] < 1
+    assert 0 < manifest["cost"]["total_usd"] < 1
 
 
 def test_a_server_elsewhere_wants_a_price_before_it_is_asked(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_a_row_of_the_table_makes_a_service_judge_a_tournament(
     judge["allow_unbudgeted"] = True
     models = {
         "pilot": {"judge_model": "toy-1", "strata": {"recall": 4}, "pilot_seed": 3},
-        "headline": {"judge_model": "toy-1"},
+        "headline": {"judge_model": "toy-1", "prewarm": False},
         "checks": {"max_length_effect": None, "max_longer_wins": None},
     }
     project.edit_config(judge=judge, **models)
