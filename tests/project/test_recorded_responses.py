@@ -384,6 +384,7 @@ def test_half_a_character_is_refused_in_every_kind_of_file(tmp_path: Path) -> No
         (None, "the file cannot be read"),
         (b"", "the file is empty"),
         (b"PAR1 cut", "not readable as Parquet"),
+        (b"PK\x03\x04 an eval log", "inspect log convert --to json"),
         (b'{"samples": [', "is not JSON"),
     ],
 )

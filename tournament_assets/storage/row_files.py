@@ -48,8 +48,14 @@ def sample_file(path: Path) -> FileSample:
         InputError: If the file cannot be read, is empty, or begins with nothing known.
     """
     with _opened(path) as file:
-        if file.read(4) == b"PAR1":
-            return FileSample("parquet", frozenset(parquet_schema(path).names), {})
+        beginning = file.read(4)
+    if beginning == b"PAR1":
+        return FileSample("parquet", frozenset(parquet_schema(path).names), {})
+    if beginning == b"PK\x03\x04":
+        raise InputError(
+            f"{path}: the file is a ZIP archive; expected Parquet, JSON or CSV; unpack it, or "
+            "write a .eval log of inspect as JSON (inspect log convert --to json)"
+        )
     where, line = next(numbered_lines(path), ("", b""))
     line = line.strip()
     if not line:
