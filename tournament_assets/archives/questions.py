@@ -25,6 +25,7 @@ from tournament_assets.judging.settlement.sessions import Approval, JudgingOptio
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.errors import BudgetError, InputError
 from tournament_assets.tournament.judge_services import SERVICES
+from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.yaml_files import parse_yaml
 
 _REMEDY = "correct rejudging.max_tokens or rejudging.judge_model, and run again"
@@ -77,7 +78,7 @@ class Questions:
         return build_score_request(
             self._instructions,
             parts,
-            judge_model=self._rejudging.judge_model,
+            judge=Judge(service=self._rejudging.service, model=self._rejudging.judge_model),
             max_tokens=self._rejudging.max_tokens,
         )
 

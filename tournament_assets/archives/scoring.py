@@ -23,6 +23,7 @@ from tournament_assets.judging.settlement.sessions import (
 from tournament_assets.judging.settlement.settlement import ask_directly
 from tournament_assets.tournament.errors import VerdictParseError
 from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.judges import Judge
 
 SCORE_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -50,9 +51,9 @@ class JudgeScore:
 
 
 def build_score_request(
-    instructions: str, parts: Mapping[str, str], *, judge_model: str, max_tokens: int
+    instructions: str, parts: Mapping[str, str], *, judge: Judge, max_tokens: int
 ) -> ModelRequest:
-    """Compose the request for a score; its key is the SHA-256 of what is sent.
+    """Compose the request for a score; its key is the SHA-256 of what is sent, and to whom.
 
     The instructions are the system prefix, the same in every request. The parts follow in the
     user message, in their order, each between tags with a fence code that is derived from all of
@@ -61,7 +62,7 @@ def build_score_request(
     Args:
         instructions: What the judge is told to do.
         parts: What it is shown, by name.
-        judge_model: The model that is asked.
+        judge: The model that is asked, and its service.
         max_tokens: The most tokens of its reply.
     """
     shown = [(name, printable(text)) for name, text in parts.items()]
@@ -70,7 +71,7 @@ def build_score_request(
         f'<{name} fence="{fence}">\n{text}\n</{name} fence="{fence}">' for name, text in shown
     )
     params: dict[str, Any] = {
-        "model": judge_model,
+        "model": judge.model,
         "max_tokens": max_tokens,
         "system": [
             {
@@ -82,7 +83,9 @@ def build_score_request(
         "messages": [{"role": "user", "content": message}],
         "output_config": {"format": {"type": "json_schema", "schema": SCORE_SCHEMA}},
     }
-    return ModelRequest(request_key=fingerprint(params), params=params)
+    identity = judge.identity
+    key = fingerprint({**identity, "params": params} if identity else params)
+    return ModelRequest(request_key=key, params=params)
 
 
 def parse_score(reply: str, *, ceiling: float) -> JudgeScore:

@@ -264,7 +264,7 @@ def _error_type(status: Any, problem: Mapping[str, Any]) -> str:
         return "rate_limit_error"
     if status in _ERROR_TYPES:
         return _ERROR_TYPES[status]
-    said = str(problem.get("type"))
+    said = str(problem.get("type") or problem.get("code") or "api_error")
     # A word for what asking again cannot mend, beside a status that says otherwise.
     return "api_error" if said in _ERROR_TYPES.values() else said
 
