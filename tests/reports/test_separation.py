@@ -278,6 +278,11 @@ def test_the_answer_names_who_is_level_and_whom_they_beat() -> None:
     assert answer_sentence(alone, pairs, dimension="factuality") == (
         "ada beats bob and cy on factuality, 50.0 % to 50.0 % against bob, the next."
     )
+    copies = [replace(rows[0], same_answers_as=("bob",)), replace(rows[1], mean=None), rows[2]]
+    assert answer_sentence(copies, pairs, dimension="factuality") == (
+        "ada and bob are level on factuality; both beat cy, 65 % to 35 %. ada and bob wrote "
+        "the same answers. Elo rates all but bob."
+    )
     level = [replace(row, shown_above=()) for row in rows]
     assert answer_sentence(level, pairs, dimension="factuality") == (
         "ada, bob and cy are level on factuality; ada is rated highest."

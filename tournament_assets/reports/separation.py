@@ -181,7 +181,7 @@ def answer_sentence(
         sentence = f"{found.leader} beats {beaten} on {dimension}" + (
             f", {share}{against}." if share else "."
         )
-        return " ".join([sentence, *_unrated(rows, found)])
+        return " ".join([sentence, *_briefly_unrated(rows)])
     is_everyone = len(top) > _MOST_NAMES and not (found.separated or found.unrated)
     names = f"All {len(top)} entrants" if is_everyone else _named(top)
     sentence = f"{names} are level on {dimension}"
@@ -202,7 +202,16 @@ def answer_sentence(
         sentence += f", {share}" if share else ""
     elif not found.separated:
         sentence += f"; {found.leader} is rated highest"
-    return " ".join([f"{sentence}.", *_same_answers(rows), *_unrated(rows, found)])
+    copies = (*found.same_answers, found.leader) if found.same_answers else ()
+    same = [f"{join_names(sorted(copies))} wrote the same answers."] if copies else []
+    return " ".join([f"{sentence}.", *same, *_briefly_unrated(rows)])
+
+
+def _briefly_unrated(rows: Sequence[LeaderboardRow]) -> list[str]:
+    unrated = [row.entrant_id for row in rows if not is_rated(row)]
+    if not unrated:
+        return []
+    return [f"Elo rates {'nobody' if len(unrated) == len(rows) else f'all but {_named(unrated)}'}."]
 
 
 def _named(names: Sequence[str], *, of: str = "") -> str:

@@ -177,7 +177,7 @@ def _write_numbers(axes: "Axes", row: LeaderboardRow, *, place: int, palette: Pa
         interval = format_interval(row.sampling_low, row.sampling_high, absent="unbounded")
         text, colour = f"{format_rating(row.mean)}  ({interval})", palette.ink
     else:
-        text, colour = unrated_words(row), palette.quiet
+        text, colour = _unrated(row), palette.quiet
     axes.text(
         *(1.02, place, text),
         color=colour,
@@ -205,13 +205,12 @@ def _write_mean(
             color=palette.ink,
         )
     else:
-        text = unrated_words(row) if row is not None else "not judged"
+        text = _unrated(row) if row is not None else "not judged"
         middle = (span[0] + span[1]) / 2
         axes.text(middle, place, text, ha="center", va="center", fontsize=8, color=palette.quiet)
 
 
-def unrated_words(row: LeaderboardRow) -> str:
-    """Return why an entrant has no rating, in two or three words."""
+def _unrated(row: LeaderboardRow) -> str:
     if not row.n_entrant_matches:
         return "no decisive match"
     return str(row.note).partition(":")[0] if row.rank is not None else "not comparable"

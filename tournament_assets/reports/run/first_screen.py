@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tournament_assets.judging.costs.prices import format_usd
-from tournament_assets.reports.figures.ladder import ladder_span, unrated_words
+from tournament_assets.reports.figures.ladder import ladder_span
 from tournament_assets.reports.formatting import (
     ABSENT,
     format_interval,
@@ -134,7 +134,8 @@ def _bar(row: LeaderboardRow | None, span: tuple[float, float]) -> LadderBar:
         return LadderBar("not judged")
     mean = rated_mean(row)
     if mean is None:
-        return LadderBar(unrated_words(row))
+        words = "no Elo rating" if row.n_entrant_matches else "no decisive match"
+        return LadderBar(words, group=row.group or "")
     low, high = row.sampling_low, row.sampling_high
     return LadderBar(
         text=format_rating(mean),
