@@ -211,6 +211,15 @@ def test_a_rerun_whose_stage_this_version_does_not_know_stays_where_it_is(tmp_pa
         assert d.tick_schedule(TICK + timedelta(days=7))[0] is None
 
 
+def test_a_rerun_of_a_mode_that_the_config_has_no_more_stays_where_it_is(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid, driver(paid) as d:
+        _, (request,) = d.tick_schedule()
+        assert d.run(request._replace(tags={**request.tags, "mode": "nightly"}))
+        _, requests = d.tick_sensor()
+        assert requests == []
+        assert [rerun.state for rerun in d.reruns()] == [RerunState.OF_ANOTHER_VERSION]
+
+
 def test_the_budget_stops_a_rerun_before_anything_is_asked(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid, driver(paid) as d:
         paid.configure_judge(budget_usd=0.0)
