@@ -231,7 +231,7 @@ def test_a_section_from_elsewhere_is_shown_whole_and_escaped(render: Renderer) -
 
 def test_a_light_is_marked_by_a_sign_beside_its_word() -> None:
     page = render_html(contents(STANDINGS, sections={"trust": TRUST}))
-    assert '<td class="label"><span class="light fair">Amber</span></td>' in page
+    assert '<span class="light fair">Amber</span></td>' in page
     assert '<span class="light good">' not in page
     assert '<li><a href="#trust">Can it be trusted?</a></li>' in page
 
