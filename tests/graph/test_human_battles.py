@@ -16,7 +16,12 @@ from tournament_assets.graph.automation.jobs import build_stages
 from tournament_assets.project.config_files import load_config
 from tournament_assets.tournament.errors import InputError
 
-NEW_ASSETS = {"human_battles", "arena_ratings", "human_agreement"}
+NEW_ASSETS = {
+    "human_battles",
+    "arena_ratings",
+    "human_agreement",
+    "prediction_powered_ratings",
+}
 # What people say of careful against sloppy, prompt by prompt: 7 wins, 4 losses, a tie.
 VOTES = "ccscctscsccs"
 WINNERS = {"c": "model_a", "s": "model_b", "t": "tie (bothbad)"}
@@ -225,4 +230,18 @@ def test_with_human_battles_every_stage_and_job_has_them(tmp_path: Path) -> None
     assert set(names) >= NEW_ASSETS
     assert names.index("human_battles") < names.index("judge_replies")
     rejudge = definitions.resolve_job_def("small_rejudge").asset_layer.selected_asset_keys
-    assert {key.path[-1] for key in rejudge} >= {"arena_ratings", "human_agreement"}
+    assert {key.path[-1] for key in rejudge} >= NEW_ASSETS - {"human_battles"}
+
+
+def test_people_correct_the_judge_in_ratings_of_their_own(finished: SmallProject) -> None:
+    rows = rows_of(finished, "prediction_powered_ratings/calibration/headline")
+    found = {(row["basis"], row["entrant_id"]): row for row in rows}
+    assert {basis for basis, _ in found} == {"people", "judge", "both"}
+    by_people = found["people", "careful"]["rating"] - found["people", "sloppy"]["rating"]
+    # 7 wins, 4 losses and a tie, of 12.
+    assert by_people == pytest.approx(400 * math.log10(7.5 / 4.5), abs=1e-6)
+    assert found["people", "careful"]["labelled_prompts"] == 12
+    assert "an interval needs 15" in found["people", "careful"]["note"]
+    # Nobody labelled a pair of mixed.
+    assert found["both", "mixed"]["rating"] is None
+    assert found["judge", "mixed"]["rating"] is not None

@@ -314,6 +314,13 @@ ASSETS = (
         **_RATED,
     ),
     AssetRow(
+        human_battles.prediction_powered_ratings,
+        inputs={"verdicts": "judge_verdicts", "human": "human_battles"},
+        when=human_battles.has_human_battles,
+        note="with `human_battles`",
+        **_RATED,
+    ),
+    AssetRow(
         trust.trust_panel,
         inputs={
             "replies": "judge_replies",

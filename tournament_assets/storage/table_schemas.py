@@ -28,6 +28,7 @@ ROW_TYPES: Mapping[str, type] = {
     "human_battles": asset_rows.HumanBattleRow,
     "arena_ratings": asset_rows.ArenaRatingRow,
     "human_agreement": asset_rows.HumanAgreementRow,
+    "prediction_powered_ratings": asset_rows.PredictionPoweredRow,
     "audit": asset_rows.CoverageRow,
     "prompt_audit": asset_rows.PromptFindingRow,
     "leaderboard": asset_rows.LeaderboardRow,

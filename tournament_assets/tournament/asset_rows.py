@@ -272,6 +272,22 @@ class ArenaRatingRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionPoweredRow:
+    """An entrant's rating by people's labels, by the judge, and by both as people would rate."""
+
+    dimension: Annotated[str, "the quality that was judged"]
+    basis: Annotated[str, "people: the labelled pairs alone; judge; both: prediction-powered"]
+    entrant_id: Annotated[str, "who is rated"]
+    rating: Annotated[float | None, "Bradley-Terry, on the Elo scale"] = None
+    standard_error: Annotated[float | None, "Elo points, prompts as clusters"] = None
+    sampling_low: Annotated[float | None, "lower end of its interval"] = None
+    sampling_high: Annotated[float | None, "upper end of its interval"] = None
+    labelled_prompts: Annotated[int, "prompts on which a pair of the entrant counts as labelled"]
+    weight: Annotated[float, "how much the judge's verdicts count beside the labels, 0 to 1"]
+    note: Annotated[str | None, "why a number is absent"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HumanAgreementRow:
     """How far the judge and people agree."""
 

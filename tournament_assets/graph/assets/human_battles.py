@@ -3,6 +3,7 @@
 A judge's ratings and people's stand side by side here and never mix in `elo_ratings`.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -18,7 +19,11 @@ from tournament_assets.graph.outputs import (
 )
 from tournament_assets.storage.table_schemas import SCHEMAS
 from tournament_assets.storage.tables import StoredTable, encode_parquet, to_arrow
-from tournament_assets.tournament.asset_rows import ArenaRatingRow, HumanAgreementRow
+from tournament_assets.tournament.asset_rows import (
+    ArenaRatingRow,
+    HumanAgreementRow,
+    PredictionPoweredRow,
+)
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
     from tournament_assets.audits.agreement import HumanAgreement
     from tournament_assets.battles.arena_places import ArenaPlaces
     from tournament_assets.battles.human import HumanBattles
+    from tournament_assets.ratings.prediction_powered import PoweredFit
 
 _MOST_LISTED = 100
 _RATING_COLUMNS = (
@@ -41,6 +47,15 @@ _RATING_COLUMNS = (
     "sampling_low",
     "sampling_high",
     "n_battles",
+    "note",
+)
+_POWERED_COLUMNS = (
+    "entrant_id",
+    "basis",
+    "rating",
+    "sampling_low",
+    "sampling_high",
+    "labelled_prompts",
     "note",
 )
 _AGREEMENT_COLUMNS = (
@@ -192,6 +207,62 @@ def human_agreement(
             "judge": config.judge_label,
         },
     )
+
+
+def prediction_powered_ratings(
+    config: TournamentConfig,
+    dimension: str,
+    verdicts: StoredTable,
+    human: pd.DataFrame,
+) -> Made[list[PredictionPoweredRow]]:
+    """Ratings as people would give them: the judge's verdicts, corrected by people's votes.
+
+    Beside them stand the ratings by those votes alone and by the judge alone, whose intervals know
+    nothing of where the judge errs. The votes must be a random draw of the judged pairs.
+    """
+    from tournament_assets.ratings.prediction_powered import label_pairs, rate_on_every_basis
+
+    judged = judgments_of(verdicts)
+    asked = {judgment.prompt_id for judgment in judged}
+    pairs = label_pairs(
+        judged, battles_of(on_prompts(_battles_on(config, dimension, human), asked))
+    )
+    fits = rate_on_every_basis(
+        pairs,
+        entrants=config.entrant_ids,
+        confidence=config.ratings.confidence,
+        initial_rating=config.ratings.initial_rating,
+    )
+    rows = _powered_rows(fits, dimension)
+    return Made(
+        rows,
+        metadata={
+            "labelled_pairs": sum(pair.labelled is not None for pair in pairs),
+            "judged_pairs": len(pairs),
+            **known({"weight_of_the_judge": fits["both"].weight if "both" in fits else None}),
+            "ratings": markdown_table(rows, _POWERED_COLUMNS, limit=_MOST_LISTED),
+            "judge": config.judge_label,
+        },
+    )
+
+
+def _powered_rows(fits: Mapping[str, "PoweredFit"], dimension: str) -> list[PredictionPoweredRow]:
+    return [
+        PredictionPoweredRow(
+            dimension=dimension,
+            basis=basis,
+            entrant_id=each.entrant,
+            rating=each.rating,
+            standard_error=each.standard_error,
+            sampling_low=each.low,
+            sampling_high=each.high,
+            labelled_prompts=each.n_prompts,
+            weight=fit.weight,
+            note=each.note,
+        )
+        for basis, fit in fits.items()
+        for each in fit.ratings
+    ]
 
 
 def _agreement_numbers(
