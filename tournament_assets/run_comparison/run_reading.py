@@ -6,13 +6,15 @@ nobody knows whether the responses of two runs differ.
 """
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tournament_assets.judging.requests.verdict_parsing import stored_outcome
-from tournament_assets.run_comparison.differences import PairKey, SettledPair, Standing
+from tournament_assets.run_comparison.differences import SettledPair, Standing
 from tournament_assets.tournament.errors import Problems
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
 from tournament_assets.tournament.verdicts import Outcome
@@ -47,10 +49,11 @@ class FinishedRun:
         return [pair for pairs in self.verdicts.values() for pair in pairs]
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    question: str
-    responses: Mapping[str, str]
+_Shown = Mapping[tuple[str, str, str], str]
+"""Fingerprints, by dimension, prompt and entrant; of the question itself where nobody is named.
+
+Kept once however many pairs show them: of pairs there are a million in a large run.
+"""
 
 
 def read_finished_runs(folders: Sequence[Path]) -> list[FinishedRun]:
@@ -133,13 +136,18 @@ class _Reader:
         self._problems.add(f"{self._folder / file}: {problem}")
 
     def _read_text(self, file: str) -> str | None:
-        try:
+        with self._readable(file):
             return (self._folder / file).read_text(encoding="utf-8")
+        return None
+
+    @contextmanager
+    def _readable(self, file: str) -> Iterator[None]:
+        try:
+            yield
         except FileNotFoundError:
             self._note(file, "the file is missing; expected it, as in every finished run")
         except (OSError, UnicodeDecodeError) as error:
             self._note(file, f"cannot be read: {error}")
-        return None
 
     def _read_object(self, file: str) -> dict[str, Any] | None:
         text = self._read_text(file)
@@ -156,8 +164,9 @@ class _Reader:
         return value
 
     def _read_rows(self, file: str) -> Iterator[tuple[int, dict[str, Any]]]:
-        # Split at line feeds alone: JSON texts may hold other line separators as they are.
-        for number, line in enumerate((self._read_text(file) or "").split("\n"), start=1):
+        # A line at a time: the texts of a large run would fill the memory. Split at line feeds
+        # alone: JSON texts may hold other line separators as they are.
+        for number, line in enumerate(self._read_lines(file), start=1):
             if not line.strip():
                 continue
             try:
@@ -169,48 +178,52 @@ class _Reader:
                 return
             yield number, row
 
-    def _read_shown(self) -> dict[PairKey, _Shown]:
+    def _read_lines(self, file: str) -> Iterator[str]:
+        with (
+            self._readable(file),
+            (self._folder / file).open(encoding="utf-8", newline="\n") as lines,
+        ):
+            yield from lines
+
+    def _read_shown(self) -> _Shown:
         if not (self._folder / _MATCHES).exists():
             return {}
-        shown = {}
+        shown: dict[tuple[str, str, str], str] = {}
         for number, row in self._read_rows(_MATCHES):
             try:
-                a, b = str(row["entrant_a"]), str(row["entrant_b"])
-                shown[str(row["dimension"]), str(row["prompt_id"]), frozenset((a, b))] = _Shown(
-                    fingerprint(
-                        [row["prompt_text"], row.get("gold_answer"), row.get("expected_behavior")]
-                    ),
-                    {
-                        a: fingerprint_text(str(row["response_a"])),
-                        b: fingerprint_text(str(row["response_b"])),
-                    },
-                )
+                where = sys.intern(str(row["dimension"])), sys.intern(str(row["prompt_id"]))
+                asked = [row["prompt_text"], row.get("gold_answer"), row.get("expected_behavior")]
+                shown[*where, ""] = sys.intern(fingerprint(asked))
+                for side in ("a", "b"):
+                    entrant = sys.intern(str(row[f"entrant_{side}"]))
+                    text = str(row[f"response_{side}"])
+                    shown[*where, entrant] = sys.intern(fingerprint_text(text))
             except KeyError as error:
                 self._note(_MATCHES, f"line {number} has no {error}; expected a pair's texts")
                 return {}
         return shown
 
     def _read_verdicts(
-        self, dimension: str, shown: Mapping[PairKey, _Shown]
+        self, dimension: str, shown: _Shown
     ) -> tuple[tuple[SettledPair, ...], frozenset[tuple[str, str]]]:
         file = f"verdicts/{dimension}.jsonl"
-        pairs: dict[PairKey, SettledPair] = {}
+        pairs: dict[tuple[str, str, str], SettledPair] = {}
         requests = set()
         for number, row in self._read_rows(file):
             try:
-                a, b = str(row["entrant_a"]), str(row["entrant_b"])
-                key = (dimension, str(row["prompt_id"]), frozenset((a, b)))
-                texts = shown.get(key)
+                a, b = sys.intern(str(row["entrant_a"])), sys.intern(str(row["entrant_b"]))
+                prompt_id = sys.intern(str(row["prompt_id"]))
+                key = (prompt_id, a, b) if a < b else (prompt_id, b, a)
                 pair = SettledPair(
                     dimension=dimension,
-                    prompt_id=key[1],
-                    source=None if row.get("source") is None else str(row["source"]),
+                    prompt_id=prompt_id,
+                    source=None if row.get("source") is None else sys.intern(str(row["source"])),
                     entrant_a=a,
                     entrant_b=b,
                     outcome=stored_outcome(row["outcome"], row.get("reason_ab")),
-                    question=None if texts is None else texts.question,
-                    response_a=None if texts is None else texts.responses[a],
-                    response_b=None if texts is None else texts.responses[b],
+                    question=shown.get((dimension, prompt_id, "")),
+                    response_a=shown.get((dimension, prompt_id, a)),
+                    response_b=shown.get((dimension, prompt_id, b)),
                     asked=_asked(row),
                 )
             except KeyError as error:
@@ -224,7 +237,10 @@ class _Reader:
                 break
             pairs[key] = pair
             requests |= {
-                (str(row[f"request_key_{side}"]), str(row.get(f"asking_{side}", 1)))
+                (
+                    sys.intern(str(row[f"request_key_{side}"])),
+                    sys.intern(str(row.get(f"asking_{side}", 1))),
+                )
                 for side in ("ab", "ba")
                 if row.get(f"reply_{side}") is not None and row.get(f"request_key_{side}")
             }
@@ -250,7 +266,11 @@ def _asked(row: Mapping[str, Any]) -> frozenset[str] | None:
         return None
     # Two copies of one response settle themselves: there is an outcome without a reply.
     is_copy = row["outcome"] != Outcome.UNJUDGED and row["reply_ab"] is row["reply_ba"] is None
-    return frozenset() if is_copy else frozenset((str(row[names[0]]), str(row[names[1]])))
+    return (
+        frozenset()
+        if is_copy
+        else frozenset((sys.intern(str(row[names[0]])), sys.intern(str(row[names[1]]))))
+    )
 
 
 def _standing(name: str, row: Mapping[str, Any]) -> Standing:
