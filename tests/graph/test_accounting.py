@@ -10,6 +10,8 @@ from tournament_assets.tournament.errors import WorkError
 from .paid_projects import paid_project
 
 PRESENTATIONS = 24
+THREE_EXPIRE_TWICE = "row_expired:27"
+"""All that `judge_requests` asks, and three when `judge_replies` asks for what is missing."""
 
 
 def test_nothing_is_rated_while_a_presentation_is_pending(tmp_path: Path) -> None:
@@ -21,7 +23,7 @@ def test_nothing_is_rated_while_a_presentation_is_pending(tmp_path: Path) -> Non
 
 
 def test_the_accounting_check_stops_the_run_and_says_what_is_missing(tmp_path: Path) -> None:
-    with paid_project(tmp_path, "row_expired:3") as paid:
+    with paid_project(tmp_path, THREE_EXPIRE_TWICE) as paid:
         paid.configure_judge(max_rounds=1, max_direct=0)
         with pytest.raises(WorkError, match=r"21 verdicts .* 3 pending.*--partial") as caught:
             paid.run()
@@ -31,7 +33,7 @@ def test_the_accounting_check_stops_the_run_and_says_what_is_missing(tmp_path: P
 
 
 def test_the_next_run_asks_only_for_what_is_pending(tmp_path: Path) -> None:
-    with paid_project(tmp_path, "row_expired:3") as paid:
+    with paid_project(tmp_path, THREE_EXPIRE_TWICE) as paid:
         paid.configure_judge(max_rounds=1, max_direct=0)
         paid.let_length_win()
         with pytest.raises(WorkError):
@@ -39,11 +41,11 @@ def test_the_next_run_asks_only_for_what_is_pending(tmp_path: Path) -> None:
         summary = paid.run()
         assert summary.requests_submitted == 3
         assert summary.warnings == ()
-        assert paid.server.log.requests == PRESENTATIONS + 3
+        assert paid.server.log.requests == 2 * PRESENTATIONS + 3
 
 
 def test_a_partial_rating_says_so_in_everything_people_read(tmp_path: Path) -> None:
-    with paid_project(tmp_path, "row_expired:3") as paid:
+    with paid_project(tmp_path, THREE_EXPIRE_TWICE) as paid:
         paid.configure_judge(max_rounds=1, max_direct=0)
         summary = paid.run(partial=True)
         assert any("the ratings are PARTIAL" in warning for warning in summary.warnings)

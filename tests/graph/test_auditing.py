@@ -16,6 +16,7 @@ from tournament_assets.launching import RunSummary
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.project.config_files import load_config
 from tournament_assets.storage.tables import decode_parquet, table_rows
+from tournament_assets.tournament.errors import InputError
 
 from .paid_projects import PaidProject, paid_project
 
@@ -83,8 +84,8 @@ def test_a_judge_that_is_dead_for_one_entrant_is_red_everywhere(tmp_path: Path) 
         assert summary.outages[0].startswith("Judge outage on factuality: 8 of 12 pairs")
         assert summary.outages[1].startswith("Unevenly missing, pairs without two readable")
         assert manifest_of(summary)["outages"] == list(summary.outages)
-        first = (summary.directory / "report.md").read_text().splitlines()[0]
-        assert "Judge outage on factuality" in first
+        first_screen, _ = (summary.directory / "report.md").read_text().split("\n## ", 1)
+        assert "Judge outage on factuality" in first_screen
         assert next(iter(metadata_of(paid, "leaderboard"))) == "outages"
         result = invoke(paid)
         assert result.exit_code == 1
@@ -115,20 +116,12 @@ def test_a_dimension_whose_judge_is_dead_is_named_on_the_first_line_and_the_othe
         assert values["passed"] is False
 
 
-def test_an_empty_file_of_responses_leaves_nothing_to_judge_and_says_whose_it_is(
-    tmp_path: Path,
-) -> None:
+def test_an_empty_file_of_responses_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid:
         write_json_lines(paid.project.folder / "responses_sloppy.jsonl", [])
-        summary = paid.run()
-        rows = audit_of(paid)
-        assert [rows[name]["responses"] for name in ENTRANTS] == [6, 0, 6]
-        assert {row["pairs_unanswered"] for row in rows.values()} == {8}
-        assert {row["score_normalised"] for row in rows.values()} == {0}
-        assert summary.outages[0].startswith("Nothing was judged on factuality")
-        assert "sloppy 6 of 6 (100.0%), careful 0 of 6" in summary.outages[1]
-        assert any(each.startswith("even_missingness") for each in summary.warnings)
-        assert invoke(paid).exit_code == 1
+        with pytest.raises(InputError, match=r"responses_sloppy.jsonl: the file is empty"):
+            paid.run()
+        assert paid.server.log.requests == 0
 
 
 def test_a_file_of_blank_responses_is_judged_and_said_first(tmp_path: Path) -> None:
