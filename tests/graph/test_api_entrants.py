@@ -105,8 +105,8 @@ def test_a_served_model_plays_and_a_second_run_needs_no_server(
 def test_a_prompt_without_an_answer_is_missing_and_a_check_says_why(
     project: SmallProject, chat: ChatServer
 ) -> None:
-    chat.fail("number 2 in", JSONResponse(completion(None, refusal="No colours.")))
-    chat.fail("number 5 in", refusal(422, "broken"))
+    chat.fail("number 2 in", JSONResponse(completion(None, refusal="No colours.")), times=2)
+    chat.fail("number 5 in", refusal(422, "broken"), times=2)
     summary = project.run("headline")
     missing = ["recall-2", "recall-5"]
     expected = [name for name in BANK_ORDER if name not in missing]

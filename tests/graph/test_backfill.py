@@ -153,7 +153,8 @@ def test_the_button_runs_a_mode_in_order_to_the_report_and_nothing_on_request(
         first = [min(each) for each in places.values()]
         assert first == sorted(first)
         assert len(places["judge_replies"]) == len(DIMENSIONS)
-        assert max(places["judging_estimate"]) < min(places["judge_requests"])
+        # One run may hold both, which asks nothing before the price is known and allowed.
+        assert max(places["judging_estimate"]) <= min(places["judge_requests"])
         assert max(places["judge_requests"]) < min(places["judge_replies"])
         assert max(places["trust_panel"]) < min(places["report"])
         assert not ON_REQUEST & set().union(*(assets for _, assets in backfill.ran))
@@ -168,7 +169,7 @@ def test_a_price_beyond_the_budget_ends_it_before_the_judge_is_asked(tmp_path: P
         with button(paid) as backfill:
             backfill.run("pilot")
         assert backfill.failed == ["pilot"]
-        assert backfill.ran[-1] == ("pilot", {"judging_estimate"})
+        assert backfill.ran[-1] == ("pilot", {"judging_estimate", "judge_requests"})
         assert paid.server.log.requests == 0
 
 

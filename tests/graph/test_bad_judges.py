@@ -106,9 +106,9 @@ def test_a_bad_judge_is_red_on_the_first_screen_and_the_audit_exits_1(
         assert (panel["swap_consistency"]["value"], panel["position_bias"]["value"]) == (0.0, 1.0)
         assert panel["position_bias"]["n"] == 2 * ASKED
     (report,) = paid.project.folder.glob("runs/*/report.md")
-    top = report.read_text().split("# small", 1)[0]
-    assert "The judge on calibration" in top
-    assert "the same text" in top
+    first_screen, _ = report.read_text().split("\n## ", 1)
+    assert "The judge on calibration" in first_screen
+    assert "the same text" in first_screen
     outcomes = [row["outcome"] for row in paid.rows("judge_verdicts", "calibration")]
     assert outcomes.count("same_text") == 3 * (N_PROMPTS - N_DIFFERING)
     for row in paid.rows("win_rates", "calibration"):

@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from tournament_assets.reports.rendering import escape_markdown, render_template
-from tournament_assets.reports.report_tables import ReportTable
+from tournament_assets.reports.report_tables import ReportSection, ReportTable
 
 _SIGNS = st.text(alphabet="ab1 _*`[]()<>&|!#-+=~.:/\\{}$@\"'\n", max_size=30)
 
@@ -37,27 +37,12 @@ def test_ids_stay_readable_in_the_source() -> None:
 
 
 def test_code_is_not_altered_and_stays_code() -> None:
+    command = "tournament run <b> ```\n# not a heading"
     template = render_template(
-        "report.md.jinja",
+        "sections.md.jinja",
+        title="demo",
         warnings=[],
-        sections=[],
-        overview=ReportTable(("dimension",), ()),
-        total_price="",
-        audits=[],
-        confidence="95 %",
-        costs=ReportTable(("what", "amount"), ()),
-        provenance=ReportTable(("what", "value"), ()),
-        contents={
-            "tournament_id": "demo",
-            "mode": "pilot",
-            "description": "",
-            "judge_label": "x",
-            "judge_model": "y",
-            "versions": "",
-            "sections": {},
-            "battles": None,
-            "command": "tournament run <b> ```\n# not a heading",
-        },
+        sections=[ReportSection("Provenance", command=command)],
     )
     tokens = MarkdownIt("commonmark").parse(template)
     code = [token.content for token in tokens if token.type == "code_block"]
