@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from dagster._utils.interrupts import capture_interrupts
 
 from tests.projects import SmallProject, make_project
+from tournament_assets.storage.processes import noticed_interrupts
 
 
 def patient_project(folder: Path) -> SmallProject:
@@ -63,3 +65,12 @@ def test_one_sentence_ends_a_run_that_is_interrupted(tmp_path: Path, after: str)
     assert "Traceback" not in said
     last = said.strip().splitlines()[-1]
     assert re.search("interrupted; what was .* run the (same )?command again", last), said
+
+
+def test_an_interrupt_that_dagster_forgets_is_noticed() -> None:
+    with noticed_interrupts() as was_interrupted, capture_interrupts():
+        signal.raise_signal(signal.SIGINT)
+    assert was_interrupted()
+    with noticed_interrupts() as was_interrupted, capture_interrupts():
+        pass
+    assert not was_interrupted()

@@ -32,7 +32,7 @@ from tournament_assets.judging.batch_service import TokenCounter
 from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import load_rubrics, prepare_dagster_home
-from tournament_assets.storage.processes import has_died, own_identity
+from tournament_assets.storage.processes import has_died, noticed_interrupts, own_identity
 from tournament_assets.storage.table_schemas import SCHEMAS
 from tournament_assets.storage.tables import StoredTable, decode_parquet, rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow, TrustRow
@@ -184,16 +184,20 @@ def run_tournament(
                     continue
                 on_start(stage, label)
                 names = [each.path[-1] for each in work[key]] or stage.assets
-                result = definitions.resolve_job_def(stage.job_name).execute_in_process(
-                    instance=instance,
-                    partition_key=key,
-                    run_config=_run_config(plan, names, by_asset, told=_told(rubrics, key)),
-                    tags=tags,
-                    asset_selection=list(work[key]) or None,
-                    raise_on_error=False,
-                )
+                with noticed_interrupts() as was_interrupted:
+                    result = definitions.resolve_job_def(stage.job_name).execute_in_process(
+                        instance=instance,
+                        partition_key=key,
+                        run_config=_run_config(plan, names, by_asset, told=_told(rubrics, key)),
+                        tags=tags,
+                        asset_selection=list(work[key]) or None,
+                        raise_on_error=False,
+                    )
                 if not result.success:
                     raise_failure(result, stage, label)
+                if was_interrupted():
+                    # Dagster looks for an interrupt between events, and forgets a later one.
+                    raise KeyboardInterrupt
                 for event in result.get_asset_materialization_events():
                     materialization = event.step_materialization_data.materialization
                     metadata.setdefault(materialization.asset_key.path[-1], []).append(

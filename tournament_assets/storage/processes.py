@@ -1,7 +1,11 @@
-"""Who a process is, so that one that died can be told from one that runs."""
+"""Who a process is, so that one that died can be told from one that runs; and who stops it."""
 
 import os
+import signal
 import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -41,3 +45,27 @@ def _start_time(pid: int) -> str:
         return ""
     # The second field is the command in parentheses, which may itself hold spaces.
     return stat.rpartition(")")[2].split()[19]
+
+
+@contextmanager
+def noticed_interrupts() -> Iterator[Callable[[], bool]]:
+    """Notice every interrupt from the keyboard, whatever else is done with it.
+
+    Yields:
+        Says afterwards whether one came. Outside the main thread none does.
+    """
+    came = bytearray()
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    receiver, sender = socket.socketpair()
+    with receiver, sender:
+        receiver.setblocking(False)
+        sender.setblocking(False)
+        before = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+        try:
+            yield lambda: signal.SIGINT in came
+        finally:
+            signal.set_wakeup_fd(before)
+            with suppress(BlockingIOError):
+                came += receiver.recv(4096)
