@@ -1,12 +1,15 @@
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
+from tournament_assets.ratings.intervals import draw_prompts
 from tournament_assets.ratings.matches import Matches, code_judgments
-from tournament_assets.ratings.newton_bootstrap import PromptResamples
+from tournament_assets.ratings.newton_bootstrap import PromptResamples, draw_counts
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 from .builders import ENTRANTS, any_judgments, simulate_judgments
@@ -93,3 +96,10 @@ def test_every_row_of_the_bootstrap_is_the_fit_of_its_copied_prompts(
             assert not np.isfinite(row[rated][unrated]).any()
             assert np.isfinite(row[rated][~unrated]).all()
     assert bootstrap.n_degenerate == n_degenerate
+
+
+@pytest.mark.parametrize("n_prompts", [0, 1, 7, 143, 70_000])
+def test_draws_made_many_at_once_are_those_made_one_by_one(n_prompts: int) -> None:
+    generator = np.random.default_rng(5)
+    for drawn in islice(draw_counts(np.random.default_rng(5), n_prompts), 30):
+        assert drawn.tolist() == draw_prompts(generator, n_prompts=n_prompts).tolist()

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations, pairwise
 from math import isfinite
 from pathlib import PurePosixPath
@@ -444,13 +445,20 @@ def fair_comparison_rows(
         RatingError: If a likelihood could not be maximised.
     """
     common = set(common_support(judgments, entrants=entrants, answered=answered))
+
+    # Where nothing is missing all pairs are the common ones, and tags often hold the same prompts.
+    @cache
+    def ranked_on(prompt_ids: frozenset[str]) -> tuple[FairPlace, ...]:
+        own = [each for each in judgments if each.prompt_id in prompt_ids]
+        return rank_by_rating(own, entrants=entrants, settings=settings)
+
     rows: list[FairRow] = []
     for stratum_by, stratum, members in _strata(prompts):
         inside = [each for each in judgments if each.prompt_id in members]
-        on_common = [each for each in inside if each.prompt_id in common]
+        with_pairs = frozenset(each.prompt_id for each in inside)
         by_basis = {
-            COMMON: rank_by_rating(on_common, entrants=entrants, settings=settings),
-            ALL: rank_by_rating(inside, entrants=entrants, settings=settings),
+            COMMON: ranked_on(with_pairs & common),
+            ALL: ranked_on(with_pairs),
             PLANNED: _rank_by_planned_share(
                 inside, entrants=entrants, planned_prompts=len(members)
             ),

@@ -7,13 +7,13 @@ section 2.1. It ends at the same maximum, or says that it does not.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.ratings.compilation import compiled, vectorised
-from tournament_assets.ratings.intervals import draw_prompts
 from tournament_assets.ratings.matches import Matches
 
 FITTED = 0
@@ -26,6 +26,7 @@ UNSETTLED = 2
 """The steps did not shrink fast enough: the table is too far from the known one."""
 
 _MAX_STEPS = 60
+_DRAWN_AT_ONCE = 65_536
 _SLOWEST_SHRINKING = 0.7
 _LAST_STEP = 1e-12
 
@@ -145,9 +146,9 @@ class PromptResamples:
 
     def __init__(self, matches: Matches, *, seed: int) -> None:
         """Sort the wins by prompt; a tie is half a win for each."""
-        self._generator = np.random.default_rng(seed)
         self._n_entrants = len(matches.entrants)
         self._n_prompts = len(matches.prompts)
+        self._counts = draw_counts(np.random.default_rng(seed), self._n_prompts)
         wins = matches.as_wins()
         order = np.argsort(wins.prompt_index, kind="stable")
         self._starts = np.searchsorted(wins.prompt_index[order], np.arange(self._n_prompts + 1))
@@ -156,10 +157,20 @@ class PromptResamples:
 
     def draw(self) -> NDArray[np.float64]:
         """Return `Matches.wins` of another resample of the prompts."""
-        counts = draw_prompts(self._generator, n_prompts=self._n_prompts)
         wins = np.zeros(self._n_entrants**2)
-        _add_prompts(counts, self._starts, self._pairs, self._weights, wins)
+        _add_prompts(next(self._counts), self._starts, self._pairs, self._weights, wins)
         return wins.reshape(self._n_entrants, self._n_entrants)
+
+
+def draw_counts(generator: np.random.Generator, n_prompts: int) -> Iterator[NDArray[np.int64]]:
+    """Yield what `draw_prompts` returns, call after call.
+
+    Many draws of few prompts are made at once, which costs less and leaves them as they are.
+    """
+    at_once = max(1, _DRAWN_AT_ONCE // max(1, n_prompts))
+    while True:
+        for drawn in generator.integers(max(1, n_prompts), size=(at_once, n_prompts)):
+            yield np.bincount(drawn, minlength=n_prompts)
 
 
 @compiled
