@@ -6,7 +6,7 @@ from tournament_assets.judging.batch_service import TokenUsage
 from tournament_assets.judging.costs.budgets import most_usd
 from tournament_assets.judging.costs.prices import ModelPrice, load_newest_prices
 from tournament_assets.judging.requests.requests import ModelRequest
-from tournament_assets.tournament.config import ConfiguredPrice
+from tournament_assets.tournament.judge_config import ConfiguredPrice
 
 
 def test_the_newest_list_is_dated_and_halves_batches() -> None:

@@ -11,8 +11,8 @@ from tournament_assets.graph.resources.services import JudgeResource
 from tournament_assets.judging.costs.budgets import BudgetTerms
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import LoopbackServer
-from tournament_assets.tournament.config import JudgeConfig
 from tournament_assets.tournament.entrants import AnthropicApiEntrant
+from tournament_assets.tournament.judge_config import JudgeConfig
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.workflows.api_responses import complete_by_batches
 from tournament_assets.workflows.local_responses import CompletedResponses

@@ -25,8 +25,8 @@ from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
-from tournament_assets.tournament.config import JudgeConfig
 from tournament_assets.tournament.errors import BudgetError, GenerationError, InputError
+from tournament_assets.tournament.judge_config import JudgeConfig
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.workflows.api_responses import batch_problems, planned_responses
 from tournament_assets.workflows.local_responses import CompletedResponses

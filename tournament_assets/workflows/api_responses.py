@@ -27,9 +27,9 @@ from tournament_assets.judging.settlement.sessions import (
 )
 from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.reports.progress_bars import JudgingBar
-from tournament_assets.tournament.config import JudgeConfig
 from tournament_assets.tournament.entrants import AnthropicApiEntrant
 from tournament_assets.tournament.errors import GenerationError, InputError, JudgeError
+from tournament_assets.tournament.judge_config import JudgeConfig
 from tournament_assets.tournament.judge_services import LOOPBACK, SERVICES, is_free_model
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 from tournament_assets.workflows.concurrency import Sleep

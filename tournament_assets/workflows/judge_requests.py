@@ -50,8 +50,9 @@ from tournament_assets.judging.settlement.settlement import (
     settle_requests,
 )
 from tournament_assets.reports.progress_bars import JudgingBar
-from tournament_assets.tournament.config import JudgeConfig, Mode, TournamentConfig
+from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import BudgetError, InputError
+from tournament_assets.tournament.judge_config import JudgeConfig
 from tournament_assets.tournament.judge_services import (
     ServiceConnection,
     is_free_model,

@@ -35,7 +35,7 @@ from tournament_assets.tournament.asset_rows import (
     PromptRow,
     VerdictRow,
 )
-from tournament_assets.tournament.config import JudgeConfig
+from tournament_assets.tournament.judge_config import JudgeConfig
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.tournament.verdicts import Judgment, Verdict

@@ -6,8 +6,9 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 
 from tournament_assets.judging.batch_service import Channel, TokenUsage
-from tournament_assets.tournament.config import ConfiguredPrice, TournamentConfig
+from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.judge_config import ConfiguredPrice
 from tournament_assets.tournament.judge_services import is_free_model
 from tournament_assets.tournament.yaml_files import read_yaml
 
