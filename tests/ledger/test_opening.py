@@ -20,6 +20,9 @@ LEDGER_TABLES = {
     "judge_replies",
     "judge_paid_twice",
     "judge_failures",
+    "label_draws",
+    "label_pairs",
+    "label_votes",
 }
 
 

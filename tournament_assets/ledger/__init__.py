@@ -1,14 +1,17 @@
-"""The ledger: the database of paid work. Responses, judge batches and replies, as they exist."""
+"""The ledger: the database of paid work. Responses, judge batches, replies and people's labels."""
 
 from tournament_assets.ledger.batches import BatchRecords
+from tournament_assets.ledger.labels import LabelRecords
 from tournament_assets.ledger.replies import ReplyRecords, ResponseRecords
 from tournament_assets.ledger.spending import WasteRecords
 
 __all__ = ["Ledger"]
 
 
-class Ledger(ResponseRecords, BatchRecords, ReplyRecords, WasteRecords):
-    """The database of paid work; satisfies `judging.settlement.records.JudgingLedger`.
+class Ledger(ResponseRecords, BatchRecords, ReplyRecords, WasteRecords, LabelRecords):
+    """The database of paid work and of people's labels.
+
+    It satisfies `judging.settlement.records.JudgingLedger`.
 
     Args:
         url: An SQLAlchemy URL of a SQLite or PostgreSQL database; a SQLite file's folder is made if

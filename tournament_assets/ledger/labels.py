@@ -1,0 +1,309 @@
+"""People's labels: the sample of pairs that they are asked about, and every vote they gave.
+
+A sample belongs to a tournament, a mode and a dimension, and is drawn so that the chance of every
+pair is known. Nothing is changed or deleted: a vote that was taken back is a later row, and so is a
+sample that grew.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tournament_assets.ledger import schema
+from tournament_assets.ledger.database import LedgerDatabase, storable, time_text
+from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
+
+Vote = Literal["a", "b", "tie", "both_bad"]
+"""Whose response is better; neither of two good ones; neither of two bad ones."""
+GivenVote = Literal["a", "b", "tie", "both_bad", "undo"]
+"""What a rater did on a pair: a vote, or taking the last one back."""
+DrawMethod = Literal["random", "judge", "active", "given"]
+"""How a sample was drawn: all pairs alike; by the judge's verdicts; where a label is worth most;
+not here, and somebody says at random."""
+
+_DRAWS, _PAIRS, _VOTES = schema.label_draws, schema.label_pairs, schema.label_votes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledPair:
+    """A pair that people are asked about.
+
+    Attributes:
+        pair_id: SHA-256 of the scope, the prompt, the entrants and the three texts: a pair whose
+            texts have changed is another one.
+        position: Its place in the order of drawing, from 0. Raters label in this order, so that
+            those who stop early leave a random sample, too.
+        prompt_id: The prompt.
+        entrant_a: The pair's first entrant, as in `match_list`.
+        entrant_b: The second one.
+        prompt_digest: SHA-256 of the prompt's text.
+        digest_a: SHA-256 of the first entrant's response.
+        digest_b: SHA-256 of the second entrant's response.
+        chance: The chance with which the pair is in this draw, above 0 and at most 1.
+        stratum: What was drawn from; empty where there is one for all.
+        shared: Whether every rater is asked about it.
+    """
+
+    pair_id: str
+    position: int
+    prompt_id: str
+    entrant_a: str
+    entrant_b: str
+    prompt_digest: str
+    digest_a: str
+    digest_b: str
+    chance: float
+    stratum: str = ""
+    shared: bool = False
+
+    def is_of(self, *, prompt: str, response_a: str, response_b: str) -> bool:
+        """Say whether these are the texts that people are shown."""
+        texts = (prompt, response_a, response_b)
+        return tuple(map(fingerprint_text, texts)) == (
+            *(self.prompt_digest, self.digest_a),
+            self.digest_b,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelSample:
+    """One draw of the pairs that people are asked about.
+
+    Attributes:
+        sample_id: Names the sample; the same in every draw that extends it.
+        draw: 1, and one more each time it was extended.
+        tournament_id: The tournament.
+        mode: The mode.
+        dimension: The quality that people are asked for; None asks which is better in general.
+        method: How it was drawn.
+        seed: Seeds the draw and the sides.
+        frame_size: How many pairs it was drawn from.
+        same_text: Pairs that were left out, because both responses are the same text.
+        overlap: Share of the pairs that every rater is asked about.
+        pairs: In the order of drawing.
+        drawn_at: When, in UTC.
+    """
+
+    sample_id: str
+    draw: int
+    tournament_id: str
+    mode: str
+    dimension: str | None
+    method: DrawMethod
+    seed: int
+    frame_size: int
+    same_text: int
+    overlap: float
+    pairs: tuple[SampledPair, ...]
+    drawn_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelVote:
+    """What a rater did on a pair, once.
+
+    Attributes:
+        vote_id: Names the vote; what comes twice under one name is kept once.
+        sample_id: The sample.
+        pair_id: The pair.
+        rater: Who.
+        vote: The vote, in the order of the pair's entrants and not of the sides.
+        shown: `ab` where entrant a's response stood first, `ba` where the other one did.
+        given_at: When, in UTC; of a rater's votes on a pair the latest counts.
+        origin: `page`, `file`, or the tool that it was imported from.
+        rubric_hash: SHA-256 of the rubric that the rater could read; None where there was none.
+        seconds: How long the pair was looked at; None where nobody measured.
+    """
+
+    vote_id: str
+    sample_id: str
+    pair_id: str
+    rater: str
+    vote: GivenVote
+    shown: Literal["ab", "ba"]
+    given_at: datetime
+    origin: str = "page"
+    rubric_hash: str | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """A rater's last word on a pair of a sample's latest draw.
+
+    Attributes:
+        tournament_id: The tournament.
+        mode: The mode.
+        dimension: The quality that the rater was asked for; None for which is better in general.
+        pair: The pair, with the chance of having been drawn and the digests of its texts.
+        rater: Who.
+        vote: `a` and `b` are `pair.entrant_a` and `pair.entrant_b`.
+        shown: `ab` where entrant a's response stood first.
+        given_at: When, in UTC.
+        sequence: Its place among all votes of the ledger.
+        origin: `page`, `file`, or the tool that it was imported from.
+        rubric_hash: SHA-256 of the rubric that the rater could read; None where there was none.
+        seconds: How long the pair was looked at; None where nobody measured.
+    """
+
+    tournament_id: str
+    mode: str
+    dimension: str | None
+    pair: SampledPair
+    rater: str
+    vote: Vote
+    shown: Literal["ab", "ba"]
+    given_at: datetime
+    sequence: int
+    origin: str
+    rubric_hash: str | None
+    seconds: float | None
+
+    @property
+    def share(self) -> float:
+        """Entrant a's share of the vote: 1, 0, or ½ where nobody won."""
+        return {"a": 1.0, "b": 0.0}.get(self.vote, 0.5)
+
+
+def sample_id_of(tournament_id: str, mode: str, dimension: str | None) -> str:
+    """Return the name of a scope's sample; there is one."""
+    return fingerprint(["labels", tournament_id, mode, dimension or ""])[:32]
+
+
+class LabelRecords(LedgerDatabase):
+    """The part of the ledger that holds what people said of pairs."""
+
+    def label_sample(
+        self, tournament_id: str, mode: str, dimension: str | None
+    ) -> LabelSample | None:
+        """Return the latest draw of a scope's sample; None where none was drawn."""
+        return self.label_sample_named(sample_id_of(tournament_id, mode, dimension))
+
+    def label_sample_named(self, sample_id: str) -> LabelSample | None:
+        """Return the latest draw of a sample; None where there is no such sample."""
+        latest = sa.select(_DRAWS).where(_DRAWS.c.sample_id == sample_id)
+        with self._transaction() as connection:
+            row = connection.execute(latest.order_by(_DRAWS.c.draw.desc()).limit(1)).one_or_none()
+            if row is None:
+                return None
+            pairs = connection.execute(
+                sa.select(_PAIRS)
+                .where(_PAIRS.c.sample_id == sample_id, _PAIRS.c.draw == row.draw)
+                .order_by(_PAIRS.c.position)
+            ).all()
+        values = dict(row._mapping)
+        return LabelSample(
+            **{
+                **values,
+                "dimension": values["dimension"] or None,
+                "drawn_at": _moment(values["drawn_at"]),
+                "pairs": tuple(_sampled_pair(each) for each in pairs),
+            }
+        )
+
+    def keep_label_sample(self, sample: LabelSample) -> bool:
+        """Write a draw down, whole.
+
+        Returns:
+            False if somebody else wrote that draw first: then read it again.
+        """
+        named = {"sample_id": sample.sample_id, "draw": sample.draw}
+        values = {name: getattr(sample, name) for name in _DRAWS.columns.keys()}  # noqa: SIM118
+        values |= {"dimension": sample.dimension or "", "drawn_at": time_text(sample.drawn_at)}
+        with self._transaction() as connection:
+            if not self._insert_new(connection, _DRAWS, [values]):
+                return False
+            self._insert_new(
+                connection, _PAIRS, [named | _pair_values(each) for each in sample.pairs]
+            )
+        return True
+
+    def keep_votes(self, votes: Sequence[LabelVote]) -> int:
+        """Keep votes, in their order; one whose `vote_id` is held already stays as it is.
+
+        Returns:
+            How many of them are new.
+        """
+        if not votes:
+            return 0
+        now = time_text()
+        dialect = postgresql if self._engine.dialect.name == "postgresql" else sqlite
+        insert = dialect.insert(_VOTES).on_conflict_do_nothing(index_elements=["vote_id"])
+        insert = insert.returning(_VOTES.c.sequence)
+        added = 0
+        with self._transaction() as connection:
+            for vote in votes:
+                row = {
+                    **{name: getattr(vote, name) for name in LabelVote.__dataclass_fields__},
+                    # Nobody votes later than it is heard, whatever a clock says.
+                    "given_at": min(time_text(vote.given_at), now),
+                    "received_at": now,
+                }
+                added += len(connection.execute(insert.values(storable(row))).all())
+        return added
+
+    def iterate_votes(self, sample_id: str) -> Iterator[LabelVote]:
+        """Yield every vote and undoing on a sample's pairs, in the order in which they came."""
+        query = sa.select(_VOTES).where(_VOTES.c.sample_id == sample_id)
+        with self._transaction() as connection:
+            rows = connection.execute(query.order_by(_VOTES.c.sequence)).all()
+        for row in rows:
+            values = {name: row._mapping[name] for name in LabelVote.__dataclass_fields__}
+            yield LabelVote(**{**values, "given_at": _moment(values["given_at"])})
+
+    def labels(self, tournament_id: str, mode: str, dimension: str | None) -> Iterator[Label]:
+        """Yield what raters finally said of the pairs of a scope's latest draw.
+
+        A rater's last vote on a pair counts, and none where it was taken back. What was said of
+        pairs that are in the sample no more, such as those of changed responses, is left out; so
+        `pair.is_of` is false only where responses have changed since the sample was drawn.
+
+        Yields:
+            Labels in the order of drawing, of one pair by the names of the raters.
+        """
+        sample = self.label_sample(tournament_id, mode, dimension)
+        if sample is None:
+            return
+        query = (
+            sa.select(_VOTES)
+            .where(_VOTES.c.sample_id == sample.sample_id)
+            .order_by(_VOTES.c.given_at, _VOTES.c.sequence)
+        )
+        with self._transaction() as connection:
+            last = {(row.pair_id, row.rater): row for row in connection.execute(query)}
+        by_pair: dict[str, list[sa.Row[Any]]] = {}
+        for _, row in sorted(last.items()):
+            if row.vote != "undo":
+                by_pair.setdefault(row.pair_id, []).append(row)
+        for pair in sample.pairs:
+            for row in by_pair.get(pair.pair_id, ()):
+                yield Label(
+                    tournament_id=tournament_id,
+                    mode=mode,
+                    dimension=dimension,
+                    pair=pair,
+                    rater=row.rater,
+                    vote=row.vote,
+                    shown=row.shown,
+                    given_at=_moment(row.given_at),
+                    sequence=row.sequence,
+                    origin=row.origin,
+                    rubric_hash=row.rubric_hash,
+                    seconds=row.seconds,
+                )
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def _pair_values(pair: SampledPair) -> dict[str, Any]:
+    return {name: getattr(pair, name) for name in SampledPair.__dataclass_fields__}
+
+
+def _sampled_pair(row: sa.Row[Any]) -> SampledPair:
+    return SampledPair(**{name: row._mapping[name] for name in SampledPair.__dataclass_fields__})
