@@ -1,6 +1,7 @@
 """`tournament ledger export | import | recover`."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -83,21 +84,30 @@ def ledger_recover_command(config_path: Path, judge_model: str | None) -> None:
         )
         missing = missing_responses(plan, ledger=ledger)
     click.echo(
-        f"{report.replies} replies of {len(report.taken)} batches are back in the ledger; "
-        f"{report.paid_twice} replies had been paid for twice; "
-        f"{report.without_reply} requests of these batches have no reply"
+        f"{_counted(report.replies, 'reply', 'replies')} of {_batches(report.taken)} are back "
+        "in the ledger; "
+        f"{_counted(report.paid_twice, 'reply', 'replies')} had been paid for twice; "
+        f"{_counted(report.without_reply, 'request', 'requests')} of these batches have no reply"
     )
     for names, what in (
-        (report.incomplete, "could be read only in part: recover again"),
-        (report.in_progress, "have not ended: if they are this tournament's, recover again then"),
-        (report.gone, "have results that the service does not show"),
-        (report.unplanned, "are this program's and answer nothing that is planned today"),
-        (report.foreign, "are not this program's"),
+        (report.incomplete, "read only in part; recover again"),
+        (report.in_progress, "still in progress; if this tournament's, recover again afterwards"),
+        (report.gone, "whose results the service does not show"),
+        (report.unplanned, "of this program that answered nothing planned today"),
+        (report.foreign, "of another program"),
     ):
         if names:
-            click.echo(f"{len(names)} batches {what} ({', '.join(names[:_LISTED])})")
+            click.echo(f"{_batches(names)} {what} ({', '.join(names[:_LISTED])})")
     for entrant_id, count in missing.items():
         click.echo(
             f"{count} responses of {entrant_id} do not exist, so what the judge was asked about "
             "them is not known: generate them (`tournament run --skip-judging`) and recover again"
         )
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
+
+
+def _batches(names: Sequence[str]) -> str:
+    return _counted(len(names), "batch", "batches")

@@ -79,6 +79,13 @@ class ServiceAccess(Frozen):
         is_own = not self.row.has_batches and is_private(self.base_url or "")
         return self.row.is_free or is_own
 
+    @property
+    def door(self) -> "ServiceAccess":
+        """Where it is reached and with which key, whatever is asked there."""
+        return ServiceAccess(
+            service=self.service, base_url=self.base_url, api_key_env=self.api_key_env
+        )
+
     def url(self, environment: Mapping[str, str]) -> str:
         """Return where the service is asked; empty for its own address."""
         return environment.get(self.row.url_variable) or self.base_url or ""

@@ -31,6 +31,7 @@ from tournament_assets.tournament.entrants import AnthropicApiEntrant
 from tournament_assets.tournament.errors import GenerationError, InputError, JudgeError
 from tournament_assets.tournament.judge_config import JudgeConfig
 from tournament_assets.tournament.judge_services import LOOPBACK, SERVICES, is_free_model
+from tournament_assets.tournament.judges import ServiceAccess
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 from tournament_assets.workflows.concurrency import Sleep
 from tournament_assets.workflows.judge_requests import JudgeAccess
@@ -148,6 +149,14 @@ def planned_responses(
     return dict.fromkeys(build_response_requests(entrant, prompts), request)
 
 
+def entrant_access(entrant: AnthropicApiEntrant, judge: ServiceAccess) -> ServiceAccess:
+    """Return how an entrant's service is reached: as the judge is, where that is the same one."""
+    # The key goes with the address: a gateway's is not for anybody else.
+    return (
+        judge.door if entrant.service == judge.service else ServiceAccess(service=entrant.service)
+    )
+
+
 def keep_paid_responses(
     entrant: AnthropicApiEntrant, prompts: Sequence[Prompt], *, ledger: "Ledger"
 ) -> None:
@@ -170,14 +179,7 @@ def _buy(
     waits = _waits(entrant, config)
     left = purchase.left()
     with (
-        judge.service(
-            JudgeConfig(
-                service=entrant.service,
-                # The key goes with the address: a gateway's is not for anybody else.
-                base_url=config.base_url if entrant.service == config.service else None,
-                api_key_env=config.api_key_env if entrant.service == config.service else None,
-            )
-        ) as service,
+        judge.service(entrant_access(entrant, config)) as service,
         JudgingBar(f"{entrant.entrant_id} responds", total=len(left), log=log) as progress,
     ):
         refuse_to_repay(

@@ -9,7 +9,7 @@ computed over today's. What does not match is counted and not used.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -43,8 +43,13 @@ from tournament_assets.tournament.entrants import (
 )
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.json_lines import read_json_lines
+from tournament_assets.tournament.judges import ServiceAccess
 from tournament_assets.tournament.prompts import GeneratedResponse
-from tournament_assets.workflows.api_responses import keep_paid_responses, planned_responses
+from tournament_assets.workflows.api_responses import (
+    entrant_access,
+    keep_paid_responses,
+    planned_responses,
+)
 from tournament_assets.workflows.judge_requests import JudgeAccess
 from tournament_assets.workflows.ledger_lookup import (
     existing_requests,
@@ -449,7 +454,7 @@ def recover_replies(
     Args:
         plan: The tournament.
         ledger: Where replies are put.
-        judge: Leads to the service.
+        judge: Leads to the services: those of the judges of all modes and of bought entrants.
         log: Told what is happening.
         judge_model: Another judge than the configured ones.
 
@@ -459,11 +464,7 @@ def recover_replies(
     """
     config = plan.config.judge
     bank, _ = load_bank_and_selection(plan, "headline")
-    bought = [
-        entrant
-        for entrant in plan.config.entrants
-        if isinstance(entrant, AnthropicApiEntrant) and entrant.service == config.service
-    ]
+    bought = [each for each in plan.config.entrants if isinstance(each, AnthropicApiEntrant)]
     planned: dict[str, PlannedRequest] = {}
     for entrant in bought:
         planned.update(planned_responses(entrant, bank))
@@ -472,35 +473,43 @@ def recover_replies(
         poll_max_seconds=config.poll_max_seconds,
         deadline_seconds=config.deadline_seconds,
     )
-    with (
-        judge.service(config) as service,
-        JudgingBar("replies are taken back", total=1, log=log) as progress,
-    ):
 
-        def recover() -> RecoveryReport:
-            return recover_batches(
-                planned, ledger=ledger, service=service, policy=policy, progress=progress
-            )
+    def recover_from(accesses: Iterable[ServiceAccess]) -> RecoveryReport:
+        report = RecoveryReport()
+        doors = (each.door for each in accesses if each.row.has_batches)
+        for door in dict.fromkeys(doors):
+            title = f"replies of {door.service} are taken back"
+            with judge.service(door) as service, JudgingBar(title, total=1, log=log) as progress:
+                report.add(
+                    recover_batches(
+                        planned, ledger=ledger, service=service, policy=policy, progress=progress
+                    )
+                )
+        return report
 
-        responses = RecoveryReport()
-        if bought:
-            responses = recover()
-            for entrant in bought:
-                keep_paid_responses(entrant, bank, ledger=ledger)
-        # What the judge was asked holds the responses, so it is known only now.
-        for mode in plan.config.mode_names:
-            for judge_asked, by_judge in plan.by_judge(mode, model=judge_model):
-                requests_of = existing_requests(by_judge, mode, ledger=ledger)
-                for dimension, requests in requests_of.items():
-                    scope = plan.verdict_scope(mode, dimension, judge_asked)
-                    one = PlannedRequest(scope, judge_asked.model, config.reply_format)
-                    for request in requests:
-                        planned.setdefault(request.request_key, one)
-        report = recover()
-    report.taken[:0] = responses.taken
-    report.replies += responses.replies
-    report.paid_twice += responses.paid_twice
-    report.without_reply += responses.without_reply
+    sellers = [entrant_access(entrant, config) for entrant in bought]
+    responses = recover_from(sellers)
+    for entrant in bought:
+        keep_paid_responses(entrant, bank, ledger=ledger)
+    # What the judges were asked holds the responses, so it is known only now.
+    judges: list[ServiceAccess] = []
+    for mode in plan.config.mode_names:
+        here = plan.in_mode(mode)
+        for asked, by_judge in here.by_judge(mode, model=judge_model):
+            judges.append(asked)
+            for dimension, requests in existing_requests(by_judge, mode, ledger=ledger).items():
+                scope = here.verdict_scope(mode, dimension, asked)
+                one = PlannedRequest(scope, asked.model, config.reply_format)
+                for request in requests:
+                    planned.setdefault(request.request_key, one)
+    # What the first look found nothing planned in, the second one may.
+    report = RecoveryReport(
+        taken=responses.taken,
+        replies=responses.replies,
+        paid_twice=responses.paid_twice,
+        without_reply=responses.without_reply,
+    )
+    report.add(recover_from([*judges, *sellers]))
     return report
 
 

@@ -287,14 +287,12 @@ class JudgingEstimate:
         """Why the budget does not allow it; None if it does, or there is none."""
         if self.budget is None:
             return None
-        names = ", ".join(each.judge_model for each in self.by_judge)
+        unpriced = [each.judge_model for each in self.by_judge if each._own_planned_usd is None]
+        names = ", ".join(unpriced or [each.judge_model for each in self.by_judge])
         return self.budget.problem(
             self.planned_usd,
             what=f"judging the {self.mode} by {names}",
-            model=next(
-                (each.judge_model for each in self.by_judge if each._own_planned_usd is None),
-                self.judge_model,
-            ),
+            model=unpriced[0] if unpriced else self.judge_model,
         )
 
 

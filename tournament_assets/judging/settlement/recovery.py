@@ -7,7 +7,7 @@ place again without anybody remembering that it was asked for.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 from typing import Protocol
@@ -117,6 +117,11 @@ class RecoveryReport:
     unplanned: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
+
+    def add(self, other: "RecoveryReport") -> None:
+        """Add what came of looking at another service."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
 
 def find_forgotten(
