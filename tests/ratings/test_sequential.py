@@ -3,6 +3,7 @@ import pytest
 
 from tournament_assets.ratings.sequential import (
     StoppingRule,
+    decide,
     evidence,
     hashed_order,
     horvitz_thompson_weights,
@@ -46,24 +47,44 @@ def test_rounds_end_with_the_whole_bank() -> None:
 
 
 def test_a_pair_that_wins_everything_stops_after_the_first_round() -> None:
-    first = evidence(np.ones(143), rule())
-    second = evidence(np.zeros(143), rule())
-    assert first.side == "first"
-    assert second.side == "second"
+    first, second = decide([np.ones(143), np.zeros(143)], rule())
+    assert (first.evidence.side, second.evidence.side) == ("first", "second")
     assert first.judged == second.judged == rule().ends[0]
-    np.testing.assert_array_equal(first.capital_first, second.capital_second)
+    np.testing.assert_array_equal(first.evidence.capital_first, second.evidence.capital_second)
 
 
 def test_equals_are_judged_to_the_end_and_nobody_wins() -> None:
-    found = evidence(np.tile([1.0, 0.0], 71), rule(n_prompts=142))
-    assert (found.side, found.stopped_at, found.judged) == (None, None, None)
+    (found,) = decide([np.tile([1.0, 0.0], 71)], rule(n_prompts=142))
+    assert found.judged is None
+    assert found.evidence.stopped_at is None
 
 
 def test_a_whole_bank_decides_what_one_prompt_decides() -> None:
     shares = np.append(np.tile([0.0, 1.0], 71), 1.0)
     found = evidence(shares, rule())
-    assert (found.side, found.judged) == ("first", 143)
+    assert (found.side, found.stopped_at) == ("first", 143)
     assert found.capital_first[-1] == np.inf
+
+
+def test_thresholds_keep_every_mixture_of_equals_and_others_within_the_promise() -> None:
+    for n in (1, 2, 6, 45):
+        steps = [rule(n_pairs=n).threshold(r) * 0.05 / 2 for r in range(n)]
+        assert steps[0] == pytest.approx(n)
+        assert steps == sorted(steps, reverse=True)
+        for others in range(n + 1):
+            equals = (n - others) / steps[others] if others < n else 0.0
+            errs = equals + (others / (2 * steps[others - 1]) if others else 0.0)
+            assert errs <= 1 + 1e-12
+
+
+def test_what_was_judged_after_a_stop_is_not_looked_at() -> None:
+    shares = [np.append(np.ones(40), np.zeros(103)), np.tile([1.0, 0.0, 0.5], 48)[:143]]
+    whole, cut = (
+        decide(shares, rule(n_pairs=2)),
+        decide([shares[0][:58], shares[1]], rule(n_pairs=2)),
+    )
+    assert whole[0].judged == cut[0].judged == 33
+    np.testing.assert_array_equal(whole[0].evidence.capital_first, cut[0].evidence.capital_first)
 
 
 @pytest.mark.parametrize("goal", ["bank", "population"])

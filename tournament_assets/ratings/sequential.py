@@ -48,7 +48,7 @@ verdict is readable."""
 
 FROM_PROMPTS = 30
 """From this many verdicts on, the asymptotic confidence sequence is used."""
-_ROUND_ENDS = {1: (), 2: (0.4,), 3: (0.3, 0.6), 4: (0.25, 0.45, 0.7), 5: (0.25, 0.4, 0.55, 0.75)}
+_ROUND_ENDS = {1: (), 2: (0.4,), 3: (0.3, 0.6), 4: (0.25, 0.45, 0.7), 5: (0.23, 0.4, 0.58, 0.8)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +82,27 @@ class StoppingRule:
         """How many prompts an open pair has by the end of each round."""
         return round_ends(self.n_prompts, rounds=self.rounds, min_prompts=self.min_prompts)
 
-    def threshold(self) -> float:
-        """The capital in one direction at which a pair is decided.
+    def threshold(self, n_decided: int = 0) -> float:
+        """Return the capital in one direction at which a pair is decided.
 
-        Half of the start is bet in each direction, hence the 2.
+        Half of the start is bet in each direction. While no pair is decided, all n could be equals
+        and each may err with probability (1 - confidence) / n. Each pair decided leaves fewer that
+        may be, but it never becomes harmless, since a sign can be wrong where no two are equal:
+        with r pairs decided rightly, n - r equals and r others, whose wrong direction alone can
+        err, the probability of an error stays within 1 - confidence if
+
+            (n - r) / a_r + r / (2 a_{r-1}) <= 1,    threshold_r = 2 a_r / (1 - confidence),
+
+        for every r, so a_0 = n and a_r = (n - r) / (1 - r / (2 a_{r-1})). Holm's steps would go
+        down to a = 1, and are not valid for signs.
+
+        Args:
+            n_decided: Pairs of the dimension that were decided before.
         """
-        return 2 * self.n_pairs / (1 - self.confidence)
+        n, step = self.n_pairs, float(self.n_pairs)
+        for r in range(1, min(n_decided, n - 1) + 1):
+            step = (n - r) / (1 - r / (2 * step))
+        return 2 * max(step, n / 2) / (1 - self.confidence)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +118,6 @@ class PairEvidence:
         half_width: Half the width of the confidence sequence around `centre`, shape (t,); infinite
             where there is none: in the bank, and before `FROM_PROMPTS`.
         stopped_at: Prompts after which the pair was decided; None while it is open.
-        judged: Prompts at the end of the round in which it was; None while it is open.
         side: Which entrant is above; None while it is open, and after a whole bank of equals.
     """
 
@@ -113,7 +127,6 @@ class PairEvidence:
     centre: NDArray[np.float64]
     half_width: NDArray[np.float64]
     stopped_at: int | None
-    judged: int | None
     side: Side | None
 
 
@@ -187,106 +200,236 @@ def horvitz_thompson_weights(
     return np.array([1.0] * min(n_before, len(prompt_ids)) + later)
 
 
-def evidence(shares: Shares, rule: StoppingRule) -> PairEvidence:
-    """Say what a pair's prompts tell, looking after every round that is whole.
+def evidence(shares: Shares, rule: StoppingRule, *, n_decided: int = 0) -> PairEvidence:
+    """Say what a pair's prompts tell, whatever was looked at before.
 
     Args:
-        shares: The pair's shares in hashed order, shape (t,), t up to `rule.n_prompts`. What was
-            judged after the pair stopped may follow and is not looked at; a tail must not.
+        shares: The pair's shares in hashed order up to the end of a round, shape (t,); t is up to
+            `rule.n_prompts`. A tail is no part of it.
         rule: When the pair is decided.
+        n_decided: Other pairs of the dimension that are decided already.
 
     Raises:
         InputError: If there are more shares than prompts, or one is not 0 to 1.
     """
-    return decide([shares], rule)[0]
-
-
-def decide(shares: Sequence[Shares], rule: StoppingRule) -> tuple[PairEvidence, ...]:
-    """Say which pairs of a dimension are decided, replaying its rounds from the first.
-
-    A pure function of the shares, so a process that is killed and begins again decides the same.
-
-    Args:
-        shares: One array a pair, as for `evidence`; a pair that stopped has a shorter one.
-        rule: When a pair is decided.
-
-    Returns:
-        The pairs' evidence, in their order. What is still open wants the prompts up to the next of
-        `rule.ends`.
-    """
-    return tuple(_decide_alone(each, rule) for each in shares)
-
-
-def _decide_alone(shares: Shares, rule: StoppingRule) -> PairEvidence:
     t = len(shares)
     if t > rule.n_prompts:
         raise InputError(f"there are {t} shares; expected one for each of {rule.n_prompts} prompts")
     if np.any((shares < 0) | (shares > 1)):
         raise InputError("a share of a win is below 0 or above 1; expected 0, 1/2 or 1")
-    n_prompts = rule.n_prompts if rule.goal == "bank" else None
-    first, second = _log_capitals(shares, n_prompts)
-    centre, half_width = _sequence(shares, rule)
-    if rule.goal == "bank":
-        crossed = np.maximum(first, second) >= math.log(rule.threshold())
-        above = first > second
-    else:
-        crossed = np.abs(centre - 0.5) > half_width
-        above = centre > 0.5
+    first = aimed_capital(shares, rule, side="first")
+    second = aimed_capital(shares, rule, side="second")
+    threshold = rule.threshold(n_decided)
+    crossed = np.maximum(first, second) >= math.log(threshold)
     crossed[: min(rule.min_prompts, rule.n_prompts) - 1] = False
-    stopped_at: int | None = None
-    judged: int | None = None
+    index = int(crossed.argmax()) if crossed.any() else None
     side: Side | None = None
-    if crossed.any():
-        index = int(crossed.argmax())
-        ended = [end for end in rule.ends if index + 1 <= end <= t]
-        if ended:
-            stopped_at, judged = index + 1, ended[0]
-            side = "first" if above[index] else "second"
+    if index is not None:
+        side = "first" if first[index] > second[index] else "second"
+    centre, half_width = _sequence(shares, rule)
     with np.errstate(over="ignore"):
         capitals = np.exp(first), np.exp(second)
     return PairEvidence(
         *capitals,
-        threshold=rule.threshold(),
+        threshold=threshold,
         centre=centre,
         half_width=half_width if rule.goal == "population" else np.full(t, np.inf),
-        stopped_at=stopped_at,
-        judged=judged,
+        stopped_at=None if index is None else index + 1,
         side=side,
     )
 
 
-_GAINS = np.geomspace(0.05, 0.35, 6)
-"""How far the mean share may lie from 1/2: a part of the capital bets on each of these."""
+@dataclass(frozen=True, slots=True, eq=False)
+class PairDecision:
+    """How a pair's judging ended, or where it stands.
+
+    Attributes:
+        evidence: What was known when it ended, or is known now.
+        judged: Prompts by the end of the round in which it was decided; None while it is open.
+    """
+
+    evidence: PairEvidence
+    judged: int | None
 
 
-def _log_capitals(
-    shares: NDArray[np.float64], n_prompts: int | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return ln of the capital in both directions, shape (..., t), of shares of that shape."""
-    gains = np.where(np.isnan(shares), 0.0, shares - 0.5)
-    after = np.cumsum(gains, axis=-1)
-    place = np.arange(shares.shape[-1])
-    left = np.inf if n_prompts is None else n_prompts - place
-    # What the hypothesis expects of the next gain is -ahead.
-    ahead = (after - gains) / left
-    seen = np.cumsum(~np.isnan(shares), axis=-1) - ~np.isnan(shares)
-    spread = (0.25 + np.cumsum(gains**2, axis=-1) - gains**2) / (seen + 1)
-    found = []
-    for sign in (1, -1):
-        null = 0.5 - sign * ahead
-        parts = []
-        for gain in _GAINS:
-            drift = gain if n_prompts is None else gain * n_prompts / left
-            bet = np.minimum(drift / (spread + drift**2), 0.9 / np.maximum(null, 1e-12))
-            parts.append(
-                np.cumsum(np.log1p(np.where(null > 0, bet, 0) * sign * (gains + ahead)), -1)
-            )
-        total = np.logaddexp.reduce(parts, axis=0) - math.log(len(_GAINS))
-        if n_prompts is not None:
-            certain = sign * after > (n_prompts - place - 1) / 2
-            total = np.where(np.maximum.accumulate(certain, axis=-1), np.inf, total)
-        found.append(total)
-    return found[0], found[1]
+def decide(shares: Sequence[Shares], rule: StoppingRule) -> tuple[PairDecision, ...]:
+    """Say which pairs of a dimension are decided, replaying its rounds from the first.
+
+    A pure function of the shares, so a process that is killed and begins again decides the same.
+    Within a round a decision may bring another, because it lowers the threshold.
+
+    Args:
+        shares: One array a pair, as for `evidence`, up to the end of the last round that is whole;
+            what follows the round in which a pair was decided is not looked at.
+        rule: When a pair is decided.
+
+    Returns:
+        The pairs' decisions, in their order. What is open wants the prompts up to the next of
+        `rule.ends`, if there is one.
+    """
+    whole = [end for end in rule.ends if end <= max(len(each) for each in shares)]
+    known: dict[int, PairDecision] = {}
+    for end in whole:
+        is_new = True
+        while is_new:
+            n_decided = len(known)
+            for index, own in enumerate(shares):
+                if index not in known:
+                    found = evidence(own[:end], rule, n_decided=n_decided)
+                    if found.side is not None:
+                        known[index] = PairDecision(found, judged=end)
+            is_new = len(known) > n_decided
+    return tuple(
+        known.get(index)
+        or PairDecision(
+            evidence(own[: whole[-1] if whole else 0], rule, n_decided=len(known)), judged=None
+        )
+        for index, own in enumerate(shares)
+    )
+
+
+_OVERSHOOT = 1.3
+"""How much more than the threshold is aimed at: bets on whole prompts do not land exactly."""
+_LARGEST_BET = 0.99
+"""As a part of the bet with which one prompt could lose everything."""
+
+
+def log_capital(
+    shares: NDArray[np.float64],
+    bets: NDArray[np.float64],
+    *,
+    side: Side,
+    n_prompts: int | None,
+) -> NDArray[np.float64]:
+    """Return ln of what a bet of 1 on one side became, by prompt.
+
+    Args:
+        shares: Shape (..., t), in hashed order; NaN where no verdict is readable.
+        bets: How much is bet on each prompt, as a multiple of the capital; each may depend on
+            earlier prompts alone. Shape (..., t), from 0 to 1 / m on the first entrant and to
+            1 / (1 - m) on the second, m being what the hypothesis expects of the prompt.
+        side: The entrant that is bet on.
+        n_prompts: Prompts of the bank; None for the population, where m is always 1/2.
+
+    Returns:
+        Shape (..., t); infinite from where the rest of the bank could not undo the lead.
+    """
+    sign = _SIGNS[side]
+    known = _Course(shares, n_prompts)
+    total = np.cumsum(np.log1p(bets * sign * known.surprise), axis=-1)
+    return np.where(known.is_certain(sign), np.inf, total)
+
+
+_SIGNS: dict[Side, int] = {"first": 1, "second": -1}
+
+
+class _Course:
+    """What is known before each prompt; arrays have the shape of the shares, (..., t).
+
+    Attributes:
+        place: Prompts before, shape (t,).
+        stretch: N / (N - place), by which drawing without replacement stretches a lead; 1 in the
+            population. Shape (t,).
+        lead: Wins less losses before, in halves of a prompt.
+        surprise: The share less what the hypothesis expects of it; 0 for a missing one that the
+            hypothesis expects nothing of.
+        spread: Mean square of (share - 1/2) before, with one of 1/4 added.
+    """
+
+    def __init__(self, shares: NDArray[np.float64], n_prompts: int | None) -> None:
+        self._n_prompts = n_prompts
+        is_known = ~np.isnan(shares)
+        gains = np.where(is_known, shares - 0.5, 0.0)
+        self._after = np.cumsum(gains, axis=-1)
+        self.place = np.arange(shares.shape[-1])
+        self.lead = self._after - gains
+        self.stretch = self.stretch_at(self.place)
+        owed = 0.0 if n_prompts is None else self.stretch / n_prompts
+        self._expected = 0.5 - self.lead * owed
+        self.surprise = gains + self.lead * owed
+        seen = np.cumsum(is_known, axis=-1) - is_known
+        self.spread = (0.25 + np.cumsum(gains**2, axis=-1) - gains**2) / (seen + 1)
+
+    def stretch_at(self, place: NDArray[np.int64] | int) -> NDArray[np.float64]:
+        """Return N / (N - place)."""
+        n = self._n_prompts
+        return np.ones(np.shape(place)) if n is None else np.asarray(n / (n - place))
+
+    def is_certain(self, sign: int) -> NDArray[np.bool_]:
+        """Whether the prompts that are left could not undo the lead, from each prompt on."""
+        if self._n_prompts is None:
+            return np.zeros(self._after.shape, dtype=np.bool_)
+        left_after = self._n_prompts - self.place - 1
+        certain = sign * self._after > left_after / 2
+        return np.asarray(np.maximum.accumulate(certain, axis=-1))
+
+    def clip(self, bets: NDArray[np.float64], sign: int) -> NDArray[np.float64]:
+        """Make bets small enough that no prompt loses everything."""
+        expected = self._expected if sign == 1 else 1 - self._expected
+        most = _LARGEST_BET / np.maximum(expected, 1e-12)
+        return np.where(expected > 0, np.minimum(bets, most), 0.0)
+
+
+def aimed_capital(
+    shares: NDArray[np.float64], rule: StoppingRule, *, side: Side
+) -> NDArray[np.float64]:
+    """Return ln of what a bet of 1 on one side became, betting so as to decide at a round's end.
+
+    Evidence is wanted when a round ends and at no other time. So each round has a part of the bet
+    that is to be worth the threshold at its end, or nothing, as an option is that pays if the lead
+    then exceeds c. In the clock of drawing without replacement the lead M = N D / (N - t) has the
+    variance v B, B = N t / (N - t); the option is worth Phi(h), h = (M - c) / sqrt(v (B_end - B)),
+    and the bet that keeps up with it is d ln Phi(h) / dD. v is estimated from earlier prompts: a
+    poor estimate costs power, never validity. What is left of a part after its round follows the
+    next round's.
+
+    Args:
+        shares: As for `log_capital`.
+        rule: When a pair is decided.
+        side: The entrant that is bet on.
+    """
+    is_bank, n = rule.goal == "bank", rule.n_prompts
+    # The whole bank needs no bet to decide, a whole sample does.
+    ends = rule.ends[:-1] if is_bank else rule.ends
+    known = _Course(shares, n if is_bank else None)
+    parts = np.arange(len(ends) + 1, 1, -1) / sum(range(2, len(ends) + 2)) if ends else np.ones(1)
+    bets = [
+        _option_bet(known, end, _SIGNS[side], _quantile(part, rule))
+        for end, part in zip(ends, parts, strict=False)
+    ]
+    nothing = np.zeros(shares.shape)
+    current = np.searchsorted(np.array(ends), known.place, side="right")
+    totals = []
+    for first, part in enumerate(parts):
+        bet = nothing
+        for index, own in enumerate(bets):
+            bet = np.where(np.maximum(first, current) == index, own, bet)
+        totals.append(
+            log_capital(shares, bet, side=side, n_prompts=n if is_bank else None) + math.log(part)
+        )
+    return np.asarray(np.logaddexp.reduce(totals, axis=0))
+
+
+def _option_bet(known: "_Course", end: int, sign: int, quantile: float) -> NDArray[np.float64]:
+    # Imported here, so that loading the definitions does not pay for it.
+    from scipy.special import log_ndtr
+
+    place = known.place
+    stretch = known.stretch
+    at_end = end * known.stretch_at(end)
+    left = np.where(place < end, at_end - place * stretch, np.nan)
+    scale = np.sqrt(known.spread * left)
+    aim = quantile * np.sqrt(known.spread * at_end)
+    height = (sign * known.lead * stretch - aim) / scale
+    slope = np.exp(-(height**2) / 2 - math.log(2 * math.pi) / 2 - log_ndtr(height))
+    return known.clip(np.where(place < end, slope / scale * stretch, 0.0), sign)
+
+
+def _quantile(part: float, rule: StoppingRule) -> float:
+    """Return how many standard deviations of lead are worth the threshold to a part of the bet."""
+    from scipy.special import ndtri
+
+    return -float(ndtri(part / (rule.threshold() * _OVERSHOOT)))
 
 
 def _sequence(
