@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.comparing import Comparison, Engine, compare
+from benchmarks.rating_battle_resamples import bootstrap_battles
 from benchmarks.rating_data import NamedBattles, code_names
 from benchmarks.rating_file import write_battles
 from benchmarks.rating_peers import (
@@ -21,7 +22,6 @@ from benchmarks.rating_peers import (
 )
 from tournament_assets.ratings.bradley_terry import Rating, fit_bradley_terry
 from tournament_assets.ratings.matches import Matches
-from tournament_assets.ratings.outcome_bootstrap import bootstrap_battles
 
 N_BOOTSTRAPS = 100
 _PREFERENCES = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}

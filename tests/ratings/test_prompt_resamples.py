@@ -1,5 +1,4 @@
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.intervals import draw_prompts
 from tournament_assets.ratings.matches import Matches, code_judgments
-from tournament_assets.ratings.newton_bootstrap import PromptResamples, draw_counts
+from tournament_assets.ratings.newton_bootstrap import PromptResamples
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 from .builders import ENTRANTS, any_judgments, simulate_judgments
@@ -44,9 +43,9 @@ def test_the_tables_are_those_of_copying_whole_prompts(
     if matches.prompts:
         for sample in resample_naively(judgments, matches, n_resamples=3, seed=seed):
             expected = code_judgments(sample, entrants=ENTRANTS).wins
-            np.testing.assert_array_equal(drawn.draw(), expected)
+            np.testing.assert_array_equal(drawn.draw(1)[0], expected)
     else:
-        np.testing.assert_array_equal(drawn.draw(), np.zeros((4, 4)))
+        np.testing.assert_array_equal(drawn.draw(1)[0], np.zeros((4, 4)))
 
 
 def test_the_order_of_the_matches_leaves_no_trace() -> None:
@@ -57,7 +56,7 @@ def test_the_order_of_the_matches_leaves_no_trace() -> None:
     shuffled = replace(matches, **{name: getattr(matches, name)[mixed] for name in columns})
     one, other = PromptResamples(matches, seed=1), PromptResamples(shuffled, seed=1)
     for _ in range(5):
-        np.testing.assert_array_equal(one.draw(), other.draw())
+        np.testing.assert_array_equal(one.draw(1), other.draw(1))
 
 
 @settings(deadline=None, max_examples=40)
@@ -101,5 +100,17 @@ def test_every_row_of_the_bootstrap_is_the_fit_of_its_copied_prompts(
 @pytest.mark.parametrize("n_prompts", [0, 1, 7, 143, 70_000])
 def test_draws_made_many_at_once_are_those_made_one_by_one(n_prompts: int) -> None:
     generator = np.random.default_rng(5)
-    for drawn in islice(draw_counts(np.random.default_rng(5), n_prompts), 30):
-        assert drawn.tolist() == draw_prompts(generator, n_prompts=n_prompts).tolist()
+    matches = Matches(
+        entrants=("ada", "bob"),
+        prompts=tuple(f"p{index}" for index in range(n_prompts)),
+        first=np.zeros(n_prompts, dtype=np.int64),
+        second=np.ones(n_prompts, dtype=np.int64),
+        prompt_index=np.arange(n_prompts),
+        preference=np.ones(n_prompts),
+        weight=np.arange(1.0, n_prompts + 1.0, dtype=np.float64),
+    )
+    together, apart = PromptResamples(matches, seed=5), PromptResamples(matches, seed=5)
+    for table in together.draw(30):
+        counts = draw_prompts(generator, n_prompts=n_prompts) if n_prompts else np.zeros(0)
+        assert table[0, 1] == (counts * matches.weight).sum()
+        np.testing.assert_array_equal(table, apart.draw(1)[0])

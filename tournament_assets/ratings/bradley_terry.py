@@ -91,6 +91,8 @@ ELO_PER_NAT = 400.0 / math.log(10.0)
 """Elo points per unit of log strength."""
 
 _MAX_STEPS = 200
+_CELLS_AT_ONCE = 1_000_000
+"""Cells of tables of wins that are drawn and fitted together: 8 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,7 @@ def bootstrap_bradley_terry(
 def rate_resamples(
     entrants: tuple[str, ...],
     all_wins: NDArray[np.float64],
-    draw_wins: Callable[[], NDArray[np.float64]],
+    draw_wins: Callable[[int], NDArray[np.float64]],
     *,
     n_bootstraps: int,
     n_prompts: int,
@@ -181,7 +183,8 @@ def rate_resamples(
     Args:
         entrants: Rows and columns of the tables of wins.
         all_wins: The table of what was resampled, shape (n_entrants, n_entrants).
-        draw_wins: Returns the table of another resample.
+        draw_wins: Returns the tables of that many other resamples, shape (n, n_entrants,
+            n_entrants).
         n_bootstraps: Number of resamples.
         n_prompts: How many prompts or battles each drew.
         seed: What seeded the resampling.
@@ -197,16 +200,17 @@ def rate_resamples(
     n_degenerate = 0
     if strengths.size:
         newton = SimplifiedNewton.at(strengths, _among(all_wins, rated))
-        for row in ratings:
-            wins = _among(draw_wins(), rated)
-            outcome = newton.fit(wins, fitted := np.empty_like(strengths))
-            if outcome == UNCONNECTED:
-                n_degenerate += 1
-                row[rated] = _degenerate_ratings(wins, strengths * ELO_PER_NAT)
-            else:
-                if outcome == UNSETTLED:
-                    fitted = log_strengths(wins)
-                row[rated] = fitted * ELO_PER_NAT
+        at_once = max(1, _CELLS_AT_ONCE // all_wins.size)
+        for start in range(0, n_bootstraps, at_once):
+            tables = _among(draw_wins(min(at_once, n_bootstraps - start)), rated)
+            fitted, outcomes = newton.fit(tables)
+            fitted *= ELO_PER_NAT
+            for index in np.flatnonzero(outcomes == UNSETTLED):
+                fitted[index] = log_strengths(tables[index]) * ELO_PER_NAT
+            for index in np.flatnonzero(outcomes == UNCONNECTED):
+                fitted[index] = _degenerate_ratings(tables[index], strengths * ELO_PER_NAT)
+            n_degenerate += int((outcomes == UNCONNECTED).sum())
+            ratings[start : start + at_once, rated] = fitted
     return BootstrapRatings(
         entrants=entrants,
         ratings=initial_rating + ratings,
@@ -271,7 +275,7 @@ def _group_ratings(wins: NDArray[np.float64], rated: NDArray[np.bool_]) -> NDArr
 
 def _among(wins: NDArray[np.float64], group: NDArray[np.bool_]) -> NDArray[np.float64]:
     # Picking everyone out of a table would copy it for nothing.
-    return wins if group.all() else wins[np.ix_(group, group)]
+    return wins if group.all() else wins[..., group, :][..., group]
 
 
 def _degenerate_ratings(

@@ -7,7 +7,6 @@ section 2.1. It ends at the same maximum, or says that it does not.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,22 +54,20 @@ class SimplifiedNewton:
         hessian = np.diag(scale) + scale.mean() - curvature
         return cls(strengths=strengths, inverse=np.linalg.inv(hessian))
 
-    def fit(self, wins: NDArray[np.float64], strengths: NDArray[np.float64]) -> int:
-        """Maximise the likelihood of another table of wins.
+    def fit(self, tables: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Maximise the likelihood of other tables of wins.
 
         Args:
-            wins: How often the row's entrant beat the column's, shape (n, n).
-            strengths: Where the logarithms of the strengths are written, shape (n,).
+            tables: How often the row's entrant beat the column's, shape (n_tables, n, n).
 
         Returns:
-            FITTED; otherwise UNCONNECTED or UNSETTLED, and the strengths mean nothing.
+            Logarithms of the strengths, shape (n_tables, n), and what came of each table: FITTED;
+            otherwise UNCONNECTED or UNSETTLED, and its strengths mean nothing.
         """
-        if not _is_connected(wins):
-            return UNCONNECTED
-        strengths[:] = self.strengths
-        outcome = int(_climb(wins, self.inverse, strengths))
-        strengths -= strengths.mean()
-        return outcome
+        strengths = np.tile(self.strengths, (len(tables), 1))
+        outcomes = np.empty(len(tables), dtype=np.int64)
+        _fit(np.ascontiguousarray(tables), self.inverse, strengths, outcomes)
+        return strengths - strengths.mean(axis=1, keepdims=True), outcomes
 
 
 @compiled
@@ -141,6 +138,20 @@ def _climb(
     return UNSETTLED
 
 
+@vectorised
+def _fit(
+    tables: NDArray[np.float64],
+    inverse: NDArray[np.float64],
+    strengths: NDArray[np.float64],
+    outcomes: NDArray[np.int64],
+) -> None:
+    for index in range(len(tables)):
+        if _is_connected(tables[index]):
+            outcomes[index] = _climb(tables[index], inverse, strengths[index])
+        else:
+            outcomes[index] = UNCONNECTED
+
+
 class PromptResamples:
     """Draws as many prompts as there were, with replacement, as tables of wins."""
 
@@ -148,40 +159,43 @@ class PromptResamples:
         """Sort the wins by prompt; a tie is half a win for each."""
         self._n_entrants = len(matches.entrants)
         self._n_prompts = len(matches.prompts)
-        self._counts = draw_counts(np.random.default_rng(seed), self._n_prompts)
+        self._generator = np.random.default_rng(seed)
         wins = matches.as_wins()
         order = np.argsort(wins.prompt_index, kind="stable")
         self._starts = np.searchsorted(wins.prompt_index[order], np.arange(self._n_prompts + 1))
         self._pairs = (wins.first * self._n_entrants + wins.second)[order].astype(np.int32)
         self._weights = wins.weight[order]
 
-    def draw(self) -> NDArray[np.float64]:
-        """Return `Matches.wins` of another resample of the prompts."""
-        wins = np.zeros(self._n_entrants**2)
-        _add_prompts(next(self._counts), self._starts, self._pairs, self._weights, wins)
-        return wins.reshape(self._n_entrants, self._n_entrants)
+    def draw(self, n_tables: int) -> NDArray[np.float64]:
+        """Return `Matches.wins` of other resamples, shape (n_tables, n_entrants, n_entrants).
 
-
-def draw_counts(generator: np.random.Generator, n_prompts: int) -> Iterator[NDArray[np.int64]]:
-    """Yield what `draw_prompts` returns, call after call.
-
-    Many draws of few prompts are made at once, which costs less and leaves them as they are.
-    """
-    at_once = max(1, _DRAWN_AT_ONCE // max(1, n_prompts))
-    while True:
-        for drawn in generator.integers(max(1, n_prompts), size=(at_once, n_prompts)):
-            yield np.bincount(drawn, minlength=n_prompts)
+        Whether they are drawn at once or one by one leaves them as they are.
+        """
+        wins = np.zeros((n_tables, self._n_entrants**2))
+        at_once = max(1, _DRAWN_AT_ONCE // max(1, self._n_prompts))
+        for start in range(0, n_tables, at_once):
+            part = wins[start : start + at_once]
+            size = len(part), self._n_prompts
+            drawn = self._generator.integers(max(1, self._n_prompts), size=size)
+            _add_prompts(drawn, self._starts, self._pairs, self._weights, part)
+        return wins.reshape(n_tables, self._n_entrants, self._n_entrants)
 
 
 @compiled
 def _add_prompts(
-    counts: NDArray[np.int64],
+    drawn: NDArray[np.int64],
     starts: NDArray[np.int64],
     pairs: NDArray[np.int32],
     weights: NDArray[np.float64],
     wins: NDArray[np.float64],
 ) -> None:
-    for prompt in range(counts.size):
-        if counts[prompt] > 0:
-            for cell in range(starts[prompt], starts[prompt + 1]):
-                wins[pairs[cell]] += counts[prompt] * weights[cell]
+    n_prompts = starts.size - 1
+    counts = np.empty(n_prompts, dtype=np.int64)
+    for table in range(len(drawn)):
+        counts[:] = 0
+        for prompt in drawn[table]:
+            counts[prompt] += 1
+        for prompt in range(n_prompts):
+            if counts[prompt] > 0:
+                for cell in range(starts[prompt], starts[prompt + 1]):
+                    wins[table, pairs[cell]] += counts[prompt] * weights[cell]

@@ -151,7 +151,7 @@ def separate_judged(
     bootstrap = rate_resamples(
         matches.entrants,
         wins + added,
-        lambda: draw_wins() + added,
+        lambda n_tables: draw_wins(n_tables) + added,
         n_bootstraps=n_bootstraps,
         n_prompts=len(matches.prompts),
         seed=seed,

@@ -1,4 +1,7 @@
-"""Bradley-Terry on resamples of single battles, for battles that share no prompts.
+"""Bradley-Terry on resamples of single battles, as the peers draw them.
+
+The package draws prompts, since battles on one prompt share its difficulty. Where every battle is
+on a prompt of its own the two are one distribution, of which this is the faster draw.
 
 Drawing N battles with replacement is drawing how often each outcome of each pair of entrants
 occurs: a multinomial distribution over a table whose size does not depend on N. To draw it, every
@@ -47,10 +50,11 @@ def bootstrap_battles(
         InputError: If `n_bootstraps` is less than 1.
         RatingError: If a likelihood could not be maximised.
     """
+    resamples = BattleResamples(matches, seed=seed)
     return rate_resamples(
         matches.entrants,
         matches.wins,
-        BattleResamples(matches, seed=seed).draw,
+        lambda n_tables: np.array([resamples.draw() for _ in range(n_tables)]),
         n_bootstraps=n_bootstraps,
         n_prompts=matches.n_matches,
         seed=seed,

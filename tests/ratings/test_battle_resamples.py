@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, log_strengths
-from tournament_assets.ratings.matches import Matches, code_judgments
-from tournament_assets.ratings.outcome_bootstrap import (
+from benchmarks.rating_battle_resamples import (
     BattleResamples,
     bootstrap_battles,
 )
+from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, log_strengths
+from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.tournament.errors import InputError
 
 from .builders import ENTRANTS, tie, win
