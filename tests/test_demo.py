@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.demo import DemoRun, count_responses, run_demo, start_demo
+from tests.demo import ROOT, DemoRun, count_responses, run_demo, start_demo
 
 ENTRANTS = ["base_olmo", "security_only", "security_plus_robustness", "full_poe"]
+DIMENSIONS = ["factuality", "calibration", "clinical_utility"]
 PAIRS_PER_PROMPT = 6
 
 pytestmark = pytest.mark.timeout(600)
@@ -66,30 +67,59 @@ def test_the_traces_have_500_orderings_of_4_entrants(demo_run: DemoRun) -> None:
 
 
 def test_the_printed_leaderboard_has_every_entrant_on_every_dimension(demo_run: DemoRun) -> None:
-    for dimension in ("factuality", "calibration", "clinical_utility"):
+    for dimension in DIMENSIONS:
         section = demo_run.output.split(f"\n{dimension}", 1)[1]
         rows = re.findall(r"^\d +(\w+) .* \d+ / \d+ +\d+\.\d %", section, re.M)
         assert sorted(rows[:4]) == sorted(ENTRANTS)
-    factuality = demo_run.output.split("\nfactuality", 1)[1].split("\ncalibration", 1)[0]
-    assert "Elo rates nobody here" in " ".join(factuality.split())
-    assert "Bradley-Terry" in factuality
-    assert "not rated" not in factuality
+    assert "not rated" not in demo_run.output
 
 
-def test_the_entrants_say_different_things_and_readable_ones(demo_run: DemoRun) -> None:
-    matches = (demo_run.run_directories[0] / "matches" / "matches.jsonl").read_text().splitlines()
+def read_matches(demo_run: DemoRun) -> list[dict[str, str]]:
+    matches = demo_run.run_directories[0] / "matches" / "matches.jsonl"
+    return [json.loads(line) for line in matches.read_text().splitlines()]
+
+
+def test_at_most_a_third_of_the_pairs_have_the_same_text_on_both_sides(demo_run: DemoRun) -> None:
+    for dimension in DIMENSIONS:
+        pairs = [row for row in read_matches(demo_run) if row["dimension"] == dimension]
+        same = sum(row["response_a"] == row["response_b"] for row in pairs)
+        assert 0 < same <= len(pairs) / 3
+
+
+def test_the_heads_lose_their_thread_alone_and_seldom_together(demo_run: DemoRun) -> None:
+    lines = (ROOT / "scripts" / "tiny_olmo2" / "answers.jsonl").read_text().splitlines()
+    answers = {row["prompt_id"]: row["answer"] for row in map(json.loads, lines)}
     responses: dict[str, dict[str, str]] = {}
-    for line in matches:
-        row = json.loads(line)
+    for row in read_matches(demo_run):
         if row["dimension"] == "calibration":
             for side in ("a", "b"):
                 by_prompt = responses.setdefault(row[f"entrant_{side}"], {})
                 by_prompt[row["prompt_id"]] = row[f"response_{side}"]
+    by_heart = {
+        entrant: sum(text == answers[prompt_id] for prompt_id, text in by_prompt.items())
+        for entrant, by_prompt in responses.items()
+    }
     assert all(len(by_prompt) == 50 for by_prompt in responses.values())
-    texts = {entrant: sorted(by_prompt.items()) for entrant, by_prompt in responses.items()}
-    assert len({str(items) for items in texts.values()}) == len(ENTRANTS)
-    greedy = responses["base_olmo"].values()
-    assert sum(text.endswith(".") and len(text.split()) > 8 for text in greedy) >= 45
+    assert by_heart["full_poe"] >= 40
+    assert max(by_heart["security_only"], by_heart["security_plus_robustness"]) <= 25
+    brief = responses["base_olmo"]
+    assert sum(answers[prompt_id].startswith(text) for prompt_id, text in brief.items()) >= 45
+
+
+def test_the_table_has_a_winner_two_that_are_level_and_an_order_that_turns(
+    demo_run: DemoRun,
+) -> None:
+    rows = pq.read_table(demo_run.run_directories[0] / "leaderboard.parquet").to_pylist()
+    placed = {(row["dimension"], row["entrant_id"]): row for row in rows}
+    for dimension in DIMENSIONS:
+        ladder = sorted(ENTRANTS, key=lambda name: -placed[dimension, name]["mean"])
+        assert ladder[0] == "full_poe"
+        heads = [placed[dimension, name] for name in ENTRANTS[1:3]]
+        assert set(heads[0]["group"]) & set(heads[1]["group"])
+        # A third shorter than the heads: ahead of them on facts and tone, last on usefulness.
+        assert ladder.index("base_olmo") == (3 if dimension == "clinical_utility" else 1)
+    for dimension in ("factuality", "calibration"):
+        assert placed[dimension, "full_poe"]["shown_above"] == sorted(ENTRANTS[:3])
 
 
 def test_what_heads_and_jury_did_is_kept_with_every_response(demo_run: DemoRun) -> None:
