@@ -16,6 +16,7 @@ from tournament_assets.cli.auditing import audit_command
 from tournament_assets.cli.bank import bank_group
 from tournament_assets.cli.battles import battles_group
 from tournament_assets.cli.configuration import configuration_command, init_command
+from tournament_assets.cli.labels import label_group
 from tournament_assets.cli.ledger import ledger_group
 from tournament_assets.cli.reporting import (
     compare_command,
@@ -95,6 +96,7 @@ for command in (
     ledger_group,
     bank_group,
     battles_group,
+    label_group,
     archive_group,
     init_command,
     configuration_command,

@@ -205,6 +205,12 @@ class LabelRecords(LedgerDatabase):
             }
         )
 
+    def sampled_pairs(self, sample_id: str) -> dict[str, SampledPair]:
+        """Return every pair that was ever drawn for a sample, by `pair_id`, as drawn last."""
+        query = sa.select(_PAIRS).where(_PAIRS.c.sample_id == sample_id).order_by(_PAIRS.c.draw)
+        with self._transaction() as connection:
+            return {row.pair_id: _sampled_pair(row) for row in connection.execute(query)}
+
     def keep_label_sample(self, sample: LabelSample) -> bool:
         """Write a draw down, whole.
 

@@ -6,7 +6,9 @@ CSV: https://owasp.org/www-community/attacks/CSV_Injection
 Direction: https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters
 """
 
+import base64
 import functools
+import hashlib
 import html
 import re
 from typing import TYPE_CHECKING, Any
@@ -87,6 +89,31 @@ def render_template(name: str, **values: Any) -> str:
         values: What the template names.
     """
     return _environment().get_template(name).render(**values)
+
+
+def render_page(template: str, name: str, **values: Any) -> str:
+    """Return a page with its own style and script, which a content policy allows by their hashes.
+
+    Args:
+        template: The page's file in `templates/`; it takes `style`, `script` and their hashes.
+        name: What the style's and the script's files are called, without `.css` and `.js`.
+        values: What the template names besides.
+    """
+    style, script = render_template(f"{name}.css"), render_template(f"{name}.js")
+    return render_template(
+        template,
+        style=style,
+        style_hash=_source_hash(style),
+        script=script,
+        script_hash=_source_hash(script),
+        **values,
+    )
+
+
+def _source_hash(text: str) -> str:
+    """Return the name by which a Content-Security-Policy allows exactly this text."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
 
 
 def render_sentences(name: str, **values: Any) -> tuple[str, ...]:

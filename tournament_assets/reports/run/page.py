@@ -1,14 +1,12 @@
 """The report: one page, in Markdown for a terminal or a diff, in HTML for a browser."""
 
-import base64
-import hashlib
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 
 from tournament_assets.reports.battle_pages import BattlePages, lay_out_battles
 from tournament_assets.reports.formatting import format_confidence
-from tournament_assets.reports.rendering import render_sentences, render_template
+from tournament_assets.reports.rendering import render_page, render_sentences, render_template
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.run import first_screen
 from tournament_assets.reports.run.dimension_sections import BattleLink, dimension_sections
@@ -40,33 +38,14 @@ def iterate_pages(contents: ReportContents) -> Iterator[tuple[str, str]]:
     """
     battles = None if contents.battles is None else lay_out_battles(contents.battles)
     values = _values(contents, _battle_link(battles), has_pictures=True)
-    yield "report.html", _render("report.html.jinja", **values, battles=battles)
+    yield "report.html", render_page("report.html.jinja", "report", **values, battles=battles)
     if battles is not None:
         for own in battles.pages.values():
             for page in own:
                 yield (
                     page.name,
-                    _render("battles.html.jinja", **values, page=page, siblings=own),
+                    render_page("battles.html.jinja", "report", **values, page=page, siblings=own),
                 )
-
-
-def _render(template: str, **values: Any) -> str:
-    style = render_template("report.css")
-    script = render_template("report.js")
-    return render_template(
-        template,
-        style=style,
-        style_hash=_source_hash(style),
-        script=script,
-        script_hash=_source_hash(script),
-        **values,
-    )
-
-
-def _source_hash(text: str) -> str:
-    """Return the name by which a Content-Security-Policy allows exactly this text."""
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
 
 
 def _battle_link(battles: BattlePages | None) -> BattleLink:

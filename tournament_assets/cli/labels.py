@@ -1,0 +1,218 @@
+"""`tournament label`: people say which response is better."""
+
+import os
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import click
+
+from tournament_assets.cli.options import config_option
+
+if TYPE_CHECKING:
+    from tournament_assets.judging.requests.pairs import PairToJudge
+    from tournament_assets.ledger import Ledger
+    from tournament_assets.ledger.labels import LabelSample
+    from tournament_assets.workflows.plan import TournamentPlan
+
+_PORT = 8791
+_SAMPLE = 120
+
+
+@click.group("label", invoke_without_command=True, short_help="Have people compare responses.")
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    help="The tournament's YAML, such as configs/demo.yaml.",
+)
+@click.option("--mode", metavar="MODE", help="Whose pairs: pilot, headline or one of the config's.")
+@click.option("--dimension", metavar="NAME", help="Ask for this quality; in general if absent.")
+@click.option(
+    "--sample",
+    "size",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"How many pairs; {_SAMPLE}, or what was drawn before. More extend what was drawn.",
+)
+@click.option("--rater", "raters", multiple=True, metavar="NAME", help="Who labels; repeat.")
+@click.option(
+    "--overlap",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Share of the pairs that every rater is asked about; 0.2 at first.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Of the draw; 0 at first.")
+@click.option(
+    "--stratify",
+    type=click.Choice(["judge"]),
+    help="Draw as many pairs of each verdict of the judge, with known chances.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Others need a --token.")
+@click.option("--token", metavar="SECRET", help="What browsers must show, in the address.")
+@click.option("--no-browser", is_flag=True, help="Only print the addresses.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="OUT.html",
+    help="Write one self-contained file for the rater instead, to send.",
+)
+def label_group(
+    config_path: Path | None,
+    mode: str | None,
+    dimension: str | None,
+    raters: tuple[str, ...],
+    out: Path | None,
+    port: int,
+    host: str,
+    token: str | None,
+    no_browser: bool,
+    **drawing: Any,
+) -> None:
+    """Let people compare a random sample of a mode's pairs, in a browser, without seeing names.
+
+    Serves a page on this machine until interrupted. Every vote is in the ledger the moment it is
+    given: close the page or kill the server at any time, and begin again where you stopped.
+    Several raters can work at once, each under a name of their own.
+    """
+    if click.get_current_context().invoked_subcommand is not None:
+        return
+    if config_path is None or mode is None:
+        raise click.UsageError("Missing option '--config' or '--mode'.")
+    from tournament_assets.launching import opened_ledger
+    from tournament_assets.workflows.label_server import (
+        create_label_app,
+        require_access,
+        serve_labelling,
+        write_label_page,
+    )
+    from tournament_assets.workflows.labelling import (
+        LabelDesk,
+        clean_rater,
+        pairs_to_label,
+        votes_by_rater,
+    )
+
+    require_access(host, token)
+    names = [clean_rater(name) for name in raters]
+    if out is not None and len(names) != 1:
+        raise click.UsageError("--out writes the page of one rater: give one --rater.")
+    with opened_ledger(config_path, os.environ) as (plan, ledger):
+        pairs = pairs_to_label(plan, mode, dimension, ledger=ledger)
+        sample = _draw(plan, mode, dimension, pairs, ledger=ledger, **drawing)
+        desk = LabelDesk.of(plan.in_mode(mode), sample, pairs)
+        _print_sample(sample)
+        if out is not None:
+            count = write_label_page(out, desk, names[0], ledger=ledger, raters=names)
+            click.echo(f"{out}: {count} pairs for {names[0]}; send it, and take the votes back by")
+            click.echo(f"  tournament label import --config {config_path} votes.json")
+            return
+        app = create_label_app(desk, ledger=ledger, raters=names, token=token)
+
+        def ready(address: str) -> None:
+            secret = {} if token is None else {"token": token}
+            for name in names or [""]:
+                query = urlencode({**secret, **({"rater": name} if name else {})})
+                click.echo(f"{name or 'any rater'}: {address}/{'?' if query else ''}{query}")
+                if not no_browser and name in (*names[:1], ""):
+                    webbrowser.open(f"{address}/{'?' if query else ''}{query}")
+            click.echo("Ctrl-C ends it; nothing is lost.")
+
+        try:
+            serve_labelling(app, host=host, port=port, on_ready=ready)
+        except KeyboardInterrupt:
+            click.echo("")
+        for name, count in votes_by_rater(ledger.iterate_votes(sample.sample_id)).items():
+            click.echo(f"{name}: {count} pairs labelled")
+
+
+def _draw(
+    plan: "TournamentPlan",
+    mode: str,
+    dimension: str | None,
+    pairs: "list[PairToJudge]",
+    *,
+    ledger: "Ledger",
+    size: int | None,
+    seed: int | None,
+    overlap: float | None,
+    stratify: str | None,
+) -> "LabelSample":
+    """Return the sample of a scope as it is, or draw it, or more of it."""
+    from tournament_assets.workflows.labelling import draw_label_sample
+
+    while True:
+        before = ledger.label_sample(plan.tournament_id, mode, dimension)
+        is_by_judge = stratify is not None or (before is not None and before.method == "judge")
+        is_as_it_was = all(value is None for value in (size, seed, overlap, stratify))
+        if before is not None and before.method != "random" and is_as_it_was:
+            return before
+        sample = draw_label_sample(
+            pairs,
+            tournament_id=plan.tournament_id,
+            mode=mode,
+            dimension=dimension,
+            size=size or (_SAMPLE if before is None else len(before.pairs)),
+            seed=seed if seed is not None else 0 if before is None else before.seed,
+            overlap=overlap if overlap is not None else 0.2 if before is None else before.overlap,
+            strata=_strata(plan, mode, dimension) if is_by_judge else None,
+            before=before,
+        )
+        if before is not None and (before.pairs, before.overlap) == (sample.pairs, sample.overlap):
+            return before
+        if ledger.keep_label_sample(sample):
+            return sample
+
+
+def _strata(
+    plan: "TournamentPlan", mode: str, dimension: str | None
+) -> dict[tuple[str, str, str], str]:
+    """Return what the judge said of each pair, as far as it matters for drawing."""
+    from tournament_assets.launching import StoredTables
+    from tournament_assets.storage.tables import rows_of
+    from tournament_assets.tournament.asset_rows import VerdictRow
+
+    if dimension is None:
+        raise click.UsageError("--stratify judge needs a --dimension, which the verdicts are on.")
+    stored = StoredTables(plan, mode, environment=os.environ)
+    tables = stored.by("dimension", "judge_verdicts", [dimension])
+    stored.raise_if_missing()
+    return {
+        (row.prompt_id, row.entrant_a, row.entrant_b): (
+            "one side wins" if row.winner is not None else row.outcome
+        )
+        for row in rows_of(VerdictRow, tables[dimension])
+    }
+
+
+def _print_sample(sample: "LabelSample") -> None:
+    asked = sample.dimension or "in general"
+    drawn = {"random": "drawn at random", "judge": "drawn by the judge's verdicts"}
+    how = drawn.get(sample.method, "as they were given")
+    click.echo(
+        f"{sample.tournament_id}, {sample.mode}, {asked}: {len(sample.pairs)} of "
+        f"{sample.frame_size} pairs, {how} (seed {sample.seed}), "
+        f"{sum(pair.shared for pair in sample.pairs)} of them for every rater"
+    )
+    if sample.same_text:
+        click.echo(f"  {sample.same_text} pairs of the same text are left out: nobody can choose")
+
+
+@label_group.command("import")
+@config_option
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+def label_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
+    """Keep the votes of files that labelling pages saved; importing one twice changes nothing."""
+    from tournament_assets.launching import opened_ledger
+    from tournament_assets.tournament.errors import Problems
+    from tournament_assets.workflows.labelling import import_votes
+
+    problems = Problems()
+    with opened_ledger(config_path, os.environ) as (plan, ledger):
+        for path in files:
+            with problems.collected():
+                kept = import_votes(path, tournament_id=plan.tournament_id, ledger=ledger)
+                click.echo(f"{path}: {kept.votes} votes of {kept.rater}, {kept.added} new")
+    problems.raise_if_any()
