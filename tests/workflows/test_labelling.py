@@ -187,9 +187,8 @@ def test_raters_share_the_overlap_and_part_the_rest() -> None:
     # Everybody labels in the order of drawing, so that whoever stops leaves a random sample.
     position = {each.pair_id: each.position for each in of.sample.pairs}
     for state in states.values():
-        assert [position[each] for each in state["order"]] == sorted(
-            map(position.get, state["order"])
-        )
+        places = [position[each] for each in state["order"]]
+        assert places == sorted(places)
 
 
 def test_what_somebody_has_labelled_is_nobody_else_s_unless_it_is_shared() -> None:
@@ -319,7 +318,8 @@ def test_all_problems_are_told_at_once_and_not_more_than_anybody_reads() -> None
     with pytest.raises(InputError) as caught:
         read(of, [7] * 1000)
     assert len(caught.value.problems) == 51
-    for rows in (None, {}, "A", [row(of, 0)] * 20_001):
+    hostile: list[Any] = [None, {}, "A", [row(of, 0)] * 20_001]
+    for rows in hostile:
         with pytest.raises(InputError):
             read(of, rows)
 
