@@ -151,7 +151,7 @@ def test_what_a_bank_gives_the_weaker_side_is_never_more_than_one_on_average() -
 
 
 GIVEN = np.array([1.0, 0.5, 0.0, 1.0, 1.0] * 8 + [1.0, 1.0, 0.0, 0.5, 1.0] * 2)
-BETS = 0.1 + 0.05 * (np.arange(50) % 9)
+BETS: NDArray[np.float64] = 0.1 + 0.05 * (np.arange(50) % 9).astype(np.float64)
 
 
 def test_the_capital_of_given_bets_is_that_of_exact_fractions() -> None:
