@@ -22,6 +22,7 @@ from tournament_assets.cli.reporting import (
     compare_command,
     fair_comparison_command,
     gate_command,
+    site_command,
     track_command,
 )
 from tournament_assets.cli.running import (
@@ -92,6 +93,7 @@ for command in (
     fair_comparison_command,
     compare_command,
     gate_command,
+    site_command,
     track_command,
     ledger_group,
     bank_group,

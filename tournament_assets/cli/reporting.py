@@ -1,4 +1,4 @@
-"""`tournament fair-comparison`, `compare`, `gate` and `track`: what runs say, and to whom."""
+"""`tournament fair-comparison`, `compare`, `gate`, `site` and `track`: what runs say, to whom."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -332,3 +332,42 @@ def track_command(run: Path, mlflow: str | None, otlp: str | None) -> None:
         click.echo(f"MLflow has it as run {track_in_mlflow(finished, mlflow)}")
     if otlp is not None:
         click.echo(f"the collector took {send_evaluations(finished, otlp)} events")
+
+
+@click.command("site", short_help="Build static pages over all runs.")
+@click.option(
+    "--runs",
+    "folder",
+    default="runs",
+    show_default=True,
+    metavar="FOLDER",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The folder of the run directories.",
+)
+@click.option(
+    "--out",
+    default="site",
+    show_default=True,
+    metavar="FOLDER",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The folder to write; an earlier site there is replaced.",
+)
+def site_command(folder: Path, out: Path) -> None:
+    """Build a folder of static pages over all finished runs. Nothing is asked.
+
+    The index shows every tournament, a page for each mode shows its ratings over time with their
+    intervals and which inputs changed between runs, and every report is copied beside them. The
+    pages work from disk and behind any static host, such as GitHub Pages.
+
+    \b
+    tournament site
+    tournament site --runs /data/runs --out public
+    """  # noqa: D301 (\b tells click to keep the lines that follow)
+    from tournament_assets.reports.site import read_runs, write_site
+
+    runs, problems = read_runs(folder)
+    for problem in problems:
+        click.echo(problem, err=True)
+    files = write_site(runs, out)
+    megabytes = sum(path.stat().st_size for path in files) / 1e6
+    click.echo(f"{len(runs)} runs, {len(files)} files, {megabytes:.1f} MB: {out / 'index.html'}")

@@ -1,0 +1,387 @@
+"""A folder of static pages over all finished runs: who led when, how surely, and every report.
+
+Nothing is asked and nothing is rated: the pages hold what the runs' own files say. They work from
+disk and behind any static host, run no script, and load nothing from elsewhere. The same runs give
+the same bytes.
+"""
+
+import base64
+import hashlib
+import itertools
+import json
+import re
+import secrets
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from tournament_assets.reports.figures.canvas import short_label
+from tournament_assets.reports.figures.figures import spread
+from tournament_assets.reports.formatting import (
+    ABSENT,
+    format_interval,
+    format_plural,
+    format_rating,
+    join_names,
+)
+from tournament_assets.reports.rendering import render_template
+from tournament_assets.storage.run_directory import read_manifest
+from tournament_assets.tournament.errors import InputError
+
+GENERATOR = "tournament site"
+"""What the first page says of who made it, so that nothing else is ever replaced."""
+MOST_RUNS = 24
+"""Runs in a picture, the newest; the table has all."""
+_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 860.0, 300.0, 46.0, 190.0, 12.0, 40.0
+_N_COLOURS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An entrant's rating in one run, in Elo points; None where there is none or no bound."""
+
+    entrant: str
+    mean: float | None
+    low: float | None
+    high: float | None
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRun:
+    """One finished run.
+
+    Attributes:
+        folder: Its directory.
+        tournament: Whose run it is.
+        mode: The mode, such as `pilot`.
+        finished_at: When it finished.
+        judge: Who judged.
+        facts: Prompts, entrants and whatever limits the result, for the table.
+        standings: Every entrant's standing by dimension, best first.
+        inputs: Fingerprints of what makes two runs comparable, by name.
+    """
+
+    folder: Path
+    tournament: str
+    mode: str
+    finished_at: datetime
+    judge: str
+    facts: tuple[str, ...]
+    standings: Mapping[str, tuple[Standing, ...]]
+    inputs: Mapping[str, str]
+
+    @property
+    def page(self) -> str:
+        """The page of its tournament and mode."""
+        return f"{self.tournament}_{self.mode}.html"
+
+    @property
+    def report(self) -> str:
+        """Its report, from a page of the site."""
+        return f"runs/{self.folder.name}/report.html"
+
+    def level_with_the_first(self, dimension: str) -> str:
+        """Return who shares a letter with the first of a dimension."""
+        first, *others = self.standings[dimension]
+        level = [row.entrant for row in others if set(row.group.split()) & set(first.group.split())]
+        return join_names(level) or "nobody"
+
+    @property
+    def day(self) -> str:
+        """The day it finished, in UTC."""
+        return f"{self.finished_at:%Y-%m-%d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A rating in the picture: where it and its interval stand, in the picture's units."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An entrant in the picture: its marks from left to right, and where its name stands."""
+
+    label: str
+    colour: int
+    marks: tuple[Mark, ...]
+    label_y: float
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Ratings on one dimension, run by run; ticks are a place and its text."""
+
+    dimension: str
+    lines: tuple[Line, ...]
+    ratings: tuple[tuple[float, str], ...]
+    days: tuple[tuple[float, str], ...]
+    sentence: str
+
+
+def read_runs(folder: Path) -> tuple[list[SiteRun], list[str]]:
+    """Read all finished runs of a folder, the newest first.
+
+    Args:
+        folder: The folder of all runs.
+
+    Returns:
+        The runs, and a sentence for each directory that cannot be shown.
+
+    Raises:
+        InputError: If the folder holds no finished run.
+    """
+    runs, problems = [], []
+    for path in sorted(folder.glob("[!.]*/manifest.json")):
+        try:
+            runs.append(_read_run(path.parent))
+        except (InputError, OSError, KeyError, TypeError, ValueError) as error:
+            problems.append(
+                f"{path.parent} is left out ({type(error).__name__}: {error}); expected the "
+                "directory of a finished run, as `tournament run` writes it"
+            )
+    if not runs:
+        raise InputError(
+            f"{folder} holds no finished run"
+            + (f": {problems[0]}" if problems else "; run `tournament run`, or name another --runs")
+        )
+    return sorted(runs, key=lambda run: (run.finished_at, run.folder.name), reverse=True), problems
+
+
+def write_site(runs: Sequence[SiteRun], out: Path) -> list[Path]:
+    """Write the pages, and a copy of every run's report beside them.
+
+    Args:
+        runs: The runs, the newest first.
+        out: The folder to write; what an earlier call wrote there is replaced as a whole.
+
+    Returns:
+        The files, by name.
+
+    Raises:
+        InputError: If the folder holds something that is no such site.
+    """
+    _refuse_another_folder(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    temporary = out.parent / f".{out.name}.{secrets.token_hex(4)}.partial"
+    try:
+        for name, text in site_pages(runs).items():
+            temporary.mkdir(exist_ok=True)
+            (temporary / name).write_text(text, encoding="utf-8")
+        for run in runs:
+            (temporary / "runs" / run.folder.name).mkdir(parents=True)
+            for page in sorted(run.folder.glob("report*.html")):
+                shutil.copyfile(page, temporary / "runs" / run.folder.name / page.name)
+        if out.exists():
+            shutil.rmtree(out)
+        temporary.rename(out)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return sorted(path for path in out.rglob("*") if path.is_file())
+
+
+def site_pages(runs: Sequence[SiteRun]) -> dict[str, str]:
+    """Return the pages by file name: the index, and one for each tournament and mode."""
+    by_page: dict[str, list[SiteRun]] = {}
+    for run in runs:
+        by_page.setdefault(run.page, []).append(run)
+    pages = {"index.html": _render("site_index.html.jinja", by_page=by_page, runs=runs)}
+    for name, own in by_page.items():
+        pages[name] = _render(
+            "site_runs.html.jinja",
+            latest=own[0],
+            rows=list(zip(own, _changes(own), strict=True)),
+            histories=[_history(own[::-1], each) for each in own[0].standings],
+        )
+    return pages
+
+
+def _refuse_another_folder(out: Path) -> None:
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    index = out / "index.html"
+    mark = f'<meta name="generator" content="{GENERATOR}">'
+    if not index.is_file() or mark not in index.read_text(encoding="utf-8", errors="replace"):
+        raise InputError(
+            f"{out} holds files that `tournament site` did not write; "
+            "expected a new folder, an empty one, or an earlier site; name another --out"
+        )
+
+
+def _read_run(folder: Path) -> SiteRun:
+    manifest = read_manifest(folder)
+    tournament, mode = str(manifest["tournament"]), str(manifest["mode"])
+    for name in (tournament, mode):
+        if not _SAFE_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a tournament or mode")
+    if not (folder / "report.html").is_file():
+        raise ValueError("report.html is missing")
+    standings: dict[str, list[Standing]] = {}
+    for row in pq.read_table(folder / "leaderboard.parquet").to_pylist():
+        standings.setdefault(str(row["dimension"]), []).append(_standing(row))
+    return SiteRun(
+        folder=folder,
+        tournament=tournament,
+        mode=mode,
+        finished_at=datetime.fromisoformat(str(manifest["finished_at"])),
+        judge=f"{manifest['judge_model']}, {manifest['judge']}",
+        facts=tuple(_facts(manifest)),
+        standings={name: tuple(rows) for name, rows in standings.items()},
+        inputs=_fingerprints(manifest),
+    )
+
+
+def _standing(row: Mapping[str, Any]) -> Standing:
+    mean = row["mean"] if row["n_entrant_matches"] else None
+    return Standing(
+        entrant=str(row["entrant_id"]),
+        mean=mean,
+        low=None if mean is None else row["sampling_low"],
+        high=None if mean is None else row["sampling_high"],
+        group=str(row["group"] or ""),
+    )
+
+
+def _facts(manifest: Mapping[str, Any]) -> list[str]:
+    facts = [
+        format_plural(int(manifest["selected_prompts"]), "prompt"),
+        format_plural(len(manifest["entrants"]), "entrant"),
+    ]
+    red = sum(list(lights.values()).count("red") for lights in manifest.get("trust", {}).values())
+    if red:
+        facts.append(f"{format_plural(red, 'red light')} on the judge")
+    if manifest.get("is_partial"):
+        facts.append("incomplete: replies are pending")
+    if manifest.get("outages"):
+        facts.append(format_plural(len(manifest["outages"]), "outage"))
+    return facts
+
+
+def _fingerprints(manifest: Mapping[str, Any]) -> dict[str, str]:
+    inputs = manifest.get("inputs", {})
+    found = {
+        "judge": manifest["judge_model"],
+        "prompts": inputs.get("selected_prompts"),
+        "rubrics": inputs.get("rubrics"),
+        "entrants": inputs.get("entrants"),
+    }
+    return {name: json.dumps(value, sort_keys=True) for name, value in found.items()}
+
+
+def _changes(runs: Sequence[SiteRun]) -> list[str]:
+    """Say for each run, the newest first, which inputs are not those of the run before."""
+    said = []
+    for now, then in itertools.pairwise(runs):
+        changed = [name for name, value in now.inputs.items() if value != then.inputs[name]]
+        said.append(", ".join(changed) or "nothing")
+    return [*said, "first run"]
+
+
+def _history(runs: Sequence[SiteRun], dimension: str) -> History:
+    """Lay out the picture of one dimension.
+
+    Args:
+        runs: The runs of one tournament and mode, the oldest first.
+        dimension: The quality that was judged.
+    """
+    shown = [run for run in runs if dimension in run.standings][-MOST_RUNS:]
+    rated = [row for run in shown for row in run.standings[dimension] if row.mean is not None]
+    ends = [end for row in rated for end in (row.mean, row.low, row.high) if end is not None]
+    low, high = (min(ends) - 10, max(ends) + 10) if ends else (1300.0, 1500.0)
+    bottom = _HEIGHT - _BOTTOM
+    step = (_WIDTH - _LEFT - _RIGHT) / max(len(shown), 1)
+
+    def height(points: float) -> float:
+        return round(bottom - (points - low) / (high - low) * (bottom - _TOP), 1)
+
+    names = sorted({row.entrant for row in rated})
+    gap = min(9.0, 0.7 * step / max(len(names), 1))
+    marks: dict[str, list[Mark]] = {name: [] for name in names}
+    for place, run in enumerate(shown):
+        for row in run.standings[dimension]:
+            if row.mean is None:
+                continue
+            aside = (names.index(row.entrant) - (len(names) - 1) / 2) * gap
+            interval = format_interval(row.low, row.high, absent="unbounded")
+            marks[row.entrant].append(
+                Mark(
+                    x=round(_LEFT + (place + 0.5) * step + aside, 1),
+                    y=height(row.mean),
+                    low=height(low if row.low is None else row.low),
+                    high=height(high if row.high is None else row.high),
+                    text=f"{row.entrant}, {run.day}: {format_rating(row.mean)} ({interval})",
+                )
+            )
+    order = sorted(names, key=lambda name: marks[name][-1].y)
+    heights = spread([marks[name][-1].y for name in order], gap=14.0)
+    return History(
+        dimension=dimension,
+        lines=tuple(
+            Line(short_label(name), names.index(name) % _N_COLOURS, tuple(marks[name]), place)
+            for name, place in zip(order, heights, strict=True)
+        ),
+        ratings=tuple((height(each), f"{each:.0f}") for each in _ticks(low, high)),
+        days=tuple(_days(shown, step)),
+        sentence=_history_sentence(runs, dimension),
+    )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    width = next((each for each in (10, 20, 50, 100, 200) if (high - low) / each <= 6), 500)
+    first = -(-low // width) * width
+    return [first + n * width for n in range(int((high - first) // width) + 1)]
+
+
+def _days(shown: Sequence[SiteRun], step: float) -> list[tuple[float, str]]:
+    every = max(1, round(90 / step))
+    return [
+        (round(_LEFT + (place + 0.5) * step, 1), run.day)
+        for place, run in enumerate(shown)
+        if (len(shown) - 1 - place) % every == 0
+    ]
+
+
+def _history_sentence(runs: Sequence[SiteRun], dimension: str) -> str:
+    latest = runs[-1].standings[dimension]
+    first = next((row for row in latest if row.mean is not None), None)
+    if first is None:
+        return f"On {dimension}, the latest run rates nobody."
+    led = sum(bool(run.standings.get(dimension)) for run in runs)
+    times = sum(
+        bool(run.standings.get(dimension)) and run.standings[dimension][0].entrant == first.entrant
+        for run in runs
+    )
+    return (
+        f"On {dimension}, {first.entrant} has the highest rating of the latest run, "
+        f"{format_rating(first.mean)}, and was first in {times} of {format_plural(led, 'run')}."
+    )
+
+
+def _render(template: str, **values: Any) -> str:
+    style = render_template("report.css") + render_template("site.css")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
+    return render_template(
+        template,
+        style=style,
+        style_hash=f"sha256-{digest}",
+        script_hash="none",
+        generator=GENERATOR,
+        absent=ABSENT,
+        width=_WIDTH,
+        height=_HEIGHT,
+        left=_LEFT,
+        right=_WIDTH - _RIGHT,
+        **values,
+    )
