@@ -2,11 +2,12 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import ConsoleMessage, sync_playwright
 
 from tests.reports.test_site import write_run
 from tournament_assets.reports.site import read_runs, write_site
@@ -45,7 +46,7 @@ def test_axe_finds_nothing_on_the_pages_of_a_site_and_nothing_is_loaded(tmp_path
             )
             page = context.new_page()
             complaints: list[str] = []
-            page.on("console", lambda message, said=complaints: said.append(message.text))
+            page.on("console", _listener(complaints))
             for name in ("index", "vision_pilot"):
                 page.goto((tmp_path / "site" / f"{name}.html").as_uri())
                 page.evaluate(axe)
@@ -56,3 +57,7 @@ def test_axe_finds_nothing_on_the_pages_of_a_site_and_nothing_is_loaded(tmp_path
             assert complaints == []
             context.close()
         browser.close()
+
+
+def _listener(complaints: list[str]) -> Callable[[ConsoleMessage], None]:
+    return lambda message: complaints.append(message.text)
