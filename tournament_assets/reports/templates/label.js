@@ -77,7 +77,7 @@
     const each = times.length ? median(times.slice(-15)) : work.seconds;
     if (!each || !count) return "";
     const minutes = (count * each) / 60;
-    return minutes < 1 ? " · under a minute left" : ` · about ${Math.round(minutes)} min left`;
+    return minutes < 1 ? " · under 1 min left" : ` · about ${Math.round(minutes)} min left`;
   };
 
   const watch = () => {
