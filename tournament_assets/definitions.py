@@ -65,6 +65,7 @@ from tournament_assets.graph.resources.services import (
 from tournament_assets.graph.table import rows_of
 from tournament_assets.project.config_files import ConfigFile, load_config
 from tournament_assets.project.project_files import Project
+from tournament_assets.project.project_files import default_ledger_url as default_ledger_url
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.places import url_problem
@@ -106,11 +107,6 @@ def build_plan(
     if not is_guest:
         refuse_upstream_assets(plan)
     return plan
-
-
-def default_ledger_url(project: Path) -> str:
-    """Return the SQLAlchemy URL of a project's own ledger."""
-    return f"sqlite:///{project / 'ledger' / 'ledger.sqlite'}"
 
 
 def storage_of(project: Path, environment: Mapping[str, str]) -> str:

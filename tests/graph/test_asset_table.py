@@ -171,7 +171,6 @@ def test_a_tournament_without_people_has_no_row_of_theirs(plan: TournamentPlan) 
         "human_battles",
         "arena_ratings",
         "human_agreement",
-        "prediction_powered_ratings",
         "entrant_requests",
         "jury",
     }

@@ -188,7 +188,9 @@ def test_a_headline_without_a_budget_is_judged_only_where_a_tag_says_so(tmp_path
 def test_what_runs_on_request_alone_comes_from_outside_the_graph(tmp_path: Path) -> None:
     graph = load_project(make_project(tmp_path / "p").folder, {}).resolve_asset_graph()
     outside = {key.path[-1] for key in graph.external_asset_keys}
-    assert outside == ON_REQUEST | {"entrants", "price_list", "prompt_file", "rubrics"}
+    assert outside == ON_REQUEST | {
+        *("entrants", "human_labels", "price_list", "prompt_file", "rubrics")
+    }
     run = graph.materializable_asset_keys
     roots = [key for key in run if not graph.get(key).parent_keys & run]
     assert [graph.get(key).partitions_def for key in roots] == [

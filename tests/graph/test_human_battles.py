@@ -20,7 +20,6 @@ NEW_ASSETS = {
     "human_battles",
     "arena_ratings",
     "human_agreement",
-    "prediction_powered_ratings",
 }
 # What people say of careful against sloppy, prompt by prompt: 7 wins, 4 losses, a tie.
 VOTES = "ccscctscsccs"

@@ -28,6 +28,8 @@ RATED = [
     "model_comparison",
     "style_control",
     "win_rates",
+    "prediction_powered_ratings",
+    "judge_calibration",
     "trust_panel",
 ]
 

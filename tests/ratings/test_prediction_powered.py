@@ -1,5 +1,6 @@
 """Ratings that people would give: published values, a slow reference, and simulated labels."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,11 @@ from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.prediction_powered import (
     LabelledPair,
     PoweredFit,
+    draw_by_worth,
+    label_worth,
+    rate_on_every_basis,
     rate_prediction_powered,
+    separate_powered,
 )
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
 from tournament_assets.tournament.errors import InputError
@@ -108,6 +113,67 @@ def test_the_ratings_of_an_arena_are_those_that_were_published() -> None:
         assert gpt.standard_error == pytest.approx(error, abs=5e-5)
 
 
+def decided_pairs() -> list[LabelledPair]:
+    """600 pairs that everybody decides, by formulas; every fifth is labelled."""
+    pairs = []
+    for number in range(600):
+        first = number % 4
+        second = (first + 1 + (number // 4) % 3) % 4
+        label = float(
+            (3 * number**2 + 7 * number + first) % 11 / 11 < 0.62 + 0.12 * (second - first)
+        )
+        is_right = (5 * number**2 + number + 3 * second) % 13 / 13 < 0.75
+        pairs.append(
+            LabelledPair(
+                f"p{number}",
+                NAMES[first],
+                NAMES[second],
+                label if is_right else 1 - label,
+                label if number % 5 == 0 else None,
+            )
+        )
+    return pairs
+
+
+# What `ppi_logistic_pointestimate` of ppi_py 0.2.3 prints for these pairs, centred, in Elo points.
+PPI_PY = {
+    0.3: (90.68889093, 49.29558312, -48.11471105, -91.86976299),
+    0.7: (115.29864089, 42.08924623, -65.04349375, -92.34439337),
+}
+
+
+@pytest.mark.parametrize("weight", PPI_PY)
+def test_the_ratings_are_those_of_ppi_py(weight: float) -> None:
+    found = values(rate(decided_pairs(), weight), "rating")
+    assert found == pytest.approx(PPI_PY[weight], abs=1e-4)
+
+
+@pytest.mark.parametrize("weight", PPI_PY)
+def test_ppi_py_says_so_where_it_is_installed(weight: float) -> None:
+    ppi = pytest.importorskip("ppi_py.ppi", reason="ppi_py is not here; its figures stand above")
+    pairs = decided_pairs()
+    labelled = [pair for pair in pairs if pair.labelled is not None]
+    rest = [pair for pair in pairs if pair.labelled is None]
+
+    def design(some: list[LabelledPair]) -> np.ndarray:
+        each = np.eye(4)
+        rows = [each[NAMES.index(p.first)] - each[NAMES.index(p.second)] for p in some]
+        return np.array(rows)[:, :3]
+
+    strengths = ppi.ppi_logistic_pointestimate(
+        design(labelled),
+        np.array([pair.labelled for pair in labelled]),
+        np.array([pair.judged for pair in labelled]),
+        design(rest),
+        np.array([pair.judged for pair in rest]),
+        lam=weight,
+        optimizer_options={"gtol": 1e-12, "ftol": 1e-16, "maxiter": 10_000},
+    )
+    expected = np.append(strengths, 0.0)
+    centred = (expected - expected.mean()) * ELO_PER_NAT
+    assert centred == pytest.approx(PPI_PY[weight], abs=1e-4)
+
+
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
 def test_the_ratings_minimise_the_loss_as_it_is_written(weight: float) -> None:
     pairs = simulate(np.random.default_rng(1), prompts=150, labelled=0.3, judge=0.7)
@@ -198,6 +264,180 @@ def test_labels_drawn_with_unequal_chances_aim_at_the_same_ratings() -> None:
     # Nobody's slot is special here, so the bias must be seen in an entrant that is often first.
     shares = [each.labelled for each in blind if each.labelled is not None]
     assert np.mean(shares) > 0.6
+
+
+def with_raters(pairs: list[LabelledPair], shares: dict[str, float | None]) -> list[LabelledPair]:
+    """Give every label to raters in turn; one who has a share says it whatever the pair."""
+    names, found, number = [*shares], [], 0
+    for pair in pairs:
+        if pair.labelled is None:
+            found.append(pair)
+            continue
+        own = shares[name := names[number % len(names)]]
+        share = pair.labelled if own is None else own
+        found.append(replace(pair, labelled=share, raters=((name, share),)))
+        number += 1
+    return found
+
+
+def test_raters_who_see_alike_change_no_interval_and_those_who_do_not_widen_it() -> None:
+    pairs = simulate(np.random.default_rng(8), prompts=400, labelled=0.5, judge=0.6)
+    alone = with_raters(pairs, {"ann": None})
+    assert values(rate(alone), "low") == pytest.approx(values(rate(pairs), "low"))
+    alike = values(rate(with_raters(pairs, dict.fromkeys(map(str, range(30))))), "standard_error")
+    assert (alike >= values(rate(pairs), "standard_error")).all()
+    assert alike.mean() == pytest.approx(values(rate(pairs), "standard_error").mean(), rel=0.15)
+    # Half the raters call for whoever comes first in the alphabet, the others for the last.
+    partial = [
+        replace(pair, first=min(pair.first, pair.second), second=max(pair.first, pair.second))
+        for pair in pairs
+    ]
+    apart = with_raters(partial, {"a": 1.0, "b": 0.0, "c": 1.0, "d": 0.0, "e": None, "f": None})
+    known = rate([replace(pair, raters=()) for pair in apart])
+    spread, by_prompt = (values(each, "standard_error") for each in (rate(apart), known))
+    assert values(rate(apart), "rating") == pytest.approx(values(known, "rating"))
+    assert (spread[[0, 3]] > 1.5 * by_prompt[[0, 3]]).all()
+
+
+def test_intervals_hold_what_other_raters_would_say_where_raters_differ() -> None:
+    generator = np.random.default_rng(9)
+    held = 0
+    for _ in range(60):
+        pairs = simulate(generator, prompts=150, labelled=1.0, judge=0.6)
+        tastes = generator.normal(0, 0.25, (12, 4))
+        found = []
+        for number, pair in enumerate(pairs):
+            rater = number % 12
+            taste = tastes[rater, NAMES.index(pair.first)] - tastes[rater, NAMES.index(pair.second)]
+            share = float(generator.random() < np.clip(0.5 + taste, 0, 1))
+            found.append(replace(pair, labelled=share, raters=((f"r{rater}", share),)))
+        fit = rate(found, 0.0)
+        held += int(((values(fit, "low") <= 0) & (values(fit, "high") >= 0)).sum())
+    # People as a whole like nobody better; by prompts alone under 70 % of the intervals hold that.
+    assert held / 240 >= 0.88
+
+
+def test_places_and_letters_follow_from_the_ratings_together() -> None:
+    pairs = simulate(np.random.default_rng(10), prompts=900, labelled=0.4, judge=0.8)
+    fit = rate(pairs)
+    found = separate_powered(fit, n_draws=2000, seed=0, confidence=0.95)
+    assert [place.entrant for place in found.ranks] == list(NAMES)
+    assert [(place.best, place.worst) for place in found.ranks] == [(n, n) for n in (1, 2, 3, 4)]
+    # Tukey's quantile of four means with so many degrees of freedom is 3.63 / sqrt(2).
+    gap = fit.ratings[0].rating - fit.ratings[1].rating  # type: ignore[operator]
+    variance = fit.covariance[0, 0] + fit.covariance[1, 1] - 2 * fit.covariance[0, 1]
+    reach = (found.high[0, 1] - found.low[0, 1]) / 2
+    assert reach / np.sqrt(variance) == pytest.approx(3.63 / np.sqrt(2), rel=0.04)
+    assert (found.high[0, 1] + found.low[0, 1]) / 2 == pytest.approx(gap, abs=3)
+    few = rate(pairs[:36])
+    nobody = separate_powered(few, n_draws=100, seed=0, confidence=0.95)
+    assert (nobody.ranks, nobody.unranked) == ((), NAMES)
+
+
+def test_every_basis_is_rated_by_what_it_is_called() -> None:
+    pairs = simulate(np.random.default_rng(11), prompts=300, labelled=0.3, judge=0.7)
+    fits = rate_on_every_basis(pairs, entrants=NAMES, confidence=0.95, initial_rating=0.0)
+    assert list(fits) == ["people", "judge", "both"]
+    assert values(fits["people"], "rating") == pytest.approx(values(rate(pairs, 0.0), "rating"))
+    assert fits["people"].n_labelled == fits["both"].n_labelled < fits["judge"].n_labelled
+    unlabelled = [replace(pair, labelled=None) for pair in pairs]
+    assert list(rate_on_every_basis(unlabelled, entrants=NAMES, confidence=0.95)) == ["judge"]
+    assert rate_on_every_basis([], entrants=NAMES, confidence=0.95) == {}
+
+
+def test_a_label_is_worth_more_where_it_moves_ratings_and_verdicts_say_little() -> None:
+    pairs = simulate(np.random.default_rng(12), prompts=500, labelled=0.3, judge=0.9)
+    rare = [replace(pair, second="dee") for pair in pairs[:20] if pair.first != "dee"]
+    pairs = [pair for pair in pairs[20:] if "dee" not in (pair.first, pair.second)] + rare
+    worth = label_worth(pairs, entrants=NAMES, floor=0.2)
+    assert worth.sum() == pytest.approx(1)
+    assert worth.min() >= 0.2 / len(pairs)
+    assert worth[-len(rare) :].min() > 3 * np.median(worth)
+    # People keep to verdicts that name a winner, and toss a coin over the others.
+    told = [
+        replace(
+            pair,
+            judged=(index % 3) / 2,
+            labelled=None
+            if index % 2
+            else (index % 3) / 2
+            if index % 3 != 1
+            else float(index % 4 == 0),
+        )
+        for index, pair in enumerate(
+            simulate(np.random.default_rng(13), prompts=300, labelled=1.0, judge=1.0)
+        )
+    ]
+    by_kind = label_worth(told, entrants=NAMES)
+    ties = np.array([pair.judged == 0.5 for pair in told])
+    assert by_kind.sum() == pytest.approx(1)
+    assert by_kind[ties].mean() > 0
+    with pytest.raises(InputError, match="floor is 0"):
+        label_worth(pairs, entrants=NAMES, floor=0)
+
+
+def test_a_draw_by_worth_weighs_sums_without_bias_and_keeps_what_was_drawn() -> None:
+    generator = np.random.default_rng(14)
+    n, first, more = 400, 40, 60
+    worth = generator.uniform(0.2, 4.0, n)
+    worth /= worth.sum()
+    things = generator.normal(2.0, 1.0, n) * worth**0.5
+    sums = []
+    for _ in range(1500):
+        numbers = generator.random(n)
+        began = np.zeros(n)
+        began[np.argsort(numbers)[:first]] = first / n
+        drawn = draw_by_worth(worth, numbers, began, more)
+        assert drawn.chosen.size == more
+        assert not began[drawn.chosen].any()
+        inside = began > 0
+        inside[drawn.chosen] = True
+        assert (drawn.chances >= began).all()
+        sums.append((things / drawn.chances)[inside].sum())
+    error = np.std(sums) / np.sqrt(len(sums))
+    assert np.mean(sums) == pytest.approx(things.sum(), abs=4 * error)
+    assert error < 0.01 * things.sum()
+    everything = draw_by_worth(worth, numbers, began, n)
+    assert everything.chosen.size == n - first
+    assert (everything.chances == 1).all()
+
+
+def test_labels_drawn_by_worth_aim_at_the_same_ratings_with_intervals_that_hold_them() -> None:
+    generator = np.random.default_rng(15)
+    held = n = 0
+    strayed = []
+    truth = simulate(generator, prompts=500, labelled=1.0, judge=0.6)
+    aim = values(rate(truth, 0.0), "rating")
+    for _ in range(60):
+        numbers = generator.random(len(truth))
+        chances = np.zeros(len(truth))
+        chances[np.argsort(numbers)[:80]] = 80 / len(truth)
+        began = [
+            replace(pair, labelled=pair.labelled if chance else None)
+            for pair, chance in zip(truth, chances, strict=True)
+        ]
+        drawn = draw_by_worth(label_worth(began, entrants=NAMES), numbers, chances, 120)
+        chances[drawn.chosen] = 1
+        pairs = [
+            replace(pair, labelled=pair.labelled if is_in else None, chance=float(chance))
+            for pair, is_in, chance in zip(truth, chances, drawn.chances, strict=True)
+        ]
+        found = rate(pairs)
+        strayed.append(values(found, "rating") - aim)
+        held += int(((values(found, "low") <= aim) & (aim <= values(found, "high"))).sum())
+        n += 4
+    assert np.abs(np.mean(strayed, axis=0)).max() < 4 * np.std(strayed) / np.sqrt(60)
+    assert held / n >= 0.92
+
+
+@pytest.mark.skipif(not ARENA.is_file(), reason="the arena's verdicts are not here")
+def test_intervals_of_few_labels_hold_the_ratings_of_all_people_of_an_arena() -> None:
+    from benchmarks.people import coverage, read_arena
+
+    found = coverage(read_arena(ARENA, "claude3"), n_labels=1000, draws=6, seed=3)
+    assert sum(found["judge"].held) <= 12
+    assert np.mean(found["both"].held) >= 0.88
+    assert np.mean(found["both"].reach) < np.mean(found["people"].reach)
 
 
 def test_who_is_not_connected_has_no_number_and_a_reason() -> None:

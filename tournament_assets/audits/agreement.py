@@ -76,7 +76,12 @@ def measure_proportion(count: int, n: int, *, confidence: float = 0.95) -> Propo
     return Proportion(count, n, rate, 0.0 if count == 0 else low, 1.0 if count == n else high)
 
 
-def measure_by_prompt(units: Iterable[tuple[str, bool]], *, confidence: float = 0.95) -> Proportion:
+def measure_by_prompt(
+    units: Iterable[tuple[str, bool]],
+    *,
+    confidence: float = 0.95,
+    weights: Sequence[float] | None = None,
+) -> Proportion:
     """Return a share with an interval that takes prompts, not the units on them, as independent.
 
     Wilson's interval with the effective number of units: as many as would give the share the
@@ -87,30 +92,65 @@ def measure_by_prompt(units: Iterable[tuple[str, bool]], *, confidence: float = 
     Args:
         units: The prompt of every unit, and whether the unit has the property.
         confidence: Coverage of the interval.
+        weights: What every unit counts, such as 1 over the chance with which it was drawn; all
+            alike unless given.
 
     Raises:
         InputError: If `confidence` is not between 0 and 1.
     """
     require_confidence(confidence)
-    tallies: dict[str, list[int]] = {}
-    for prompt_id, has_property in units:
-        tally = tallies.setdefault(prompt_id, [0, 0])
-        tally[0] += has_property
-        tally[1] += 1
-    counts, sizes = np.array([*tallies.values()], dtype=np.float64).reshape(-1, 2).T
-    count, n, n_prompts = int(counts.sum()), int(sizes.sum()), sizes.size
-    if n_prompts < 2:
-        return Proportion(count, n, count / n if n else None, None, None)
-    rate = count / n
-    residuals = counts - rate * sizes
-    variance = n_prompts / (n_prompts - 1) * math.fsum(residuals**2) / n**2  # in any order
-    if count in (0, n):
-        effective = float(n_prompts)
-    else:
-        effective = min(float(n), rate * (1 - rate) / variance) if variance > 0 else float(n)
+    found = share_by_prompt(units, weights)
+    count, n, n_prompts, rate = found.count, found.n, found.n_prompts, found.rate
+    if rate is None or n_prompts < 2:
+        return Proportion(count, n, rate, None, None)
     t = two_sided_quantile(confidence, degrees_of_freedom=n_prompts - 1)
-    low, high = _wilson(rate, effective, t)
+    low, high = _wilson(rate, found.n_effective, t)
     return Proportion(count, n, rate, 0.0 if count == 0 else low, 1.0 if count == n else high)
+
+
+@dataclass(frozen=True, slots=True)
+class ShareByPrompt:
+    """A share, and how many independent units would know it as well.
+
+    Attributes:
+        count: Units that have the property.
+        n: Units that were looked at.
+        n_prompts: Prompts that they belong to.
+        rate: The share, by weight; None if nothing was looked at.
+        n_effective: Independent units of equal weight with the standard error of the share.
+    """
+
+    count: int
+    n: int
+    n_prompts: int
+    rate: float | None
+    n_effective: float
+
+
+def share_by_prompt(
+    units: Iterable[tuple[str, bool]], weights: Sequence[float] | None = None
+) -> ShareByPrompt:
+    """Return a share and its effective number of units, as `measure_by_prompt` takes them."""
+    tallies: dict[str, list[float]] = {}
+    n = count = 0
+    for prompt_id, has_property in units:
+        weight = 1.0 if weights is None else weights[n]
+        tally = tallies.setdefault(prompt_id, [0.0, 0.0])
+        tally[0] += weight * has_property
+        tally[1] += weight
+        n, count = n + 1, count + has_property
+    counts, sizes = np.array([*tallies.values()], dtype=np.float64).reshape(-1, 2).T
+    n_prompts = int(sizes.size)
+    if n == 0:
+        return ShareByPrompt(0, 0, 0, None, 0.0)
+    total = float(sizes.sum())
+    rate = count / n if weights is None else float(counts.sum()) / total
+    if n_prompts < 2 or count in (0, n):
+        return ShareByPrompt(count, n, n_prompts, rate, float(n_prompts))
+    residuals = counts - rate * sizes
+    variance = n_prompts / (n_prompts - 1) * math.fsum(residuals**2) / total**2  # in any order
+    effective = min(float(n), rate * (1 - rate) / variance) if variance > 0 else float(n)
+    return ShareByPrompt(count, n, n_prompts, rate, effective)
 
 
 def _wilson(rate: float, n: float, z: float) -> tuple[float, float]:
@@ -127,11 +167,13 @@ class LabelPair:
         prompt_id: The prompt it belongs to; labels on one prompt are resampled together.
         first: What the first reading says; None where it says nothing.
         second: What the second reading says; None where it says nothing.
+        weight: What it counts, such as 1 over the chance with which the thing was drawn.
     """
 
     prompt_id: str
     first: str | None
     second: str | None
+    weight: float = 1.0
 
 
 def align_labels(
@@ -200,15 +242,16 @@ def measure_agreement(
     """
     require_count("n_bootstraps", n_bootstraps)
     given = list(labels)
-    both = [
-        (pair.prompt_id, pair.first, pair.second)
-        for pair in given
-        if pair.first is not None and pair.second is not None
-    ]
-    tables = _tabulate(both)
+    known = [pair for pair in given if pair.first is not None and pair.second is not None]
+    both = [(pair.prompt_id, str(pair.first), str(pair.second)) for pair in known]
+    weights = [pair.weight for pair in known]
+    is_even = len(set(weights)) < 2
+    tables = _tabulate(both, None if is_even else weights)
     pooled = tables.sum(axis=0)
     agreed = measure_by_prompt(
-        ((prompt_id, first == second) for prompt_id, first, second in both), confidence=confidence
+        ((prompt_id, first == second) for prompt_id, first, second in both),
+        confidence=confidence,
+        weights=None if is_even else weights,
     )
     kappa = float(_kappas(pooled[None])[0]) if both else float("nan")
     low = high = None
@@ -229,19 +272,22 @@ def measure_agreement(
     )
 
 
-def _tabulate(both: Iterable[tuple[str, str, str]]) -> NDArray[np.int64]:
+def _tabulate(
+    rows: Sequence[tuple[str, str, str]], weights: Sequence[float] | None
+) -> NDArray[Any]:
     """Count first against second labels, shape (n_prompts, n_labels, n_labels)."""
-    rows = list(both)
     prompts = {name: code for code, name in enumerate(sorted({row[0] for row in rows}))}
     names = {label for row in rows for label in row[1:]}
     codes = {name: code for code, name in enumerate(sorted(names))}
-    tables = np.zeros((len(prompts), len(codes), len(codes)), dtype=np.int64)
-    for prompt_id, first, second in rows:
-        tables[prompts[prompt_id], codes[first], codes[second]] += 1
+    kind = np.int64 if weights is None else np.float64
+    tables = np.zeros((len(prompts), len(codes), len(codes)), dtype=kind)
+    for index, (prompt_id, first, second) in enumerate(rows):
+        weight = 1 if weights is None else weights[index]
+        tables[prompts[prompt_id], codes[first], codes[second]] += weight
     return tables
 
 
-def _kappas(tables: NDArray[np.int64]) -> NDArray[np.float64]:
+def _kappas(tables: NDArray[Any]) -> NDArray[np.float64]:
     """Return the kappa of every table, shape (n_tables,); NaN where chance agrees always."""
     n = tables.sum(axis=(1, 2))
     agreed = np.trace(tables, axis1=1, axis2=2)
@@ -272,7 +318,7 @@ def _resample(
     return (low if np.isfinite(low) else None), (high if np.isfinite(high) else None)
 
 
-def _explain(pooled: NDArray[np.int64], *, n_prompts: int, has_interval: bool) -> str | None:
+def _explain(pooled: NDArray[Any], *, n_prompts: int, has_interval: bool) -> str | None:
     labels_first = np.count_nonzero(pooled.sum(axis=1))
     labels_second = np.count_nonzero(pooled.sum(axis=0))
     if n_prompts == 0:
@@ -285,7 +331,7 @@ def _explain(pooled: NDArray[np.int64], *, n_prompts: int, has_interval: bool) -
         return "all labels are on one prompt, so kappa has no interval"
     if has_interval:
         return None
-    if np.trace(pooled) == pooled.sum():
+    if np.count_nonzero(np.diag(pooled)) == np.count_nonzero(pooled):
         return "all labels agree, so kappa has no interval: go by the interval of the agreement"
     return "too few resamples of the prompts determine kappa, so it has no interval"
 

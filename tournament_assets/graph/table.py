@@ -141,6 +141,7 @@ ASSETS = (
     AssetRow(observed_inputs.entrants, stage="2_responses", axes=ENTRANT, **_OBSERVED),
     AssetRow(observed_inputs.rubrics, stage="3_judging", axes=DIMENSION, **_OBSERVED),
     AssetRow(observed_inputs.price_list, stage="3_judging", **_OBSERVED),
+    AssetRow(observed_inputs.human_labels, stage="4_ratings", axes=MODE_BY_DIMENSION, **_OBSERVED),
     AssetRow(
         prompts.prompt_bank,
         stage="1_prompts",
@@ -315,9 +316,16 @@ ASSETS = (
     ),
     AssetRow(
         human_battles.prediction_powered_ratings,
-        inputs={"verdicts": "judge_verdicts", "human": "human_battles"},
-        when=human_battles.has_human_battles,
-        note="with `human_battles`",
+        inputs={"verdicts": "judge_verdicts", "matches": "match_list", "human": "human_battles"},
+        after=("human_labels",),
+        settings=settings.rating_settings,
+        **_RATED,
+    ),
+    AssetRow(
+        human_battles.judge_calibration,
+        inputs={"verdicts": "judge_verdicts", "matches": "match_list"},
+        after=("human_labels",),
+        settings=settings.rating_settings,
         **_RATED,
     ),
     AssetRow(
@@ -391,6 +399,8 @@ ASSETS = (
             "fair": "fair_comparison",
             "trust": "trust_panel",
             "jury": "jury",
+            "powered": "prediction_powered_ratings",
+            "calibration": "judge_calibration",
             "selected": "selected_prompts",
             "responses": "entrant_responses",
             "matches": "match_list",

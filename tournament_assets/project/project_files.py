@@ -88,6 +88,11 @@ def load_prompt_bank(path: Path) -> list[Prompt]:
     return parse_prompt_bank(read_json_lines(path))
 
 
+def default_ledger_url(project: Path) -> str:
+    """Return the SQLAlchemy URL of a project's own ledger."""
+    return f"sqlite:///{project / 'ledger' / 'ledger.sqlite'}"
+
+
 def load_bank(config: TournamentConfig, project: Project) -> list[Prompt]:
     """Read a tournament's prompt bank.
 

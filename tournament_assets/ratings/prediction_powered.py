@@ -5,7 +5,9 @@ powered inference rates by the judge and corrects by the labelled pairs, where b
 ratings aim at what all people's votes would give, whatever the judge is worth, and are narrower
 than those of the labels alone where it is worth something. Source: Angelopoulos, Duchi and Zrnic,
 "PPI++: Efficient prediction-powered inference", https://arxiv.org/abs/2311.01453; labels drawn with
-unequal chances: Fisch et al., https://arxiv.org/abs/2406.04291, and https://arxiv.org/abs/2501.18577.
+unequal chances: Zrnic and Candès, "Active statistical inference", https://arxiv.org/abs/2403.03208,
+and https://arxiv.org/abs/2501.18577; several raters: Cameron, Gelbach and Miller, "Robust inference
+with multiway clustering", https://doi.org/10.1198/jbes.2010.07136.
 """
 
 import math
@@ -16,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, find_standing
-from tournament_assets.ratings.intervals import two_sided_quantile
+from tournament_assets.ratings.intervals import BootstrapRatings, two_sided_quantile
 from tournament_assets.ratings.matches import require_confidence
 from tournament_assets.ratings.sandwich import contrast_inverse, laplacian
+from tournament_assets.ratings.significance import SeparatedEntrants, separate_entrants
 from tournament_assets.tournament.battles import Battle
 from tournament_assets.tournament.errors import InputError, Problems, RatingError
 from tournament_assets.tournament.verdicts import Judgment, Outcome
@@ -41,6 +44,8 @@ class LabelledPair:
         judged: The first one's share of the judge's verdict: 1, 0, or 0.5 for a tie.
         labelled: Its share of the people's verdict; None where nobody labelled the pair.
         chance: The chance with which the pair was drawn to be labelled, above 0 and at most 1.
+        raters: Who labelled it, with the first one's share of each label; empty where it is not
+            known who did. `labelled` is their mean.
     """
 
     prompt_id: str
@@ -48,6 +53,28 @@ class LabelledPair:
     second: str
     judged: float
     labelled: float | None
+    chance: float = 1.0
+    raters: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """What one person said of two responses to a prompt.
+
+    Attributes:
+        prompt_id: The prompt.
+        first: One entrant.
+        second: The other one.
+        share: The first one's share: 1, 0, or 0.5 for a tie.
+        rater: Who said it; None where that is not known.
+        chance: The chance with which the pair was drawn to be labelled.
+    """
+
+    prompt_id: str
+    first: str
+    second: str
+    share: float
+    rater: str | None = None
     chance: float = 1.0
 
 
@@ -105,30 +132,39 @@ _SHARES = {
 }
 
 
-def label_pairs(
-    judgments: Iterable[Judgment], battles: Iterable[Battle]
-) -> tuple[LabelledPair, ...]:
+def votes_of_battles(battles: Iterable[Battle]) -> list[Vote]:
+    """Return comparisons by people as votes; one without a prompt belongs to no pair."""
+    return [
+        Vote(
+            battle.question_id,
+            battle.model_a,
+            battle.model_b,
+            0.5 if battle.is_tie else float(battle.winner == "model_a"),
+        )
+        for battle in battles
+        if battle.question_id is not None
+    ]
+
+
+def label_pairs(judgments: Iterable[Judgment], votes: Iterable[Vote]) -> tuple[LabelledPair, ...]:
     """Put people's votes beside the judge's verdicts on the same pairs.
 
     Several votes on one pair count as their mean. A pair that the judge left open is left out, and
-    so is a vote on a pair that was not judged.
+    so is a vote on a pair that was not judged. An inconsistent pair is half a win for each.
 
     Args:
         judgments: Settled pairs of one dimension.
-        battles: Comparisons by people; one without a prompt belongs to no pair.
+        votes: What people said.
     """
-    votes: dict[tuple[str, frozenset[str]], list[tuple[str, float]]] = {}
-    for battle in battles:
-        if battle.question_id is not None:
-            share = 0.5 if battle.is_tie else float(battle.winner == "model_a")
-            key = battle.question_id, frozenset((battle.model_a, battle.model_b))
-            votes.setdefault(key, []).append((battle.model_a, share))
+    heard: dict[tuple[str, frozenset[str]], list[Vote]] = {}
+    for vote in votes:
+        heard.setdefault((vote.prompt_id, frozenset((vote.first, vote.second))), []).append(vote)
     pairs = []
     for each in judgments:
         if each.outcome not in _SHARES:
             continue
-        heard = votes.get((each.prompt_id, frozenset((each.entrant_a, each.entrant_b))), ())
-        shares = [share if name == each.entrant_a else 1 - share for name, share in heard]
+        own = heard.get((each.prompt_id, frozenset((each.entrant_a, each.entrant_b))), ())
+        shares = [vote.share if vote.first == each.entrant_a else 1 - vote.share for vote in own]
         pairs.append(
             LabelledPair(
                 each.prompt_id,
@@ -136,6 +172,12 @@ def label_pairs(
                 each.entrant_b,
                 judged=_SHARES[each.outcome],
                 labelled=math.fsum(shares) / len(shares) if shares else None,
+                chance=own[0].chance if own else 1.0,
+                raters=tuple(
+                    (vote.rater, share)
+                    for vote, share in zip(own, shares, strict=True)
+                    if vote.rater is not None
+                ),
             )
         )
     return tuple(pairs)
@@ -151,9 +193,10 @@ def rate_prediction_powered(
 ) -> PoweredFit:
     """Rate entrants as people would, by a judge's verdicts and the labels of some of its pairs.
 
-    The labels must be a random draw of the pairs, each with the chance that it names. Everything
-    of a prompt counts as one draw in the errors; intervals take Student's t over the prompts with
-    a label.
+    The labels must be a random draw of the pairs, each with the chance that it names; the chance of
+    a pair without a label is not used. Everything of a prompt counts as one draw in the errors,
+    and so does, from two raters on, everything of a rater; intervals take Student's t over the
+    prompts with a label. They speak of people like these raters: two say little of a third.
 
     Args:
         pairs: Every pair that the judge settled, labelled or not.
@@ -174,7 +217,7 @@ def rate_prediction_powered(
     design = _Design.of(
         [each for each in pairs if {each.first, each.second} <= members.keys()], members
     )
-    if weight is None and design.unlabelled.any():
+    if weight is None and not design.is_labelled.all():
         weight = _best_weight(design, _fit(design, 1.0))
     fitted = _with_errors(
         design,
@@ -222,28 +265,67 @@ def rate_on_every_basis(
     return fits
 
 
+def separate_powered(
+    fit: PoweredFit, *, n_draws: int, seed: int, confidence: float
+) -> SeparatedEntrants:
+    """Tell which entrants the ratings hold apart, all pairs together, as the leaderboard does.
+
+    The leaderboard's rule looks at ratings on resamples; here they are drawn from the normal
+    distribution with the ratings' covariance. Who has no interval is not ranked.
+
+    Args:
+        fit: The ratings.
+        n_draws: How many sets of ratings are drawn.
+        seed: Seeds the draws.
+        confidence: Probability with which all that is told is true together.
+    """
+    known = np.flatnonzero([each.standard_error is not None for each in fit.ratings])
+    ratings = np.array([each.rating or 0.0 for each in fit.ratings])
+    drawn = np.full((n_draws, ratings.size), np.nan)
+    values, vectors = np.linalg.eigh(fit.covariance[np.ix_(known, known)])
+    # The rule below widens by n / (n - 1) itself.
+    unit = max(fit.n_prompts, 2)
+    spread = np.sqrt(np.maximum(values, 0.0) * ((unit - 1) / unit))
+    noise = np.random.default_rng(seed).standard_normal((n_draws, known.size))
+    drawn[:, known] = ratings[known] + (noise * spread) @ vectors.T
+    return separate_entrants(
+        BootstrapRatings(
+            tuple(each.entrant for each in fit.ratings), drawn, fit.n_prompts, 0, seed
+        ),
+        ratings=[each.rating if each.standard_error is not None else None for each in fit.ratings],
+        confidence=confidence,
+    )
+
+
 def _check(pairs: Sequence[LabelledPair], entrants: Sequence[str], weight: float | None) -> None:
     problems, known = Problems(), frozenset(entrants)
     if weight is not None and not 0 <= weight <= 1:
         problems.add(f"weight is {weight!r}; expected a number from 0 to 1")
     for pair in pairs:
-        where = f"{pair.first!r} and {pair.second!r} on prompt {pair.prompt_id!r}"
-        if not {pair.first, pair.second} <= known or pair.first == pair.second:
-            problems.add(f"{where} are no pair of entrants; expected two of {', '.join(entrants)}")
+        if pair.first not in known or pair.second not in known or pair.first == pair.second:
+            words = f"are no pair of entrants; expected two of {', '.join(entrants)}"
+            problems.add(f"{_named(pair)} {words}")
         for name, share in (("judged", pair.judged), ("labelled", pair.labelled)):
             if share is not None and not 0 <= share <= 1:
-                problems.add(f"{where}: {name} is {share!r}; expected a share from 0 to 1")
+                problems.add(f"{_named(pair)}: {name} is {share!r}; expected a share from 0 to 1")
         if not 0 < pair.chance <= 1:
-            problems.add(f"{where}: chance is {pair.chance!r}; expected above 0 and at most 1")
+            words = f"chance is {pair.chance!r}; expected above 0 and at most 1"
+            problems.add(f"{_named(pair)}: {words}")
     problems.raise_if_any()
     if all(pair.labelled is None for pair in pairs):
         raise InputError(f"none of {len(pairs)} pairs is labelled; expected some; label a sample")
 
 
+def _named(pair: LabelledPair) -> str:
+    return f"{pair.first!r} and {pair.second!r} on prompt {pair.prompt_id!r}"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Design:
-    # The pairs as arrays; `label` is 0 where there is none. `labelled` and `unlabelled` are
-    # weights that sum to 1 over the pairs with and without a label, and 0 on the others.
+    # The pairs as arrays; `label` is 0 where there is none. `labelled` are weights that sum to 1
+    # over the pairs with a label, and `judged_by` over those whose verdict counts for itself: the
+    # pairs without a label, or all of them where chances are unequal. `rater_of` says of every
+    # single label of a known rater its pair, its rater and its share.
     entrants: tuple[str, ...]
     first: NDArray[np.int64]
     second: NDArray[np.int64]
@@ -253,7 +335,9 @@ class _Design:
     label: Floats
     is_labelled: NDArray[np.bool_]
     labelled: Floats
-    unlabelled: Floats
+    judged_by: Floats
+    chance: Floats
+    rater_of: tuple[NDArray[np.int64], NDArray[np.int64], Floats]
 
     @classmethod
     def of(cls, pairs: Sequence[LabelledPair], place: Mapping[str, int]) -> "_Design":
@@ -262,8 +346,13 @@ class _Design:
         }
         is_labelled = np.array([pair.labelled is not None for pair in pairs], dtype=np.bool_)
         chance = np.array([pair.chance for pair in pairs], dtype=np.float64)
-        # Of those that were sure to be drawn none is left over to stand for others.
-        left_out = np.where(chance < 1, 1 / np.maximum(1 - chance, 1e-12), 1.0)
+        is_even = np.ptp(chance[is_labelled]) < 1e-12 if is_labelled.any() else True
+        raters: dict[str, int] = {}
+        single = [
+            (index, raters.setdefault(name, len(raters)), share)
+            for index, pair in enumerate(pairs)
+            for name, share in pair.raters
+        ]
         return cls(
             entrants=tuple(place),
             first=np.array([place[pair.first] for pair in pairs], dtype=np.int64),
@@ -274,7 +363,13 @@ class _Design:
             label=np.array([pair.labelled or 0.0 for pair in pairs], dtype=np.float64),
             is_labelled=is_labelled,
             labelled=_shares(is_labelled / chance),
-            unlabelled=_shares(np.where(is_labelled, 0.0, left_out)),
+            judged_by=_shares(np.where(is_labelled & is_even, 0.0, 1.0)),
+            chance=chance,
+            rater_of=(
+                np.array([index for index, _, _ in single], dtype=np.int64),
+                np.array([rater for _, rater, _ in single], dtype=np.int64),
+                np.array([share for _, _, share in single], dtype=np.float64),
+            ),
         )
 
     @property
@@ -294,10 +389,16 @@ class _Design:
 
     def by_prompt(self, pulls: Floats) -> Floats:
         """The same for each prompt by itself, shape (n_prompts, n_entrants)."""
-        n, size = self.n_entrants, self.n_prompts * self.n_entrants
-        gained = np.bincount(self.prompt * n + self.first, pulls, minlength=size)
-        lost = np.bincount(self.prompt * n + self.second, pulls, minlength=size)
-        return np.asarray(gained - lost, dtype=np.float64).reshape(self.n_prompts, n)
+        return self.by_group(np.arange(pulls.size), self.prompt, pulls, self.n_prompts)
+
+    def by_group(
+        self, pairs: NDArray[np.int64], groups: NDArray[np.int64], pulls: Floats, n_groups: int
+    ) -> Floats:
+        """Sum what single pulls on pairs ask for by group, shape (n_groups, n_entrants)."""
+        n, size = self.n_entrants, n_groups * self.n_entrants
+        gained = np.bincount(groups * n + self.first[pairs], pulls, minlength=size)
+        lost = np.bincount(groups * n + self.second[pairs], pulls, minlength=size)
+        return np.asarray(gained - lost, dtype=np.float64).reshape(n_groups, n)
 
     def information(self, weights: Floats) -> Floats:
         """Sum weighted outer squares of (first - second), shape (n_entrants, n_entrants)."""
@@ -311,21 +412,26 @@ def _shares(weights: Floats) -> Floats:
 
 def _connected(pairs: Sequence[LabelledPair], entrants: Sequence[str]) -> dict[str, int]:
     """Find those whom chains of wins connect, in the labels and by the judge; with their places."""
-    found = list(entrants)
+    code = {entrant: index for index, entrant in enumerate(entrants)}
+    first = np.array([code[pair.first] for pair in pairs], dtype=np.int64)
+    second = np.array([code[pair.second] for pair in pairs], dtype=np.int64)
+    judged = np.array([pair.judged for pair in pairs], dtype=np.float64)
+    label = np.array(
+        [np.nan if pair.labelled is None else pair.labelled for pair in pairs], dtype=np.float64
+    )
+    wins = np.zeros((2, len(entrants), len(entrants)))
+    for own, shares in zip(wins, (label, judged), strict=True):
+        heard = ~np.isnan(shares)
+        np.add.at(own, (first[heard], second[heard]), shares[heard])
+        np.add.at(own, (second[heard], first[heard]), 1 - shares[heard])
+    found = np.arange(len(entrants))
     while True:
-        before, place = len(found), {entrant: index for index, entrant in enumerate(found)}
-        labels, verdicts = np.zeros((2, len(found), len(found)))
-        for pair in pairs:
-            if {pair.first, pair.second} <= place.keys():
-                both = place[pair.first], place[pair.second]
-                for wins, share in ((labels, pair.labelled), (verdicts, pair.judged)):
-                    if share is not None:
-                        wins[both] += share
-                        wins[both[::-1]] += 1 - share
-        rated = find_standing(labels).rated & find_standing(verdicts).rated
-        found = [entrant for entrant in found if rated[place[entrant]]]
-        if len(found) in (0, before):
-            return {entrant: index for index, entrant in enumerate(found)}
+        inside = np.ix_(found, found)
+        rated = find_standing(wins[0][inside]).rated & find_standing(wins[1][inside]).rated
+        if rated.all() or not rated.any():
+            found = found[rated]
+            return {entrants[int(index)]: place for place, index in enumerate(found)}
+        found = found[rated]
 
 
 def _for_all(fitted: PoweredFit, entrants: Sequence[str]) -> PoweredFit:
@@ -359,14 +465,14 @@ def _fit(design: _Design, weight: float) -> Floats:
     strengths = np.zeros(design.n_entrants)
     if not strengths.size:
         return strengths
-    labelled, unlabelled = design.labelled, weight * design.unlabelled
+    labelled, alone = design.labelled, weight * design.judged_by
     for _ in range(_MAX_STEPS):
         expected = design.expected(strengths)
-        pulls = unlabelled * (expected - design.judged) + labelled * (
+        pulls = alone * (expected - design.judged) + labelled * (
             (expected - design.label) - weight * (expected - design.judged)
         )
         curvature = expected * (1 - expected)
-        weights = (unlabelled + (1 - weight) * labelled) * curvature
+        weights = (alone + (1 - weight) * labelled) * curvature
         step = -contrast_inverse(design.information(weights)) @ design.by_entrant(pulls)
         width = float(np.ptp(step))
         # As in `log_strengths`: this part of the step cannot overshoot.
@@ -385,6 +491,14 @@ def _best_weight(design: _Design, strengths: Floats) -> float:
     bread = _bread(design, expected)
     of_people, of_judge = expected - design.label, expected - design.judged
     n, n_all = int(design.is_labelled.sum()), design.is_labelled.size
+    if design.judged_by[design.is_labelled].any():
+        # What a label is worth beside the verdicts on all pairs: nothing where it was sure.
+        worth = np.where(design.is_labelled, (1 / design.chance - 1) / design.chance, 0.0)
+        gain, cost = (
+            np.trace(bread @ design.information(worth * of_judge * other) @ bread)
+            for other in (of_people, of_judge)
+        )
+        return float(np.clip(gain / cost, 0.0, 1.0)) if cost > 0 else 0.0
     both = _covariance(design, of_people, of_judge, design.labelled)
     spread = _covariance(design, of_judge, of_judge, np.full(n_all, 1 / n_all))
     gain = np.trace(bread @ (both + both.T) @ bread)
@@ -451,7 +565,7 @@ def _spread(design: _Design, strengths: Floats, weight: float) -> Floats:
     of_judge = expected - design.judged
     corrected = (expected - design.label) - weight * of_judge
     parts = []
-    for weights, pulls in ((weight * design.unlabelled, of_judge), (design.labelled, corrected)):
+    for weights, pulls in ((weight * design.judged_by, of_judge), (design.labelled, corrected)):
         prompts = np.unique(design.prompt[weights > 0])
         # What the pairs of a prompt ask for beyond the mean of their kind.
         total = weights.sum()
@@ -459,5 +573,129 @@ def _spread(design: _Design, strengths: Floats, weight: float) -> Floats:
         shares = np.bincount(design.prompt, weights, minlength=design.n_prompts)
         centred = design.by_prompt(weights * pulls) - shares[:, None] * mean
         parts.append(centred * np.sqrt(prompts.size / max(1, prompts.size - 1)))
-    influence = (parts[0] + parts[1]) @ _bread(design, expected)
-    return np.asarray(influence.T @ influence)
+    bread = _bread(design, expected)
+    influence = (parts[0] + parts[1]) @ bread
+    by_rater = bread @ _spread_of_raters(design, expected, weight) @ bread
+    return np.asarray(influence.T @ influence + by_rater)
+
+
+def _spread_of_raters(design: _Design, expected: Floats, weight: float) -> Floats:
+    """What raters add to the covariance of what the labels ask for; never less than nothing."""
+    pairs, raters, shares = design.rater_of
+    n_raters, nothing = np.unique(raters).size, np.zeros((design.n_entrants, design.n_entrants))
+    if n_raters < 2:
+        return nothing
+    corrected = (expected[pairs] - shares) - weight * (expected - design.judged)[pairs]
+    labels_on = np.bincount(pairs, minlength=expected.size)
+    weights = (design.labelled / np.maximum(labels_on, 1))[pairs]
+    mean = design.by_group(pairs, np.zeros_like(pairs), weights * corrected, 1)[0] / weights.sum()
+
+    def by_group(groups: NDArray[np.int64], n_groups: int) -> Floats:
+        asked = design.by_group(pairs, groups, weights * corrected, n_groups)
+        shares = np.bincount(groups, weights, minlength=n_groups)
+        return np.asarray(asked - shares[:, None] * mean)
+
+    both, place = np.unique(design.prompt[pairs] * n_raters + raters, return_inverse=True)
+    by_rater, by_both = by_group(raters, n_raters), by_group(place, both.size)
+    added = by_rater.T @ by_rater * (n_raters / (n_raters - 1)) - by_both.T @ by_both
+    values, vectors = np.linalg.eigh(added)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
+_EVERYBODY_ALIKE = 10.0
+"""Labels of a kind of verdict that are believed beforehand to stray as the ratings say."""
+
+
+def label_worth(
+    pairs: Sequence[LabelledPair], *, entrants: Sequence[str], floor: float = 0.25
+) -> Floats:
+    """Return with which shares to draw pairs so that their labels narrow the intervals most.
+
+    A label is worth the more, the further the pair moves the ratings and the less the verdict
+    and the ratings tell of what people will say; how much that is, earlier labels show, apart for
+    verdicts that name a winner and for others. The least total variance has the chances go with
+    the product. A part is spread evenly all the same, so that no pair can weigh too much.
+
+    Args:
+        pairs: Every pair that the judge settled, with the labels there are.
+        entrants: Who is rated.
+        floor: The part that is spread evenly.
+
+    Returns:
+        Shape (n_pairs,), adding up to 1, each at least floor / n_pairs.
+
+    Raises:
+        InputError: If the floor is not above 0 and at most 1, or as `rate_prediction_powered`.
+    """
+    if not 0 < floor <= 1:
+        raise InputError(f"floor is {floor!r}; expected a share above 0 and at most 1")
+    return np.asarray(floor / len(pairs) + (1 - floor) * _worth_of_labels(pairs, entrants))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelDraw:
+    """Pairs that are to be labelled next.
+
+    Attributes:
+        chosen: Their indexes, in the order in which to label them.
+        chances: Shape (n_pairs,): the chance with which any pair was drawn by now.
+    """
+
+    chosen: NDArray[np.int64]
+    chances: Floats
+
+
+def draw_by_worth(worth: Floats, numbers: Floats, chances: Floats, n_new: int) -> LabelDraw:
+    """Draw the pairs whose labels come next, with the chance of every pair known.
+
+    Every pair has a number of its own, drawn evenly once and for all, and is in a draw while its
+    number is below its chance. The chances grow with the worth until as many more are in as are
+    wanted; the first pair that is left out sets them, which keeps sums that are weighed by 1 /
+    chance unbiased. Source: Duffield, Lund and Thorup, "Priority sampling for estimation of
+    arbitrary subset sums", https://doi.org/10.1145/1314690.1314696.
+
+    Args:
+        worth: Shares with which to draw, as of `label_worth`.
+        numbers: The pairs' numbers, from 0 to 1.
+        chances: The chance of each pair in earlier draws; 0 where it was not drawn.
+        n_new: How many more; all that are left where they are fewer.
+    """
+    left = np.flatnonzero(chances == 0)
+    order = left[np.lexsort((left, (numbers / worth)[left]))]
+    chosen, rest = order[:n_new], order[n_new:]
+    threshold = (numbers / worth)[rest[0]] if rest.size else np.inf
+    raised = np.maximum(chances, np.minimum(worth * threshold, 1.0))
+    raised[rest] = np.minimum(worth[rest] * threshold, 1.0)
+    return LabelDraw(chosen, raised)
+
+
+def _worth_of_labels(pairs: Sequence[LabelledPair], entrants: Sequence[str]) -> Floats:
+    """Return what a label of each pair is worth, adding up to 1; even where ratings are open."""
+    judged = [replace(pair, labelled=pair.judged, chance=1.0, raters=()) for pair in pairs]
+    _check(judged, entrants, None)
+    members = _connected(judged, entrants)
+    inside = np.array([{each.first, each.second} <= members.keys() for each in pairs])
+    design = _Design.of([pair for pair, is_in in zip(pairs, inside, strict=True) if is_in], members)
+    worth = np.ones(len(pairs))
+    if inside.any():
+        told = _Design.of([p for p, is_in in zip(judged, inside, strict=True) if is_in], members)
+        expected = told.expected(_fit(told, 0.0))
+        spread = np.sqrt(expected * (1 - expected) * _surprise(design, expected))
+        bread = _bread(told, expected)
+        reach = np.linalg.norm(bread[design.first] - bread[design.second], axis=1)
+        worth[inside] = spread * reach
+        # Who is not connected yet is asked about as often as the pair of most worth.
+        worth[~inside] = worth[inside].max()
+    return np.asarray(worth / worth.sum())
+
+
+def _surprise(design: _Design, expected: Floats) -> Floats:
+    """Return by how much people's labels stray more than the ratings say, by kind of verdict."""
+    factors = np.ones(expected.size)
+    for is_decided in (True, False):
+        kind = (design.judged != 0.5) == is_decided
+        seen = kind & design.is_labelled
+        strayed = ((design.label - expected)[seen] ** 2).sum()
+        said = (expected * (1 - expected))[seen].mean() if seen.any() else 1.0
+        factors[kind] = (strayed / said + _EVERYBODY_ALIKE) / (seen.sum() + _EVERYBODY_ALIKE)
+    return factors

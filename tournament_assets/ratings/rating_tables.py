@@ -8,8 +8,8 @@ both is put at the same place.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from string import ascii_lowercase
 
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
@@ -28,8 +28,13 @@ from tournament_assets.ratings.intervals import (
     sampling_intervals,
 )
 from tournament_assets.ratings.matches import Matches
+from tournament_assets.ratings.prediction_powered import PoweredFit, separate_powered
 from tournament_assets.ratings.significance import SeparatedEntrants, separate_judged
-from tournament_assets.tournament.asset_rows import BradleyTerryRow, EloRow
+from tournament_assets.tournament.asset_rows import (
+    BradleyTerryRow,
+    EloRow,
+    PredictionPoweredRow,
+)
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import Problems
 
@@ -156,20 +161,22 @@ def _elo_row(row: EloRow, result: EloResult, resampled: "_Resampled | None") -> 
         row,
         sampling_low=resampled.interval.low if has_number else None,
         sampling_high=resampled.interval.high if has_number else None,
-        rank_best=resampled.rank_best,
-        rank_worst=resampled.rank_worst,
-        shown_above=resampled.shown_above,
-        group=resampled.group,
+        **asdict(resampled.place),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    rank_best: int | None = None
+    rank_worst: int | None = None
+    shown_above: tuple[str, ...] = ()
+    group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Resampled:
     interval: SamplingInterval
-    rank_best: int | None = None
-    rank_worst: int | None = None
-    shown_above: tuple[str, ...] = ()
-    group: str | None = None
+    place: _Place
 
 
 def _separate(
@@ -196,14 +203,19 @@ def _what_resamples_say(
     bootstrap: BootstrapRatings, separated: SeparatedEntrants, *, confidence: float
 ) -> dict[str, _Resampled]:
     """Return intervals, places, who is below and the letters of the groups, by entrant."""
-    said = {
-        interval.entrant: _Resampled(interval)
+    places = _places(separated)
+    return {
+        interval.entrant: _Resampled(interval, places.get(interval.entrant, _Place()))
         for interval in sampling_intervals(bootstrap, confidence=confidence)
     }
+
+
+def _places(separated: SeparatedEntrants) -> dict[str, _Place]:
+    """Return places, who is below and the letters of the groups, by entrant who has a place."""
+    places = {}
     for place in separated.ranks:
         below = separated.is_above[separated.entrants.index(place.entrant)]
-        said[place.entrant] = replace(
-            said[place.entrant],
+        places[place.entrant] = _Place(
             rank_best=place.best,
             rank_worst=place.worst,
             shown_above=tuple(
@@ -215,7 +227,7 @@ def _what_resamples_say(
                 if place.entrant in group
             ),
         )
-    return said
+    return places
 
 
 def _group_name(index: int) -> str:
@@ -257,6 +269,51 @@ def bradley_terry_rows(
         )
         for result, interval in best_first
     ]
+
+
+def powered_rows(
+    fits: Mapping[str, PoweredFit], *, dimension: str, settings: RatingSettings
+) -> list[PredictionPoweredRow]:
+    """Return the rows of table "prediction_powered_ratings" for one dimension.
+
+    Args:
+        fits: Ratings by basis.
+        dimension: The quality that was judged.
+        settings: How entrants are told apart.
+    """
+    return [row for basis, fit in fits.items() for row in _powered(fit, basis, dimension, settings)]
+
+
+def _powered(
+    fit: PoweredFit, basis: str, dimension: str, settings: RatingSettings
+) -> Iterator[PredictionPoweredRow]:
+    separated = separate_powered(
+        fit,
+        n_draws=settings.n_bootstraps,
+        seed=settings.bootstrap_seed,
+        confidence=settings.confidence,
+    )
+    told = _places(separated)
+    ranks = {place.entrant: rank for rank, place in enumerate(separated.ranks, start=1)}
+    for each in fit.ratings:
+        place = told.get(each.entrant, _Place())
+        yield PredictionPoweredRow(
+            dimension=dimension,
+            basis=basis,
+            entrant_id=each.entrant,
+            rating=each.rating,
+            standard_error=each.standard_error,
+            sampling_low=each.low,
+            sampling_high=each.high,
+            rank=ranks.get(each.entrant),
+            rank_best=place.rank_best,
+            rank_worst=place.rank_worst,
+            shown_above=place.shown_above,
+            group=place.group,
+            labelled_prompts=each.n_prompts,
+            weight=fit.weight,
+            note=each.note,
+        )
 
 
 def anchor_shift(

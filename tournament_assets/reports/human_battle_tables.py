@@ -1,10 +1,41 @@
-"""What human battles say beside a judge's, as rows and in plain words."""
+"""What people say beside a judge, as rows and in plain words: an arena's battles, and labels."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from tournament_assets.audits.agreement import HumanAgreement
-from tournament_assets.reports.formatting import format_confidence
-from tournament_assets.tournament.asset_rows import HumanAgreementRow
+from tournament_assets.reports.figures.ladder import (
+    axis_span,
+    ladder_place,
+    ladder_ticks,
+)
+from tournament_assets.reports.formatting import (
+    ABSENT,
+    format_confidence,
+    format_interval,
+    format_plural,
+    format_rating,
+    format_share,
+    join_names,
+)
+from tournament_assets.reports.report_tables import (
+    HtmlCell,
+    Ladder,
+    LadderBar,
+    ReportSection,
+    ReportTable,
+)
+from tournament_assets.reports.separation import separation
+from tournament_assets.tournament.asset_rows import (
+    HumanAgreementRow,
+    JudgeCalibrationRow,
+    LeaderboardRow,
+    PredictionPoweredRow,
+)
+
+Row = TypeVar("Row", PredictionPoweredRow, JudgeCalibrationRow)
+BASES = ("people", "judge", "both")
+_NO_INTERVAL = "no interval"
 
 
 def agreement_rows(found: HumanAgreement, *, dimension: str) -> list[HumanAgreementRow]:
@@ -127,3 +158,353 @@ def left_out_sentence(too_few: Mapping[str, int], *, n_battles: int, min_battles
         f"Left out, with fewer than {min_battles} human battles among those who stay: {listed}; "
         f"{n_battles} battles went with them."
     )
+
+
+Leaders = Mapping[str, Sequence[LeaderboardRow]]
+
+
+def people_sentences(
+    powered: Sequence[PredictionPoweredRow],
+    calibration: Sequence[JudgeCalibrationRow],
+    leaders: Leaders,
+) -> dict[str, tuple[str]]:
+    """Say of every dimension with labels whether people would agree with who is first.
+
+    Args:
+        powered: Table "prediction_powered_ratings", any dimensions.
+        calibration: Table "judge_calibration", likewise.
+        leaders: Rows of table "leaderboard" by dimension, best entrant first.
+    """
+    labelled = {row.dimension for row in calibration}
+    return {
+        dimension: (_agreed(_of(powered, dimension), _of(calibration, dimension), rows, dimension),)
+        for dimension, rows in leaders.items()
+        if dimension in labelled
+    }
+
+
+def _of(rows: Sequence[Row], dimension: str) -> list[Row]:
+    return [row for row in rows if row.dimension == dimension]
+
+
+def _agreed(
+    powered: Sequence[PredictionPoweredRow],
+    calibration: Sequence[JudgeCalibrationRow],
+    leaders: Sequence[LeaderboardRow],
+    dimension: str,
+) -> str:
+    found, labels = separation(leaders), _labels(calibration)
+    both = {row.entrant_id: row for row in powered if row.basis == "both"}
+    names = [name for name in (found.leader, found.runner_up) if name is not None]
+    if len(names) < 2:
+        return f"There are {labels} on {dimension}."
+    first, second = names
+    if any(name not in both or both[name].rank is None for name in names):
+        return (
+            f"{labels} on {dimension} do not tell yet whether people would put {first} above "
+            f"{second}: label more."
+        )
+    above = [row.entrant_id for row in both.values() if first in row.shown_above]
+    if above:
+        return f"By {labels}, people would not agree: they put {join_names(above)} above {first}."
+    if second in both[first].shown_above:
+        return f"By {labels}, people would agree that {first} is above {second}."
+    return f"By {labels}, people would not clearly put {first} above {second}, nor below."
+
+
+def _labels(calibration: Sequence[JudgeCalibrationRow]) -> str:
+    n_raters = sum(row.measure == "rater" for row in calibration)
+    people = "1 person" if n_raters == 1 else f"{n_raters} people"
+    return f"{format_plural(_count(calibration, 'labels'), 'label')} of {people}"
+
+
+def _count(calibration: Sequence[JudgeCalibrationRow], name: str) -> int:
+    return sum(row.n for row in calibration if row.measure == "count" and row.subject == name)
+
+
+def people_section(
+    powered: Sequence[PredictionPoweredRow],
+    calibration: Sequence[JudgeCalibrationRow],
+    leaders: Leaders,
+    *,
+    link: Callable[..., str],
+    confidence: float,
+) -> ReportSection:
+    """Return the section of a report on what people would say.
+
+    Args:
+        powered: Table "prediction_powered_ratings", all dimensions.
+        calibration: Table "judge_calibration", all dimensions.
+        leaders: Rows of table "leaderboard" by dimension, best entrant first.
+        link: Makes the address of the battles of a dimension and further filters, or nothing.
+        confidence: Coverage of the intervals.
+    """
+    said = people_sentences(powered, calibration, leaders)
+    interval = format_confidence(confidence)
+    rated = {name: _of(powered, name) for name in said}
+    measured = {name: _of(calibration, name) for name in said}
+    return ReportSection(
+        "Would people agree?",
+        (
+            *(sentence for each in said.values() for sentence in each),
+            *(_how_far(name, rated[name], measured[name], interval) for name in said),
+            "People: the labelled pairs alone. Judge: its verdicts on all pairs, whose interval "
+            "knows nothing of where the judge errs. Both: the verdicts, corrected where people "
+            "labelled; compare entrants by this one. All three are Bradley-Terry ratings of pairs "
+            "of different texts, with all of a prompt as one draw.",
+        ),
+        tuple((name, _powered_table(rows, interval)) for name, rows in rated.items() if rows),
+        finding=join_names([f"{_labels(rows)} on {name}" for name, rows in measured.items()]),
+        folds=(
+            ReportSection(
+                "How far the judge says what people say",
+                (
+                    "Share of equal verdicts (one wins, the other, or nobody) and Cohen's kappa, "
+                    f"with {interval} intervals by prompt; labels weigh 1 over the chance of their "
+                    "pair to be drawn.",
+                ),
+                tuple((name, _agreement_table(rows)) for name, rows in measured.items()),
+            ),
+            ReportSection(
+                "Wins as people would count them",
+                (
+                    "The share of its pairs that an entrant wins outright, as the judge says and "
+                    "corrected by how often the judge says so where people do and where they do "
+                    f"not; the {interval} interval knows that verdicts and labels are few.",
+                ),
+                tuple((name, _wins_table(rows)) for name, rows in measured.items()),
+            ),
+            ReportSection(
+                "Where the judge errs",
+                ("Pairs on which people say another thing, the worst first, each prompt once.",),
+                tuple((name, _errors_table(rows, name, link)) for name, rows in measured.items()),
+            ),
+        ),
+        ladders=tuple(_ladder(rows, name, interval) for name, rows in rated.items() if rows),
+    )
+
+
+def _how_far(
+    dimension: str,
+    powered: Sequence[PredictionPoweredRow],
+    calibration: Sequence[JudgeCalibrationRow],
+    interval: str,
+) -> str:
+    weight = next((row.weight for row in powered if row.basis == "both"), None)
+    right = next((row for row in calibration if row.measure == "right"), None)
+    sentences = [f"On {dimension}, {format_plural(_count(calibration, 'pairs'), 'pair')} labelled."]
+    if right is not None:
+        within = (
+            f" ({interval} interval {format_share(right.low)} to {format_share(right.high)})"
+            if right.low is not None
+            else ""
+        )
+        share = format_share(right.value)
+        sentences.append(f"The judge says what people say in {share} of the labels{within}.")
+    if weight is not None:
+        sentences.append(
+            f"Its verdicts weigh {weight:.2f} beside them (0: the labels alone; 1: fully)."
+        )
+    left = {
+        "unjudged": "labelled pairs are unjudged and left out",
+        "inconsistent": "are inconsistent and count half for each",
+        "both_bad": "labels say that both are bad, which is a tie",
+        "changed": "labels are of texts that have changed, and count for nothing",
+    }
+    counted = [(_count(calibration, name), words) for name, words in left.items()]
+    told = [f"{count} {words}" for count, words in counted if count]
+    return " ".join([*sentences, *([f"{'; '.join(told)}."] if told else [])])
+
+
+def _by_basis(
+    rows: Sequence[PredictionPoweredRow],
+) -> dict[str, dict[str, PredictionPoweredRow]]:
+    """Return the rows by entrant and basis, best first by both, or else by the judge."""
+    found: dict[str, dict[str, PredictionPoweredRow]] = {}
+    for row in rows:
+        found.setdefault(row.entrant_id, {})[row.basis] = row
+
+    def order(name: str) -> tuple[float, float]:
+        both, judge = (
+            float("-inf")
+            if (row := found[name].get(basis)) is None or row.rating is None
+            else row.rating
+            for basis in ("both", "judge")
+        )
+        return -both, -judge
+
+    return {name: found[name] for name in sorted(found, key=order)}
+
+
+def _ladder(rows: Sequence[PredictionPoweredRow], dimension: str, interval: str) -> Ladder:
+    ends = [
+        value
+        for row in rows
+        for value in (row.rating, row.sampling_low, row.sampling_high)
+        if value is not None
+    ]
+    span = axis_span(ends)
+    lines = tuple(
+        (name, tuple(_bar(own.get(basis), span) for basis in BASES))
+        for name, own in _by_basis(rows).items()
+    )
+    first = lines[0][1] if lines else ()
+    return Ladder(
+        dimensions=BASES,
+        bands=tuple(bar if bar.mean is not None and bar.low < bar.high else None for bar in first),
+        lines=lines,
+        ticks=ladder_ticks(span),
+        caption=(
+            f"Ratings on {dimension} (dot) with their {interval} intervals (bar) by people's "
+            "labels alone, by the judge alone, and by both; shaded: the first one's interval. "
+            "Entrants that share a letter in a column are level there."
+        ),
+    )
+
+
+def _bar(row: PredictionPoweredRow | None, span: tuple[float, float]) -> LadderBar:
+    if row is None or row.rating is None:
+        return LadderBar("no rating")
+    mean = ladder_place(row.rating, span)
+    if row.sampling_low is None or row.sampling_high is None:
+        return LadderBar(format_rating(row.rating), _NO_INTERVAL, "", mean, mean, mean)
+    return LadderBar(
+        text=format_rating(row.rating),
+        interval=format_interval(row.sampling_low, row.sampling_high, absent=_NO_INTERVAL),
+        group=row.group or "",
+        mean=mean,
+        low=ladder_place(row.sampling_low, span),
+        high=ladder_place(row.sampling_high, span),
+    )
+
+
+def _powered_table(rows: Sequence[PredictionPoweredRow], interval: str) -> ReportTable:
+    lines = []
+    for name, own in _by_basis(rows).items():
+        both = own.get("both")
+        places = (
+            f"{both.rank_best}{ABSENT}{both.rank_worst}"
+            if both is not None and both.rank is not None
+            else ABSENT
+        )
+        notes = dict.fromkeys(row.note for row in own.values() if row.note)
+        lines.append(
+            (
+                name,
+                *(_rated(own.get(basis)) for basis in BASES),
+                (both.group if both is not None else None) or ABSENT,
+                places,
+                str(both.labelled_prompts if both is not None else 0),
+                "; ".join(notes) or ABSENT,
+            )
+        )
+    headers = (f"{basis} ({interval} interval)" for basis in BASES)
+    return ReportTable(
+        ("entrant", *headers, "level with", "places", "labelled prompts", "note"), tuple(lines)
+    )
+
+
+def _rated(row: PredictionPoweredRow | None) -> str:
+    if row is None or row.rating is None:
+        return ABSENT
+    bounds = format_interval(row.sampling_low, row.sampling_high, absent=_NO_INTERVAL)
+    return f"{format_rating(row.rating)} ({bounds})"
+
+
+def _agreement_table(rows: Sequence[JudgeCalibrationRow]) -> ReportTable:
+    kappas = {(row.subject, row.other, row.stratum): row for row in rows if row.measure == "kappa"}
+    lines = []
+    for row in rows:
+        if row.measure not in ("right", "agreement"):
+            continue
+        kappa = kappas.get((row.subject, row.other, row.stratum))
+        who = (
+            "all labels and the judge" if row.subject is None else f"{row.subject} and {row.other}"
+        )
+        lines.append(
+            (
+                who,
+                row.stratum or "all",
+                str(row.n),
+                _number(row),
+                ABSENT if kappa is None else _number(kappa),
+                (kappa.note if kappa is not None else row.note) or ABSENT,
+            )
+        )
+    headers = ("who", "source", "labels", "same verdict (interval)", "kappa (interval)", "note")
+    return ReportTable(headers, tuple(lines), n_labels=2)
+
+
+def _number(row: JudgeCalibrationRow) -> str:
+    if row.value is None:
+        return ABSENT
+    if row.low is None or row.high is None:
+        return f"{row.value:.2f}"
+    return f"{row.value:.2f} ({row.low:.2f} to {row.high:.2f})"
+
+
+def _wins_table(rows: Sequence[JudgeCalibrationRow]) -> ReportTable:
+    return ReportTable(
+        (
+            *("entrant", "by the judge", "as people would (interval)"),
+            *("says so where people do", "does not where they do not", "labels", "note"),
+        ),
+        tuple(
+            (
+                str(row.subject),
+                format_share(row.by_judge),
+                _number(row),
+                format_share(row.sensitivity),
+                format_share(row.specificity),
+                str(row.n),
+                row.note or ABSENT,
+            )
+            for row in rows
+            if row.measure == "wins"
+        ),
+    )
+
+
+def _errors_table(
+    rows: Sequence[JudgeCalibrationRow], dimension: str, link: Callable[..., str]
+) -> ReportTable:
+    errors = [row for row in rows if row.measure == "error"]
+    html: Mapping[tuple[int, int], HtmlCell] = {
+        (index, 0): HtmlCell(
+            str(row.prompt_id),
+            href=href,
+            label=f"Read the pair of {row.subject} and {row.other} on {row.prompt_id}",
+        )
+        for index, row in enumerate(errors)
+        for href in (
+            link(
+                dimension,
+                entrant=str(row.subject),
+                versus=str(row.other),
+                q=str(row.prompt_id),
+            ),
+        )
+    }
+    return ReportTable(
+        ("prompt", "entrants", "people say", "the judge says", "labels"),
+        tuple(
+            (
+                str(row.prompt_id),
+                f"{row.subject} and {row.other}",
+                _said(row, row.value),
+                _said(row, row.by_judge),
+                str(row.n),
+            )
+            for row in errors
+        ),
+        n_labels=0,
+        html=html,
+    )
+
+
+def _said(row: JudgeCalibrationRow, share: float | None) -> str:
+    """Say who won by a share of the first entrant."""
+    if share is None or share == 0.5:
+        return "nobody" if share is not None else ABSENT
+    name = row.subject if share > 0.5 else row.other
+    return str(name) if share in (0, 1) else f"rather {name}"

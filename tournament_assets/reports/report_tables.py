@@ -137,6 +137,50 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
+class LadderBar:
+    """An entrant's rating on a dimension; places are per cent of the axis.
+
+    Attributes:
+        text: The rating, or why there is none.
+        interval: Its sampling interval in Elo points.
+        group: The letters it shares with those it is level with.
+        mean: Where the rating stands; None if there is none.
+        low: Where the interval begins.
+        high: Where it ends.
+        is_open_below: Whether the judgments set no lower bound.
+        is_open_above: Whether they set no upper bound.
+    """
+
+    text: str
+    interval: str = ""
+    group: str = ""
+    mean: float | None = None
+    low: float = 0.0
+    high: float = 100.0
+    is_open_below: bool = False
+    is_open_above: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """All dimensions on one scale, an entrant in the same line on each.
+
+    Attributes:
+        dimensions: The columns: dimensions, or what else is set side by side.
+        bands: The leader's sampling interval on each dimension; None where nobody leads.
+        lines: The entrants with their bars, best on the first dimension first.
+        ticks: Places and Elo points of the axis.
+        caption: What the picture shows; what the first screen's shows unless given.
+    """
+
+    dimensions: tuple[str, ...]
+    bands: tuple[LadderBar | None, ...]
+    lines: tuple[tuple[str, tuple[LadderBar, ...]], ...]
+    ticks: tuple[tuple[float, str], ...]
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ReportSection:
     """A part of a report under a heading of its own.
 
@@ -147,6 +191,7 @@ class ReportSection:
         finding: What it comes to, in a few words, beside the heading where a page folds it.
         folds: Its parts that only somebody who checks or defends the result needs.
         pictures: What a page shows besides.
+        ladders: Ratings that a page shows as bars, above the tables.
         command: A command, shown as code at its end.
         is_open: Whether a page shows it unfolded.
         one_at_a_time: Whether the tables are alike, one a dimension, so that a page shows one and
@@ -159,6 +204,7 @@ class ReportSection:
     finding: str = ""
     folds: "tuple[ReportSection, ...]" = ()
     pictures: tuple[Picture, ...] = ()
+    ladders: tuple[Ladder, ...] = ()
     command: str = ""
     is_open: bool = False
     one_at_a_time: bool = False

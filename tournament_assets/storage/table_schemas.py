@@ -29,6 +29,7 @@ ROW_TYPES: Mapping[str, type] = {
     "arena_ratings": asset_rows.ArenaRatingRow,
     "human_agreement": asset_rows.HumanAgreementRow,
     "prediction_powered_ratings": asset_rows.PredictionPoweredRow,
+    "judge_calibration": asset_rows.JudgeCalibrationRow,
     "audit": asset_rows.CoverageRow,
     "prompt_audit": asset_rows.PromptFindingRow,
     "leaderboard": asset_rows.LeaderboardRow,

@@ -282,8 +282,33 @@ class PredictionPoweredRow:
     standard_error: Annotated[float | None, "Elo points, prompts as clusters"] = None
     sampling_low: Annotated[float | None, "lower end of its interval"] = None
     sampling_high: Annotated[float | None, "upper end of its interval"] = None
+    rank: Annotated[int | None, "1 is best among those with an interval"] = None
+    rank_best: Annotated[int | None, "1 and the number of entrants shown to be above it"] = None
+    rank_worst: Annotated[int | None, "ranked entrants without those shown to be below it"] = None
+    shown_above: Annotated[tuple[str, ...], "entrants that are shown to be below it"]
+    group: Annotated[str | None, "letters; two entrants that share one are not separated"] = None
     labelled_prompts: Annotated[int, "prompts on which a pair of the entrant counts as labelled"]
     weight: Annotated[float, "how much the judge's verdicts count beside the labels, 0 to 1"]
+    note: Annotated[str | None, "why a number is absent"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeCalibrationRow:
+    """One number about how far the judge says what people say, or a pair where it does not."""
+
+    dimension: Annotated[str, "the quality that was judged"]
+    measure: Annotated[str, "count, rater, right, agreement, kappa, wins or error"]
+    subject: Annotated[str | None, "what is counted; the rater; the entrant (wins, error)"] = None
+    other: Annotated[str | None, "the other rater, or judge; the other entrant (error)"] = None
+    stratum: Annotated[str | None, "the prompts' source; absent: all of them"] = None
+    prompt_id: Annotated[str | None, "the prompt of a pair worth reading"] = None
+    n: Annotated[int, "labels it is of; pairs (count, agreement, kappa)"]
+    value: Annotated[float | None, "the number; share of wins or of a pair as people say"] = None
+    low: Annotated[float | None, "lower end of its interval, prompts as clusters"] = None
+    high: Annotated[float | None, "upper end of it"] = None
+    by_judge: Annotated[float | None, "the same share as the judge says (wins, error)"] = None
+    sensitivity: Annotated[float | None, "how often the judge says so where people do"] = None
+    specificity: Annotated[float | None, "how often it does not where people do not"] = None
     note: Annotated[str | None, "why a number is absent"] = None
 
 

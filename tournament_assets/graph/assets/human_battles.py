@@ -1,4 +1,4 @@
-"""Battles that people decided, and what they say beside the judge's, where a config names them.
+"""What people say beside the judge: battles of an arena that a config names, and labels of pairs.
 
 A judge's ratings and people's stand side by side here and never mix in `elo_ratings`.
 """
@@ -17,11 +17,13 @@ from tournament_assets.graph.outputs import (
     known,
     markdown_table,
 )
+from tournament_assets.graph.rows import Step
 from tournament_assets.storage.table_schemas import SCHEMAS
 from tournament_assets.storage.tables import StoredTable, encode_parquet, to_arrow
 from tournament_assets.tournament.asset_rows import (
     ArenaRatingRow,
     HumanAgreementRow,
+    JudgeCalibrationRow,
     PredictionPoweredRow,
 )
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
@@ -29,6 +31,7 @@ from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint_bytes
 from tournament_assets.tournament.verdicts import Outcome
+from tournament_assets.workflows.judge_requests import LedgerAccess
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.preflight import load_human_battles
 from tournament_assets.workflows.table_rows import judgments_of
@@ -37,7 +40,8 @@ if TYPE_CHECKING:
     from tournament_assets.audits.agreement import HumanAgreement
     from tournament_assets.battles.arena_places import ArenaPlaces
     from tournament_assets.battles.human import HumanBattles
-    from tournament_assets.ratings.prediction_powered import PoweredFit
+    from tournament_assets.graph.assets.human_labels import HumanLabels
+    from tournament_assets.ratings.prediction_powered import LabelledPair, PoweredFit
 
 _MOST_LISTED = 100
 _RATING_COLUMNS = (
@@ -55,9 +59,11 @@ _POWERED_COLUMNS = (
     "rating",
     "sampling_low",
     "sampling_high",
+    "group",
     "labelled_prompts",
     "note",
 )
+_CALIBRATION_COLUMNS = ("measure", "subject", "other", "stratum", "n", "value", "low", "high")
 _AGREEMENT_COLUMNS = (
     "verdicts",
     "comparisons",
@@ -210,30 +216,26 @@ def human_agreement(
 
 
 def prediction_powered_ratings(
-    config: TournamentConfig,
-    dimension: str,
+    step: Step,
     verdicts: StoredTable,
-    human: pd.DataFrame,
+    matches: StoredTable,
+    ledger: LedgerAccess,
+    human: pd.DataFrame | None = None,
 ) -> Made[list[PredictionPoweredRow]]:
-    """Ratings as people would give them: the judge's verdicts, corrected by people's votes.
+    """Ratings as people would give them: the judge's verdicts, corrected by people's labels.
 
-    Beside them stand the ratings by those votes alone and by the judge alone, whose intervals know
-    nothing of where the judge errs. The votes must be a random draw of the judged pairs.
+    Beside them stand the ratings by those labels alone and by the judge alone, whose intervals know
+    nothing of where the judge errs. Without labels, the votes of an arena are taken, which must be
+    a random draw of the judged pairs; without either there are no rows.
     """
-    from tournament_assets.ratings.prediction_powered import label_pairs, rate_on_every_basis
+    from tournament_assets.ratings.rating_tables import powered_rows
 
-    judged = judgments_of(verdicts)
-    asked = {judgment.prompt_id for judgment in judged}
-    pairs = label_pairs(
-        judged, battles_of(on_prompts(_battles_on(config, dimension, human), asked))
-    )
-    fits = rate_on_every_basis(
-        pairs,
-        entrants=config.entrant_ids,
-        confidence=config.ratings.confidence,
-        initial_rating=config.ratings.initial_rating,
-    )
-    rows = _powered_rows(fits, dimension)
+    config = step.plan.config
+    labels = _labels(step, matches, ledger)
+    pairs = _labelled_pairs(step, verdicts, labels, human)
+    fits = _rate(config, pairs)
+    settings = settings_of_run(config, mode=step.mode)
+    rows = powered_rows(fits, dimension=step.name, settings=settings)
     return Made(
         rows,
         metadata={
@@ -246,23 +248,76 @@ def prediction_powered_ratings(
     )
 
 
-def _powered_rows(fits: Mapping[str, "PoweredFit"], dimension: str) -> list[PredictionPoweredRow]:
-    return [
-        PredictionPoweredRow(
-            dimension=dimension,
-            basis=basis,
-            entrant_id=each.entrant,
-            rating=each.rating,
-            standard_error=each.standard_error,
-            sampling_low=each.low,
-            sampling_high=each.high,
-            labelled_prompts=each.n_prompts,
-            weight=fit.weight,
-            note=each.note,
-        )
-        for basis, fit in fits.items()
-        for each in fit.ratings
-    ]
+def _labels(step: Step, matches: StoredTable, ledger: LedgerAccess) -> "HumanLabels":
+    from tournament_assets.graph.assets.human_labels import labels_as_judged, read_labels
+
+    with ledger.open() as opened:
+        labels = read_labels(opened, step.plan, step.mode, step.name)
+    return labels_as_judged(labels, matches)
+
+
+def _labelled_pairs(
+    step: Step, verdicts: StoredTable, labels: "HumanLabels", human: pd.DataFrame | None
+) -> "tuple[LabelledPair, ...]":
+    """Return the judged pairs with labels, or else with votes; none where nobody said anything."""
+    from tournament_assets.ratings.prediction_powered import label_pairs, votes_of_battles
+
+    judged = judgments_of(verdicts)
+    if labels.labels:
+        # Nobody is asked about two copies of one text, so they are none of the pairs to draw from.
+        different = [each for each in judged if each.outcome is not Outcome.SAME_TEXT]
+        return label_pairs(different, labels.votes)
+    if human is None:
+        return ()
+    asked = {judgment.prompt_id for judgment in judged}
+    battles = on_prompts(_battles_on(step.plan.config, step.name, human), asked)
+    return label_pairs(judged, votes_of_battles(battles_of(battles)))
+
+
+def _rate(
+    config: TournamentConfig, pairs: "tuple[LabelledPair, ...]"
+) -> "Mapping[str, PoweredFit]":
+    from tournament_assets.ratings.prediction_powered import rate_on_every_basis
+
+    return rate_on_every_basis(
+        pairs,
+        entrants=config.entrant_ids,
+        confidence=config.ratings.confidence,
+        initial_rating=config.ratings.initial_rating,
+    )
+
+
+def judge_calibration(
+    step: Step, verdicts: StoredTable, matches: StoredTable, ledger: LedgerAccess
+) -> Made[list[JudgeCalibrationRow]]:
+    """How far the judge says what people say of the same pairs, by source and by rater.
+
+    The share of right verdicts, kappa of every two raters and of each with the judge, every
+    entrant's wins corrected by what the judge gets wrong, and ten pairs where it errs, to read.
+    """
+    from tournament_assets.audits.judge_calibration import calibrate_judge
+
+    config, labels = step.plan.config, _labels(step, matches, ledger)
+    rows = calibrate_judge(
+        labels.beside(verdicts),
+        dimension=step.name,
+        entrants=config.entrant_ids,
+        changed=labels.changed,
+        n_bootstraps=config.ratings.n_bootstraps,
+        seed=config.ratings.bootstrap_seed,
+        confidence=config.ratings.confidence,
+    )
+    right = next((row.value for row in rows if row.measure == "right"), None)
+    return Made(
+        rows,
+        metadata={
+            "labels": len(labels.labels),
+            "labels_of_other_texts": labels.changed,
+            **known({"right_verdicts": right}),
+            "calibration": markdown_table(rows, _CALIBRATION_COLUMNS, limit=_MOST_LISTED),
+            "judge": config.judge_label,
+        },
+    )
 
 
 def _agreement_numbers(

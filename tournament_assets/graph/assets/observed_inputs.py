@@ -1,4 +1,4 @@
-"""What the graph reads from outside: the bank's file, the entrants, the rubrics, the price list.
+"""What the graph reads from outside: bank, entrants, rubrics, price list, and people's labels.
 
 People edit these, so they are observed, not materialised. Each has a version that changes with what
 the graph makes of it, and with nothing else; after an edit and an observation, exactly what was
@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from tournament_assets.generation.models.entrant_weights import fingerprint_file
+from tournament_assets.graph.assets.human_labels import label_versions, ledger_files
 from tournament_assets.judging.costs.prices import newest_prices_hash
 from tournament_assets.project.project_files import (
     find_entrant_files,
@@ -25,7 +26,7 @@ from tournament_assets.tournament.entrants import (
     OpenAiApiEntrant,
     RecordedEntrant,
 )
-from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.errors import InputError, LedgerError
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.table_rows import prompt_rows
@@ -37,7 +38,8 @@ class InputVersion:
 
     Attributes:
         asset: The observed asset, one of `OBSERVED`.
-        partition: The entrant or dimension it belongs to; None where there is one for all.
+        partition: The entrant or dimension it belongs to, or `dimension|mode`; None where there is
+            one for all.
         version: SHA-256 of what counts of it; None if it cannot be read.
         label: What people call this version, such as a rubric's `v2`; empty if nothing.
         problem: Why it cannot be read; empty if it can.
@@ -86,8 +88,29 @@ def price_list(plan: TournamentPlan) -> list[InputVersion]:
     return [InputVersion("price_list", None, prices_version(plan))]
 
 
+def human_labels(plan: TournamentPlan) -> list[InputVersion]:
+    """What people said of pairs, in the ledger.
+
+    A label more makes the ratings that people would give, the judge's calibration and the report
+    out of date, and nothing else.
+    """
+    scopes = [
+        (dimension, mode)
+        for dimension in plan.config.dimension_names
+        for mode in plan.config.mode_names
+    ]
+    try:
+        versions, problem = label_versions(plan), ""
+    except LedgerError as error:
+        versions, problem = {}, str(error)
+    return [
+        InputVersion("human_labels", "|".join(scope), versions.get(scope), problem=problem)
+        for scope in scopes
+    ]
+
+
 OBSERVED: Mapping[str, Callable[[TournamentPlan], list[InputVersion]]] = {
-    read.__name__: read for read in (prompt_file, entrants, rubrics, price_list)
+    read.__name__: read for read in (prompt_file, entrants, rubrics, price_list, human_labels)
 }
 
 
@@ -119,6 +142,7 @@ def stamp_inputs(plan: TournamentPlan) -> str | None:
 
 def _input_files(plan: TournamentPlan) -> Iterator[Path]:
     project = plan.project
+    yield from ledger_files(plan)
     yield project.resolve(plan.config.prompt_bank, what="the prompt bank")
     yield from (project.folder / rule.rubric for rule in plan.config.dimensions.values())
     if plan.config.judge.instructions is not None:

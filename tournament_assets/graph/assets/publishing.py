@@ -26,7 +26,9 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.asset_rows import (
     CoverageRow,
     FairRow,
+    JudgeCalibrationRow,
     JuryRow,
+    PredictionPoweredRow,
     PromptFindingRow,
     ReportPageRow,
     RunComparisonRow,
@@ -74,6 +76,8 @@ class ReportInputs:
     elo: Frames
     models: Frames
     win_rates: Frames
+    powered: Frames
+    calibration: Frames
     jury: Frames | None = None
 
 
@@ -150,6 +154,14 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> "ReportConte
             fair=list(rows_of(FairRow, inputs.fair)),
             jury=[row for each in (inputs.jury or {}).values() for row in rows_of(JuryRow, each)],
         ),
+        powered=[
+            row for each in inputs.powered.values() for row in rows_of(PredictionPoweredRow, each)
+        ],
+        calibration=[
+            row
+            for each in inputs.calibration.values()
+            for row in rows_of(JudgeCalibrationRow, each)
+        ],
     )
 
 

@@ -4,6 +4,7 @@ Order noise is not drawn. With many matches the order interval is wider than the
 and no mark over it could be told from the bar that people should compare by; the tables have it.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 """A row of table "leaderboard"."""
 
+_MOST_TICKS = 4
+_EDGE = 6.0
+"""Per cent of the axis at either end that hold no tick, whose number would be cut there."""
 _PANELS_IN_A_ROW = 3
 _PANEL_WIDTH, _LABEL_WIDTH = 2.75, 2.0
 
@@ -40,9 +44,30 @@ def ladder_span(rows: Sequence[LeaderboardRow]) -> tuple[float, float]:
         for name in ("mean", "sampling_low", "sampling_high")
         if getattr(row, name) is not None
     ]
+    return axis_span(ends)
+
+
+def axis_span(ends: Sequence[float]) -> tuple[float, float]:
+    """Return an axis of Elo points that holds some ratings and bounds, with a margin."""
     low, high = (min(ends), max(ends)) if ends else (1300.0, 1500.0)
     margin = max(0.05 * (high - low), 5.0)
     return low - margin, high + margin
+
+
+def ladder_place(points: float, span: tuple[float, float]) -> float:
+    """Return where a rating stands on an axis, in per cent of its length."""
+    return round(100 * (points - span[0]) / (span[1] - span[0]), 2)
+
+
+def ladder_ticks(span: tuple[float, float]) -> tuple[tuple[float, str], ...]:
+    """Return round numbers of points on the axis, a few, with their places."""
+    rough = (span[1] - span[0]) / _MOST_TICKS
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(power * size for size in (1, 2, 5, 10) if power * size >= rough)
+    first = math.ceil(span[0] / step)
+    found: Sequence[float] = [step * n for n in range(first, first + 2 * _MOST_TICKS)]
+    places = [(ladder_place(points, span), f"{points:g}") for points in found]
+    return tuple((place, text) for place, text in places if _EDGE <= place <= 100 - _EDGE)
 
 
 def draw_ladder(

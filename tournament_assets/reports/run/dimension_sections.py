@@ -17,6 +17,7 @@ from tournament_assets.reports.formatting import (
     format_gap,
     join_names,
 )
+from tournament_assets.reports.human_battle_tables import people_section, people_sentences
 from tournament_assets.reports.leaderboard import (
     by_dimension,
     leaderboard_cells,
@@ -98,6 +99,7 @@ def dimension_sections(
     confidence = format_confidence(contents.confidence)
     return {
         "win-grid": _wins(dimensions, link),
+        **_people(contents, dimensions, link),
         "verdict": _verdicts(contents, dimensions),
         "numbers": _numbers(dimensions, confidence),
         "unseparated": _unseparated(dimensions, link),
@@ -144,6 +146,23 @@ def _win_grid(dimension: _Dimension, link: BattleLink) -> ReportTable:
     return ReportTable(headers, tuple(rows), look="grid", html=html)
 
 
+def _people(
+    contents: ReportContents, dimensions: Sequence[_Dimension], link: BattleLink
+) -> dict[str, ReportSection]:
+    if not contents.calibration:
+        return {}
+    leaders = {each.name: each.leaders for each in dimensions}
+    return {
+        "people": people_section(
+            contents.powered,
+            contents.calibration,
+            leaders,
+            link=link,
+            confidence=contents.confidence,
+        )
+    }
+
+
 def _verdicts(contents: ReportContents, dimensions: Sequence[_Dimension]) -> ReportSection:
     return ReportSection(
         "Verdict in full",
@@ -156,8 +175,10 @@ def _verdicts(contents: ReportContents, dimensions: Sequence[_Dimension]) -> Rep
 def _verdict(contents: ReportContents, dimension: _Dimension) -> tuple[str | None, ...]:
     rows, found = dimension.leaders, separation(dimension.leaders)
     price = _price(contents, dimension.name)
+    people = people_sentences(contents.powered, contents.calibration, {dimension.name: rows})
     return (
         verdict_sentence(rows, dimension=dimension.name, confidence=contents.confidence),
+        *people.get(dimension.name, ()),
         f"Judging it cost {price}." if price else None,
         None
         if found.leader is None or found.runner_up is None

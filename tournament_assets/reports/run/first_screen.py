@@ -4,69 +4,21 @@ The ladder is a table whose cells hold bars, so that its names and numbers are t
 one picture serves light and dark paper, and a narrow window gets narrower bars.
 """
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 from tournament_assets.judging.costs.prices import format_usd
-from tournament_assets.reports.figures.ladder import ladder_span
+from tournament_assets.reports.figures.ladder import ladder_place, ladder_span, ladder_ticks
 from tournament_assets.reports.formatting import (
     ABSENT,
     format_interval,
     format_plural,
     format_rating,
 )
+from tournament_assets.reports.human_battle_tables import people_sentences
 from tournament_assets.reports.leaderboard import by_dimension
+from tournament_assets.reports.report_tables import Ladder, LadderBar
 from tournament_assets.reports.run.report_contents import ReportContents
 from tournament_assets.reports.separation import answer_sentence, rated_mean
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow, LeaderboardRow, WinRateRow
-
-_MOST_TICKS = 4
-_EDGE = 6.0
-"""Per cent of the axis at either end that hold no tick, whose number would be cut there."""
-
-
-@dataclass(frozen=True, slots=True)
-class LadderBar:
-    """An entrant's rating on a dimension; places are per cent of the axis.
-
-    Attributes:
-        text: The rating, or why there is none.
-        interval: Its sampling interval in Elo points.
-        group: The letters it shares with those it is level with.
-        mean: Where the rating stands; None if there is none.
-        low: Where the interval begins.
-        high: Where it ends.
-        is_open_below: Whether the judgments set no lower bound.
-        is_open_above: Whether they set no upper bound.
-    """
-
-    text: str
-    interval: str = ""
-    group: str = ""
-    mean: float | None = None
-    low: float = 0.0
-    high: float = 100.0
-    is_open_below: bool = False
-    is_open_above: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Ladder:
-    """All dimensions on one scale, an entrant in the same line on each.
-
-    Attributes:
-        dimensions: The columns.
-        bands: The leader's sampling interval on each dimension; None where nobody leads.
-        lines: The entrants with their bars, best on the first dimension first.
-        ticks: Places and Elo points of the axis.
-    """
-
-    dimensions: tuple[str, ...]
-    bands: tuple[LadderBar | None, ...]
-    lines: tuple[tuple[str, tuple[LadderBar, ...]], ...]
-    ticks: tuple[tuple[float, str], ...]
 
 
 def facts(contents: ReportContents) -> tuple[str, ...]:
@@ -91,17 +43,24 @@ def total_price(contents: ReportContents) -> str:
 
 
 def answers(contents: ReportContents) -> list[tuple[str, str]]:
-    """Return every dimension with one sentence that says who is best."""
+    """Return every dimension with who is best, and whether people would agree if any were asked."""
+    by_name = _rows_by_dimension(contents)
+    people = people_sentences(contents.powered, contents.calibration, by_name)
     return [
         (
             dimension,
-            answer_sentence(
-                rows,
-                list(rows_of(WinRateRow, contents.win_rates[dimension])),
-                dimension=dimension,
+            " ".join(
+                [
+                    answer_sentence(
+                        rows,
+                        list(rows_of(WinRateRow, contents.win_rates[dimension])),
+                        dimension=dimension,
+                    ),
+                    *people.get(dimension, ()),
+                ]
             ),
         )
-        for dimension, rows in _rows_by_dimension(contents).items()
+        for dimension, rows in by_name.items()
     ]
 
 
@@ -121,7 +80,7 @@ def ladder(contents: ReportContents) -> Ladder:
             (name, tuple(_bar(rows.get(name), span) for rows in places))
             for name in dict.fromkeys(row.entrant_id for row in every_row)
         ),
-        ticks=_ticks(span),
+        ticks=ladder_ticks(span),
     )
 
 
@@ -141,24 +100,9 @@ def _bar(row: LeaderboardRow | None, span: tuple[float, float]) -> LadderBar:
         text=format_rating(mean),
         interval=format_interval(low, high, absent="unbounded"),
         group=row.group or "",
-        mean=_place(mean, span),
-        low=0.0 if low is None else _place(low, span),
-        high=100.0 if high is None else _place(high, span),
+        mean=ladder_place(mean, span),
+        low=0.0 if low is None else ladder_place(low, span),
+        high=100.0 if high is None else ladder_place(high, span),
         is_open_below=low is None,
         is_open_above=high is None,
     )
-
-
-def _place(points: float, span: tuple[float, float]) -> float:
-    return round(100 * (points - span[0]) / (span[1] - span[0]), 2)
-
-
-def _ticks(span: tuple[float, float]) -> tuple[tuple[float, str], ...]:
-    """Return round numbers of points on the axis, a few."""
-    rough = (span[1] - span[0]) / _MOST_TICKS
-    power = 10 ** math.floor(math.log10(rough))
-    step = next(power * size for size in (1, 2, 5, 10) if power * size >= rough)
-    first = math.ceil(span[0] / step)
-    found: Sequence[float] = [step * n for n in range(first, first + 2 * _MOST_TICKS)]
-    places = [(_place(points, span), f"{points:g}") for points in found]
-    return tuple((place, text) for place, text in places if _EDGE <= place <= 100 - _EDGE)

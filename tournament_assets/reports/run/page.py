@@ -62,7 +62,10 @@ def _battle_link(battles: BattlePages | None) -> BattleLink:
 
 def _values(contents: ReportContents, link: BattleLink, *, has_pictures: bool) -> dict[str, Any]:
     results = dimension_sections(contents, link, has_pictures=has_pictures)
-    first = {"win-grid": results.pop("win-grid"), **contents.sections, **results}
+    first = {"win-grid": results.pop("win-grid")}
+    if "people" in results:
+        first["people"] = results.pop("people")
+    first |= {**contents.sections, **results}
     return {
         "contents": contents,
         "doubts": doubts_of(contents),

@@ -11,7 +11,11 @@ from tournament_assets.reports.battle_pages import BattleTables
 from tournament_assets.reports.formatting import format_count_of, format_plural
 from tournament_assets.reports.report_tables import ReportSection
 from tournament_assets.storage.tables import rows_of
-from tournament_assets.tournament.asset_rows import CoverageRow
+from tournament_assets.tournament.asset_rows import (
+    CoverageRow,
+    JudgeCalibrationRow,
+    PredictionPoweredRow,
+)
 
 DATE_MARK = "<!-- date -->"
 """Stands in a page for the day of its run, of which the page's version must not know."""
@@ -59,6 +63,8 @@ class ReportContents:
         sections: Sections made elsewhere, by name, in the order in which the page has them.
         prices: US dollars that judging cost, by dimension; None where no price is known.
         battles: What the battle browser shows; without it there is none.
+        powered: Table "prediction_powered_ratings" of all dimensions.
+        calibration: Table "judge_calibration" of all dimensions; empty where nobody labelled.
     """
 
     tournament_id: str
@@ -81,6 +87,8 @@ class ReportContents:
     sections: Mapping[str, ReportSection] = field(default_factory=dict)
     prices: Mapping[str, float | None] = field(default_factory=dict)
     battles: BattleTables | None = None
+    powered: Sequence[PredictionPoweredRow] = ()
+    calibration: Sequence[JudgeCalibrationRow] = ()
 
 
 _MISSING_REPLIES = (

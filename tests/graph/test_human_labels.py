@@ -1,0 +1,190 @@
+"""People's labels in a small tournament: what they make out of date, and what the report says."""
+
+import shutil
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.graph.test_watching import out_of_date
+from tests.projects import SmallProject, make_project
+from tournament_assets.definitions import build_plan, default_ledger_url
+from tournament_assets.graph.assets.observed_inputs import read_inputs
+from tournament_assets.ledger import Ledger
+from tournament_assets.ledger.labels import LabelSample, LabelVote, SampledPair, sample_id_of
+from tournament_assets.project.config_files import load_config
+from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
+
+AFTER_A_LABEL = ["prediction_powered_ratings", "judge_calibration"]
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> SmallProject:
+    project = make_project(tmp_path_factory.mktemp("labels") / "project")
+    project.run()
+    return project
+
+
+@pytest.fixture
+def project(judged: SmallProject, tmp_path: Path) -> SmallProject:
+    """A project whose pilot has run."""
+    shutil.copytree(judged.folder, tmp_path / "project")
+    return SmallProject(tmp_path / "project")
+
+
+def rows_of(project: SmallProject, name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(
+        project.folder / "storage" / "small" / f"{name}.parquet"
+    ).to_pylist()
+    return rows
+
+
+def sampled(row: dict[str, Any], position: int) -> SampledPair:
+    texts = [row[name] for name in ("prompt_text", "response_a", "response_b")]
+    prompt, a, b = map(fingerprint_text, texts)
+    return SampledPair(
+        pair_id=fingerprint([row["prompt_id"], row["entrant_a"], row["entrant_b"], a, b]),
+        position=position,
+        prompt_id=row["prompt_id"],
+        entrant_a=row["entrant_a"],
+        entrant_b=row["entrant_b"],
+        prompt_digest=prompt,
+        digest_a=a,
+        digest_b=b,
+        chance=1.0,
+    )
+
+
+def label(
+    project: SmallProject,
+    votes: Iterable[tuple[str, dict[int, Any]]],
+    *,
+    dimension: str | None = "factuality",
+    frame: str = "factuality",
+    changed: bool = False,
+) -> None:
+    """Draw all pairs of the pilot and keep votes, each by the place of the pair."""
+    rows = rows_of(project, f"match_list/{frame}/pilot")
+    pairs = tuple(sampled(row, position) for position, row in enumerate(rows))
+    if changed:
+        pairs = tuple(replace(pair, digest_a="0" * 64) for pair in pairs)
+    sample = LabelSample(
+        sample_id=sample_id_of("small", "pilot", dimension),
+        draw=1,
+        tournament_id="small",
+        mode="pilot",
+        dimension=dimension,
+        method="random",
+        seed=0,
+        frame_size=len(pairs),
+        same_text=0,
+        overlap=1.0,
+        pairs=pairs,
+        drawn_at=datetime.now(UTC),
+    )
+    with closing(Ledger(default_ledger_url(project.folder))) as ledger:
+        ledger.keep_label_sample(sample)
+        ledger.keep_votes(
+            [
+                LabelVote(
+                    vote_id=f"{rater} {place} {dimension}",
+                    sample_id=sample.sample_id,
+                    pair_id=pairs[place].pair_id,
+                    rater=rater,
+                    vote=vote,
+                    shown="ab",
+                    given_at=datetime.now(UTC),
+                )
+                for rater, said in votes
+                for place, vote in said.items()
+            ]
+        )
+
+
+def test_a_project_without_a_ledger_has_no_labels_and_is_given_no_ledger(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    plan = build_plan(load_config(project.config_path), {})
+    found = read_inputs(plan, "human_labels")
+    assert {each.partition for each in found} == {
+        f"{dimension}|{mode}"
+        for dimension in ("factuality", "calibration")
+        for mode in ("pilot", "headline")
+    }
+    assert len({each.version for each in found}) == 1
+    assert not (project.folder / "ledger").exists()
+
+
+def test_without_labels_there_is_no_row_and_no_word_of_people(judged: SmallProject) -> None:
+    for asset in AFTER_A_LABEL:
+        assert rows_of(judged, f"{asset}/factuality/pilot") == []
+    (page,) = judged.folder.glob("runs/*/report.html")
+    assert "Would people agree" not in page.read_text()
+    assert page.read_text().count('class="ladder"') == 1
+
+
+def test_a_label_makes_exactly_what_reads_it_out_of_date(project: SmallProject) -> None:
+    assert out_of_date(project) == {}
+    label(project, [("ann", {0: "a"})])
+    # The report follows once these two are made again.
+    assert out_of_date(project) == {"factuality|pilot": AFTER_A_LABEL}
+
+
+def test_labels_in_general_stand_for_dimensions_without_their_own(project: SmallProject) -> None:
+    label(project, [("ann", {0: "a"})], dimension=None)
+    assert out_of_date(project) == {
+        "factuality|pilot": AFTER_A_LABEL,
+        "calibration|pilot": AFTER_A_LABEL,
+    }
+
+
+def test_labels_of_texts_that_have_changed_are_counted_and_in_no_rating(
+    project: SmallProject,
+) -> None:
+    label(project, [("ann", {0: "a", 1: "b"})], changed=True)
+    project.run(everything=False)
+    rows = rows_of(project, "judge_calibration/factuality/pilot")
+    counts = {row["subject"]: row["n"] for row in rows if row["measure"] == "count"}
+    assert (counts["changed"], counts["pairs"]) == (2, 0)
+    assert rows_of(project, "prediction_powered_ratings/factuality/pilot") == []
+
+
+def test_labels_rate_calibrate_and_stand_in_the_report(project: SmallProject) -> None:
+    n_pairs = len(rows_of(project, "match_list/factuality/pilot"))
+    before = project.stored_files()
+    said = {place: "aabt"[place % 4] for place in range(n_pairs)}
+    words = {"a": "a", "b": "b", "t": "both_bad"}
+    label(
+        project,
+        [
+            ("ann", {place: words[word] for place, word in said.items()}),
+            ("<b>bob</b>", dict.fromkeys(range(0, n_pairs, 2), "a")),
+        ],
+    )
+    project.run(everything=False)
+    after = project.stored_files()
+    changed = {name.split("/")[1] for name in after if before.get(name) != after[name]}
+    assert changed <= {*AFTER_A_LABEL, "report"}
+    rows = rows_of(project, "judge_calibration/factuality/pilot")
+    counts = {row["subject"]: row["n"] for row in rows if row["measure"] == "count"}
+    assert counts["pairs"] == n_pairs
+    assert counts["labels"] == n_pairs + len(range(0, n_pairs, 2))
+    assert counts["both_bad"] == Counter(said.values())["t"]
+    assert {(row["subject"], row["other"]) for row in rows if row["measure"] == "kappa"} == {
+        ("ann", "judge"),
+        ("<b>bob</b>", "judge"),
+        ("<b>bob</b>", "ann"),
+    }
+    powered = rows_of(project, "prediction_powered_ratings/factuality/pilot")
+    assert {row["basis"] for row in powered} <= {"people", "judge", "both"}
+    page = max(project.folder.glob("runs/*/report.html")).read_text()
+    assert "Would people agree?" in page
+    assert "2 people" in page
+    assert "<b>bob</b>" not in page
+    assert "&lt;b&gt;bob&lt;/b&gt;" in page
+    assert page.count('class="ladder"') == 2

@@ -1,0 +1,409 @@
+"""How far a judge's verdicts are what people say of the same pairs, and where they are not.
+
+The share of pairs that a judge calls for somebody is wrong by whatever the judge gets wrong. Labels
+say how often it calls a win a win and a miss a miss, and the share can be corrected by both; its
+interval knows that the labels are few, too. Sources: Rogan and Gladen, "Estimating prevalence from
+the results of a screening test", https://doi.org/10.1093/oxfordjournals.aje.a112510; Lee and others
+on the interval with both uncertainties, https://arxiv.org/abs/2511.21140. Cohen's kappa stands in
+`agreement`.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import NormalDist
+
+from tournament_assets.audits.agreement import (
+    TIE,
+    Agreement,
+    LabelPair,
+    ShareByPrompt,
+    measure_agreement,
+    measure_by_prompt,
+    share_by_prompt,
+)
+from tournament_assets.ratings.matches import require_confidence
+from tournament_assets.tournament.asset_rows import JudgeCalibrationRow
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.verdicts import Outcome
+
+JUDGE = "judge"
+SHOWN_ERRORS = 10
+_WORDS = {Outcome.A_WINS: "a", Outcome.B_WINS: "b"}
+_SHARES = {"a": 1.0, "b": 0.0, TIE: 0.5}
+
+
+@dataclass(frozen=True, slots=True)
+class Labelling:
+    """What one person said of a pair.
+
+    Attributes:
+        rater: Who.
+        word: `a` or `b`, who won, or `tie`.
+        is_both_bad: Whether it is a tie because neither will do.
+    """
+
+    rater: str
+    word: str
+    is_both_bad: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedPair:
+    """A pair of one dimension, with the judge's verdict and what people said.
+
+    Attributes:
+        prompt_id: The prompt.
+        stratum: The prompt's source.
+        entrant_a: One entrant.
+        entrant_b: The other one.
+        outcome: What the judge's two replies come to.
+        labels: What people said; empty where nobody was asked.
+        chance: The chance with which the pair was drawn to be labelled.
+    """
+
+    prompt_id: str
+    stratum: str
+    entrant_a: str
+    entrant_b: str
+    outcome: Outcome
+    labels: tuple[Labelling, ...] = ()
+    chance: float = 1.0
+
+    @property
+    def judged(self) -> str | None:
+        """The judge's word: `a`, `b` or `tie`; None where it is unjudged."""
+        if not self.outcome.is_judged:
+            return None
+        return _WORDS.get(self.outcome, TIE)
+
+    @property
+    def labelled(self) -> float:
+        """The first entrant's mean share of the labels."""
+        return math.fsum(_SHARES[each.word] for each in self.labels) / len(self.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedShare:
+    """A share as people would count it; None where the judge tells nothing.
+
+    Attributes:
+        value: The share, within 0 to 1.
+        low: Lower end of its interval.
+        high: Upper end.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+def correct_share(
+    share: float,
+    n: float,
+    *,
+    specificity: float,
+    sensitivity: float,
+    n_negative: float,
+    n_positive: float,
+    confidence: float = 0.95,
+) -> CorrectedShare:
+    """Correct the share of things that a judge says yes to by what it gets wrong.
+
+    Args:
+        share: The share of n that the judge says yes to.
+        n: How many independent things it was asked about.
+        specificity: How often it says no where people do.
+        sensitivity: How often it says yes where people do.
+        n_negative: Independent labels behind the specificity.
+        n_positive: Independent labels behind the sensitivity.
+        confidence: Coverage of the interval.
+
+    Raises:
+        InputError: If `confidence` is not between 0 and 1, or there is nothing on one side.
+    """
+    require_confidence(confidence)
+    if min(n, n_negative, n_positive) <= 0:
+        raise InputError(
+            f"there are {n:g} verdicts and {n_negative:g} and {n_positive:g} labels; expected some "
+            "of each"
+        )
+    if specificity + sensitivity <= 1:
+        return CorrectedShare(None, None, None)
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    value = (share + specificity - 1) / (specificity + sensitivity - 1)
+    # As if a few more had been seen on either side, so that shares of 0 and 1 have intervals.
+    share, n = (n * share + z**2 / 2) / (n + z**2), n + z**2
+    specificity = (n_negative * specificity + 1) / (n_negative + 2)
+    sensitivity = (n_positive * sensitivity + 1) / (n_positive + 2)
+    slope = specificity + sensitivity - 1
+    if slope <= 0:
+        return CorrectedShare(None, None, None)
+    middle = (share + specificity - 1) / slope
+    of_no = specificity * (1 - specificity) / (n_negative + 2)
+    of_yes = sensitivity * (1 - sensitivity) / (n_positive + 2)
+    shift = 2 * z**2 * (middle * of_yes - (1 - middle) * of_no)
+    variance = share * (1 - share) / n + (1 - middle) ** 2 * of_no + middle**2 * of_yes
+    reach = z * math.sqrt(variance) / slope
+    low, high = (
+        min(max(each, 0.0), 1.0) for each in (middle + shift - reach, middle + shift + reach)
+    )
+    return CorrectedShare(min(max(value, 0.0), 1.0), low, high)
+
+
+def calibrate_judge(
+    pairs: Sequence[CalibratedPair],
+    *,
+    dimension: str,
+    entrants: Sequence[str],
+    changed: int = 0,
+    n_bootstraps: int = 2000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> list[JudgeCalibrationRow]:
+    """Return the rows of table "judge_calibration" of one dimension; none without a label.
+
+    Labels weigh 1 over the chance with which their pair was drawn. A label on an unjudged pair is
+    counted and in no share.
+
+    Args:
+        pairs: Every pair of the dimension, labelled or not.
+        dimension: The quality that was judged.
+        entrants: Who takes part.
+        changed: Labels of texts that are others by now, which are in none of the pairs.
+        n_bootstraps: Resamples of the prompts behind kappa's intervals.
+        seed: Seeds the resampling.
+        confidence: Coverage of the intervals.
+    """
+    heard = [pair for pair in pairs if pair.labels]
+    judged = [pair for pair in heard if pair.judged is not None]
+    if not heard and not changed:
+        return []
+    rows = _counts(heard, dimension, changed)
+    if judged:
+        rows += _right(judged, dimension, confidence)
+        rows += _kappas(judged, heard, dimension, n_bootstraps, seed, confidence)
+        rows += [_wins(entrant, pairs, judged, dimension, confidence) for entrant in entrants]
+        rows += _errors(judged, dimension)
+    return rows
+
+
+def _counts(
+    heard: Sequence[CalibratedPair], dimension: str, changed: int
+) -> list[JudgeCalibrationRow]:
+    labels = [label for pair in heard for label in pair.labels]
+    counts = {
+        "pairs": len(heard),
+        "labels": len(labels),
+        "both_bad": sum(label.is_both_bad for label in labels),
+        "inconsistent": sum(pair.outcome is Outcome.INCONSISTENT for pair in heard),
+        "unjudged": sum(pair.judged is None for pair in heard),
+        "changed": changed,
+    }
+    return [
+        JudgeCalibrationRow(dimension=dimension, measure="count", subject=name, n=count)
+        for name, count in counts.items()
+    ] + [
+        JudgeCalibrationRow(
+            dimension=dimension,
+            measure="rater",
+            subject=rater,
+            n=sum(label.rater == rater for label in labels),
+        )
+        for rater in sorted({label.rater for label in labels})
+    ]
+
+
+def _strata(pairs: Sequence[CalibratedPair]) -> list[str | None]:
+    """Return all together first and then each source, where there are several."""
+    found = sorted({pair.stratum for pair in pairs})
+    return [None, *(found if len(found) > 1 else ())]
+
+
+def _within(pairs: Iterable[CalibratedPair], stratum: str | None) -> list[CalibratedPair]:
+    return [pair for pair in pairs if stratum in (None, pair.stratum)]
+
+
+def _right(
+    judged: Sequence[CalibratedPair], dimension: str, confidence: float
+) -> list[JudgeCalibrationRow]:
+    rows = []
+    for stratum in _strata(judged):
+        units = [(pair, label) for pair in _within(judged, stratum) for label in pair.labels]
+        found = measure_by_prompt(
+            ((pair.prompt_id, label.word == pair.judged) for pair, label in units),
+            confidence=confidence,
+            weights=_weights([1 / (pair.chance * len(pair.labels)) for pair, _ in units]),
+        )
+        rows.append(
+            JudgeCalibrationRow(
+                dimension=dimension,
+                measure="right",
+                stratum=stratum,
+                n=found.n,
+                value=found.rate,
+                low=found.low,
+                high=found.high,
+                note=None if found.low is not None else "labels on one prompt have no interval",
+            )
+        )
+    return rows
+
+
+def _weights(weights: list[float]) -> list[float] | None:
+    """Return weights; None where all are alike, so that shares are plain."""
+    return None if len(set(weights)) < 2 else weights
+
+
+def _kappas(
+    judged: Sequence[CalibratedPair],
+    heard: Sequence[CalibratedPair],
+    dimension: str,
+    n_bootstraps: int,
+    seed: int,
+    confidence: float,
+) -> list[JudgeCalibrationRow]:
+    raters = sorted({label.rater for pair in heard for label in pair.labels})
+    both = [*((rater, JUDGE) for rater in raters), *combinations(raters, 2)]
+    rows = []
+    for first, second in both:
+        known = judged if second == JUDGE else heard
+        for stratum in _strata(known):
+            found = measure_agreement(
+                _read_by(first, second, _within(known, stratum)),
+                n_bootstraps=n_bootstraps,
+                seed=seed,
+                confidence=confidence,
+            )
+            if found.n:
+                rows += _kappa_rows(found, dimension, first, second, stratum)
+    return rows
+
+
+def _read_by(first: str, second: str, pairs: Iterable[CalibratedPair]) -> list[LabelPair]:
+    read = []
+    for pair in pairs:
+        words: dict[str, str | None] = {label.rater: label.word for label in pair.labels}
+        other = pair.judged if second == JUDGE else words.get(second)
+        read.append(LabelPair(pair.prompt_id, words.get(first), other, 1 / pair.chance))
+    return read
+
+
+def _kappa_rows(
+    found: Agreement, dimension: str, first: str, second: str, stratum: str | None
+) -> list[JudgeCalibrationRow]:
+    values = {
+        "agreement": (found.agreement, found.agreement_low, found.agreement_high),
+        "kappa": (found.kappa, found.kappa_low, found.kappa_high),
+    }
+    return [
+        JudgeCalibrationRow(
+            dimension=dimension,
+            measure=measure,
+            subject=first,
+            other=second,
+            stratum=stratum,
+            n=found.n,
+            value=value,
+            low=low,
+            high=high,
+            note=found.note if measure == "kappa" else None,
+        )
+        for measure, (value, low, high) in values.items()
+    ]
+
+
+def _wins(
+    entrant: str,
+    pairs: Sequence[CalibratedPair],
+    judged: Sequence[CalibratedPair],
+    dimension: str,
+    confidence: float,
+) -> JudgeCalibrationRow:
+    """Return the share of an entrant's pairs that people would say it won."""
+    own = [
+        pair
+        for pair in pairs
+        if entrant in (pair.entrant_a, pair.entrant_b)
+        and pair.judged is not None
+        and pair.outcome is not Outcome.SAME_TEXT
+    ]
+    share = share_by_prompt((pair.prompt_id, pair.judged == _side(pair, entrant)) for pair in own)
+    won, missed = (
+        _told(
+            [
+                (pair, (pair.judged == _side(pair, entrant)) == has_won)
+                for pair in judged
+                for label in pair.labels
+                if entrant in (pair.entrant_a, pair.entrant_b)
+                and (label.word == _side(pair, entrant)) == has_won
+            ]
+        )
+        for has_won in (True, False)
+    )
+    corrected, note = CorrectedShare(None, None, None), "people gave it no win or no other verdict"
+    if share.rate is not None and won.rate is not None and missed.rate is not None:
+        corrected = correct_share(
+            share.rate,
+            share.n_effective,
+            specificity=missed.rate,
+            sensitivity=won.rate,
+            n_negative=missed.n_effective,
+            n_positive=won.n_effective,
+            confidence=confidence,
+        )
+        note = "the judge is no better than chance on its pairs, so nothing can be corrected"
+    return JudgeCalibrationRow(
+        dimension=dimension,
+        measure="wins",
+        subject=entrant,
+        n=won.n + missed.n,
+        value=corrected.value,
+        low=corrected.low,
+        high=corrected.high,
+        by_judge=share.rate,
+        sensitivity=won.rate,
+        specificity=missed.rate,
+        note=None if corrected.value is not None else note,
+    )
+
+
+def _side(pair: CalibratedPair, entrant: str) -> str:
+    return "a" if pair.entrant_a == entrant else "b"
+
+
+def _told(units: Sequence[tuple[CalibratedPair, bool]]) -> ShareByPrompt:
+    return share_by_prompt(
+        ((pair.prompt_id, is_right) for pair, is_right in units),
+        _weights([1 / (pair.chance * len(pair.labels)) for pair, _ in units]),
+    )
+
+
+def _errors(judged: Sequence[CalibratedPair], dimension: str) -> list[JudgeCalibrationRow]:
+    """Return pairs worth reading: the judge furthest from most people first, a prompt once."""
+    missed = sorted(
+        (pair for pair in judged if pair.labelled != _SHARES[str(pair.judged)]),
+        key=lambda pair: (
+            -abs(pair.labelled - _SHARES[str(pair.judged)]),
+            -len(pair.labels),
+            *(pair.prompt_id, pair.entrant_a, pair.entrant_b),
+        ),
+    )
+    worst_of_prompt = {pair.prompt_id: pair for pair in reversed(missed)}
+    # Python's sort is stable, so that both parts stay in the order of how far they stray.
+    missed.sort(key=lambda pair: worst_of_prompt[pair.prompt_id] is not pair)
+    return [
+        JudgeCalibrationRow(
+            dimension=dimension,
+            measure="error",
+            subject=pair.entrant_a,
+            other=pair.entrant_b,
+            stratum=pair.stratum,
+            prompt_id=pair.prompt_id,
+            n=len(pair.labels),
+            value=pair.labelled,
+            by_judge=_SHARES[str(pair.judged)],
+        )
+        for pair in missed[:SHOWN_ERRORS]
+    ]
