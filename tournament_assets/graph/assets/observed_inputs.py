@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from tournament_assets.generation.models.entrant_weights import fingerprint_file
-from tournament_assets.graph.assets.human_labels import label_versions, ledger_files
+from tournament_assets.graph.assets.human_battles import label_versions, ledger_files
 from tournament_assets.judging.costs.prices import newest_prices_hash
 from tournament_assets.project.project_files import (
     find_entrant_files,
