@@ -12,13 +12,13 @@ from tests.workflows.test_labelling import ENTRANTS, desk, row
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import ThreadedServer
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.workflows.label_server import (
+from tournament_assets.workflows.label_votes import import_votes
+from tournament_assets.workflows.labelling import (
     create_label_app,
     require_access,
     serve_labelling,
     write_label_page,
 )
-from tournament_assets.workflows.labelling import import_votes
 
 SCOPE = ("tiny", "pilot", "factuality")
 TOKEN = "a token of sixteen"

@@ -13,19 +13,17 @@ from hypothesis import strategies as st
 
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.ledger import Ledger
-from tournament_assets.ledger.labels import LabelSample, LabelVote
+from tournament_assets.ledger.labels import LabelSample, LabelVote, pair_identity
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint_text
 from tournament_assets.tournament.rubrics import Rubric
-from tournament_assets.workflows import labelling
-from tournament_assets.workflows.labelling import (
-    LabelDesk,
+from tournament_assets.workflows.label_votes import (
     clean_rater,
-    draw_label_sample,
     import_votes,
     read_votes,
     said_as_shown,
 )
+from tournament_assets.workflows.labelling import LabelDesk, draw_label_sample
 
 SCOPE: dict[str, Any] = {"tournament_id": "tiny", "mode": "pilot", "dimension": "factuality"}
 ENTRANTS = ("ada", "bob", "cy")
@@ -148,9 +146,7 @@ def desk(
     sample = draw_label_sample(
         pairs(), **{**SCOPE, "dimension": dimension}, size=size, overlap=overlap
     )
-    of_id = {
-        labelling._identity(pair, "tiny", "pilot", dimension)["pair_id"]: pair for pair in pairs()
-    }
+    of_id = {pair_identity(pair, "tiny", "pilot", dimension)["pair_id"]: pair for pair in pairs()}
     rubric = Rubric(dimension="factuality", version="1", text="# version: 1\n\nTruer is better.")
     drawn = {each.pair_id for each in sample.pairs}
     return LabelDesk(

@@ -82,17 +82,14 @@ def label_group(
     if config_path is None or mode is None:
         raise click.UsageError("Missing option '--config' or '--mode'.")
     from tournament_assets.launching import opened_ledger
-    from tournament_assets.workflows.label_server import (
+    from tournament_assets.workflows.label_votes import clean_rater, votes_by_rater
+    from tournament_assets.workflows.labelling import (
+        LabelDesk,
         create_label_app,
+        pairs_to_label,
         require_access,
         serve_labelling,
         write_label_page,
-    )
-    from tournament_assets.workflows.labelling import (
-        LabelDesk,
-        clean_rater,
-        pairs_to_label,
-        votes_by_rater,
     )
 
     require_access(host, token)
@@ -202,17 +199,68 @@ def _print_sample(sample: "LabelSample") -> None:
 
 @label_group.command("import")
 @config_option
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(["votes", "label-studio", "argilla", "lmsys"]),
+    default="votes",
+    show_default=True,
+    help="votes: what a page of --out saved. The others need --mode.",
+)
+@click.option("--mode", metavar="MODE", help="Whose pairs another tool's labels are of.")
+@click.option("--dimension", metavar="NAME", help="What was asked there; in general if absent.")
+@click.option("--rater", metavar="NAME", help="Who labelled, where the file does not say.")
+@click.option("--question", metavar="NAME", help="The one that compares, where there are several.")
+@click.option("--sides", type=(str, str), metavar="A B", help="The keys of the two responses.")
+@click.option("--random", "is_random", is_flag=True, help="They are a random draw of all pairs.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-def label_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
-    """Keep the votes of files that labelling pages saved; importing one twice changes nothing."""
+def label_import_command(
+    config_path: Path,
+    files: tuple[Path, ...],
+    format_name: str,
+    mode: str | None,
+    dimension: str | None,
+    is_random: bool,
+    **reading: Any,
+) -> None:
+    """Keep votes that pages of --out saved, or labels of other tools; twice is once.
+
+    Other tools' labels count for pairs of the sample that was drawn here. Where none was drawn,
+    --random says that the labelled pairs are a random draw, and they become the sample.
+    """
     from tournament_assets.launching import opened_ledger
     from tournament_assets.tournament.errors import Problems
-    from tournament_assets.workflows.labelling import import_votes
+    from tournament_assets.workflows.label_votes import (
+        ReadingOptions,
+        import_foreign_votes,
+        import_votes,
+    )
+    from tournament_assets.workflows.labelling import pairs_to_label
 
     problems = Problems()
     with opened_ledger(config_path, os.environ) as (plan, ledger):
+        if format_name == "votes":
+            for path in files:
+                with problems.collected():
+                    kept = import_votes(path, tournament_id=plan.tournament_id, ledger=ledger)
+                    click.echo(f"{path}: {kept.votes} votes of {kept.rater}, {kept.added} new")
+            problems.raise_if_any()
+            return
+        if mode is None:
+            raise click.UsageError(f"--format {format_name} needs a --mode.")
+        pairs = pairs_to_label(plan, mode, dimension, ledger=ledger)
         for path in files:
             with problems.collected():
-                kept = import_votes(path, tournament_id=plan.tournament_id, ledger=ledger)
-                click.echo(f"{path}: {kept.votes} votes of {kept.rater}, {kept.added} new")
-    problems.raise_if_any()
+                found = import_foreign_votes(
+                    path,
+                    format_name=format_name,
+                    options=ReadingOptions(**reading),
+                    pairs=pairs,
+                    scope=(plan.tournament_id, mode, dimension),
+                    is_random=is_random,
+                    ledger=ledger,
+                )
+                click.echo(f"{path}: {found.votes} votes, {found.added} new")
+                for reason, count in found.left_out.items():
+                    click.echo(f"  left out, {reason}: {count}")
+        problems.raise_if_any()

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.ledger import schema
 from tournament_assets.ledger.database import LedgerDatabase, storable, time_text
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
@@ -172,6 +173,20 @@ class Label:
 def sample_id_of(tournament_id: str, mode: str, dimension: str | None) -> str:
     """Return the name of a scope's sample; there is one."""
     return fingerprint(["labels", tournament_id, mode, dimension or ""])[:32]
+
+
+def pair_identity(
+    pair: PairToJudge, tournament_id: str, mode: str, dimension: str | None
+) -> dict[str, str]:
+    """Return what names a pair of a scope: its `pair_id`, prompt, entrants and digests."""
+    texts = (pair.prompt_text, pair.response_a, pair.response_b)
+    digests = tuple(map(fingerprint_text, texts))
+    names = (pair.prompt_id, pair.entrant_a, pair.entrant_b)
+    return {
+        "pair_id": fingerprint([sample_id_of(tournament_id, mode, dimension), *names, *digests]),
+        **dict(zip(("prompt_id", "entrant_a", "entrant_b"), names, strict=True)),
+        **dict(zip(("prompt_digest", "digest_a", "digest_b"), digests, strict=True)),
+    }
 
 
 class LabelRecords(LedgerDatabase):

@@ -1,19 +1,31 @@
-"""Asking people which response is better: which pairs, in which order, shown how; what they said.
+"""Asking people which response is better: which pairs, in which order, and the page that asks.
 
 A sample is drawn by hashes of the pairs, so that one that is extended begins with the pairs it had,
 and so that those who stop early leave a random sample as well. Everything that a rater is shown is
 made here, and no entrant's name and no verdict is part of it: a pair is named by a hash, and a vote
-says by a hash of the text which response stood first.
+says by a hash of the text which response stood first. The page is served to browsers, or written as
+one file to send; starlette and uvicorn are imported where they are used.
 """
 
+import hmac
 import re
+import socket
+import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
 from tournament_assets.ledger import Ledger
@@ -22,14 +34,26 @@ from tournament_assets.ledger.labels import (
     LabelSample,
     LabelVote,
     SampledPair,
+    pair_identity,
     sample_id_of,
 )
+from tournament_assets.loopback.running import is_loopback
 from tournament_assets.project.project_files import load_rubric
+from tournament_assets.reports.battle_pages import script_json
+from tournament_assets.reports.rendering import render_page
+from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.errors import InputError, LedgerError
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
+from tournament_assets.tournament.json_lines import parse_object
 from tournament_assets.tournament.prompts import CURATED_SOURCE
 from tournament_assets.tournament.rubrics import Rubric
+from tournament_assets.workflows.label_votes import (
+    clean_rater,
+    last_votes,
+    read_votes,
+    said_as_shown,
+)
 from tournament_assets.workflows.ledger_lookup import (
     known_responses,
     load_bank_and_selection,
@@ -37,13 +61,21 @@ from tournament_assets.workflows.ledger_lookup import (
 )
 from tournament_assets.workflows.plan import TournamentPlan
 
-VOTES_FORMAT = "tournament-votes"
-MAX_FILE_BYTES = 8 * 2**20
-MAX_VOTES = 20_000
-_LISTED_PROBLEMS = 50
-_LONGEST_NAME = 60
-_SAID = {"A": "a", "B": "b", "tie": "tie", "both_bad": "both_bad", "undo": "undo"}
-_LONGEST_SECONDS = 86_400.0
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+_MAX_BODY_BYTES = 256 * 1024
+_MAX_RATERS = 200
+_SHORTEST_TOKEN = 12
+_COOKIE = "labels"
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
 
 
 def pairs_to_label(
@@ -140,7 +172,7 @@ def draw_label_sample(
         overlap=overlap,
         pairs=tuple(
             SampledPair(
-                **_identity(pair, tournament_id, mode, dimension),
+                **pair_identity(pair, tournament_id, mode, dimension),
                 position=position,
                 chance=n_drawn[stratum] / n_there[stratum],
                 stratum=stratum,
@@ -166,19 +198,6 @@ def _in_turn(
             members = by_stratum[stratum]
             if turn < len(members):
                 yield stratum, members[turn][1]
-
-
-def _identity(
-    pair: PairToJudge, tournament_id: str, mode: Mode, dimension: str | None
-) -> dict[str, str]:
-    texts = (pair.prompt_text, pair.response_a, pair.response_b)
-    digests = tuple(map(fingerprint_text, texts))
-    names = (pair.prompt_id, pair.entrant_a, pair.entrant_b)
-    return {
-        "pair_id": fingerprint([sample_id_of(tournament_id, mode, dimension), *names, *digests]),
-        **dict(zip(("prompt_id", "entrant_a", "entrant_b"), names, strict=True)),
-        **dict(zip(("prompt_digest", "digest_a", "digest_b"), digests, strict=True)),
-    }
 
 
 def _least_size(
@@ -249,7 +268,7 @@ class LabelDesk:
         drawn = {each.pair_id for each in sample.pairs}
         texts = {}
         for pair in pairs:
-            names = _identity(pair, sample.tournament_id, sample.mode, sample.dimension)
+            names = pair_identity(pair, sample.tournament_id, sample.mode, sample.dimension)
             if names["pair_id"] in drawn:
                 texts[names["pair_id"]] = pair
         config, dimension = plan.config, sample.dimension
@@ -360,231 +379,219 @@ def _without_version(text: str) -> str:
     return re.sub(r"\A(?:#[^\n]*\n+)+", "", text)
 
 
-def said_as_shown(vote: LabelVote) -> str:
-    """Return a vote in the words of the page: A is the response that stood first."""
-    if vote.vote in ("a", "b"):
-        return "A" if (vote.vote == "a") == (vote.shown == "ab") else "B"
-    return vote.vote
-
-
-def last_votes(votes: Iterable[LabelVote]) -> dict[tuple[str, str], LabelVote]:
-    """Return what counts of votes in the order in which they came, by pair and rater."""
-    ordered = sorted(votes, key=lambda vote: vote.given_at)  # stable: equal times as they came
-    last = {(vote.pair_id, vote.rater): vote for vote in ordered}
-    return {key: vote for key, vote in last.items() if vote.vote != "undo"}
-
-
-def clean_rater(name: object) -> str:
-    """Return a rater's name without outer white space.
+def require_access(host: str, token: str | None) -> None:
+    """Refuse to show pairs to other machines without a token, and tokens that can be guessed.
 
     Raises:
-        InputError: If it is none that could be shown.
+        InputError: In both cases.
     """
-    cleaned = " ".join(name.split()) if isinstance(name, str) else ""
-    if not (0 < len(cleaned) <= _LONGEST_NAME and cleaned.isprintable()):
+    if not is_loopback(host) and token is None:
         raise InputError(
-            f"the rater is {name!r:.100}; expected a name of 1 to {_LONGEST_NAME} printable "
-            "characters"
+            f"--host is {host!r}, which other machines reach; expected a --token beside it, or a "
+            "loopback address such as 127.0.0.1"
         )
-    return cleaned
+    if token is not None and (len(token) < _SHORTEST_TOKEN or not token.isascii()):
+        raise InputError(
+            f"the token has {len(token)} characters; expected at least {_SHORTEST_TOKEN}, of "
+            "ASCII; python -c 'import secrets; print(secrets.token_urlsafe())' makes one"
+        )
 
 
-_HEX = re.compile("[0-9a-f]{16,64}")
+def write_label_page(
+    path: Path, desk: LabelDesk, rater: str, *, ledger: Ledger, raters: Sequence[str]
+) -> int:
+    """Write a page that works from disk and hands out its votes as a file.
+
+    Returns:
+        How many pairs the rater is asked about.
+
+    Raises:
+        InputError: If the file cannot be written.
+    """
+    state = desk.rater_state(rater, ledger.iterate_votes(desk.sample.sample_id), raters)
+    state = {**state, "others": []}
+    wanted = {*state["order"], *(pair_id for pair_id, _ in state["done"])}
+    values = desk.page_values(rater, state)
+    values["pairs"] = {name: pair for name, pair in values["pairs"].items() if name in wanted}
+    values["rubric"] = desk.rubric_hash
+    try:
+        write_bytes_atomically(path, _page(values).encode("utf-8", errors="backslashreplace"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error}") from error
+    return len(state["order"])
 
 
-def read_votes(
-    rows: object,
+def _page(values: Mapping[str, Any] | None) -> str:
+    connects = values is None
+    return render_page("label.html.jinja", "label", work=script_json(values), connects=connects)
+
+
+class _Refused(Exception):  # noqa: N818  # an answer, not an error of ours
+    def __init__(self, status: int, *problems: str) -> None:
+        self.status, self.problems = status, problems
+
+
+def create_label_app(
+    desk: LabelDesk,
     *,
-    rater: str,
-    sample_id: str,
-    pairs: Mapping[str, SampledPair],
-    origin: Literal["page", "file"],
-    rubric_hash: str | None,
-    now: datetime | None = None,
-) -> list[LabelVote]:
-    """Read votes as a page writes them.
+    ledger: Ledger,
+    raters: Sequence[str] = (),
+    token: str | None = None,
+) -> "Starlette":
+    """Return the application that shows the pairs and keeps the votes.
 
-    A row has `id`, 16 to 64 hexadecimal digits that name the vote for ever; `pair`; `first`, the
-    SHA-256 of the text that stood first; `said`: `A`, `B`, `tie`, `both_bad` or `undo`; when: `age`
-    in milliseconds from now, or `at`, a time in UTC; and perhaps `seconds`.
+    `GET /` is the page, `GET /work?rater=NAME` what a rater is to label, `POST /votes` keeps votes
+    and answers once they are in the ledger.
 
     Args:
-        rows: The rows, as they came.
-        rater: Who voted.
-        sample_id: The sample.
-        pairs: Every pair that was ever drawn for it.
-        origin: Where the votes come from.
-        rubric_hash: SHA-256 of the rubric that the rater could read.
-        now: The time that ages count from; now by default.
-
-    Raises:
-        InputError: With what is wrong with any row.
+        desk: The sample and its texts.
+        ledger: Where votes are kept.
+        raters: Who takes part, as far as it is known; others may join.
+        token: What a browser must show; None asks for none, but then answers to a loopback name
+            only, so that no other site's page can be made to read or vote.
     """
-    if not isinstance(rows, list):
-        raise InputError(f"the votes are {type(rows).__name__}; expected a list")
-    if len(rows) > MAX_VOTES:
-        raise InputError(f"there are {len(rows)} votes; expected at most {MAX_VOTES}")
-    now = now or datetime.now(UTC)
-    problems: list[str] = []
-    votes: list[LabelVote] = []
-    for number, row in enumerate(rows, start=1):
-        found = list(_row_problems(row, pairs))
-        if found:
-            problems += [f"vote {number}: {problem}" for problem in found]
-            continue
-        pair = pairs[row["pair"]]
-        shown: Literal["ab", "ba"] = "ab" if row["first"] == pair.digest_a else "ba"
-        said = _SAID[row["said"]]
-        if said in ("a", "b") and shown == "ba":
-            said = "b" if said == "a" else "a"
-        votes.append(
-            LabelVote(
-                vote_id=row["id"],
-                sample_id=sample_id,
-                pair_id=pair.pair_id,
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse
+    from starlette.routing import Route
+
+    page = _page(None)
+    room = _Room(desk, ledger, raters)
+
+    def check(request: "Request") -> None:
+        if token is None:
+            if not is_loopback(request.url.hostname or ""):
+                raise _Refused(403, "this page is at 127.0.0.1")
+        elif not _is_same(request.cookies.get(_COOKIE, ""), token):
+            raise _Refused(403, "open the address with its token, as the command printed it")
+
+    def answering(
+        answer: "Callable[[Request], Awaitable[Response]]",
+    ) -> "Callable[[Request], Awaitable[Response]]":
+        async def answered(request: "Request") -> "Response":
+            try:
+                response = await answer(request)
+            except _Refused as refused:
+                response = JSONResponse({"problems": refused.problems}, refused.status)
+            except InputError as error:
+                response = JSONResponse({"problems": error.problems}, 400)
+            except LedgerError as error:
+                response = JSONResponse({"problems": [str(error)]}, 503)
+            response.headers.update(_HEADERS)
+            return response
+
+        return answered
+
+    @answering
+    async def show(request: "Request") -> "Response":
+        given = request.query_params.get("token")
+        if token is not None and given is not None and _is_same(given, token):
+            response = RedirectResponse(request.url.remove_query_params("token"), 303)
+            response.set_cookie(_COOKIE, token, httponly=True, samesite="strict")
+            return response
+        check(request)
+        return HTMLResponse(page)
+
+    @answering
+    async def work(request: "Request") -> "Response":
+        check(request)
+        rater = clean_rater(request.query_params.get("rater"))
+        return JSONResponse(await run_in_threadpool(room.enter, rater))
+
+    @answering
+    async def votes(request: "Request") -> "Response":
+        check(request)
+        if request.headers.get("content-type", "").split(";")[0] != "application/json":
+            raise _Refused(415, "expected JSON")
+        content = bytearray()
+        async for part in request.stream():
+            content += part
+            if len(content) > _MAX_BODY_BYTES:
+                raise _Refused(413, f"expected at most {_MAX_BODY_BYTES} bytes")
+        values = parse_object(bytes(content), "votes")
+        return JSONResponse(await run_in_threadpool(room.keep, values))
+
+    return Starlette(
+        routes=[
+            Route("/", show, methods=["GET"]),
+            Route("/work", work, methods=["GET"]),
+            Route("/votes", votes, methods=["POST"]),
+        ]
+    )
+
+
+def _is_same(given: str, token: str) -> bool:
+    return hmac.compare_digest(given.encode(), token.encode())
+
+
+class _Room:
+    """Who is labelling now, and what they send."""
+
+    def __init__(self, desk: LabelDesk, ledger: Ledger, raters: Sequence[str]) -> None:
+        self._desk, self._ledger = desk, ledger
+        self._raters = set(raters)
+        self._lock = threading.Lock()
+        self._pairs = ledger.sampled_pairs(desk.sample.sample_id)
+
+    def enter(self, rater: str) -> dict[str, Any]:
+        with self._lock:
+            if rater not in self._raters and len(self._raters) >= _MAX_RATERS:
+                raise _Refused(429, f"there are {_MAX_RATERS} raters; expected no more")
+            self._raters.add(rater)
+        return self._desk.page_values(rater, self._state(rater))
+
+    def keep(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        desk = self._desk
+        if values.get("sample") != desk.sample.sample_id:
+            raise _Refused(409, "these votes are of another sample; reload the page")
+        rater = clean_rater(values.get("rater"))
+        self._ledger.keep_votes(
+            read_votes(
+                values.get("votes"),
                 rater=rater,
-                vote=said,  # type: ignore[arg-type]  # one of the words of _SAID
-                shown=shown,
-                given_at=_when(row, now),
-                origin=origin,
-                rubric_hash=rubric_hash,
-                seconds=row.get("seconds"),
+                sample_id=desk.sample.sample_id,
+                pairs=self._pairs,
+                origin="page",
+                rubric_hash=desk.rubric_hash,
             )
         )
-    if problems:
-        more = len(problems) - _LISTED_PROBLEMS
-        tail = [f"and {more} more problems"] if more > 0 else []
-        raise InputError([*problems[:_LISTED_PROBLEMS], *tail])
-    return votes
+        return self._state(rater)
+
+    def _state(self, rater: str) -> dict[str, Any]:
+        votes = self._ledger.iterate_votes(self._desk.sample.sample_id)
+        return self._desk.rater_state(rater, votes, frozenset(self._raters))
 
 
-def _row_problems(row: object, pairs: Mapping[str, SampledPair]) -> Iterator[str]:
-    if not isinstance(row, dict):
-        yield f"it is {type(row).__name__}; expected an object"
-        return
-    if not (isinstance(row.get("id"), str) and _HEX.fullmatch(row["id"])):
-        yield f"id is {row.get('id')!r:.80}; expected 16 to 64 hexadecimal digits"
-    pair = pairs.get(row["pair"]) if isinstance(row.get("pair"), str) else None
-    if pair is None:
-        yield f"pair is {row.get('pair')!r:.80}; expected a pair of the sample"
-    elif row.get("first") not in (pair.digest_a, pair.digest_b):
-        yield f"first is {row.get('first')!r:.80}; expected the SHA-256 of one of the two responses"
-    if not (isinstance(row.get("said"), str) and row["said"] in _SAID):
-        yield f"said is {row.get('said')!r:.80}; expected one of {', '.join(_SAID)}"
-    seconds = row.get("seconds")
-    if seconds is not None and not _is_number(seconds, _LONGEST_SECONDS):
-        yield f"seconds is {seconds!r:.80}; expected a number from 0 to {_LONGEST_SECONDS:g}"
-    if "at" in row:
-        if _time_of(row["at"]) is None:
-            yield f"at is {row['at']!r:.80}; expected a time such as 2026-03-01T12:00:00Z"
-    elif not _is_number(row.get("age"), 1e13):
-        yield f"age is {row.get('age')!r:.80}; expected milliseconds from 0"
+def serve_labelling(
+    app: "Starlette", *, host: str, port: int, on_ready: Callable[[str], None]
+) -> None:
+    """Serve the page in the foreground until it is interrupted.
 
-
-def _is_number(value: object, most: float) -> bool:
-    return type(value) in (int, float) and 0 <= value <= most  # type: ignore[operator]
-
-
-def _time_of(value: object) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    # Within these years no time zone leads out of what a datetime can hold.
-    known = moment is not None and moment.tzinfo is not None and 2000 <= moment.year < 2200
-    return moment if known else None
-
-
-def _when(row: Mapping[str, Any], now: datetime) -> datetime:
-    given = _time_of(row["at"]) if "at" in row else None
-    if given is not None:
-        return given.astimezone(UTC)
-    return now - min(timedelta(milliseconds=row["age"]), timedelta(days=365))
-
-
-@dataclass(frozen=True, slots=True)
-class ImportedVotes:
-    """What a file of votes came to.
-
-    Attributes:
-        rater: Who voted.
-        votes: Votes in the file, undoings among them.
-        added: How many of them are new.
-        sample: The sample they are of.
-    """
-
-    rater: str
-    votes: int
-    added: int
-    sample: LabelSample
-
-
-def import_votes(path: Path, *, tournament_id: str, ledger: Ledger) -> ImportedVotes:
-    """Keep the votes of a file that a page was sent for; those that are held already stay.
+    Args:
+        app: What `create_label_app` returned.
+        host: Where to listen.
+        port: 0 takes a free one.
+        on_ready: Told the address, without a path, once browsers can connect.
 
     Raises:
-        InputError: With everything that is wrong with the file; nothing of it is kept then.
+        InputError: If the address cannot be used.
     """
-    values = _read_file(path)
-    problems = []
-    if values.get("format") != VOTES_FORMAT or values.get("version") != 1:
-        problems.append(
-            f"format and version are {values.get('format')!r:.60} and "
-            f"{values.get('version')!r:.60}; expected {VOTES_FORMAT!r} and 1"
+    import uvicorn
+
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, port))
+        except OSError as error:
+            raise InputError(
+                f"cannot listen on {host}, port {port}: {error.strerror}; expected a free port of "
+                "this machine; choose another by --port"
+            ) from None
+        listening.listen()
+        named = f"[{host}]" if ":" in host else host
+        on_ready(f"http://{named}:{listening.getsockname()[1]}")
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, lifespan="off", ws="none"
         )
-    rater, sample = "", None
-    try:
-        rater = clean_rater(values.get("rater"))
-    except InputError as error:
-        problems += error.problems
-    name = values.get("sample")
-    if isinstance(name, str):
-        sample = ledger.label_sample_named(name)
-    if sample is None or sample.tournament_id != tournament_id:
-        problems.append(
-            f"sample is {name!r:.80}; expected one that was drawn for the tournament "
-            f"{tournament_id!r} and is in its ledger"
-        )
-        sample = None
-    rubric = values.get("rubric")
-    if not (rubric is None or (isinstance(rubric, str) and _HEX.fullmatch(rubric))):
-        problems.append(f"rubric is {rubric!r:.80}; expected 64 hexadecimal digits")
-    votes: list[LabelVote] = []
-    try:
-        votes = read_votes(
-            values.get("votes"),
-            rater=rater or "nobody",
-            sample_id="" if sample is None else sample.sample_id,
-            pairs={} if sample is None else ledger.sampled_pairs(sample.sample_id),
-            origin="file",
-            rubric_hash=rubric if isinstance(rubric, str) else None,
-        )
-    except InputError as error:
-        problems += error.problems if sample is not None else ()
-    if problems or sample is None:
-        raise InputError([f"{path.name}: {problem}" for problem in problems])
-    return ImportedVotes(rater, len(votes), ledger.keep_votes(votes), sample)
-
-
-def _read_file(path: Path) -> dict[str, Any]:
-    """Read a JSON object, if its file is not too large to have been written by a page."""
-    from tournament_assets.tournament.json_lines import parse_object
-
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise InputError(
-            f"{path}: cannot be read ({error.strerror}); expected votes.json"
-        ) from None
-    if len(content) > MAX_FILE_BYTES:
-        raise InputError(
-            f"{path.name}: larger than {MAX_FILE_BYTES // 2**20} MiB; expected a votes.json that "
-            "a labelling page saved"
-        )
-    return parse_object(content, path.name)
-
-
-def votes_by_rater(votes: Iterable[LabelVote]) -> dict[str, int]:
-    """Count the pairs that each rater has labelled."""
-    return dict(sorted(Counter(rater for _, rater in last_votes(votes)).items()))
+        uvicorn.Server(config).run(sockets=[listening])
