@@ -48,6 +48,7 @@ from tournament_assets.workflows.report_sections import outages_of
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
+    from tournament_assets.reports.cost_estimate import DimensionPlan
     from tournament_assets.workflows.diagnosis import Finding
 
 _DAEMON_SECONDS = 300
@@ -293,6 +294,37 @@ def estimate_tournament(
                 )
             counter = service
         return estimate_judging(plan, mode, ledger=ledger, judge_model=judge_model, counter=counter)
+
+
+def plan_tournament(
+    config_path: Path,
+    mode: Mode,
+    *,
+    environment: Mapping[str, str],
+    pilot: Path | None = None,
+    judge_model: str | None = None,
+) -> "list[DimensionPlan]":
+    """Say how many prompts it takes to separate two entrants, and ask nothing.
+
+    Args:
+        config_path: The tournament's configuration.
+        mode: The mode whose prompts and judge are planned.
+        environment: The environment variables.
+        pilot: A finished run directory to learn from; None assumes what it would say.
+        judge_model: Another model than the configured one.
+
+    Raises:
+        InputError: If the config, the bank, a rubric, a recorded file or the pilot cannot be used.
+    """
+    from tournament_assets.run_comparison.run_reading import read_finished_runs
+    from tournament_assets.workflows.estimates import plan_prompts
+
+    (run,) = read_finished_runs([pilot]) if pilot else (None,)
+    estimate = estimate_tournament(
+        config_path, mode, environment=environment, judge_model=judge_model
+    )
+    with opened_ledger(config_path, environment) as (whole, _ledger):
+        return plan_prompts(estimate, whole.in_mode(mode), pilot=run)
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from tournament_assets.cli.reporting import (
 from tournament_assets.cli.running import (
     doctor_command,
     estimate_command,
+    plan_command,
     rejudge_command,
     run_command,
 )
@@ -87,6 +88,7 @@ def dagster_home_command() -> None:
 for command in (
     run_command,
     estimate_command,
+    plan_command,
     doctor_command,
     rejudge_command,
     audit_command,

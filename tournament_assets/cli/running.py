@@ -1,4 +1,4 @@
-"""`tournament run`, `tournament rejudge`, `tournament estimate` and `tournament doctor`."""
+"""`tournament run`, `rejudge`, `estimate`, `plan` and `doctor`."""
 
 import os
 import time
@@ -245,6 +245,55 @@ def estimate_command(
     show_report(
         lambda console: print_estimate(estimate, console),
         lambda: estimate_json(estimate),
+        as_json=as_json,
+        width=100,
+    )
+
+
+@click.command("plan", short_help="Say how many prompts it takes, and what they cost.")
+@config_option
+@click.option("--mode", metavar="MODE", default="headline", show_default=True, help="What to plan.")
+@click.option(
+    "--from-pilot",
+    "pilot",
+    metavar="RUN_DIR",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Learn from this finished run how prompts differ and how many pairs are ties.",
+)
+@click.option("--judge-model", metavar="ID", help="Price this model instead of the configured one.")
+@click.option(
+    "--picture",
+    metavar="OUT.svg",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Draw dollars against the smallest gap one could see, as PNG or SVG; a file a dimension.",
+)
+@json_option
+def plan_command(
+    config_path: Path,
+    mode: str,
+    pilot: Path | None,
+    judge_model: str | None,
+    picture: Path | None,
+    as_json: bool,
+) -> None:
+    """Say how many prompts it takes to separate two entrants 10, 20 and 50 Elo points apart.
+
+    With probability 80 %, all pairs of a dimension together, as the leaderboard separates them;
+    with the bill of judging everything or adaptively, in both orders or in one. Nothing is sent.
+    """
+    from tournament_assets.launching import plan_tournament
+    from tournament_assets.reports.cost_estimate import plan_files, plan_json, print_plan
+    from tournament_assets.storage.atomic_files import write_bytes_atomically
+
+    plans = plan_tournament(
+        config_path, mode, environment=os.environ, pilot=pilot, judge_model=judge_model
+    )
+    if picture is not None:
+        for path, content in plan_files(plans, picture).items():
+            write_bytes_atomically(path, content)
+    show_report(
+        lambda console: print_plan(plans, console),
+        lambda: plan_json(plans),
         as_json=as_json,
         width=100,
     )

@@ -1,9 +1,13 @@
-"""What a mode's judging would cost, before anything is generated or asked."""
+"""What a mode's judging would cost and could tell, before anything is generated or asked."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tournament_assets.judging.batch_service import Channel, TokenCounter
 from tournament_assets.judging.costs.budgets import month_start
@@ -21,18 +25,32 @@ from tournament_assets.judging.settlement.model_responses import (
     response_scope,
 )
 from tournament_assets.judging.settlement.records import JudgingScope
+from tournament_assets.judging.settlement.submission import MAX_BATCH_REQUESTS
 from tournament_assets.project.project_files import load_rubrics
 from tournament_assets.providers.openai.chat_server import costs_nothing
+from tournament_assets.ratings.matches import Matches
+from tournament_assets.ratings.power import (
+    JudgingNoise,
+    PowerCurve,
+    adaptive_prompts,
+    adaptive_share,
+    learn_noise,
+)
+from tournament_assets.ratings.sequential import StoppingRule
+from tournament_assets.reports.cost_estimate import DimensionPlan, PlannedChoice
+from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
     OpenAiApiEntrant,
     RecordedEntrant,
 )
+from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.judges import PanelMember
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.rubrics import Rubric
+from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.workflows.judge_requests import (
     find_budget,
     judging_terms,
@@ -257,3 +275,221 @@ def _estimate_responses(
         ),
         is_free=is_free,
     )
+
+
+GAPS = (10.0, 20.0, 50.0)
+"""How far apart two entrants are, in Elo points."""
+_CURVE_GAPS = tuple(round(3.0 * 50 ** (step / 30), 2) for step in range(31))
+
+
+def plan_prompts(
+    estimate: JudgingEstimate,
+    plan: TournamentPlan,
+    *,
+    pilot: FinishedRun | None = None,
+    gaps: Sequence[float] = GAPS,
+    power: float = 0.8,
+) -> list[DimensionPlan]:
+    """Say how many prompts it takes to separate two entrants, and what each way to judge costs.
+
+    Args:
+        estimate: What the mode's judging costs; its prices are those of the plan.
+        plan: The tournament.
+        pilot: A finished run to learn from how prompts differ and how many pairs are ties.
+        gaps: How far apart the two are, in Elo points.
+        power: The probability with which they are to be separated.
+
+    Raises:
+        InputError: If the pilot judged too few prompts of a dimension.
+    """
+    return [
+        _Planner(estimate, plan, dimension, pilot).plan(gaps, power=power)
+        for dimension in estimate.workloads
+    ]
+
+
+class _Planner:
+    """Plans one dimension."""
+
+    def __init__(
+        self,
+        estimate: JudgingEstimate,
+        plan: TournamentPlan,
+        dimension: str,
+        pilot: FinishedRun | None,
+    ) -> None:
+        config = plan.config
+        self._dimension = dimension
+        self._confidence = config.ratings.confidence
+        self._noise = _learn(pilot, dimension, config.entrant_ids)
+        self._workload = estimate.workloads[dimension]
+        shown = 2 if config.judge.presentations == "both" else 1
+        self._n_prompts = self._workload.presentations // (shown * max(1, self._noise.n_pairs))
+        costs = [_usd_if_new(each, dimension) for each in estimate.by_judge]
+        known = [cost for cost in costs if cost is not None]
+        self._usd_per_request = (
+            sum(known) / self._workload.presentations
+            if len(known) == len(costs) and self._workload.presentations
+            else None
+        )
+        # What the config says of adaptive judging, or its defaults.
+        self._tail, self._rounds = 0.2, 5
+
+    def plan(self, gaps: Sequence[float], *, power: float) -> DimensionPlan:
+        """Plan every way of judging."""
+        choices = [choice for gap in gaps for choice in self._choices(gap, power)]
+        ratio = {
+            way: _mean_ratio([choice for choice in choices if choice.way == way])
+            for way in (_BOTH, _ONCE)
+        }
+        curves = {
+            way: tuple(self._point(gap, shown, power, ratio[way]) for gap in _CURVE_GAPS)
+            for way, shown in ((_BOTH, 2), (_ONCE, 1))
+        }
+        return DimensionPlan(
+            dimension=self._dimension,
+            noise=self._noise,
+            power=power,
+            confidence=self._confidence,
+            n_prompts=self._n_prompts,
+            smallest_gap=_smallest_gap(curves[_BOTH], self._n_prompts),
+            choices=tuple(choices),
+            curves=curves,
+        )
+
+    def _curve(self, gap: float, shown: int) -> PowerCurve:
+        return PowerCurve(
+            self._noise, gap, confidence=self._confidence, presentations=shown, seed=0
+        )
+
+    def _choices(self, gap: float, power: float) -> list[PlannedChoice]:
+        both, once = self._curve(gap, 2), self._curve(gap, 1)
+        whole = both.prompts(power)
+        found = [
+            self._choice(_BOTH, gap, whole, both.formula_prompts(power), shown=2),
+            self._choice(_ONCE, gap, once.prompts(power), once.formula_prompts(power), shown=1),
+        ]
+        population = adaptive_prompts(self._noise, gap, self._rule(1, is_bank=False), power=power)
+        for way, prompts, is_bank in ((_POPULATION, population, False), (_BANK, whole, True)):
+            judged = 1.0
+            if prompts is not None:
+                judged = adaptive_share(
+                    self._noise, self._rule(prompts, is_bank=is_bank), tail=self._tail
+                )
+            found.append(
+                self._choice(way, gap, prompts, None, shown=2, judged=judged, rounds=self._rounds)
+            )
+        return found
+
+    def _rule(self, n_prompts: int, *, is_bank: bool) -> StoppingRule:
+        return StoppingRule(
+            "bank" if is_bank else "population",
+            self._confidence,
+            self._noise.n_pairs,
+            n_prompts,
+            rounds=self._rounds,
+        )
+
+    def _choice(
+        self,
+        way: str,
+        gap: float,
+        prompts: int | None,
+        by_formula: int | None,
+        *,
+        shown: int,
+        judged: float = 1.0,
+        rounds: int = 1,
+    ) -> PlannedChoice:
+        if prompts is None:
+            return PlannedChoice(way, gap, None, None, judged, None, None, None)
+        requests = round(prompts * self._noise.n_pairs * shown * judged)
+        return PlannedChoice(
+            way=way,
+            elo=gap,
+            prompts=prompts,
+            formula_prompts=by_formula,
+            judged=judged,
+            requests=requests,
+            usd=self._usd(requests),
+            batches=max(rounds, math.ceil(requests / MAX_BATCH_REQUESTS)),
+        )
+
+    def _usd(self, requests: int) -> float | None:
+        return None if self._usd_per_request is None else requests * self._usd_per_request
+
+    def _point(
+        self, gap: float, shown: int, power: float, ratio: float
+    ) -> tuple[float, int, int, float | None]:
+        prompts = math.ceil(self._curve(gap, shown).formula_prompts(power) * ratio)
+        requests = prompts * self._noise.n_pairs * shown
+        return gap, prompts, requests, self._usd(requests)
+
+
+_BOTH, _ONCE = "everything, both orders", "everything, one order"
+_POPULATION, _BANK = "adaptive, population", "adaptive, bank"
+
+
+def _mean_ratio(choices: Sequence[PlannedChoice]) -> float:
+    """Return prompts by simulation over prompts by the formula."""
+    ratios = [
+        each.prompts / each.formula_prompts
+        for each in choices
+        if each.prompts and each.formula_prompts
+    ]
+    return sum(ratios) / len(ratios) if ratios else 1.0
+
+
+def _smallest_gap(
+    curve: Sequence[tuple[float, int, int, float | None]], n_prompts: int
+) -> float | None:
+    """Return the gap that some prompts show, between two points of a curve in logarithms."""
+    for (low, many, *_), (high, few, *_) in pairwise(curve):
+        if few <= n_prompts <= many and few < many:
+            part = math.log(many / n_prompts) / math.log(many / few)
+            return float(low * (high / low) ** part)
+    return None
+
+
+def _usd_if_new(estimate: JudgingEstimate, dimension: str) -> float | None:
+    """Return what a judge's share of a dimension costs with nothing in the ledger."""
+    if estimate.is_free:
+        return 0.0
+    if estimate.price is None:
+        return None
+    new, rate = estimate.workloads[dimension].as_if_new(), estimate.observed_hit_rate
+    if rate is None:
+        return new.dearest_usd(estimate.price, discount=estimate.batch_discount)
+    return new.cost_usd(estimate.price, discount=estimate.batch_discount, hit_rate=rate)
+
+
+def _learn(pilot: FinishedRun | None, dimension: str, entrant_ids: Sequence[str]) -> JudgingNoise:
+    """Learn from a pilot's settled pairs; what it did not judge is assumed."""
+    settled = [
+        pair
+        for pair in (pilot.verdicts.get(dimension, ()) if pilot else ())
+        if pair.outcome is not Outcome.UNJUDGED
+    ]
+    if not settled:
+        return JudgingNoise(len(entrant_ids))
+    entrants = sorted({name for pair in settled for name in (pair.entrant_a, pair.entrant_b)})
+    prompts = sorted({pair.prompt_id for pair in settled})
+    place = {name: index for index, name in enumerate(entrants)}
+    row = {name: index for index, name in enumerate(prompts)}
+    worth = {Outcome.A_WINS: 1.0, Outcome.B_WINS: 0.0}
+    matches = Matches(
+        entrants=tuple(entrants),
+        prompts=tuple(prompts),
+        first=np.array([place[pair.entrant_a] for pair in settled]),
+        second=np.array([place[pair.entrant_b] for pair in settled]),
+        prompt_index=np.array([row[pair.prompt_id] for pair in settled]),
+        preference=np.array([worth.get(pair.outcome, 0.5) for pair in settled]),
+        weight=np.ones(len(settled)),
+    )
+    split = sum(pair.outcome is Outcome.INCONSISTENT for pair in settled) / len(settled)
+    try:
+        learnt = learn_noise(matches, split=split)
+    except InputError as error:
+        raise InputError(f"the pilot's {dimension}: {error}") from error
+    is_same_field = entrants == sorted(entrant_ids)
+    return replace(learnt, n_entrants=len(entrant_ids), gaps=learnt.gaps if is_same_field else ())

@@ -1,0 +1,377 @@
+"""How many prompts it takes to tell two entrants apart, before they are paid for.
+
+Two entrants are *separated* as on the leaderboard: by Bradley-Terry strengths with ties as half
+wins, whole prompts being the unit, all pairs of the dimension together (`ratings.significance`).
+Where that draws resamples, this takes their limit, the sandwich by prompt and the largest of
+correlated normal differences, so that hundreds of tournaments can be simulated; a test holds the
+two against each other.
+
+How prompts differ is a standard deviation that each prompt adds to each entrant's logit, found by
+how far the residuals of two pairs that share an entrant go together within a prompt. With s the
+mean square of a pair's residual, c that mean product, n prompts and k entrants near one another,
+
+    Var(difference) = 32 (s + (k - 2) c) / (k n)    in squares of natural logarithms of odds,
+
+which is the formula that the simulation is checked by: the information of a complete table is
+n (k I - J) / 4, the score of a prompt is what an entrant won beyond 1/2, and the difference of two
+scores has the variance 2 k (s + (k - 2) c).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, log_strengths
+from tournament_assets.ratings.intervals import can_tell
+from tournament_assets.ratings.matches import Matches, require_confidence
+from tournament_assets.ratings.sequential import StoppingRule, aimed_capital, decide
+from tournament_assets.tournament.errors import InputError
+
+_LARGEST_SIMULATION = 1000
+"""More prompts are not simulated: errors shrink with the root of their number by then."""
+_CELLS_AT_ONCE = 2_000_000
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+
+@dataclass(frozen=True, slots=True)
+class JudgingNoise:
+    """What decides how many prompts it takes.
+
+    Attributes:
+        n_entrants: Entrants of the tournament.
+        tied: Share of the pairs that nobody wins in either presentation: ties and same texts.
+        split: Share of the pairs whose two presentations disagree. Shown once, such a pair goes to
+            the side that it happens to be shown on.
+        prompt_sd: What a prompt adds to an entrant's logit, as a standard deviation.
+        gaps: Win shares of the first of every two entrants, less 1/2; for the bill of adaptive
+            judging.
+        n_prompts: Prompts it was learnt from; None if it is assumed.
+    """
+
+    n_entrants: int
+    tied: float = 0.2
+    split: float = 0.1
+    prompt_sd: float = 1.0
+    gaps: tuple[float, ...] = ()
+    n_prompts: int | None = None
+
+    @property
+    def n_pairs(self) -> int:
+        """How many twos of entrants there are."""
+        return self.n_entrants * (self.n_entrants - 1) // 2
+
+
+def learn_noise(matches: Matches, *, split: float) -> JudgingNoise:
+    """Learn from a pilot how undecided judgments are and how much prompts differ.
+
+    Args:
+        matches: The pilot's settled pairs on a dimension; whoever wins nothing has a half.
+        split: Share of them whose two presentations disagree.
+
+    Raises:
+        InputError: If nothing was judged, or on fewer than ten prompts.
+    """
+    k, n = len(matches.entrants), len(np.unique(matches.prompt_index))
+    if n < 10:
+        raise InputError(
+            f"pairs were judged on {n} prompts; expected 10 or more to learn from; plan without "
+            "--from-pilot, or run a larger pilot"
+        )
+    pair = np.minimum(matches.first, matches.second) * k + np.maximum(matches.first, matches.second)
+    share = np.where(matches.first < matches.second, matches.preference, 1 - matches.preference)
+    count = np.bincount(pair, minlength=k * k)
+    mean = np.bincount(pair, weights=share, minlength=k * k) / np.maximum(count, 1)
+    left = (share - mean[pair]) * np.sqrt(n / (n - 1))
+    scores, squares, games = (np.zeros((len(matches.prompts), k)) for _ in range(3))
+    for side, sign in ((pair // k, 1.0), (pair % k, -1.0)):
+        np.add.at(scores, (matches.prompt_index, side), sign * left)
+        np.add.at(squares, (matches.prompt_index, side), left**2)
+        np.add.at(games, (matches.prompt_index, side), 1.0)
+    together = (games**2 - games).sum()
+    product = float((scores**2 - squares).sum() / together) if together else 0.0
+    undecided = float((matches.preference == 0.5).mean())
+    above, below = np.triu_indices(k, 1)
+    cells = above * k + below
+    return JudgingNoise(
+        n_entrants=k,
+        tied=max(0.0, undecided - split),
+        split=min(split, undecided),
+        prompt_sd=_prompt_sd(product, decided=1 - undecided),
+        gaps=tuple(np.where(count[cells] > 0, mean[cells] - 0.5, 0.0).tolist()),
+        n_prompts=n,
+    )
+
+
+def _shared(prompt_sd: float, *, decided: float) -> float:
+    """Return the mean product of two residuals that share an entrant, between equals."""
+    odds = prompt_sd * (_NODES[:, None] - _NODES)
+    won = (1 / (1 + np.exp(-odds))) @ _WEIGHTS - 0.5
+    return float(decided**2 * (won**2 @ _WEIGHTS))
+
+
+def _prompt_sd(product: float, *, decided: float) -> float:
+    low, high = 0.0, 6.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _shared(middle, decided=decided) < product else (low, middle)
+    return low
+
+
+def win_share(elo: float) -> float:
+    """Return the share of the win that a difference of ratings stands for, ties counted half."""
+    return 1 / (1 + math.exp(-elo / ELO_PER_NAT))
+
+
+@dataclass(frozen=True)
+class PowerCurve:
+    """With which probability two entrants are separated, by the number of prompts.
+
+    Attributes:
+        noise: What judging is like.
+        elo: How far they are apart, in Elo points of Bradley-Terry with ties as half wins; the
+            other entrants lie half way between them.
+        confidence: Probability with which all that is told of a dimension is true together.
+        presentations: In how many orders each pair is shown: 2 or 1.
+        n_tournaments: How many are simulated.
+        seed: Seeds them.
+    """
+
+    noise: JudgingNoise
+    elo: float
+    confidence: float = 0.95
+    presentations: int = 2
+    n_tournaments: int = 500
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_confidence(self.confidence)
+        if self.noise.n_entrants < 2 or self.elo <= 0:
+            raise InputError(
+                f"there are {self.noise.n_entrants} entrants, {self.elo:g} Elo points apart; "
+                "expected two or more, apart"
+            )
+
+    @property
+    def _tied(self) -> float:
+        return self.noise.tied + (self.noise.split if self.presentations == 2 else 0.0)
+
+    @cached_property
+    def formula_error(self) -> float:
+        """Return the standard error on one prompt by the formula, in Elo points."""
+        k = self.noise.n_entrants
+        spread = (1 - self._tied) / 4 - (win_share(self.elo) - 0.5) ** 2
+        shared = _shared(self.noise.prompt_sd, decided=1 - self.noise.tied - self.noise.split)
+        return ELO_PER_NAT * math.sqrt(32 * (max(spread, 0.0) + (k - 2) * shared) / k)
+
+    def formula_power(self, n_prompts: int) -> float:
+        """Return the power by the formula."""
+        return self._power(self.elo / self.formula_error * math.sqrt(n_prompts), n_prompts)
+
+    def formula_prompts(self, power: float = 0.8) -> int:
+        """Return the prompts for a power by the formula."""
+        return _fewest(lambda n: self.formula_power(n) >= power)
+
+    def simulate(self, n_prompts: int) -> float:
+        """Return the share of simulated tournaments that separate the two, the better above."""
+        found = self._ratios(n_prompts)
+        return float((found > self._reach(n_prompts)).mean())
+
+    def prompts(self, power: float = 0.8) -> int | None:
+        """Return the prompts for a power, by simulation; None if ties allow no such difference."""
+        if win_share(self.elo) - 0.5 >= (1 - self.noise.tied - self.noise.split) / 2:
+            return None
+        # The formula says where to look. There the ratio of difference and error is measured; it
+        # grows with the root of the number of prompts.
+        near = max(20, min(self.formula_prompts(power), _LARGEST_SIMULATION))
+        found = self._ratios(near)
+        mean, spread = float(found.mean()) / math.sqrt(near), float(found.std())
+        if mean <= 0:
+            return None
+        return _fewest(lambda n: self._power(mean * math.sqrt(n), n, spread=spread) >= power)
+
+    def _power(self, ratio: float, n_prompts: int, *, spread: float = 1.0) -> float:
+        from scipy.special import ndtr
+
+        return float(ndtr((ratio - self._reach(n_prompts)) / spread))
+
+    @cached_property
+    def _largest(self) -> float:
+        """The quantile of the largest of all differences of equals, each over its spread."""
+        from scipy.stats import studentized_range
+
+        k = self.noise.n_entrants
+        return float(studentized_range.ppf(self.confidence, k, np.inf)) / math.sqrt(2)
+
+    def _reach(self, n_prompts: int) -> float:
+        """Return how many standard errors of a difference the leaderboard asks for."""
+        from scipy.special import ndtr, stdtrit
+
+        n = n_prompts
+        if n < 2 or not can_tell(self.confidence, n_units=n, n_pairs=self.noise.n_pairs):
+            return math.inf
+        return float(-stdtrit(n - 1, ndtr(-self._largest)) * math.sqrt(n / (n - 1)))
+
+    def _ratios(self, n_prompts: int) -> NDArray[np.float64]:
+        """Simulate the difference of the two over its error, shape (n_tournaments,)."""
+        generator = np.random.default_rng((self.seed, n_prompts))
+        at_once = max(1, _CELLS_AT_ONCE // (n_prompts * self.noise.n_pairs))
+        found = []
+        for begin in range(0, self.n_tournaments, at_once):
+            count = min(at_once, self.n_tournaments - begin)
+            found.append(_ratio(self.draw(n_prompts, count, generator), self.noise.n_entrants))
+        return np.concatenate(found)
+
+    def draw(
+        self, n_prompts: int, n_tournaments: int, generator: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Draw tournaments; the first entrant is the better one and the second the worse.
+
+        Returns:
+            Shares of the first of every two entrants, shape (n_tournaments, n_prompts, n_pairs),
+            the pairs in the order of `numpy.triu_indices`.
+        """
+        k = self.noise.n_entrants
+        skills = self.noise.prompt_sd * generator.normal(size=(n_tournaments, n_prompts, k))
+        gap = self._logit_gap()
+        skills[..., 0] += gap / 2
+        skills[..., 1] -= gap / 2
+        above, below = np.triu_indices(k, 1)
+        won = 1 / (1 + np.exp(skills[..., below] - skills[..., above]))
+        kind = generator.random(won.shape)
+        coin = self._tied + (self.noise.split if self.presentations == 1 else 0.0)
+        chance = np.where(kind < coin, 0.5, won)
+        shares = (generator.random(won.shape) < chance).astype(np.float64)
+        return np.where(kind < self._tied, 0.5, shares)
+
+    def _logit_gap(self) -> float:
+        """Return by how much the logits of the two differ for the difference of ratings."""
+        decided = 1 - self.noise.tied - self.noise.split
+        wanted = (win_share(self.elo) - 0.5) / decided
+        low, high = 0.0, 30.0
+        for _ in range(60):
+            middle = (low + high) / 2
+            logits = middle + math.sqrt(2) * self.noise.prompt_sd * _NODES
+            is_low = float((1 / (1 + np.exp(-logits))) @ _WEIGHTS) - 0.5 < wanted
+            low, high = (middle, high) if is_low else (low, middle)
+        return low
+
+
+def _ratio(shares: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """Return the first less the second over the sandwich's error, shape (n_tournaments,)."""
+    above, below = np.triu_indices(k, 1)
+    n_prompts = shares.shape[1]
+    wins = np.zeros((len(shares), k, k))
+    totals = shares.sum(axis=1)
+    wins[:, above, below] = totals + 0.5
+    wins[:, below, above] = n_prompts - totals + 0.5
+    strengths = log_strengths(wins)
+    expected = 1 / (1 + np.exp(strengths[:, below] - strengths[:, above]))
+    left = shares - expected[:, None, :]
+    sides = np.zeros((above.size, k))
+    sides[np.arange(above.size), above] = 1.0
+    sides[np.arange(above.size), below] = -1.0
+    scores = left @ sides
+    meat = np.swapaxes(scores, 1, 2) @ scores
+    weight = (n_prompts + 1) * expected * (1 - expected)
+    curvature = np.swapaxes(sides, 0, 1) @ (weight[:, :, None] * sides)
+    contrast = np.zeros(k)
+    contrast[:2] = 1.0, -1.0
+    # The added constant gives the curvature an inverse, and contrasts do not see it.
+    lean = np.linalg.solve(curvature + 1.0, np.broadcast_to(contrast[:, None], (len(shares), k, 1)))
+    error = np.sqrt((np.swapaxes(lean, 1, 2) @ meat @ lean)[:, 0, 0])
+    return np.asarray((strengths[:, 0] - strengths[:, 1]) / np.maximum(error, 1e-12))
+
+
+def _fewest(is_enough: Callable[[int], bool], most: int = 10_000_000) -> int:
+    """Return the smallest number of prompts that is enough, by bisection; at most `most`."""
+    low, high = 1, 2
+    while high < most and not is_enough(high):
+        low, high = high, high * 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
+
+
+@cache
+def adaptive_share(
+    noise: JudgingNoise,
+    rule: StoppingRule,
+    *,
+    tail: float,
+    n_tournaments: int = 24,
+    seed: int = 0,
+) -> float:
+    """Return the share of a dimension's pairs that adaptive judging is expected to take.
+
+    The field is that of `noise.gaps`, all equal where there are none. Banks that are too large to
+    simulate are made smaller and their gaps wider by the root of it, which evidence cannot tell.
+    """
+    n = min(rule.n_prompts, _LARGEST_SIMULATION // 4)
+    small = replace(rule, n_pairs=noise.n_pairs, n_prompts=n)
+    tied = noise.tied + noise.split
+    gaps = np.array(noise.gaps or (0.0,) * noise.n_pairs) * math.sqrt(rule.n_prompts / n)
+    generator = np.random.default_rng((seed, n))
+    judged = 0.0
+    for _ in range(n_tournaments):
+        shares = _ternary(gaps, tied, (noise.n_pairs, n), generator)
+        for found in decide(list(shares), small):
+            stopped = n if found.judged is None else found.judged
+            judged += (stopped + tail * (n - stopped)) / n
+    return judged / (n_tournaments * noise.n_pairs)
+
+
+def adaptive_prompts(
+    noise: JudgingNoise, elo: float, rule: StoppingRule, *, power: float = 0.8, seed: int = 0
+) -> int | None:
+    """Return how large a sample decides, by its end, between two entrants with some probability.
+
+    The population's question; the bank's is always decided by the whole bank.
+
+    Args:
+        noise: What judging is like.
+        elo: How far the two are apart, in Elo points with ties as half wins.
+        rule: When a pair is decided; its number of prompts does not matter.
+        power: The probability.
+        seed: Seeds the simulated tournaments.
+
+    Returns:
+        None if ties allow no such difference.
+    """
+    tied, gap = noise.tied + noise.split, win_share(elo) - 0.5
+    if gap >= (1 - tied) / 2:
+        return None
+    # A gap that some 300 prompts show stands for others: evidence grows with prompts times gap^2.
+    easy = min(0.08, 0.45 * (1 - tied))
+    rule = replace(rule, goal="population", n_pairs=noise.n_pairs, n_prompts=1, min_prompts=1)
+    return math.ceil(_prompts_for(easy, tied, rule, power, seed) * (easy / gap) ** 2)
+
+
+@cache
+def _prompts_for(gap: float, tied: float, rule: StoppingRule, power: float, seed: int) -> int:
+    def is_enough(n: int) -> bool:
+        if n > 4 * _LARGEST_SIMULATION:
+            return True
+        own = replace(rule, n_prompts=n)
+        shares = _ternary(np.full(400, gap), tied, (400, n), np.random.default_rng((seed, n)))
+        capital = aimed_capital(shares, own, side="first").max(axis=-1)
+        return bool((capital >= math.log(own.threshold())).mean() >= power)
+
+    return _fewest(is_enough)
+
+
+def _ternary(
+    gaps: NDArray[np.float64],
+    tied: float,
+    shape: tuple[int, int],
+    generator: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Draw shares of pairs with given mean shares less 1/2; a row each pair."""
+    chance = np.clip(0.5 + gaps / max(1 - tied, 1e-9), 0.0, 1.0)[:, None]
+    shares = (generator.random(shape) < chance).astype(np.float64)
+    return np.where(generator.random(shape) < tied, 0.5, shares)
