@@ -123,11 +123,12 @@ def to_png(figure: "Figure") -> bytes:
     from PIL import Image  # comes with matplotlib, which writes its own PNG with it
 
     drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", dpi="figure")
+    figure.savefig(drawn, format="rgba", dpi="figure")
+    picture = Image.frombytes("RGBA", figure.canvas.get_width_height(), drawn.getvalue())
     packed = io.BytesIO()
     # A palette makes the file a quarter of the size, for these pictures have few colours. Nothing
     # but pixels is taken over, so that equal pictures are equal bytes whatever drew them.
-    Image.open(drawn).convert("RGB").quantize(64).save(packed, format="PNG", optimize=True)
+    picture.convert("RGB").quantize(64).save(packed, format="PNG", optimize=True)
     return packed.getvalue()
 
 
