@@ -1,0 +1,63 @@
+from pathlib import Path
+
+import dagster as dg
+import psutil
+import pytest
+import sqlalchemy as sa
+
+from tournament_assets import launching
+from tournament_assets.launching import kept_connections
+
+
+@dg.asset
+def number() -> int:
+    return 1
+
+
+def run(instance: dg.DagsterInstance) -> str:
+    return dg.materialize([number], instance=instance).run_id
+
+
+def kinds_of(home: Path, run_id: str) -> list[str | None]:
+    """Read a run's events as another process would."""
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        return [each.dagster_event_type for each in instance.all_logs(run_id)]
+
+
+def open_databases(home: Path) -> set[str]:
+    return {
+        Path(each.path).name
+        for each in psutil.Process().open_files()
+        if each.path.startswith(str(home)) and each.path.endswith(".db")
+    }
+
+
+def test_what_is_written_over_kept_connections_is_what_others_read_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The runs, the events of all runs, and those of one.
+    monkeypatch.setattr(launching, "_KEPT_DATABASES", 3)
+    (tmp_path / "dagster.yaml").touch()
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        expected = kinds_of(tmp_path, run(instance))
+        assert expected[-1] is dg.DagsterEventType.RUN_SUCCESS
+        opened: list[object] = []
+        sa.event.listen(sa.Engine, "connect", lambda *given: opened.append(given))
+        with kept_connections(instance):
+            run_ids = [run(instance) for _ in range(3)]
+            n_opened = len(opened)
+            assert all(kinds_of(tmp_path, run_id) == expected for run_id in run_ids)
+            record = instance.get_latest_materialization_event(number.key)
+            assert record is not None
+            assert record.run_id == run_ids[-1]
+            # A run has a database of its own, and most are done with.
+            assert len(open_databases(tmp_path)) <= 3
+        assert not open_databases(tmp_path)
+        assert kinds_of(tmp_path, run(instance)) == expected
+    # Dagster makes a new run's database over connections of its own.
+    assert n_opened < 3 * len(expected)
+
+
+def test_an_event_log_that_is_not_in_sqlite_is_left_alone() -> None:
+    with dg.DagsterInstance.ephemeral() as instance, kept_connections(instance):
+        assert run(instance) in {each.run_id for each in instance.get_runs()}
