@@ -1,7 +1,9 @@
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine, event
 
 from tests.demo import DemoRun, copy_project, run_demo
 from tests.postgresql import PostgresServer, running_server
@@ -19,6 +21,22 @@ def postgresql() -> Iterator[PostgresServer]:
     """Run a PostgreSQL server for all tests that write to one."""
     with running_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """Let Dagster's records wait for no disk; a ledger asks for it anew, after this.
+
+    A commit that waits takes a hundred times as long, a run has a thousand, and no test cuts power.
+    """
+
+    def connected(connection: object, _: object) -> None:
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute("PRAGMA synchronous=OFF")
+
+    event.listen(Engine, "connect", connected)
+    yield
+    event.remove(Engine, "connect", connected)
 
 
 @pytest.fixture(autouse=True)

@@ -50,6 +50,7 @@ from tournament_assets.workflows.report_sections import outages_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
+    from sqlalchemy.engine.interfaces import DBAPIConnection
 
     from tournament_assets.ledger import Ledger
     from tournament_assets.reports.cost_estimate import DimensionPlan
@@ -224,8 +225,9 @@ def kept_connections(instance: dg.DagsterInstance) -> Iterator[None]:
     """Keep the connections to what Dagster records in SQLite open while something runs.
 
     Dagster opens a connection for every event, compiles its statements anew, and closes it, which
-    writes the log back into its file: a sixth of a run's processor time. What is recorded
-    elsewhere is recorded as before.
+    writes the log back into its file: a sixth of a run's processor time. Nor is every event waited
+    for until the disk has it: a power cut may take the last ones, for which stages run again, and
+    nothing else. What is recorded elsewhere is recorded as before.
     """
     from dagster._core.storage.event_log import SqliteEventLogStorage
     from dagster._core.storage.runs import SqliteRunStorage
@@ -261,6 +263,10 @@ def kept_connections(instance: dg.DagsterInstance) -> Iterator[None]:
         yield
 
 
+def _wait_for_no_disk(connection: "DBAPIConnection", _: object) -> None:
+    connection.cursor().execute("PRAGMA synchronous=NORMAL")
+
+
 class _KeptEngines:
     """Engines of the databases that were asked for last, each with its connections."""
 
@@ -278,12 +284,13 @@ class _KeptEngines:
     def begin(self, url: str) -> "AbstractContextManager[Connection]":
         """Begin a transaction, which is committed where it ends well."""
         from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
-        from sqlalchemy import create_engine
+        from sqlalchemy import create_engine, event
 
         with self._lock:
             if url not in self._engines:
                 patience = {"timeout": SQLITE_BUSY_TIMEOUT_SECONDS}
                 self._engines[url] = create_engine(url, connect_args=patience)
+                event.listen(self._engines[url], "connect", _wait_for_no_disk)
             self._engines.move_to_end(url)
             if len(self._engines) > _KEPT_DATABASES:
                 # Who is still at it there keeps the connection until it is given back.
