@@ -173,6 +173,7 @@ def test_a_tournament_without_people_has_no_row_of_theirs(plan: TournamentPlan) 
         "human_agreement",
         "entrant_requests",
         "jury",
+        "judging_decisions",
     }
 
 

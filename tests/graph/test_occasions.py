@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.ledger.builders import BEGUN_AT, SCOPE, begin_batch
+from tournament_assets.graph.assets.judge_drift import choose_drift_check
 from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.workflows.drift_checks import choose_drift_check
 
 MONDAY, TUESDAY = (replace(SCOPE, purpose=f"drift {day}") for day in ("monday", "tuesday"))
 

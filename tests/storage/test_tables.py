@@ -61,6 +61,7 @@ _VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.float64(): st.floats(allow_nan=False),
     pa.bool_(): st.booleans(),
     pa.list_(pa.string()): st.lists(_texts, max_size=3),
+    pa.list_(pa.float64()): st.lists(st.floats(allow_nan=False), max_size=3),
 }
 
 

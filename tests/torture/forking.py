@@ -189,9 +189,11 @@ def _live(role: str, log: str, arguments: dict[str, Any]) -> None:
 
 def _find_role(role: str) -> Any:
     from tests.torture.judges import serve_judge
+    from tests.torture.rounds import ask_in_rounds
     from tests.torture.worker import recover, settle
 
-    return {"judge": serve_judge, "worker": settle, "recovery": recover}[role]
+    roles = {"judge": serve_judge, "worker": settle, "recovery": recover, "rounds": ask_in_rounds}
+    return roles[role]
 
 
 def _import_everything() -> None:

@@ -14,7 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations, pairwise
 from math import isfinite
@@ -23,7 +23,11 @@ from pathlib import PurePosixPath
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
 from tournament_assets.ratings.intervals import sampling_intervals
 from tournament_assets.ratings.matches import code_judgments
-from tournament_assets.ratings.significance import SeparatedEntrants, separate_judged
+from tournament_assets.ratings.significance import (
+    SeparatedEntrants,
+    separate_decided,
+    separate_judged,
+)
 from tournament_assets.tournament import judge_services
 from tournament_assets.tournament.asset_rows import FairRow
 from tournament_assets.tournament.battles import RatingSettings
@@ -193,7 +197,11 @@ _POINTS: Mapping[Outcome, tuple[float, float]] = {
 
 
 def rank_by_rating(
-    judgments: Sequence[Judgment], *, entrants: Sequence[str], settings: RatingSettings
+    judgments: Sequence[Judgment],
+    *,
+    entrants: Sequence[str],
+    settings: RatingSettings,
+    tells_apart: bool = True,
 ) -> tuple[FairPlace, ...]:
     """Rate and rank everyone on some judgments; unjudged pairs count as nothing.
 
@@ -201,6 +209,8 @@ def rank_by_rating(
         judgments: Settled pairs of one dimension.
         entrants: Everyone who may appear.
         settings: How the resamples are drawn and how wide the intervals are.
+        tells_apart: Whether resamples may tell entrants apart; where pairs stopped early they know
+            nothing of when, so no difference has an interval.
 
     Returns:
         In the order of the entrants.
@@ -223,12 +233,17 @@ def rank_by_rating(
         sampling_intervals(bootstrap, confidence=settings.confidence) if matches.prompts else None
     )
     ratings = {each.entrant: each.rating for each in results}
-    separated = separate_judged(
-        matches,
-        ratings=[ratings[each] for each in entrants],
-        n_bootstraps=settings.n_bootstraps,
-        seed=settings.bootstrap_seed,
-        confidence=settings.confidence,
+    in_order = [ratings[each] for each in entrants]
+    separated = (
+        separate_judged(
+            matches,
+            ratings=in_order,
+            n_bootstraps=settings.n_bootstraps,
+            seed=settings.bootstrap_seed,
+            confidence=settings.confidence,
+        )
+        if tells_apart
+        else separate_decided(entrants, (), ratings=in_order)
     )
     gaps = _gaps(separated, ratings)
     share_ranks, ranks = _ranks(shares), _ranks(ratings)
@@ -268,16 +283,16 @@ def _count(
 ) -> tuple[defaultdict[str, float], defaultdict[str, int]]:
     # Halves are exact, so the order of the judgments leaves no trace in the sums.
     points: defaultdict[str, float] = defaultdict(float)
-    pairs: defaultdict[str, int] = defaultdict(int)
+    pairs: defaultdict[str, float] = defaultdict(float)
     for judgment in judgments:
         if judgment.outcome is Outcome.UNJUDGED:
             continue
         for entrant, gained in zip(
             (judgment.entrant_a, judgment.entrant_b), _POINTS[judgment.outcome], strict=True
         ):
-            points[entrant] += gained
-            pairs[entrant] += 1
-    return points, pairs
+            points[entrant] += gained * judgment.weight
+            pairs[entrant] += judgment.weight
+    return points, defaultdict(int, {name: round(each) for name, each in pairs.items()})
 
 
 _LEVEL = 1e-6
@@ -445,12 +460,16 @@ def fair_comparison_rows(
         RatingError: If a likelihood could not be maximised.
     """
     common = set(common_support(judgments, entrants=entrants, answered=answered))
+    is_whole = all(each.weight == 1 for each in judgments)
 
     # Where nothing is missing all pairs are the common ones, and tags often hold the same prompts.
     @cache
     def ranked_on(prompt_ids: frozenset[str]) -> tuple[FairPlace, ...]:
         own = [each for each in judgments if each.prompt_id in prompt_ids]
-        return rank_by_rating(own, entrants=entrants, settings=settings)
+        if not is_whole and prompt_ids <= common:
+            # Nothing is missing here, so that no verdict stands for another.
+            own = [replace(each, weight=1.0) for each in own]
+        return rank_by_rating(own, entrants=entrants, settings=settings, tells_apart=is_whole)
 
     rows: list[FairRow] = []
     for stratum_by, stratum, members in _strata(prompts):

@@ -6,8 +6,8 @@ apart for Davidson, those among rated entrants for errors and for ratings at equ
 """
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -173,6 +173,32 @@ class Matches:
             weight=self.weight[kept],
         )
 
+    def repeated(self) -> "Matches":
+        """Return each match as often as it weighs, for methods that know no weights.
+
+        Of two entrants' matches the running sum of the weights is rounded, so that together they
+        are repeated as often as they weigh, to the nearest whole number. With weights of 1 this is
+        the same object.
+        """
+        if (self.weight == 1).all():
+            return self
+        times = np.zeros(self.n_matches, dtype=np.int64)
+        pair_of = self.first * len(self.entrants) + self.second
+        for pair in np.unique(pair_of):
+            own = np.flatnonzero(pair_of == pair)
+            times[own] = np.diff(np.rint(np.cumsum(self.weight[own])), prepend=0.0)
+        rows = np.repeat(np.arange(self.n_matches), times)
+        return replace(
+            self,
+            first=self.first[rows],
+            second=self.second[rows],
+            prompt_index=self.prompt_index[rows],
+            preference=self.preference[rows],
+            weight=np.ones(rows.size),
+            covariates=self.covariates[rows] if self.covariates.size else self.covariates,
+            judge_index=self.judge_index[rows] if self.judges else self.judge_index,
+        )
+
     def as_wins(self) -> "Matches":
         """Return only wins: those of the first entrants, then those of the second.
 
@@ -262,7 +288,7 @@ def code_judgments(judgments: Iterable[Judgment], *, entrants: Sequence[str]) ->
         second=np.array([index_of[each.entrant_b] for each in kept], dtype=np.int64),
         prompt_index=np.array([prompt_of[each.prompt_id] for each in kept], dtype=np.int64),
         preference=np.array([_PREFERENCES[each.outcome] for each in kept], dtype=np.float64),
-        weight=np.ones(len(kept)),
+        weight=np.array([each.weight for each in kept], dtype=np.float64),
     )
 
 
@@ -315,7 +341,9 @@ class PairCounts:
     """Every judgment between two entrants, counted by how it was settled.
 
     `entrant_a` is the one whose name comes first. Pairs of one text were never shown to the judge;
-    unjudged ones lack two readable replies and are in no rate.
+    unjudged ones lack two readable replies and are in no rate. Where some judgments stand for more
+    prompts than their own, the rate is the `weighted_share` of `entrant_a`, and the counts are
+    those of the judgments.
     """
 
     entrant_a: str
@@ -326,6 +354,7 @@ class PairCounts:
     inconsistent: int
     same_text: int
     unjudged: int
+    weighted_share: float | None = None
 
     @property
     def judged(self) -> int:
@@ -342,6 +371,8 @@ class PairCounts:
         """Share of the settled pairs that `entrant_a` won, ties as halves; None without one."""
         if self.settled == 0:
             return None
+        if self.weighted_share is not None:
+            return self.weighted_share
         level = self.ties + self.inconsistent + self.same_text
         return (self.wins_a + level / 2) / self.settled
 
@@ -349,6 +380,8 @@ class PairCounts:
 def pairwise_winrates(judgments: Iterable[Judgment]) -> list[PairCounts]:
     """Count the judgments of every pair that occurs, sorted by the names of the two."""
     outcomes: dict[tuple[str, str], Counter[Outcome]] = {}
+    weights: dict[tuple[str, str], defaultdict[Outcome, float]] = {}
+    is_weighted = False
     for judgment in judgments:
         pair = (judgment.entrant_a, judgment.entrant_b)
         outcome = judgment.outcome
@@ -356,6 +389,8 @@ def pairwise_winrates(judgments: Iterable[Judgment]) -> list[PairCounts]:
             pair = (judgment.entrant_b, judgment.entrant_a)
             outcome = _SEEN_FROM_B.get(outcome, outcome)
         outcomes.setdefault(pair, Counter())[outcome] += 1
+        is_weighted |= judgment.weight != 1
+        weights.setdefault(pair, defaultdict(float))[outcome] += judgment.weight
     return [
         PairCounts(
             entrant_a=entrant_a,
@@ -366,9 +401,17 @@ def pairwise_winrates(judgments: Iterable[Judgment]) -> list[PairCounts]:
             inconsistent=counts[Outcome.INCONSISTENT],
             same_text=counts[Outcome.SAME_TEXT],
             unjudged=counts[Outcome.UNJUDGED],
+            weighted_share=_share(weights[entrant_a, entrant_b]) if is_weighted else None,
         )
         for (entrant_a, entrant_b), counts in sorted(outcomes.items())
     ]
+
+
+def _share(weights: Mapping[Outcome, float]) -> float | None:
+    """Return the first entrant's share of a win over what settled outcomes weigh."""
+    total = sum(weights.get(outcome, 0.0) for outcome in _PREFERENCES)
+    gained = sum(share * weights.get(outcome, 0.0) for outcome, share in _PREFERENCES.items())
+    return gained / total if total else None
 
 
 def require_count(name: str, value: int) -> None:

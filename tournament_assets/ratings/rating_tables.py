@@ -8,7 +8,7 @@ both is put at the same place.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from string import ascii_lowercase
 
@@ -29,7 +29,11 @@ from tournament_assets.ratings.intervals import (
 )
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.prediction_powered import PoweredFit, separate_powered
-from tournament_assets.ratings.significance import SeparatedEntrants, separate_judged
+from tournament_assets.ratings.significance import (
+    SeparatedEntrants,
+    separate_decided,
+    separate_judged,
+)
 from tournament_assets.tournament.asset_rows import (
     BradleyTerryRow,
     EloRow,
@@ -55,6 +59,7 @@ def elo_rows(
     traces: EloTraces,
     *,
     shares: Matches | None = None,
+    told_apart: Collection[tuple[str, str]] | None = None,
     dimension: str,
     settings: RatingSettings,
 ) -> list[EloRow]:
@@ -64,6 +69,7 @@ def elo_rows(
         matches: Who beat whom; Elo leaves ties out.
         traces: What `trace_elo` made of them.
         shares: The same with shares of a win, if those tell entrants apart.
+        told_apart: Who was decided to be above whom, if that tells them apart instead.
         dimension: The quality that was judged.
         settings: How they are rated.
 
@@ -100,7 +106,9 @@ def elo_rows(
         resampled = (
             _what_resamples_say(
                 bootstrap,
-                _separate(shares or matches, results, standing, settings=settings),
+                _separate(
+                    shares or matches, results, standing, told_apart=told_apart, settings=settings
+                ),
                 confidence=settings.confidence,
             )
             if swept is traces
@@ -184,15 +192,19 @@ def _separate(
     results: Sequence[EloResult],
     standing: EloStanding,
     *,
+    told_apart: Collection[tuple[str, str]] | None,
     settings: RatingSettings,
 ) -> SeparatedEntrants:
     """Tell entrants apart, without those who have no place among the others."""
+    ratings = [
+        result.mean if placed else None
+        for result, placed in zip(results, standing.is_placed, strict=True)
+    ]
+    if told_apart is not None:
+        return separate_decided(matches.entrants, told_apart, ratings=ratings)
     return separate_judged(
         matches,
-        ratings=[
-            result.mean if placed else None
-            for result, placed in zip(results, standing.is_placed, strict=True)
-        ],
+        ratings=ratings,
         n_bootstraps=settings.n_bootstraps,
         seed=settings.bootstrap_seed,
         confidence=settings.confidence,

@@ -17,7 +17,7 @@ https://doi.org/10.1198/1061860043515.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -198,6 +198,47 @@ def separate_entrants(
         low[second, first], high[second, first] = -found.high, -found.low
         is_above[first, second] = (found.low > 0) | (found.agreed > 0)
         is_above[second, first] = (found.high < 0) | (found.agreed < 0)
+    return _arranged(entrants, low, high, is_above, ratings=ratings, is_ranked=is_ranked)
+
+
+def separate_decided(
+    entrants: Sequence[str],
+    above: Collection[tuple[str, str]],
+    *,
+    ratings: Sequence[float | None],
+) -> SeparatedEntrants:
+    """Arrange entrants by what was decided of every two of them elsewhere.
+
+    Args:
+        entrants: Everyone, in the order of the tables.
+        above: Who is shown to be above whom.
+        ratings: What orders them; None for whom not to rank.
+    """
+    n = len(entrants)
+    place = {name: index for index, name in enumerate(entrants)}
+    is_above = np.zeros((n, n), dtype=np.bool_)
+    for first, second in above:
+        is_above[place[first], place[second]] = True
+    return _arranged(
+        tuple(entrants),
+        np.full((n, n), -np.inf),
+        np.full((n, n), np.inf),
+        is_above,
+        ratings=ratings,
+        is_ranked=np.array([rating is not None for rating in ratings], dtype=np.bool_),
+    )
+
+
+def _arranged(
+    entrants: tuple[str, ...],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    is_above: NDArray[np.bool_],
+    *,
+    ratings: Sequence[float | None],
+    is_ranked: NDArray[np.bool_],
+) -> SeparatedEntrants:
+    """Return the places and groups that follow from who is above whom."""
     ordered = sorted(np.flatnonzero(is_ranked).tolist(), key=lambda index: -(ratings[index] or 0.0))
     place = {index: rank for rank, index in enumerate(ordered)}
     alike = {

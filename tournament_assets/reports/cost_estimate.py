@@ -103,8 +103,53 @@ def estimate_json(estimate: JudgingEstimate) -> dict[str, Any]:
             for each in estimate.responses
         ],
         "are_responses_within_budget": estimate.response_problem is None,
+        **_rounds_json(estimate),
         "warnings": estimate_warnings(estimate),
     }
+
+
+def _rounds_json(estimate: JudgingEstimate) -> dict[str, Any]:
+    if estimate.rounds is None:
+        return {}
+    now = estimate.rounds.now
+    return {
+        "rounds": {
+            "to_ask_at_most": estimate.to_ask,
+            "usd_at_most": estimate.planned_usd,
+            "expected_shares": dict(estimate.rounds.expected_shares),
+            "usd_expected": estimate.expected_usd,
+            "to_ask_now": now.to_ask,
+            "usd_now": now.planned_usd,
+        }
+    }
+
+
+def rounds_sentences(estimate: JudgingEstimate) -> list[str]:
+    """Say what a run in which pairs stop early costs at most, what is expected, and comes next."""
+    if estimate.rounds is None:
+        return []
+    now, shares = estimate.rounds.now, estimate.rounds.expected_shares
+    known = {
+        name: workload.to_ask * share
+        for name, workload in estimate.workloads.items()
+        for share in [shares.get(name) if workload.to_ask else 0.0]
+        if share is not None
+    }
+    sentence = (
+        f"Pairs stop early, so the table and the prices are the most: {estimate.to_ask:,} requests "
+        f"({_dollars(estimate.planned_usd)}) if none stops. "
+    )
+    if len(known) == len(estimate.workloads):
+        sentence += (
+            f"Expected: about {round(sum(known.values())):,} ({_dollars(estimate.expected_usd)}), "
+            "if the pairs are as in the pilot. "
+        )
+    else:
+        sentence += "What to expect is known once the pilot is judged. "
+    return [
+        f"{sentence}The next round asks {now.to_ask:,} ({_dollars(now.planned_usd)}); the budget "
+        "has to hold it, and is looked at before each round."
+    ]
 
 
 def price_rows(estimate: JudgingEstimate) -> list[tuple[str, str]]:
@@ -138,7 +183,7 @@ def print_estimate(estimate: JudgingEstimate, console: "Console") -> None:
         console.print()
     if not estimate.costs_nothing:
         print_text(budget_sentence(estimate), console)
-    for line in response_sentences(estimate):
+    for line in (*rounds_sentences(estimate), *response_sentences(estimate)):
         print_text(line, console)
     for line in estimate_notes(estimate):
         print_text(line, console, style="dim")

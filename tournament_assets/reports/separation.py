@@ -12,6 +12,9 @@ from tournament_assets.reports.formatting import (
 )
 from tournament_assets.tournament.asset_rows import EloRow, LeaderboardRow, WinRateRow
 
+STOPS_EARLY = "pairs stop early"
+"""What the leaderboard says of a judge that is not asked about every pair."""
+
 
 @dataclass(frozen=True, slots=True)
 class PairRecord:
@@ -255,6 +258,8 @@ def verdict_sentence(
         ("leads", "its", "it is", "has") if is_one else ("lead", "their", "they are", "have")
     )
     basis = f"({format_confidence(confidence)} intervals of the difference, prompts resampled)"
+    if STOPS_EARLY in rows[0].judge:
+        basis = "(decided while judging, all pairs together)"
     record = _record_against(rows, found.runner_up)
     against = "" if record is None else f"{record.sentence} against {found.runner_up}"
     if found.lead is None:

@@ -18,6 +18,7 @@ ROW_TYPES: Mapping[str, type] = {
     "judging_estimate": asset_rows.EstimateRow,
     "judge_requests": asset_rows.JudgeRequestsRow,
     "judge_replies": asset_rows.JudgeReplyRow,
+    "judging_decisions": asset_rows.DecisionRow,
     "judge_verdicts": asset_rows.VerdictRow,
     "elo_ratings": asset_rows.EloRow,
     "bradley_terry_ratings": asset_rows.BradleyTerryRow,
@@ -45,12 +46,19 @@ ROW_TYPES: Mapping[str, type] = {
 }
 """What a row of each table is, by the name of the asset that makes it."""
 
+RARE_COLUMNS: Mapping[str, frozenset[str]] = {
+    "judge_verdicts": frozenset({"weight"}),
+    "battles": frozenset({"weight"}),
+}
+"""Columns of streamed tables that a file has only where they say something; absent otherwise."""
+
 _ARROW_TYPES: Mapping[Any, pa.DataType] = {
     str: pa.string(),
     int: pa.int64(),
     float: pa.float64(),
     bool: pa.bool_(),
     tuple[str, ...]: pa.list_(pa.string()),
+    tuple[float, ...]: pa.list_(pa.float64()),
 }
 
 

@@ -9,7 +9,7 @@ tables and traces give equal bytes, and nothing is ever unpickled.
 
 import hashlib
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import groupby
 from pathlib import Path
@@ -23,7 +23,12 @@ from upath import UPath
 
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.atomic_files import WaitingContent
-from tournament_assets.storage.table_schemas import ROW_TYPES, SCHEMAS, derive_schema
+from tournament_assets.storage.table_schemas import (
+    RARE_COLUMNS,
+    ROW_TYPES,
+    SCHEMAS,
+    derive_schema,
+)
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -51,11 +56,10 @@ def make_table(name: str, rows: Sequence[AnyRow]) -> pd.DataFrame:
         TypeError: If a row is of another class.
         ValueError: If a value is absent where none may be.
     """
-    return _to_frame(_from_rows(name, rows))
+    return _to_frame(_from_rows(name, rows, SCHEMAS[name]))
 
 
-def _from_rows(name: str, rows: Sequence[AnyRow]) -> pa.Table:
-    schema = SCHEMAS[name]
+def _from_rows(name: str, rows: Sequence[AnyRow], schema: pa.Schema) -> pa.Table:
     if any(isinstance(row, Mapping) for row in rows):
         return _from_mappings(name, rows)
     for row in rows:
@@ -116,31 +120,46 @@ class StoredTable:
         self._source = path.open("rb") if is_remote else pa.OSFile(str(path), "rb")
         self.name = name
         with self._opened() as file:
-            _check_columns(name, file.schema_arrow)
+            found = file.schema_arrow
+            _check_columns(name, found, without=RARE_COLUMNS.get(name, frozenset()))
+            self._columns: frozenset[str] = frozenset(found.names)
             self._n_rows: int = file.metadata.num_rows
 
     def __len__(self) -> int:
         return self._n_rows
 
+    def has_column(self, name: str) -> bool:
+        """Say whether the file has a rare column."""
+        return name in self._columns
+
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows in order, in the declared schema, some at a time.
 
         Args:
-            columns: Read only these, in this order.
+            columns: Read only these, in this order; a rare one that the file lacks is absent in
+                every row. All that the file has unless given.
         """
         schema = SCHEMAS[self.name]
-        wanted = pa.schema([schema.field(each) for each in columns or schema.names])
+        names = columns or [each for each in schema.names if each in self._columns]
+        wanted = pa.schema([schema.field(each) for each in names])
+        held = [each for each in wanted.names if each in self._columns]
         with self._opened() as file:
             # Group by group: a batch over several of them would hold the pages of a whole report.
             for group in range(file.num_row_groups):
                 for batch in file.iter_batches(
-                    _READ_ROWS, row_groups=[group], columns=wanted.names, use_threads=False
+                    _READ_ROWS, row_groups=[group], columns=held, use_threads=False
                 ):
+                    for each in wanted:
+                        if each.name not in self._columns:
+                            absent = pa.nulls(batch.num_rows, each.type)
+                            batch = batch.append_column(each, absent)
                     yield batch.select(wanted.names).cast(wanted)
 
     def arrow(self) -> pa.Table:
         """Return the whole table, for where it is known to be small."""
-        return pa.Table.from_batches(self.batches(), schema=SCHEMAS[self.name])
+        names = [each for each in SCHEMAS[self.name].names if each in self._columns]
+        schema = pa.schema([SCHEMAS[self.name].field(each) for each in names])
+        return pa.Table.from_batches(self.batches(names), schema=schema)
 
     def frame(self) -> pd.DataFrame:
         """Return the whole table as other tables are loaded, for where it is known to be small."""
@@ -153,18 +172,21 @@ class StoredTable:
 AnyTable = pd.DataFrame | StoredTable
 
 
-def write_table(name: str, rows: Iterable[AnyRow]) -> WrittenTable:
+def write_table(
+    name: str, rows: Iterable[AnyRow], *, without: Collection[str] = ()
+) -> WrittenTable:
     """Write a table as its rows come; equal rows give equal bytes.
 
     Args:
         name: The asset's name, which chooses the schema.
         rows: Instances of the table's row (`ROW_TYPES`).
+        without: Rare columns (`RARE_COLUMNS`) that say nothing here and are left out.
 
     Raises:
         TypeError: If a row is of another class.
         ValueError: If a value is absent where none may be.
     """
-    schema = SCHEMAS[name]
+    schema = pa.schema([each for each in SCHEMAS[name] if each.name not in without])
     plain = _without_descriptions(schema)
     hashed = _Hashed()
     content = WaitingContent()
@@ -174,7 +196,7 @@ def write_table(name: str, rows: Iterable[AnyRow]) -> WrittenTable:
         pa.ipc.new_stream(hashed, plain) as stream,
     ):
         for part in _parts(rows):
-            table = _from_rows(name, part)
+            table = _from_rows(name, part, schema)
             # The rows of the next part come before this name is given to them.
             part.clear()
             parquet.write_table(table)
@@ -401,9 +423,9 @@ def decode_parquet(name: str, content: bytes) -> pd.DataFrame:
     return _to_frame(table.cast(SCHEMAS[name]))
 
 
-def _check_columns(name: str, found: pa.Schema) -> None:
+def _check_columns(name: str, found: pa.Schema, *, without: Collection[str] = frozenset()) -> None:
     expected = SCHEMAS[name].names
-    if found.names != expected:
+    if found.names not in (expected, [each for each in expected if each not in without]):
         raise ValueError(
             f"a stored table {name!r} has columns {found.names!r}; "
             f"expected {expected!r}; it is of another version: materialise the asset again"

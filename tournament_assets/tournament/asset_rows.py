@@ -138,6 +138,38 @@ class VerdictRow(PairRow):
     asking_ab: Annotated[int, "which attempt the verdict of presentation ab answers"]
     asking_ba: Annotated[int, "which attempt the verdict of presentation ba answers"]
     judge_model: Annotated[str, "the model that judged"]
+    weight: Annotated[float | None, "prompts it stands for; absent: 1, itself alone"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionRow:
+    """What an adaptive run knew of two entrants at the end of a round, and what it decided."""
+
+    dimension: Annotated[str, "the quality that was judged"]
+    entrant_a: Annotated[str, "the pair's first entrant"]
+    entrant_b: Annotated[str, "the pair's second entrant"]
+    goal: Annotated[str, "the question: bank or population; everything: no pair stops"]
+    round: Annotated[int, "the round, from 1"]
+    prompts: Annotated[int, "prompts of the two in all"]
+    looked_at: Annotated[int, "those asked about by the end of the round, in the hashed order"]
+    counted: Annotated[int, "those of them with a verdict or of one text"]
+    pending: Annotated[int, "those of them without their last reply: nothing is decided"]
+    share: Annotated[float | None, "the first entrant's mean share of a win"] = None
+    low: Annotated[float | None, "lower end of the share's confidence sequence"] = None
+    high: Annotated[float | None, "upper end of the share's confidence sequence"] = None
+    capital: Annotated[float | None, "what a bet of 1 on the one ahead has become"] = None
+    threshold: Annotated[float | None, "the capital at which the bank's question is decided"] = None
+    evidence: Annotated[
+        float | None, "part of what a decision takes: 1 decides for the first, -1 for the second"
+    ] = None
+    decided_at: Annotated[int | None, "prompts after which it was decided; absent: open"] = None
+    side: Annotated[str | None, "who is ahead; absent: open, or the whole bank is level"] = None
+    tail: Annotated[tuple[str, ...], "later prompts that are judged all the same"]
+    weight: Annotated[float, "prompts that a verdict of the tail stands for"]
+    not_needed: Annotated[int, "prompts on which nobody is asked about the two"]
+    free: Annotated[int, "prompts on which their responses are one text, so that nobody is asked"]
+    undecided: Annotated[int, "prompts of later rounds, which wait for what is pending"]
+    path: Annotated[tuple[float, ...], "the evidence after each prompt; in the last row alone"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,6 +277,7 @@ class BattleRow:
     judge_model: Annotated[str | None, "the model that judged"] = None
     dimension: Annotated[str | None, "the quality that was judged"] = None
     inconsistent: Annotated[bool, "a tie that stands for two replies that disagreed"]
+    weight: Annotated[float | None, "how much it counts; absent: 1"] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -176,6 +176,7 @@ def battles_from_judgments(judgments: Sequence[Judgment], *, judge_model: str) -
             judge_model=judge_model,
             dimension=judgment.dimension,
             inconsistent=judgment.inconsistent,
+            weight=judgment.weight,
         )
         for judgment in judgments
         if judgment.outcome in winners

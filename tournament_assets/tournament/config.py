@@ -15,7 +15,7 @@ from pydantic import Field, field_validator, model_validator
 from tournament_assets.tournament.entrants import AnyEntrant
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.judge_config import JudgeConfig
+from tournament_assets.tournament.judge_config import AdaptiveConfig, JudgeConfig
 from tournament_assets.tournament.judges import (
     Judge,
     PanelMember,
@@ -501,7 +501,7 @@ class TournamentConfig(Frozen):
             },
         )
         # So that configs that were written without them are what they were.
-        for name in ("presentations", "panel", "aggregate"):
+        for name in ("presentations", "panel", "aggregate", "adaptive"):
             if getattr(self.judge, name) == JudgeConfig.model_fields[name].default:
                 del values["judge"][name]
         return fingerprint(values)
@@ -551,6 +551,12 @@ class TournamentConfig(Frozen):
         judge = self.judge.model_copy(update={**reached, "panel": (), "aggregate": None})
         return self.model_copy(update={"judge": judge})
 
+    def adaptive_in(self, mode: Mode) -> AdaptiveConfig | None:
+        """How pairs stop in a mode; None where everything is judged, as in a pilot."""
+        adaptive = self.judge.adaptive
+        is_whole = mode == "pilot" or adaptive is None or adaptive.rounds == 1
+        return None if is_whole else adaptive
+
     def judge_model(self, mode: Mode) -> str:
         """The model that judges in a mode."""
         return self.mode(mode).judge_model
@@ -596,6 +602,16 @@ class TournamentConfig(Frozen):
     def judge_label(self) -> str:
         """What every artifact says about who judged."""
         return " and ".join(dict.fromkeys(each.row.label for each in self.judge.accesses))
+
+    @model_validator(mode="after")
+    def _people_are_compared_with_all(self) -> "TournamentConfig":
+        if self.judge.adaptive is not None and self.human_battles is not None:
+            raise ValueError(
+                "judge.adaptive and human_battles are given; expected one of them, because the "
+                "comparison with people counts every verdict once, and verdicts of an adaptive run "
+                "have weights; remove the one or the other"
+            )
+        return self
 
     @model_validator(mode="after")
     def _modes_name_a_member(self) -> "TournamentConfig":

@@ -48,6 +48,26 @@ Aggregate = Literal["judge_aware", "plurality", "single"]
 _REACHED_BY = ("service", "base_url", "api_key_env")
 
 
+class AdaptiveConfig(Frozen):
+    """How pairs stop being judged once it is known who of the two is ahead.
+
+    Attributes:
+        goal: The question that a stop answers. `bank`: who would win if every prompt of the bank
+            were judged. `population`: who is better on prompts such as these.
+        confidence: Probability with which all stops of a dimension are right together.
+        rounds: How often it is looked whether a pair may stop; everything is asked in one.
+        tail: The share of a stopped pair's other prompts that is judged nevertheless, drawn by a
+            hash, so that ratings are not those of lucky beginnings.
+        min_prompts: No pair stops on fewer prompts.
+    """
+
+    goal: Literal["bank", "population"] = "bank"
+    confidence: float = Field(default=0.95, gt=0, lt=1)
+    rounds: int = Field(default=5, ge=1, le=100)
+    tail: float = Field(default=0.2, gt=0, le=1)
+    min_prompts: int = Field(default=20, ge=2)
+
+
 class JudgeConfig(ServiceAccess):
     """How the judge is asked.
 
@@ -68,6 +88,8 @@ class JudgeConfig(ServiceAccess):
         panel: Two judges or more instead of one, each of which judges every pair or a share of
             them. A judge is a model and how it is reached, as under `judge`; without `service` it
             is reached as `judge` says. The modes' `judge_model` must be one of them.
+        adaptive: Judge in rounds, and stop a pair once it is known who of the two is ahead;
+            everything is judged unless given. A pilot is always judged whole.
         aggregate: How a panel's verdicts become one: `judge_aware` weighs judges by how much
             their verdicts are about the entrants (with three judges or more, unless said
             otherwise), `plurality` gives each one vote, `single` counts the modes' `judge_model`
@@ -105,6 +127,7 @@ class JudgeConfig(ServiceAccess):
     presentations: Presentations = "both"
     panel: tuple[PanelMember, ...] = ()
     aggregate: Aggregate | None = None
+    adaptive: AdaptiveConfig | None = None
     budget_usd: float | None = Field(default=None, ge=0)
     budget_period: Literal["run", "month"] = "month"
     allow_unbudgeted: bool = False
@@ -149,6 +172,21 @@ class JudgeConfig(ServiceAccess):
         if problem is not None:
             raise ValueError(problem)
         return self
+
+    @model_validator(mode="after")
+    def _stops_what_it_can_weigh(self) -> "JudgeConfig":
+        if self.adaptive is None or not (self.panel or self.presentations == "one"):
+            return self
+        found = "a panel of judges" if self.panel else "presentations: one"
+        why = (
+            "its judges are weighed by all of their verdicts"
+            if self.panel
+            else "who is shown first is taken off only in the ratings"
+        )
+        raise ValueError(
+            f"adaptive is given with {found}; expected one judge that is shown both orders, "
+            f"because a stop goes by single verdicts and {why}; remove the one or the other"
+        )
 
     @model_validator(mode="after")
     def _has_one_text(self) -> "JudgeConfig":

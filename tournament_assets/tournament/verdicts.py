@@ -76,6 +76,7 @@ class Judgment:
         entrant_a: The entrant shown first in the first presentation.
         entrant_b: The other one.
         outcome: How the pair was settled.
+        weight: How many prompts it stands for: 1 unless it is one of a sample.
     """
 
     prompt_id: str
@@ -83,6 +84,7 @@ class Judgment:
     entrant_a: str
     entrant_b: str
     outcome: Outcome
+    weight: float = 1.0
 
     @property
     def winner(self) -> str | None:

@@ -37,6 +37,7 @@ INJECTION = "injection_controls"
 CYCLES = "transitivity_within_prompts"
 MAJORITIES = "transitivity_of_majorities"
 UNJUDGED = "unjudged"
+NOT_NEEDED = "not_needed"
 
 _SHARE, _KAPPA, _POINTS, _P = "share", "kappa", "points", "p"
 
@@ -148,6 +149,13 @@ WORDS: Mapping[str, TrustWords] = {
         "counts as nothing.",
         "Its rating rests on other prompts than the others' do: ask again (tournament rejudge), "
         "and until then go by the common support of the fair comparison.",
+        _SHARE,
+    ),
+    NOT_NEEDED: TrustWords(
+        "pairs not needed",
+        "Of the pairs planned, the judge was not asked about this share: it was known by then who "
+        "of the two is ahead. They are not missing; a hashed sample stands for them.",
+        "There is nothing to do: to have every pair judged, leave judge.adaptive out.",
         _SHARE,
     ),
 }

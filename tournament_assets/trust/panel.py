@@ -41,6 +41,7 @@ from tournament_assets.trust.measures import (
     LENGTH,
     LONGER,
     MAJORITIES,
+    NOT_NEEDED,
     RETEST,
     SWAP,
     UNJUDGED,
@@ -223,6 +224,12 @@ def _estimate_unjudged(pairs: Iterable[JudgedPair], entrant: str, *, confidence:
     return _share(share, f"{share.count} of its {share.n} distinct pairs are not judged")
 
 
+def _estimate_not_needed(count: int, planned: int) -> Estimate:
+    # A count of what was decided, and no sample of anything.
+    detail = f"{count} of {planned} pairs were not needed"
+    return Estimate(count / planned if planned else None, None, None, planned, detail)
+
+
 class TrustState(StrEnum):
     """What a light shows."""
 
@@ -265,6 +272,8 @@ class TrustEvidence:
         judges: Agreement with every other judge, by model.
         by_judge: Every pair from each judge of a panel, by which slots are measured; None where one
             judges.
+        not_needed: Pairs that were not needed, and those planned, where pairs stop early; None
+            where every pair is judged.
     """
 
     pairs: Sequence[JudgedPair]
@@ -274,6 +283,7 @@ class TrustEvidence:
     people: Estimate | str | None
     judges: Mapping[str, Agreement] | str
     by_judge: Sequence[JudgedPair] | None = None
+    not_needed: tuple[int, int] | None = None
 
 
 def trust_lines(
@@ -336,6 +346,11 @@ def trust_lines(
         *(
             (UNJUDGED, entrant, _estimate_unjudged(evidence.pairs, entrant, confidence=confidence))
             for entrant in entrants
+        ),
+        *(
+            [(NOT_NEEDED, None, _estimate_not_needed(*evidence.not_needed))]
+            if evidence.not_needed is not None
+            else []
         ),
     ]
     return [

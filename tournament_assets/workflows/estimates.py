@@ -1,7 +1,7 @@
 """What a mode's judging would cost and could tell, before anything is generated or asked."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -15,6 +15,7 @@ from tournament_assets.judging.costs.estimates import (
     CHARACTERS_PER_TOKEN,
     JudgingEstimate,
     ResponseEstimate,
+    RoundsEstimate,
     Workload,
     measure_workload,
 )
@@ -47,10 +48,17 @@ from tournament_assets.tournament.entrants import (
 )
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import SERVICES
-from tournament_assets.tournament.judges import PanelMember
+from tournament_assets.tournament.judges import Judge, PanelMember
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.tournament.verdicts import Outcome
+from tournament_assets.workflows.adaptive_judging import (
+    Course,
+    decide,
+    expected_share,
+    is_free_with,
+    outcomes_in_ledger,
+)
 from tournament_assets.workflows.judge_requests import (
     find_budget,
     judging_terms,
@@ -69,6 +77,10 @@ if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
 
 
+FindShares = Callable[[Rubric], Mapping[tuple[str, str], Sequence[float]]]
+"""Says what shares of a win the first of every two entrants had, by the two."""
+
+
 def estimate_pairs(
     plan: TournamentPlan,
     mode: Mode,
@@ -78,8 +90,11 @@ def estimate_pairs(
     judge_model: str | None = None,
     assumed_responses: int = 0,
     counter: TokenCounter | None = None,
+    pilot: FindShares | None = None,
 ) -> JudgingEstimate:
     """Count the requests that some pairs take, and price them.
+
+    Where pairs stop early this is the most that they can take from here.
 
     Args:
         plan: The tournament.
@@ -89,20 +104,37 @@ def estimate_pairs(
         judge_model: Another model than the configured ones.
         assumed_responses: Responses among them that do not exist yet.
         counter: Counts the tokens of a sample of requests; None counts characters.
+        pilot: Says what a pilot found on a dimension, for what an adaptive run may come to.
 
     Raises:
         InputError: If a rubric cannot be used.
         JudgeError: If the counter does not say.
     """
     rubrics = load_rubrics(plan.config, plan.project)
-    judges = [
-        _JudgeToPrice(judge, plan.verdict_scope(mode, "", judge), asked, ledger)
-        for judge, asked in plan.by_judge(mode, model=judge_model)
-    ]
+
+    def judges_to_price() -> list[_JudgeToPrice]:
+        return [
+            _JudgeToPrice(judge, plan.verdict_scope(mode, "", judge), asked, ledger)
+            for judge, asked in plan.by_judge(mode, model=judge_model)
+        ]
+
+    judges, next_round = judges_to_price(), judges_to_price()
+    adaptive = plan.config.adaptive_in(mode)
+    shares: dict[str, float | None] = {}
     for dimension, pairs in pairs_by_dimension:
+        possible = pairs
+        if adaptive is not None:
+            judge = plan.config.judge_of(mode, model=judge_model)
+            course = _course_so_far(plan, mode, pairs, rubrics[dimension], judge, ledger)
+            possible = course.possible
+            next_round[0].measure(course.needed, rubrics[dimension], counter)
+            found = pilot(rubrics[dimension]) if pilot is not None else {}
+            shares[dimension] = expected_share(course, found, adaptive=adaptive)
         for each in judges:
-            each.measure(pairs, rubrics[dimension], counter)
+            each.measure(possible, rubrics[dimension], counter)
     lead, *others = [each.estimate(mode) for each in judges]
+    if adaptive is not None:
+        lead = replace(lead, rounds=RoundsEstimate(next_round[0].estimate(mode), shares))
     budgets = (each.budget for each in (lead, *others))
     return replace(
         lead,
@@ -110,6 +142,46 @@ def estimate_pairs(
         others=tuple(others),
         budget=next((each for each in budgets if each is not None), None),
     )
+
+
+def _course_so_far(
+    plan: TournamentPlan,
+    mode: Mode,
+    pairs: Sequence[PairToJudge],
+    rubric: Rubric,
+    judge: Judge,
+    ledger: "Ledger",
+) -> Course:
+    return decide(
+        pairs,
+        outcomes_in_ledger(
+            ledger,
+            rubric,
+            plan.config.judge,
+            lambda own: requests_for_pairs(plan, own, rubric, judge=judge),
+        ),
+        dimension=rubric.dimension,
+        adaptive=plan.config.adaptive_in(mode),
+        is_free=is_free_with(plan.config.judge),
+    )
+
+
+def _shares_of_pilot(plan: TournamentPlan, *, ledger: "Ledger") -> FindShares:
+    """Return what reads from the ledger what the pilot's judge said."""
+    config = plan.config
+    bank, prompts = load_bank_and_selection(plan, "pilot")
+    responses = {
+        (entrant.entrant_id, prompt_id): text
+        for entrant in config.entrants
+        for prompt_id, text in known_responses(plan, entrant, bank, prompts, ledger=ledger).items()
+    }
+
+    def find(rubric: Rubric) -> Mapping[tuple[str, str], Sequence[float]]:
+        pairs = pairs_of_dimension(plan, rubric.dimension, prompts, responses)
+        judge = config.judge_of("pilot")
+        return _course_so_far(plan, "pilot", pairs, rubric, judge, ledger).known_shares()
+
+    return find
 
 
 class _JudgeToPrice:
@@ -230,6 +302,7 @@ def estimate_judging(
         judge_model=judge_model,
         assumed_responses=assumed,
         counter=counter,
+        pilot=_shares_of_pilot(plan, ledger=ledger) if config.adaptive_in(mode) else None,
     )
     return replace(
         estimate,

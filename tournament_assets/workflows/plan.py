@@ -142,6 +142,7 @@ def asking_settings(plan: TournamentPlan) -> Any:
         },
         **_asked_by_several(plan),
         **_asked_in_own_modes(plan),
+        **deciding_settings(plan),
         "max_tokens": judge.max_tokens,
         "identical_responses_tie": judge.identical_responses_tie,
         # What a project's own instructions say is an input, beside the rubric.
@@ -187,6 +188,17 @@ def _asked_in_own_modes(plan: TournamentPlan) -> dict[str, Any]:
         if mode.judge is not None
     }
     return {"own_judges": own} if own else {}
+
+
+def deciding_settings(plan: TournamentPlan) -> dict[str, Any]:
+    """Return what decides when a pair stops; nothing where everything is asked."""
+    adaptive = plan.config.judge.adaptive
+    return {} if adaptive is None else {"adaptive": adaptive.model_dump(mode="json")}
+
+
+def stopping_settings(plan: TournamentPlan) -> Any:
+    """Return what decides the table `judging_decisions`."""
+    return [reading_settings(plan), deciding_settings(plan)]
 
 
 def jury_settings(plan: TournamentPlan) -> Any:

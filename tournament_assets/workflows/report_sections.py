@@ -12,6 +12,7 @@ from tournament_assets.audits.outages import (
 )
 from tournament_assets.tournament.asset_rows import (
     CoverageRow,
+    DecisionRow,
     FairRow,
     JuryRow,
     PromptFindingRow,
@@ -37,6 +38,8 @@ def report_sections(
     prompt_audit: Sequence[PromptFindingRow],
     fair: Sequence[FairRow],
     jury: Sequence[JuryRow] = (),
+    decisions: Sequence[DecisionRow] = (),
+    prices: Mapping[str, float | None] | None = None,
 ) -> "dict[str, ReportSection]":
     """Return the sections on trust, what is missing, equal terms and prompts that decide.
 
@@ -47,6 +50,9 @@ def report_sections(
         prompt_audit: Rows of the table `prompt_audit`.
         fair: Rows of the table `fair_comparison`.
         jury: Rows of the table `jury`, all dimensions; none where there is no such table.
+        decisions: Rows of the table `judging_decisions`, all dimensions; none where every pair is
+            judged on every prompt.
+        prices: US dollars that judging cost, by dimension; None where no price is known.
     """
     from tournament_assets.reports.audit_tables import audit_sections
     from tournament_assets.reports.fair_tables import fair_section
@@ -56,10 +62,17 @@ def report_sections(
     confidence = plan.config.ratings.confidence
     missing, strata = audit_sections(audit, prompt_audit, check=missingness_of(plan, audit))
     judges = {}
+    adaptive = plan.config.judge.adaptive
+    if decisions and adaptive is not None:
+        from tournament_assets.reports.stopping_tables import stopping_section
+
+        judges["stopping"] = stopping_section(
+            decisions, confidence=adaptive.confidence, prices=prices or {}
+        )
     if jury:
         is_shown_once = plan.config.judge.presentations == "one"
         section = jury_section(jury, confidence=confidence, is_shown_once=is_shown_once)
-        judges = {"jury": section}
+        judges["jury"] = section
     return {
         **judges,
         "trust": trust_section(trust, confidence=confidence),

@@ -293,6 +293,7 @@ class _StoredJudgment:
     entrant_b: str
     outcome: str
     reason_ab: str | None
+    weight: float | None
 
 
 def judgments_of(verdicts: AnyTable) -> list[Judgment]:
@@ -304,6 +305,7 @@ def judgments_of(verdicts: AnyTable) -> list[Judgment]:
             entrant_a=row.entrant_a,
             entrant_b=row.entrant_b,
             outcome=stored_outcome(row.outcome, row.reason_ab),
+            weight=1.0 if row.weight is None else row.weight,
         )
         for row in rows_of(_StoredJudgment, verdicts, shares_texts=True)
     ]

@@ -242,7 +242,8 @@ def prediction_powered_ratings(
 
     Beside them stand the ratings by those labels alone and by the judge alone, whose intervals know
     nothing of where the judge errs. Without labels, the votes of an arena are taken, which must be
-    a random draw of the judged pairs; without either there are no rows.
+    a random draw of the judged pairs; without either there are no rows, nor where pairs stopped
+    early.
     """
     from tournament_assets.ratings.rating_tables import powered_rows
 
@@ -277,6 +278,8 @@ def _labelled_pairs(
     from tournament_assets.ratings.prediction_powered import label_pairs, votes_of_battles
 
     judged = judgments_of(verdicts)
+    if any(each.weight != 1 for each in judged):
+        return ()  # what was judged is no random draw, and labels know nothing of its weights
     if labels.labels:
         # Nobody is asked about two copies of one text, so they are none of the pairs to draw from.
         different = [each for each in judged if each.outcome is not Outcome.SAME_TEXT]

@@ -7,7 +7,7 @@ that the tournament is rated by. What is asked is paid for, and stored apart fro
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tournament_assets.graph.assets.judge_tests import JudgeTest
@@ -15,32 +15,37 @@ from tournament_assets.graph.outputs import Check, Made, known, markdown_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.requests.controls import (
     draw_anchors,
+    drift_check_of,
     drift_check_purpose,
     repeat_for_drift_check,
 )
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.project.project_files import load_rubric
-from tournament_assets.storage.tables import StoredTable, pair_key, rows_of
+from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import DriftRow, VerdictRow
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.tournament.verdicts import Outcome
-from tournament_assets.workflows import drift_checks
-from tournament_assets.workflows.drift_checks import choose_drift_check, settle_earlier
 from tournament_assets.workflows.judge_requests import (
     JudgeAccess,
     LedgerAccess,
     requests_for_pairs,
 )
-from tournament_assets.workflows.plan import TournamentPlan
-from tournament_assets.workflows.table_rows import pairs_of
+from tournament_assets.workflows.plan import TournamentPlan, mode_of
+from tournament_assets.workflows.table_rows import pairs_of, reply_rows, settled_rows
 
 if TYPE_CHECKING:
     from tournament_assets.audits.judge_tests import DriftResult, JudgedAnchor
+    from tournament_assets.ledger import Ledger
 
 DRIFT_CHECK = "judge_has_not_drifted"
 _FLIPPED_COLUMNS = ("prompt_id", "entrant_a", "entrant_b", "tournament_outcome", "outcome")
+
+# A batch ends within a day; what was begun longer ago than this is another time of asking.
+_STILL_THE_SAME = timedelta(days=7)
+Rows = Mapping[PairKey, VerdictRow]
+"""Settled pairs by name."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ class _Anchors:
 
     rubric: Rubric
     judge_model: str
-    settled: drift_checks.Rows
+    settled: Rows
     pairs: Sequence[PairToJudge]
     asked: Sequence[JudgeRequest]
 
@@ -108,10 +113,68 @@ class _Occasions:
     """How the anchors are settled on this occasion, and on the one before."""
 
     name: str
-    now: drift_checks.Rows
+    now: Rows
     earlier_name: str | None
-    earlier: drift_checks.Rows
+    earlier: Rows
     bill: Mapping[str, Any]
+
+
+def choose_drift_check(
+    given: str | None,
+    *,
+    tournament_id: str,
+    values: Mapping[str, str],
+    ledger: "Ledger",
+    now: datetime,
+) -> str:
+    """Return the occasion: the given one, or that which waits for a batch, or else today's date.
+
+    Raises:
+        InputError: If the given one is blank.
+    """
+    if given is not None:
+        if not given.strip():
+            raise InputError(
+                f"occasion is {given!r}; expected a name, such as a rerun's id; leave it out to "
+                "take today's date"
+            )
+        return given.strip()
+    waiting = [
+        occasion
+        for scope, batches in ledger.open_scopes(tournament_id).items()
+        if (scope.mode, scope.dimension) == (values["mode"], values["dimension"])
+        and now - batches[0].begun_at < _STILL_THE_SAME
+        and (occasion := drift_check_of(scope.purpose)) is not None
+    ]
+    return waiting[-1] if waiting else now.astimezone(UTC).date().isoformat()
+
+
+def settle_earlier(
+    plan: TournamentPlan,
+    values: Mapping[str, str],
+    asked: Sequence[JudgeRequest],
+    pairs: Sequence[PairToJudge],
+    rubric: Rubric,
+    *,
+    occasion: str,
+    ledger: "Ledger",
+) -> tuple[str | None, Rows]:
+    """Return the last occasion before on which a pair was asked the same, and what came of it.
+
+    Only pairs whose both presentations were answered then are among the rows.
+    """
+    purposes = ledger.purposes_begun(plan.tournament_id, mode_of(values), values["dimension"])
+    begun = [name for purpose in purposes if (name := drift_check_of(purpose)) is not None]
+    before = begun[: begun.index(occasion)] if occasion in begun else begun
+    for earlier in reversed(before):
+        requests = [repeat_for_drift_check(request, earlier) for request in asked]
+        rows = list(reply_rows(requests, pairs, ledger.iterate_replies, rubric))
+        if all(row.result_type == "pending" for row in rows):
+            continue
+        not_answered = {pair_key(row) for row in rows if row.result_type == "pending"}
+        settled = settled_rows(rows, judge=plan.config.judge)
+        return earlier, {pair_key(row): row for row in settled if pair_key(row) not in not_answered}
+    return None, {}
 
 
 def _draw_anchors(step: Step, pairs_to_judge: StoredTable, verdicts: StoredTable) -> _Anchors:
@@ -133,7 +196,7 @@ def _draw_anchors(step: Step, pairs_to_judge: StoredTable, verdicts: StoredTable
     return _Anchors(rubric, judge_model, settled, pairs, asked)
 
 
-def _judge_model(plan: TournamentPlan, settled: drift_checks.Rows) -> str | None:
+def _judge_model(plan: TournamentPlan, settled: Rows) -> str | None:
     """Return the model that judged the tournament, which need not be the configured one.
 
     Raises:
@@ -148,7 +211,7 @@ def _judge_model(plan: TournamentPlan, settled: drift_checks.Rows) -> str | None
 
 
 def _is_settled_as_it_is(
-    plan: TournamentPlan, rubric: Rubric, settled: drift_checks.Rows, judge_model: str
+    plan: TournamentPlan, rubric: Rubric, settled: Rows, judge_model: str
 ) -> Callable[[PairToJudge], bool]:
     """Tell the pairs whose verdicts answer the very requests that would be sent today.
 
@@ -208,7 +271,7 @@ def _judged_anchors(
 ) -> dict[tuple[str, str, str], "JudgedAnchor"]:
     from tournament_assets.audits.judge_tests import JudgedAnchor
 
-    def outcome(rows: drift_checks.Rows, name: tuple[str, str, str]) -> Outcome:
+    def outcome(rows: Rows, name: tuple[str, str, str]) -> Outcome:
         return Outcome(rows[name].outcome)
 
     names = [(pair.prompt_id, pair.entrant_a, pair.entrant_b) for pair in anchors.pairs]

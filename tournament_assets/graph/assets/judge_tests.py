@@ -231,13 +231,15 @@ def judge_retest(
     config, plan = step.plan.config, step.plan
     rubric = load_rubric(config, plan.project, step.name)
     test = JudgeTest(step, rubric, "retest", options.wait_seconds, ledger, judge)
+    first = {pair_key(row): row for row in rows_of(VerdictRow, verdicts)}
     pairs = draw_retest(
-        pairs_of(pairs_to_judge), sample=config.judge.retest_pairs, seed=config.judge.test_seed
+        [each for each in pairs_of(pairs_to_judge) if pair_key(each) in first],
+        sample=config.judge.retest_pairs,
+        seed=config.judge.test_seed,
     )
     asked = requests_for_pairs(plan, pairs, rubric, judge=config.judge_of(step.mode))
     again = [ask_again(request, repetition=options.repetition) for request in asked]
     second, bill = test.settle(again, pairs)
-    first = {pair_key(row): row for row in rows_of(VerdictRow, verdicts)}
     judged = {_name(pair): _judged_twice(_name(pair), first, second) for pair in pairs}
     rows = [
         _retest_row(name, twice, first[name], dimension=step.name) for name, twice in judged.items()

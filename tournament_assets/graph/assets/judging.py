@@ -1,7 +1,7 @@
 """From pairs to what the judge wrote about them: what it will cost, and the step that costs it."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -29,12 +29,19 @@ from tournament_assets.reports.cost_estimate import (
     estimate_totals,
     price_rows,
 )
-from tournament_assets.storage.tables import AnyTable, StoredTable, WrittenTable, write_table
-from tournament_assets.tournament.asset_rows import JudgeReplyRow
+from tournament_assets.storage.tables import StoredTable, WrittenTable, write_table
+from tournament_assets.tournament.asset_rows import DecisionRow, JudgeReplyRow
 from tournament_assets.tournament.errors import JudgeError, Problems
 from tournament_assets.tournament.fingerprints import fingerprint, short
 from tournament_assets.tournament.judges import PanelMember
 from tournament_assets.tournament.rubrics import Rubric, parse_rubric
+from tournament_assets.workflows.adaptive_judging import (
+    decide,
+    is_free_with,
+    last_rows,
+    outcomes_in_ledger,
+    outcomes_in_table,
+)
 from tournament_assets.workflows.estimates import estimate_pairs
 from tournament_assets.workflows.judge_requests import (
     Asking,
@@ -46,6 +53,7 @@ from tournament_assets.workflows.judge_requests import (
     prewarms,
     requests_for_pairs,
 )
+from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import Bill, LargeTables, Recorded
 from tournament_assets.workflows.table_rows import pairs_of, reply_rows
 
@@ -167,20 +175,17 @@ def judge_requests(
     waits for its judge once, and not once for each dimension. Replies are kept in the ledger, where
     `judge_replies` finds them; what the ledger holds already is not asked.
     """
-    asked = {
-        dimension: _judging(step, dimension, table, options.of(dimension))
-        for dimension, table in pairs_to_judge.items()
-    }
+    pairs = {dimension: pairs_of(table) for dimension, table in pairs_to_judge.items()}
     with ledger.open() as opened:
-        tallies = ask_together(
-            [asking for asks in asked.values() for asking in asks.askings],
-            plan=step.plan,
-            ledger=opened,
-            judge=judge,
-            step=_judging_step(step, options),
-            log=step.log.info,
-        )
-        rows = [row for asks in asked.values() for row in _asked_rows(asks, tallies, opened)]
+
+        def look() -> list[_Judging]:
+            return [
+                _judging(step, dimension, own, options.of(dimension), opened)
+                for dimension, own in pairs.items()
+            ]
+
+        asked, tallies = _ask_in_rounds(look, step, _judging_step(step, options), opened, judge)
+        rows = [row for asks in asked for row in _asked_rows(asks, tallies, opened)]
     pending = sum(row["requests"] - row["answered"] for row in rows)
     return Made(
         rows,
@@ -191,6 +196,45 @@ def judge_requests(
         },
         version=_ORDER_ALONE,
     )
+
+
+def _ask_in_rounds(
+    look: "Callable[[], list[_Judging]]",
+    step: Step,
+    judging_step: JudgingStep,
+    ledger: "Ledger",
+    judge: JudgeAccess,
+) -> "tuple[list[_Judging], dict[JudgingScope, Tally]]":
+    """Ask until no reply calls for more: once, or as often as an adaptive run has rounds.
+
+    Args:
+        look: Says what is to be asked by what the ledger holds.
+        step: The step.
+        judging_step: How it asks.
+        ledger: Where the replies are.
+        judge: Who is asked.
+    """
+    tallies: dict[JudgingScope, Tally] = {}
+    asked = look()
+    while True:
+        found = ask_together(
+            [asking for asks in asked for asking in asks.askings],
+            plan=step.plan,
+            ledger=ledger,
+            judge=judge,
+            step=judging_step,
+            log=step.log.info,
+        )
+        for scope, tally in found.items():
+            own = tallies.setdefault(scope, Tally())
+            own.add(tally)
+            own.total, own.answered = tally.total, tally.answered
+        if judging_step.rejudges or step.plan.config.adaptive_in(step.mode) is None:
+            return asked, tallies
+        following = look()
+        if [len(each.pairs) for each in following] == [len(each.pairs) for each in asked]:
+            return asked, tallies
+        asked = following
 
 
 def _asked_rows(
@@ -243,7 +287,7 @@ class _Judging:
         options: The options of the run.
         rubric: What the judge is to go by.
         judges: Who is asked.
-        pairs: What is judged.
+        pairs: What is judged, as far as it is known.
         identical: Those of the pairs that are settled without asking.
         to_ask: What each of the judges is asked about the others.
     """
@@ -292,10 +336,12 @@ def judge_replies(
     them. What is missing nevertheless goes to the judge now. A reply without a verdict is asked for
     once more.
     """
-    asks = _judging(step, step.name, pairs_to_judge, options)
-    requests = asks.requests()
+    pairs = pairs_of(pairs_to_judge)
     with ledger.open() as opened:
-        tally = _ask(asks, opened, judge)
+        asks, tally = _ask(
+            lambda: _judging(step, step.name, pairs, options, opened), step, options, opened, judge
+        )
+        requests = asks.requests()
         rows = reply_rows(
             by_pair(asks.pairs, requests),
             asks.pairs,
@@ -316,7 +362,11 @@ def judge_replies(
 
 
 def _judging(
-    step: Step, dimension: str, pairs_to_judge: AnyTable, options: ReplyOptions
+    step: Step,
+    dimension: str,
+    pairs: list[PairToJudge],
+    options: ReplyOptions,
+    ledger: "Ledger",
 ) -> _Judging:
     config = step.plan.config
     rubric = (
@@ -331,7 +381,22 @@ def _judging(
     problems = Problems()
     problems.extend(filter(None, (each.model_problem(each.model) for each in judges)))
     problems.raise_if_any()
-    pairs = pairs_of(pairs_to_judge)
+    adaptive = config.adaptive_in(step.mode)
+    if adaptive is not None:
+        (lead,) = judges
+        course = decide(
+            pairs,
+            outcomes_in_ledger(
+                ledger,
+                rubric,
+                config.judge,
+                lambda own: _requests(step, own, rubric, lead),
+            ),
+            dimension=dimension,
+            adaptive=adaptive,
+            is_free=is_free_with(config.judge),
+        )
+        pairs = list(course.needed)
     others, identical = pairs, list[PairToJudge]()
     if config.judge.identical_responses_tie:
         others, identical = split_identical(pairs)
@@ -339,22 +404,54 @@ def _judging(
     return _Judging(step, options, rubric, judges, pairs, identical, to_ask)
 
 
-def _ask(asks: _Judging, ledger: "Ledger", judge: JudgeAccess) -> Tally:
-    step, options = asks.step, asks.options
+def _ask(
+    look: Callable[[], _Judging],
+    step: Step,
+    options: ReplyOptions,
+    ledger: "Ledger",
+    judge: JudgeAccess,
+) -> tuple[_Judging, Tally]:
     together = Tally()
     if options.skip_judging:
-        return together
-    tallies = ask_together(
-        asks.askings,
-        plan=step.plan,
-        ledger=ledger,
-        judge=judge,
-        step=replace(_judging_step(step, options), rejudges=options.rejudge),
-        log=step.log.info,
-    )
+        return look(), together
+    judging_step = replace(_judging_step(step, options), rejudges=options.rejudge)
+    (asks,), tallies = _ask_in_rounds(lambda: [look()], step, judging_step, ledger, judge)
     for tally in tallies.values():
         together.add(tally)
-    return together
+    return asks, together
+
+
+def judging_decisions(
+    step: Step, pairs_to_judge: StoredTable, replies: StoredTable
+) -> Made[list[DecisionRow]]:
+    """How far each two entrants were judged, and why no further; a row a round.
+
+    What was decided follows from the replies, the settings and a hash of the prompts' ids alone.
+    """
+    config = step.plan.config
+    course = decide(
+        pairs_of(pairs_to_judge),
+        outcomes_in_table(replies, config.judge),
+        dimension=step.name,
+        adaptive=config.adaptive_in(step.mode),
+        is_free=is_free_with(config.judge),
+    )
+    rows = list(course.rows)
+    last = list(last_rows(rows))
+    columns = ("entrant_a", "entrant_b", "round", "looked_at", "prompts", "evidence", "side")
+    return Made(
+        rows,
+        metadata={
+            "pairs_stopped": sum(bool(row.not_needed) for row in last),
+            "prompts_not_needed": sum(row.not_needed for row in last),
+            "decisions": markdown_table(last, columns, limit=20),
+        },
+    )
+
+
+def is_adaptive(plan: TournamentPlan) -> bool:
+    """Say whether pairs of a tournament may stop before they are judged on every prompt."""
+    return plan.config.judge.adaptive is not None
 
 
 def _judging_step(step: Step, options: AskingOptions | ReplyOptions) -> JudgingStep:

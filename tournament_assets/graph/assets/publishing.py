@@ -25,6 +25,7 @@ from tournament_assets.storage.tables import (
 )
 from tournament_assets.tournament.asset_rows import (
     CoverageRow,
+    DecisionRow,
     FairRow,
     JudgeCalibrationRow,
     JuryRow,
@@ -38,6 +39,7 @@ from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import combine, fingerprint
 from tournament_assets.tournament.judge_services import SERVICES
+from tournament_assets.workflows.adaptive_judging import EVERYTHING
 from tournament_assets.workflows.judge_requests import LedgerAccess
 from tournament_assets.workflows.manifest import RunFacts, rubric_texts, run_facts, run_manifest
 from tournament_assets.workflows.plan import TournamentPlan
@@ -79,6 +81,7 @@ class ReportInputs:
     powered: Frames
     calibration: Frames
     jury: Frames | None = None
+    decisions: Frames | None = None
 
 
 def report(step: Step, inputs: ReportInputs) -> Made[WrittenTable]:
@@ -118,6 +121,13 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> "ReportConte
 
     plan, config = step.plan, step.plan.config
     audit = list(rows_of(CoverageRow, inputs.audit))
+    stops = [
+        row
+        for each in (inputs.decisions or {}).values()
+        for row in rows_of(DecisionRow, each)
+        if row.goal != EVERYTHING
+    ]
+    prices = {dimension: cost["cost_usd"] for dimension, cost in facts.costs.items()}
     lights = [row for each in inputs.trust.values() for row in rows_of(TrustRow, each)]
     return ReportContents(
         tournament_id=config.tournament_id,
@@ -139,7 +149,7 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> "ReportConte
         doubts=report_doubts(
             plan, trust=lights, audit=audit, pending=facts.pending, left_out=facts.left_out
         ),
-        prices={dimension: cost["cost_usd"] for dimension, cost in facts.costs.items()},
+        prices=prices,
         battles=BattleTables(
             match_lists=inputs.matches,
             verdicts=inputs.verdicts,
@@ -153,6 +163,8 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> "ReportConte
             prompt_audit=list(rows_of(PromptFindingRow, inputs.prompt_audit)),
             fair=list(rows_of(FairRow, inputs.fair)),
             jury=[row for each in (inputs.jury or {}).values() for row in rows_of(JuryRow, each)],
+            decisions=stops,
+            prices=prices,
         ),
         powered=[
             row for each in inputs.powered.values() for row in rows_of(PredictionPoweredRow, each)

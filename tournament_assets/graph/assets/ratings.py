@@ -28,6 +28,7 @@ from tournament_assets.tournament.asset_rows import (
 from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
+from tournament_assets.workflows.adaptive_judging import sides_of
 from tournament_assets.workflows.table_rows import judgments_of
 
 _COUNTS = ("wins_a", "wins_b", "ties", "inconsistent", "same_text", "unjudged")
@@ -55,7 +56,8 @@ def elo_traces(
 
     matches = code_judgments(judgments_of(verdicts), entrants=config.entrant_ids)
     settings = settings_of_run(config, mode=mode, n_permutations=options.n_permutations)
-    traces = trace_elo(matches, settings)
+    # Elo has no weights: a match that stands for several is played as often.
+    traces = trace_elo(matches.repeated(), settings)
     return Made(
         traces,
         metadata={
@@ -88,18 +90,28 @@ def elo_ratings(
     dimension: str,
     verdicts: StoredTable,
     traces: EloTraces,
+    decisions: pd.DataFrame | None = None,
 ) -> Made[list[EloRow]]:
     """Elo ratings with both intervals, and the same for a sweep of K-factors.
 
     The order interval and the SEM show only how much the order of the pairs matters. The
     sampling interval comes from resampling whole prompts: it says how far the rating could be
-    off because only these prompts were judged.
+    off because only these prompts were judged. Where pairs stop early, a match that stands for
+    several prompts is played as often, and those are told apart of whom the judging decided it:
+    resamples of prompts know nothing of when a pair stopped.
     """
     from tournament_assets.ratings.rating_tables import elo_rows
 
     matches = code_judgments(judgments_of(verdicts), entrants=config.entrant_ids)
     settings = settings_of_run(config, mode=mode, n_permutations=traces.ratings.shape[0])
-    rows = elo_rows(matches, traces, dimension=dimension, settings=settings)
+    rows = elo_rows(
+        matches.repeated(),
+        traces,
+        shares=matches,
+        told_apart=None if decisions is None else sides_of(decisions),
+        dimension=dimension,
+        settings=settings,
+    )
     return Made(
         rows,
         metadata={
@@ -181,7 +193,7 @@ def model_comparison(
     preferences = code_judgments(judgments_of(verdicts), entrants=config.entrant_ids)
     # As many orderings as the ratings of this run have.
     settings = settings_of_run(config, mode=mode, n_permutations=traces.ratings.shape[0])
-    rows = comparison_rows(preferences, dimension=dimension, settings=settings)
+    rows = comparison_rows(preferences.repeated(), dimension=dimension, settings=settings)
     order = list(dict.fromkeys(row.entrant_id for row in rows))
     return Made(
         rows,

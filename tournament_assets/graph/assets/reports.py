@@ -26,6 +26,7 @@ from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.storage.table_schemas import SCHEMAS
 from tournament_assets.storage.tables import (
     AnyTable,
+    StoredTable,
     WrittenTable,
     rows_of,
     write_table,
@@ -93,7 +94,10 @@ def battles(verdicts: LargeTables) -> Made[WrittenTable]:
         for battle in battles_from_judgments([judgment], judge_model=row.judge_model)
     )
     shown = Shown(rows, ("question_id", "dimension", "model_a", "model_b", "winner"))
-    written = write_table("battles", shown)
+    is_weighted = any(
+        isinstance(table, StoredTable) and table.has_column("weight") for table in verdicts.values()
+    )
+    written = write_table("battles", shown, without=() if is_weighted else ("weight",))
     return Made(written, metadata={"battles": len(written), "first_rows": shown.markdown})
 
 
@@ -117,9 +121,7 @@ def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[LeaderboardR
     judge_model = name_models(
         model for table in inputs.verdicts.values() for model in judge_models_of(table)
     )
-    ranked = {
-        dimension: _ranked(config, dimension, inputs, judge_model) for dimension in inputs.elo
-    }
+    ranked = {dimension: _ranked(step, dimension, inputs, judge_model) for dimension in inputs.elo}
     rows = [row for each in ranked.values() for row in each]
     # Weights are not hashed for this; the sensor that watches the inputs sees them too.
     observed = read_inputs(step.plan, "prompt_file", "rubrics")
@@ -138,17 +140,21 @@ def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[LeaderboardR
 
 
 def _ranked(
-    config: TournamentConfig, dimension: str, inputs: LeaderboardInputs, judge_model: str
+    step: Step, dimension: str, inputs: LeaderboardInputs, judge_model: str
 ) -> list[LeaderboardRow]:
     from tournament_assets.reports.leaderboard import build_leaderboard
+    from tournament_assets.reports.separation import STOPS_EARLY
 
+    config = step.plan.config
+    adaptive = config.adaptive_in(step.mode)
+    stops = "" if adaptive is None else f"; {STOPS_EARLY} ({adaptive.goal})"
     ratings = inputs.elo[dimension]
     return build_leaderboard(
         elo_ratings=ratings,
         bradley_terry=inputs.bradley_terry[dimension],
         win_rates=inputs.win_rates[dimension],
         judge_model=judge_model,
-        judge_label=config.judge_label,
+        judge_label=f"{config.judge_label}{stops}",
         lead_rests_on=_prompts_behind_lead(config, ratings, inputs.verdicts[dimension]),
     )
 

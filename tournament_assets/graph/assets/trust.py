@@ -23,6 +23,7 @@ from tournament_assets.trust.evidence import (
     retest_of,
 )
 from tournament_assets.trust.measures import HUMANS, WORDS, threshold_of
+from tournament_assets.workflows.adaptive_judging import Unasked
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.table_rows import judgments_of, settled_rows, verdicts_of
 
@@ -46,6 +47,7 @@ class TrustInputs:
         controls: Table `judge_controls`.
         judges: Table `judge_agreement`.
         people: Table `human_agreement`, where a config names human battles.
+        decisions: Table `judging_decisions`, where pairs may stop early.
     """
 
     replies: StoredTable
@@ -56,6 +58,7 @@ class TrustInputs:
     controls: pd.DataFrame | None
     judges: pd.DataFrame | None
     people: pd.DataFrame | None = None
+    decisions: pd.DataFrame | None = None
 
 
 def trust_checks(plan: TournamentPlan) -> Mapping[str, str]:
@@ -104,6 +107,7 @@ def _evidence(step: Step, inputs: TrustInputs, *, job: str) -> "TrustEvidence":
 
     lengths, judge = longer_responses(inputs.matches), step.plan.config.judge
     verdicts, pairs = inputs.verdicts, _judged_pairs(inputs.verdicts, lengths)
+    unasked = Unasked.of(inputs.decisions)
     n_judged = sum(pair.judgment.outcome.is_judged for pair in pairs)
     return TrustEvidence(
         pairs=pairs,
@@ -113,6 +117,7 @@ def _evidence(step: Step, inputs: TrustInputs, *, job: str) -> "TrustEvidence":
         people=people_of(inputs.people),
         judges=judges_of(inputs.judges, judge_models=judge_models_of(verdicts), job=job),
         by_judge=_pairs_by_judge(inputs.replies, judge) if judge.panel else None,
+        not_needed=None if unasked is None else (unasked.not_needed // 2, unasked.planned // 2),
     )
 
 

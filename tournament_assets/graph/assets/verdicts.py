@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
 import pandas as pd
 
 from tournament_assets.audits.outages import mostly_same_text, same_text_sentence
-from tournament_assets.graph.outputs import Check, Made, Shown
+from tournament_assets.graph.outputs import Check, Made, Shown, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.requests.verdict_parsing import settle_panel
 from tournament_assets.storage.tables import (
@@ -20,9 +20,11 @@ from tournament_assets.storage.tables import (
     rows_of,
     write_table,
 )
-from tournament_assets.tournament.asset_rows import JudgeReplyRow, VerdictRow
+from tournament_assets.tournament.asset_rows import JudgeReplyRow, JuryRow, VerdictRow
 from tournament_assets.tournament.config import CheckThresholds
 from tournament_assets.tournament.verdicts import Outcome, Verdict
+from tournament_assets.workflows.adaptive_judging import Unasked, Weigh, weights_of
+from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.table_rows import UNREAD, settled_rows, verdicts_of
 
 _SHOWN_COLUMNS = ("prompt_id", "entrant_a", "entrant_b", "verdict_ab", "verdict_ba", "winner")
@@ -32,6 +34,30 @@ _MISSING = (Verdict.REFUSED, Verdict.UNREADABLE, Verdict.PERMANENT, Verdict.PEND
 @dataclass(frozen=True, slots=True)
 class _Judge:
     judge_model: str
+
+
+def has_jury(plan: TournamentPlan) -> bool:
+    """Say whether a tournament has several judges, or shows pairs once, which fits the slot."""
+    return bool(plan.config.judge.panel) or plan.config.judge.presentations == "one"
+
+
+def jury(step: Step, replies: StoredTable) -> Made[list[JuryRow]]:
+    """What each judge's verdicts are about, how far the judges agree, and what they rate.
+
+    Discrimination is how much a judge's verdicts are about the entrants, relative to the others;
+    slot odds are those by which it prefers what is shown first between equals. Both come from the
+    judges' verdicts alone: agreement among judges is not agreement with people.
+    """
+    from tournament_assets.reports.jury_tables import agreement_table, judges_table
+    from tournament_assets.workflows.juries import jury_rows
+
+    config = step.plan.config
+    by_judge = settled_rows(rows_of(JudgeReplyRow, replies), judge=config.judge)
+    rows = jury_rows(by_judge, config=config, mode=step.mode, dimension=step.name)
+    found: dict[str, Any] = {"judges": report_table(judges_table(rows))}
+    if config.judge.panel:
+        found["agreement"] = report_table(agreement_table(rows))
+    return Made(rows, metadata={**found, "aggregate": config.judge.aggregation})
 
 
 @dataclass(frozen=True)
@@ -46,21 +72,27 @@ class VerdictOptions:
 
 
 def judge_verdicts(
-    step: Step, replies: StoredTable, options: VerdictOptions, jury: pd.DataFrame | None = None
+    step: Step,
+    replies: StoredTable,
+    options: VerdictOptions,
+    jury: pd.DataFrame | None = None,
+    decisions: pd.DataFrame | None = None,
 ) -> Made[WrittenTable]:
     """Every pair settled from its replies, at no cost.
 
     Both replies mean the same entrant: it wins. Both say tie: a tie. They disagree:
     inconsistent. One says nothing readable: unjudged, which is never counted as a tie. Both
     responses are the same text: the judge was not asked, and nobody won. Several judges settle
-    a pair each by itself and then together, by the weights in `jury`.
+    a pair each by itself and then together, by the weights in `jury`. Where pairs stop early, a
+    verdict may stand for several prompts: its weight says how many.
     """
     config = step.plan.config
     counted = _Counted(rows_of(JudgeReplyRow, replies))
     by_judge = _Read(settled_rows(counted, judge=config.judge))
-    settled = _Settled(_together(by_judge, step, jury))
+    weigh = None if decisions is None else weights_of(decisions)
+    settled = _Settled(_weighed(_together(by_judge, step, jury), weigh))
     shown = Shown(settled, _SHOWN_COLUMNS)
-    written = write_table("judge_verdicts", shown)
+    written = write_table("judge_verdicts", shown, without=() if weigh else ("weight",))
     return Made(
         written,
         metadata={
@@ -74,6 +106,7 @@ def judge_verdicts(
                 by_judge.readings,
                 allows_partial=options.allow_partial,
                 where=step.where,
+                unasked=Unasked.of(decisions),
             ),
             *_verdict_checks(settled.outcomes, config.checks, where=step.where),
         ],
@@ -95,6 +128,11 @@ def _together(
     name = lead if config.judge.aggregation == "single" else ", ".join(all_judges)
     for _, of_pair in groupby(by_judge, key=pair_key):
         yield settle_panel(list(of_pair), weights, judge_model=name)
+
+
+def _weighed(rows: Iterable[VerdictRow], weigh: Weigh | None) -> Iterator[VerdictRow]:
+    for row in rows:
+        yield row if weigh is None else replace(row, weight=weigh(pair_key(row)))
 
 
 def judge_models_of(verdicts: AnyTable) -> set[str]:
@@ -229,15 +267,24 @@ def _verdict_checks(
 
 
 def _accounting_check(
-    counted: _Counted, readings: Counter[Verdict], *, allows_partial: bool, where: str
+    counted: _Counted,
+    readings: Counter[Verdict],
+    *,
+    allows_partial: bool,
+    where: str,
+    unasked: Unasked | None,
 ) -> Check:
     """Check that every planned presentation is accounted for, and none of them is pending."""
     planned, not_asked = counted.presentations, counted.identical
     verdicts = sum(readings[verdict] for verdict in Verdict if verdict.is_decided)
     missing = {verdict.value: readings[verdict] for verdict in _MISSING}
-    pending = readings[Verdict.PENDING]
-    adds_up = planned == verdicts + not_asked + sum(missing.values())
     parts = {"verdicts": verdicts, "of one text, not asked": not_asked, **missing}
+    if unasked is not None:
+        planned = unasked.planned
+        missing[Verdict.PENDING.value] += unasked.undecided
+        parts |= {**missing, "not needed": unasked.not_needed}
+    pending = missing[Verdict.PENDING.value]
+    adds_up = planned == sum(parts.values())
     sentence = f"{where}: {planned} presentations planned = " + " + ".join(
         f"{count} {name}" for name, count in parts.items()
     )
@@ -254,6 +301,7 @@ def _accounting_check(
             "verdicts": verdicts,
             "same_text": not_asked,
             **missing,
+            **({} if unasked is None else {"not_needed": unasked.not_needed}),
             "unread": counted.unread,
         },
         is_error=not (adds_up and allows_partial),

@@ -206,6 +206,7 @@ class JudgingEstimate:
     response_budget: Budget | None = None
     price_source: str = ""
     others: "tuple[JudgingEstimate, ...]" = ()
+    rounds: "RoundsEstimate | None" = None
 
     @property
     def by_judge(self) -> "tuple[JudgingEstimate, ...]":
@@ -262,6 +263,21 @@ class JudgingEstimate:
         )
 
     @property
+    def expected_usd(self) -> float | None:
+        """What it is expected to cost where pairs stop early; None if unknown."""
+        if self.rounds is None or self.is_free or self.price is None:
+            return self.planned_usd
+        shares = self.rounds.expected_shares
+        return _sum_known(
+            None
+            if share is None
+            else share * workload.dearest_usd(self.price, discount=self.batch_discount)
+            for name, workload in self.workloads.items()
+            if workload.to_ask
+            for share in [shares.get(name)]
+        )
+
+    @property
     def most_usd(self) -> float | None:
         """What it costs if every reply takes all of `max_tokens`; None if nobody knows."""
         return _sum_known(
@@ -289,11 +305,27 @@ class JudgingEstimate:
             return None
         unpriced = [each.judge_model for each in self.by_judge if each._own_planned_usd is None]
         names = ", ".join(unpriced or [each.judge_model for each in self.by_judge])
+        # Where pairs stop early the budget is asked round by round.
+        planned = self.planned_usd if self.rounds is None else self.rounds.now.planned_usd
         return self.budget.problem(
-            self.planned_usd,
+            planned,
             what=f"judging the {self.mode} by {names}",
             model=unpriced[0] if unpriced else self.judge_model,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class RoundsEstimate:
+    """What a run in which pairs stop early asks next, and what it may come to.
+
+    Attributes:
+        now: What the replies so far call for: the next round, and what is left of earlier ones.
+        expected_shares: Which share of all that may still be asked is expected to be, by dimension;
+            None where nothing tells.
+    """
+
+    now: JudgingEstimate
+    expected_shares: Mapping[str, float | None]
 
 
 def measure_workload(

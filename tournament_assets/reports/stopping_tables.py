@@ -1,0 +1,190 @@
+"""An adaptive run as people read it: what each two entrants took, and what was saved.
+
+The picture shows the evidence as a part of what a decision takes, prompt by prompt: a line that
+reaches the upper edge has decided for the entrant named first, one that reaches the lower edge for
+the other.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+from tournament_assets.judging.costs.prices import format_usd
+from tournament_assets.reports.figures.canvas import (
+    DARK,
+    LIGHT,
+    Palette,
+    label_axis,
+    new_figure,
+    short_label,
+    to_png,
+)
+from tournament_assets.reports.figures.figures import png_data_uri
+from tournament_assets.reports.formatting import (
+    ABSENT,
+    format_confidence,
+    format_count_of,
+    join_names,
+)
+from tournament_assets.reports.report_tables import Picture, ReportSection, ReportTable
+from tournament_assets.tournament.asset_rows import DecisionRow
+
+QUESTIONS = {
+    "bank": (
+        "The question that these decisions answer is who would win if every prompt of this bank "
+        "were judged; they say nothing of other prompts."
+    ),
+    "population": (
+        "The question that these decisions answer is who is better on prompts such as these, of "
+        "which the bank is taken for a sample; the answer is asymptotic."
+    ),
+}
+"""What a stop says, by the goal of the run."""
+_MOST_LINES = 45
+_EDGE = 1.15
+
+
+def last_rounds(rows: Iterable[DecisionRow]) -> list[DecisionRow]:
+    """Return the last row of every two entrants on every dimension."""
+    groups = groupby(rows, key=lambda row: (row.dimension, row.entrant_a, row.entrant_b))
+    return [list(of_two)[-1] for _, of_two in groups]
+
+
+def stopping_section(
+    rows: Sequence[DecisionRow],
+    *,
+    confidence: float,
+    prices: Mapping[str, float | None],
+) -> ReportSection:
+    """Return the section of a report on where judging stopped.
+
+    Args:
+        rows: Rows of table "judging_decisions", all dimensions.
+        confidence: Probability with which all decisions of a dimension are right together.
+        prices: US dollars that judging cost, by dimension; None where no price is known.
+    """
+    last = last_rounds(rows)
+    by_dimension = {
+        name: [row for row in last if row.dimension == name]
+        for name in dict.fromkeys(row.dimension for row in last)
+    }
+    saved = {name: _saved_usd(own, prices.get(name)) for name, own in by_dimension.items()}
+    sentences = [
+        QUESTIONS[last[0].goal],
+        f"All decisions of a dimension are right together with {format_confidence(confidence)}, "
+        "however often was looked. A prompt that a stopped pair was judged on all the same stands "
+        "for several, so that ratings are not those of lucky beginnings.",
+        *(f"{name}: {_saved_sentence(own, saved[name])}" for name, own in by_dimension.items()),
+    ]
+    share = sum(row.not_needed for row in last) / max(1, sum(row.prompts for row in last))
+    return ReportSection(
+        "Where judging stopped",
+        tuple(sentences),
+        tuple((name, _decisions_table(own)) for name, own in by_dimension.items()),
+        finding=f"{share:.0%} of the pairs were not needed",
+        pictures=tuple(_picture(name, own) for name, own in by_dimension.items()),
+        one_at_a_time=True,
+    )
+
+
+def _saved_usd(rows: Sequence[DecisionRow], paid: float | None) -> float | None:
+    """Return what was not spent, at the price of what was."""
+    asked = sum(row.prompts - row.not_needed - row.undecided - row.free for row in rows)
+    if paid is None or not asked:
+        return None
+    return paid * sum(row.not_needed for row in rows) / asked
+
+
+def _saved_sentence(rows: Sequence[DecisionRow], saved: float | None) -> str:
+    stopped = sum(row.not_needed > 0 for row in rows)
+    total = 2 * sum(row.prompts - row.free for row in rows)
+    sentence = (
+        f"{format_count_of(stopped, len(rows))} pairs of entrants stopped early, so "
+        f"{format_count_of(2 * sum(row.not_needed for row in rows), total)} presentations were "
+        "not needed"
+    )
+    waiting = 2 * sum(row.undecided for row in rows)
+    more = f" {waiting} more wait for replies that are still to come." if waiting else ""
+    return f"{sentence}{f', about {format_usd(saved)} less' if saved else ''}.{more}"
+
+
+def _decisions_table(rows: Sequence[DecisionRow]) -> ReportTable:
+    is_of_bank = rows[0].goal == "bank"
+    return ReportTable(
+        headers=(
+            *("first", "second", "ahead", "decided after", "judged in order", "judged of the rest"),
+            *("not needed", "rounds", "first's share (those judged in order)"),
+            "capital of what decides" if is_of_bank else "confidence sequence of the share",
+        ),
+        rows=tuple(
+            (
+                row.entrant_a,
+                row.entrant_b,
+                row.side or ABSENT,
+                ABSENT if row.decided_at is None else f"{row.decided_at} prompts",
+                f"{row.looked_at} of {row.prompts}",
+                str(len(row.tail)),
+                str(row.not_needed),
+                str(row.round),
+                ABSENT if row.share is None else f"{100 * row.share:.0f} %",
+                _capital(row) if is_of_bank else _sequence(row),
+            )
+            for row in rows
+        ),
+        n_labels=3,
+    )
+
+
+def _capital(row: DecisionRow) -> str:
+    if row.capital is None or row.threshold is None:
+        return ABSENT
+    return f"{min(row.capital, 999_999):,.3g} of {row.threshold:,.4g}"
+
+
+def _sequence(row: DecisionRow) -> str:
+    if row.low is None or row.high is None:
+        return ABSENT
+    return f"{100 * row.low:.0f} % to {100 * row.high:.0f} %"
+
+
+def _picture(dimension: str, rows: Sequence[DecisionRow]) -> Picture:
+    decided = [f"{row.side} after {row.decided_at} prompts" for row in rows if row.side]
+    return Picture(
+        dimension,
+        f"Evidence by prompt for every two entrants on {dimension}. "
+        f"Decided: {join_names(decided) if decided else 'none'}. The table holds the numbers.",
+        {
+            theme: png_data_uri(draw_evidence(rows, palette))
+            for theme, palette in {"light": LIGHT, "dark": DARK}.items()
+        },
+    )
+
+
+def draw_evidence(rows: Sequence[DecisionRow], palette: Palette = LIGHT) -> bytes:
+    """Draw the evidence of every two entrants of a dimension against the prompts, as a PNG."""
+    figure, axes = new_figure(height=3.0, palette=palette)
+    for edge in (-1, 1):
+        axes.axhline(edge, color=palette.accent, linewidth=1.0, linestyle="--")
+    axes.axhline(0, color=palette.grid, linewidth=0.7)
+    shown = sorted(rows, key=lambda row: -len(row.path))[:_MOST_LINES]
+    for index, row in enumerate(shown):
+        colour = palette.lines[index % len(palette.lines)]
+        heights = [0.0, *(max(-_EDGE, min(_EDGE, each)) for each in row.path)]
+        axes.plot(range(len(heights)), heights, color=colour, linewidth=1.4)
+        if len(shown) <= len(palette.lines):
+            name = f"{short_label(row.entrant_a)} : {short_label(row.entrant_b)}"
+            axes.annotate(
+                name,
+                xy=(len(heights) - 1, heights[-1]),
+                xytext=(4, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=8,
+                color=palette.ink,
+                parse_math=False,
+                annotation_clip=False,
+            )
+    axes.set_xlim(0, max(row.prompts for row in rows))
+    axes.set_ylim(-_EDGE - 0.1, _EDGE + 0.1)
+    axes.set_yticks([-1, 0, 1], ["second ahead", "open", "first ahead"])
+    label_axis(axes, "prompts judged, in the order of their hashes", "", palette=palette)
+    return to_png(figure)
