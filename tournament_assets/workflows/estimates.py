@@ -39,7 +39,6 @@ from tournament_assets.ratings.power import (
 )
 from tournament_assets.ratings.sequential import StoppingRule
 from tournament_assets.reports.cost_estimate import DimensionPlan, PlannedChoice
-from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
@@ -75,6 +74,7 @@ from tournament_assets.workflows.plan import TournamentPlan
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
+    from tournament_assets.run_comparison.run_reading import FinishedRun
 
 
 FindShares = Callable[[Rubric], Mapping[tuple[str, str], Sequence[float]]]
@@ -359,7 +359,7 @@ def plan_prompts(
     estimate: JudgingEstimate,
     plan: TournamentPlan,
     *,
-    pilot: FinishedRun | None = None,
+    pilot: "FinishedRun | None" = None,
     gaps: Sequence[float] = GAPS,
     power: float = 0.8,
 ) -> list[DimensionPlan]:
@@ -389,7 +389,7 @@ class _Planner:
         estimate: JudgingEstimate,
         plan: TournamentPlan,
         dimension: str,
-        pilot: FinishedRun | None,
+        pilot: "FinishedRun | None",
     ) -> None:
         config = plan.config
         self._dimension = dimension
@@ -536,7 +536,7 @@ def _usd_if_new(estimate: JudgingEstimate, dimension: str) -> float | None:
     return new.cost_usd(estimate.price, discount=estimate.batch_discount, hit_rate=rate)
 
 
-def _learn(pilot: FinishedRun | None, dimension: str, entrant_ids: Sequence[str]) -> JudgingNoise:
+def _learn(pilot: "FinishedRun | None", dimension: str, entrant_ids: Sequence[str]) -> JudgingNoise:
     """Learn from a pilot's settled pairs; what it did not judge is assumed."""
     settled = [
         pair
