@@ -1,11 +1,11 @@
-# make pilot | test | check | ui | bench | clean        `make help` says what each does
+# make pilot | test | check | docs | ui | bench | clean        `make help` says what each does
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help pilot headline ui test check format bench gpu coverage browser postgresql redis torture clean
+.PHONY: help pilot headline ui docs test check format bench gpu coverage browser postgresql redis torture clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -31,6 +31,11 @@ headline: $(VENV)/.runtime  ## run the demo's headline
 ui: $(VENV)/.runtime  ## serve the Dagster UI on http://127.0.0.1:3000
 	@echo "http://127.0.0.1:$${PORT:-3000}, in a few seconds; Ctrl-C ends it"
 	@DAGSTER_HOME="$$($(BIN)/tournament dagster-home)" $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port $${PORT:-3000} --log-level warning
+
+docs: $(VENV)/.dev  ## write the reference pages and build the documentation in build/docs, links checked
+	@$(BIN)/python scripts/reference_docs.py
+	@$(BIN)/mkdocs build --strict --quiet
+	@echo "build/docs/index.html"
 
 test: $(VENV)/.dev browser postgresql redis  ## run the tests, a real browser, PostgreSQL and Redis among them
 	@$(BIN)/python -m pytest --numprocesses $${TEST_PROCESSES:-2} --dist loadfile

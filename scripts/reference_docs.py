@@ -1,0 +1,113 @@
+"""Write the reference pages that come from the code: `python scripts/reference_docs.py`.
+
+`docs/commands.md` is the help of every command, `docs/tables.md` every stored table with its
+columns. Tests hold both pages to the code.
+"""
+
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pyarrow as pa
+
+from tournament_assets.cli import main as tournament
+from tournament_assets.graph.table import ASSETS
+from tournament_assets.ratings.elo_traces import EloTraces
+from tournament_assets.storage.table_schemas import ROW_TYPES, derive_schema
+
+DOCS = Path(__file__).parents[1] / "docs"
+_TYPES = {
+    pa.string(): "text",
+    pa.int64(): "integer",
+    pa.float64(): "number",
+    pa.bool_(): "true or false",
+    pa.list_(pa.string()): "list of texts",
+}
+_WIDTH = 88
+
+
+def commands_page() -> str:
+    """Return the page of all commands, as `--help` prints them."""
+    lines = [
+        "# Commands",
+        "",
+        "What `--help` prints for each command; `python scripts/reference_docs.py` writes this",
+        "page. Exit codes: 0 success, 1 the work failed, 2 bad usage or bad input, 130",
+        "interrupted, unless the command says otherwise.",
+    ]
+    for path, command in _walk(tournament, "tournament"):
+        context = click.Context(
+            command,
+            info_name=path,
+            terminal_width=_WIDTH,
+            max_content_width=_WIDTH,
+            help_option_names=["-h", "--help"],
+        )
+        lines += ["", f"## {path}", "", "```text", command.get_help(context).rstrip(), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _walk(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        for name in sorted(command.commands):
+            yield from _walk(command.commands[name], f"{path} {name}")
+
+
+def tables_page() -> str:
+    """Return the page of all stored tables and arrays, from the classes of their rows."""
+    partitions = {row.name: " × ".join(row.axes) for row in ASSETS}
+    lines = [
+        "# Stored tables",
+        "",
+        "Every table that the graph stores as Parquet, and the arrays that it stores as npz, from",
+        "the classes of their rows; `python scripts/reference_docs.py` writes this page. A column",
+        "that may be absent says so: absent is never 0, a tie or an empty text.",
+    ]
+    for name, row_type in ROW_TYPES.items():
+        said = inspect.getdoc(row_type) or ""
+        lines += [
+            "",
+            f"## {name}",
+            "",
+            _one_line(said.split("\n\n")[0]),
+            *([f"One file for each {partitions[name]}."] if partitions.get(name) else []),
+            "",
+            "| column | type | may be absent | meaning |",
+            "|---|---|---|---|",
+        ]
+        for column in derive_schema(row_type):
+            meaning = (column.metadata or {}).get(b"description", b"").decode()
+            absent = "yes" if column.nullable else ""
+            lines.append(f"| `{column.name}` | {_TYPES[column.type]} | {absent} | {meaning} |")
+    lines += [
+        "",
+        "## elo_traces",
+        "",
+        "Arrays in one npz archive.",
+        "",
+        "| array | meaning |",
+        "|---|---|",
+    ]
+    for name, meaning in _attributes(EloTraces):
+        lines.append(f"| `{name}` | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def _attributes(kind: type) -> list[tuple[str, str]]:
+    section = (inspect.getdoc(kind) or "").partition("Attributes:\n")[2]
+    found = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", section, flags=re.MULTILINE)
+    return [(name, _one_line(text)) for name, text in found]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+PAGES = {"commands.md": commands_page, "tables.md": tables_page}
+
+if __name__ == "__main__":
+    for page, render in PAGES.items():
+        (DOCS / page).write_text(render(), encoding="utf-8")
