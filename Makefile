@@ -34,7 +34,7 @@ ui: $(VENV)/.runtime  ## serve the Dagster UI on http://127.0.0.1:3000
 
 docs: $(VENV)/.dev  ## write the reference pages and build the documentation in build/docs, links checked
 	@$(BIN)/python scripts/reference_docs.py
-	@$(BIN)/mkdocs build --strict --quiet
+	@$(BIN)/mkdocs build --strict
 	@echo "build/docs/index.html"
 
 test: $(VENV)/.dev browser postgresql redis  ## run the tests, a real browser, PostgreSQL and Redis among them

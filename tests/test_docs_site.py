@@ -35,7 +35,7 @@ def test_every_page_says_how_it_is_made_and_knows_every_command_and_table() -> N
 
 
 def build(project: Path, out: Path) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(out)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(out)]
     return subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
 
 
