@@ -121,7 +121,7 @@ def test_the_inputs_that_differ_are_named_and_no_others(runs: tuple[Path, Path])
         "inputs.entrants.sloppy.hash",
     ]
     assert found["summary"][0] == (
-        "In the inputs differ: the rubric of factuality (version 1, then 2); the responses of "
+        "Inputs that differ: the rubric of factuality (version 1, then 2); the responses of "
         "careful and sloppy. The judge was asked otherwise on factuality (12 of 12 pairs) and "
         "calibration (6 of 18 pairs)."
     )
@@ -248,7 +248,7 @@ def test_everything_wrong_with_both_directories_is_said_at_once(
     assert result.exit_code == 2
     for words in (
         "4 problems in the input",
-        "elo_results.json: is no JSON",
+        "elo_results.json: is not JSON",
         "factuality.jsonl: the file is missing",
         "calibration.jsonl: line",
         f"{tmp_path}: found no manifest.json",

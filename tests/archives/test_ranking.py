@@ -148,9 +148,9 @@ def test_two_who_are_not_neighbours_can_be_separated_where_neighbours_are_not(
     assert gaps[1].is_separated
     first, not_separated, separated, *_ = verdict_sentences(ranked, gaps, config)
     assert first.startswith("ada has the highest clean mean")
-    assert not_separated.startswith("It is not separated from bob (")
+    assert not_separated.startswith("Its lead is not significant over bob (")
     assert "cyd" not in not_separated
-    assert separated.startswith("It is separated from cyd (")
+    assert separated.startswith("Its lead is significant over cyd (")
 
 
 def test_the_verdict_names_everybody_the_first_is_not_separated_from(tmp_path: Path) -> None:
@@ -174,8 +174,8 @@ def test_the_verdict_names_everybody_the_first_is_not_separated_from(tmp_path: P
     ranked = rank_models(audit_models(contents, described.config))
     gaps = measure_gaps(ranked, contents, described.config)
     said = verdict_sentences(ranked, gaps, described.config)
-    (close,) = [each for each in said if each.startswith("It is not separated from")]
-    (far,) = [each for each in said if each.startswith("It is separated from")]
+    (close,) = [each for each in said if each.startswith("Its lead is not significant")]
+    (far,) = [each for each in said if each.startswith("Its lead is significant")]
     assert [name for name in names if name in close] == [
         audit.model_id for audit in sorted(ranked[1:3], key=lambda each: each.model_id)
     ]

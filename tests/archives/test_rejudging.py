@@ -455,7 +455,7 @@ def test_what_never_becomes_a_score_leaves_the_file_and_is_said(tmp_path: Path) 
         result = rejudge(archive, server, limit=1)
     assert result.written == ()
     (problem,) = result.left
-    assert problem.startswith("vendor_bob/t1-add/run1.json: the judge's reply is no JSON")
+    assert problem.startswith("vendor_bob/t1-add/run1.json: the judge's reply is not JSON")
     assert archive.document(*JUDGED) == before
 
 

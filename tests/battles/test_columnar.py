@@ -88,7 +88,7 @@ def test_all_problems_are_listed_with_their_lines(tmp_path: Path) -> None:
         f"b.jsonl:{line}" for line in (3, 4, 5, 6, 6, 7, 8, 9)
     ]
     assert "winner is 'A'; expected 'model_a', 'model_b', 'tie' or 'tie (bothbad)'" in problems[0]
-    assert "NaN is no JSON value" in problems[5]
+    assert "NaN is not a JSON value" in problems[5]
 
 
 def test_problems_of_parquet_name_the_row_and_nan_is_no_preference(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_a_git_lfs_pointer_is_recognised(folder: Path, file: str) -> None:
 
 def test_a_damaged_config_is_a_problem(folder: Path) -> None:
     (folder / "config.json").write_text('{"model_type": ')
-    assert "config.json' is no JSON object" in problem_of(folder)
+    assert "config.json' is not a JSON object" in problem_of(folder)
 
 
 def test_a_folder_without_tokenizer_is_a_problem(folder: Path) -> None:

@@ -185,7 +185,7 @@ def test_a_server_that_is_not_there_is_told_before_the_run(
     project: SmallProject, chat: ChatServer
 ) -> None:
     describe(project, chat, base_url={"url": "http://127.0.0.1:1/v1"})
-    with pytest.raises(InputError, match=r"nobody answers at http://127\.0\.0\.1:1"):
+    with pytest.raises(InputError, match=r"no connection to http://127\.0\.0\.1:1"):
         project.run("pilot")
 
 

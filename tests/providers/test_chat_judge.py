@@ -206,7 +206,7 @@ def test_nobody_there_is_certainly_no_answer() -> None:
     with judge("http://127.0.0.1:1/v1") as service, pytest.raises(JudgeError) as caught:
         service.ask_directly(SubmittedRequest("ours", params()))
     assert caught.value.failure is JudgeFailure.NOT_ACCEPTED
-    assert "nobody answers at http://127.0.0.1:1" in str(caught.value)
+    assert "no connection to http://127.0.0.1:1" in str(caught.value)
 
 
 def test_the_key_is_in_no_message(chat: ChatServer) -> None:

@@ -272,10 +272,10 @@ def test_a_server_that_takes_too_long_may_be_busy(chat: ChatServer) -> None:
 def test_a_place_where_nobody_listens_is_named() -> None:
     chat = ChatServer()
     chat.url = "http://127.0.0.1:1/v1"
-    with pytest.raises(ServerError, match=r"nobody answers at http://127\.0\.0\.1:1;") as caught:
+    with pytest.raises(ServerError, match=r"no connection to http://127\.0\.0\.1:1;") as caught:
         ask(chat)
     assert caught.value.failure is ServerFailure.UNREACHABLE
-    with pytest.raises(ServerError, match="nobody answers"):
+    with pytest.raises(ServerError, match="no connection"):
         look(chat)
 
 

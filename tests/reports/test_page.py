@@ -103,7 +103,7 @@ def test_sections_come_in_the_order_of_what_matters(render: Renderer) -> None:
     heads = [
         *("Do not rely", "ada beats bob and cy", "Win grid", "Trust", "Audit", "Fair"),
         *("Verdict in full", "On factuality, ada leads", "Ladder in numbers"),
-        *("What was not separated", "Models side by side", "K-factor", "Battles", "Cost"),
+        *("Differences that are not significant", "Models side by side", "K-factor", "Battles", "Cost"),
         *("What the intervals mean", "Method", "Provenance"),
         "tournament run --config configs/demo.yaml --mode pilot",
     ]
@@ -253,7 +253,7 @@ def test_what_is_not_separated_is_listed_with_its_record(render: Renderer) -> No
     level = [row | {"shown_above": []} for row in table_rows("leaderboard", given.leaderboard)]
     page = render(contents(STANDINGS, leaderboard=make_table("leaderboard", level)))
     cells = re.sub(r"</t[dh]>\s*<t[dh][^>]*>", " | ", page)
-    assert "3 of 3 pairs of entrants are not separated." in page
+    assert "3 of 3 pairs of entrants have no significant difference." in page
     assert "ada | bob | 100.0 | 51 | 29 | 8 | 11 | 0" in cells
 
 

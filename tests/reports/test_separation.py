@@ -26,8 +26,8 @@ def test_a_leader_separated_from_everyone_leads() -> None:
         leader_row("cy", 1340.0, sampling=(1310.0, 1370.0)),
     ]
     assert verdict_sentence(rows, dimension="factuality") == (
-        "On factuality, ada leads: its mean is 100 Elo points above bob, and it is separated "
-        "from bob and cy (95 % intervals of the difference, prompts resampled)."
+        "On factuality, ada leads: its mean is 100 Elo points above bob, and its lead over "
+        "bob and cy is significant (95 % intervals of the difference, prompts resampled)."
     )
 
 
@@ -38,8 +38,9 @@ def test_who_is_not_separated_is_named_first() -> None:
         leader_row("cy", 1340.0, sampling=(1310.0, 1370.0)),
     ]
     assert verdict_sentence(rows, dimension="factuality", confidence=0.9) == (
-        "On factuality, ada has the highest mean, 12 Elo points above bob, but is not separated "
-        "from bob (90 % intervals of the difference, prompts resampled). It is separated from cy. "
+        "On factuality, ada has the highest mean, 12 Elo points above bob, but its lead over bob "
+        "is not significant (90 % intervals of the difference, prompts resampled). Its lead over cy "
+        "is significant. "
         "Judging more prompts would narrow the intervals."
     )
 
@@ -51,7 +52,7 @@ def test_nobody_leads_who_is_separated_from_nobody() -> None:
     ]
     sentence = verdict_sentence(rows, dimension="factuality")
     assert sentence.startswith("On factuality, nobody is shown to lead: ada has the highest mean,")
-    assert "is not separated from bob" in sentence
+    assert "its lead over bob is not significant" in sentence
 
 
 def test_overlapping_intervals_do_not_keep_a_difference_from_being_shown() -> None:
@@ -69,9 +70,9 @@ def test_an_interval_without_upper_bound_is_named() -> None:
         leader_row("cy", 1300.0, sampling=(None, None)),
     ]
     sentence = verdict_sentence(rows, dimension="factuality")
-    assert "is not separated from cy (" in sentence
+    assert "its lead over cy is not significant (" in sentence
     assert "The judgments set no upper bound for cy." in sentence
-    assert "It is separated from bob." in sentence
+    assert "Its lead over bob is significant." in sentence
 
 
 def test_a_leader_without_lower_bound_is_named() -> None:
@@ -142,7 +143,7 @@ def test_a_leader_that_won_everything_leads_by_no_number_of_points() -> None:
     found = separation(rows)
     assert (found.leader, found.lead, found.separated) == ("ada", None, ("bob",))
     sentence = verdict_sentence(rows, dimension="tone")
-    assert sentence.startswith("On tone, ada comes first, and it is separated from bob (")
+    assert sentence.startswith("On tone, ada comes first, and its lead over bob is significant (")
     assert (
         "Not rated: ada (won every decisive match: no upper bound); "
         "eve (no chain of decisive matches connects it)."
@@ -183,7 +184,7 @@ def test_where_elo_rates_nobody_the_order_and_the_shares_come_first() -> None:
     sentence = verdict_sentence(rows, dimension="tone")
     assert sentence.startswith(
         "On tone, ada and bob come first, with a win share of 75.0 % (wins 5, loses 0, ties 1, "
-        "same text 4 of 10) against cyd, and they are separated from cyd ("
+        "same text 4 of 10) against cyd, and their lead over cyd is significant ("
     )
     assert sentence.endswith(
         "Elo rates nobody here, because the decisive matches give an order and no distances: "

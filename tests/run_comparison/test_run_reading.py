@@ -64,7 +64,7 @@ def test_who_has_no_decisive_match_is_not_rated(tmp_path: Path) -> None:
     ("changes", "words"),
     [
         ({"manifest": None}, "found no manifest.json"),
-        ({"manifest": "{"}, "manifest.json: is no JSON"),
+        ({"manifest": "{"}, "manifest.json: is not JSON"),
         ({"manifest": "[]"}, "manifest.json: holds list; expected an object"),
         ({"manifest": {"dimensions": ["../facts"]}}, "expected names"),
         ({"elo_results": None}, "elo_results.json: the file is missing"),

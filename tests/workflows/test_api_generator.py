@@ -145,7 +145,7 @@ def test_problems_of_a_server_are_found_without_asking_it(chat: ChatServer) -> N
     (problem,) = server_problems(
         api_entrant("http://127.0.0.1:1/v1"), environment={}, terms=response_terms()
     )
-    assert problem.startswith("entrant 'served': could not list the models: nobody answers")
+    assert problem.startswith("entrant 'served': could not list the models: no connection")
     (problem,) = server_problems(
         api_entrant(chat.url, api_key_env="NOT_SET"), environment={}, terms=response_terms()
     )

@@ -252,12 +252,12 @@ def verdict_sentences(
         f"{first.label} has the highest clean mean, {format_score(first.clean_mean, decimals=4)}."
     ]
     for what, members in (
-        ("It is not separated from", [gap for gap in behind if gap.is_within_noise]),
+        ("Its lead is not significant over", [gap for gap in behind if gap.is_within_noise]),
         (
             "The tasks cannot tell it from",
             [gap for gap in behind if not (gap.is_separated or gap.is_within_noise)],
         ),
-        ("It is separated from", [gap for gap in behind if gap.is_separated]),
+        ("Its lead is significant over", [gap for gap in behind if gap.is_separated]),
     ):
         if members:
             names = [f"{labels[gap.lower]} ({interval_phrase(gap, config)})" for gap in members]
@@ -274,7 +274,7 @@ def verdict_sentences(
         if listed:
             sentences.append(f"{what}: {listed}.")
     if all(gap.is_separated for gap in between):
-        sentences.append("All neighbours are separated.")
+        sentences.append("All neighbours differ significantly.")
     return sentences
 
 

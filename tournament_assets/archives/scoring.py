@@ -103,7 +103,7 @@ def parse_score(reply: str, *, ceiling: float) -> JudgeScore:
         pairs = json.loads(reply, object_pairs_hook=_Pairs)
     except (ValueError, RecursionError):
         raise VerdictParseError(
-            f"the judge's reply is no JSON and ends in {reply[-80:]!r}; {expected}"
+            f"the judge's reply is not JSON and ends in {reply[-80:]!r}; {expected}"
         ) from None
     found = dict(pairs) if isinstance(pairs, _Pairs) else {}
     if len(found) != len(_KEYS) or len(pairs) != len(found) or found.keys() != _KEYS:

@@ -73,7 +73,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings=_CONTEXT)
 @click.version_option(package_name="tournament-assets")
 def main() -> None:
-    """Find out which configuration of a language model is better, on which quality, how surely."""
+    """Find out which configuration of a language model is better, and how sure you can be."""
 
 
 @main.command("dagster-home", short_help="Print the folder Dagster keeps its runs in.")

@@ -90,7 +90,7 @@ def fair_notes(*, confidence: float) -> tuple[str, ...]:
         "every judged pair. Planned: points over all planned pairs, so that whatever is missing "
         "counts as nothing. A win share is wins and half the ties; ranks are by win share.",
         f"Ratings are Bradley–Terry, on the Elo scale; intervals are at "
-        f"{format_confidence(confidence)}, prompts resampled. Neighbours are separated by the rule "
+        f"{format_confidence(confidence)}, prompts resampled. Neighbours differ significantly by the rule "
         "of the ladder, for all pairs of entrants together; a gap without a bound says that the "
         "prompts do not tell how large it is.",
     )
@@ -127,9 +127,9 @@ def fair_sentences(rows: Sequence[FairRow], *, dimension: str) -> list[str]:
     if gaps:
         within = join_names([f"{row.entrant_id} above {row.next_below}" for row in _by_rank(noise)])
         sentences.append(
-            f"Not separated on the common prompts: {within}."
+            f"No significant difference on the common prompts: {within}."
             if noise
-            else "Every two neighbours on the common prompts are separated."
+            else "Every two neighbours on the common prompts differ significantly."
         )
     return [*sentences, *_family_sentences(common)]
 
@@ -213,7 +213,7 @@ def gap_table(rows: Sequence[FairRow], *, dimension: str) -> ReportTable:
                 row.next_below,
                 f"{row.gap:.0f}",
                 _gap_interval(row.gap_low, row.gap_high),
-                "separated" if row.gap_beyond_noise else "not separated",
+                "significant" if row.gap_beyond_noise else "not significant",
             )
             for row in _by_rank(common)
             if row.next_below is not None

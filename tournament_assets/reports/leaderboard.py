@@ -268,7 +268,7 @@ def interval_notes(*, confidence: float) -> tuple[str, ...]:
     return (
         f"SEM and order interval ({share}): order noise, the same matches in other orders.",
         f"sampling interval ({share}): sampling error, whole prompts resampled; compare with this.",
-        f"places and letters ({share}, all pairs together): who shares a letter is not separated.",
+        f"places and letters ({share}, all pairs together): a shared letter: not significant.",
     )
 
 
@@ -370,8 +370,8 @@ def _judge_lines(rows: Sequence[LeaderboardRow]) -> list[str]:
 
 _NOTE = (
     "% Needs \\usepackage{booktabs,siunitx}. Mean, SEM and intervals are Elo points. Order: order\n"
-    "% noise. Sampling: sampling error, whole prompts resampled. Entrants that share a letter are\n"
-    "% not separated.\n"
+    "% noise. Sampling: sampling error, whole prompts resampled. The difference of entrants\n"
+    "% that share a letter is not significant.\n"
 )
 
 

@@ -254,9 +254,7 @@ def verdict_sentence(
         return " ".join([f"On {dimension}, nobody can lead.", *copies, *_unrated(rows, found)])
     leaders = join_names((found.leader, *found.same_answers))
     is_one = not found.same_answers
-    lead, its, it, has = (
-        ("leads", "its", "it is", "has") if is_one else ("lead", "their", "they are", "have")
-    )
+    lead, its, has = ("leads", "its", "has") if is_one else ("lead", "their", "have")
     basis = f"({format_confidence(confidence)} intervals of the difference, prompts resampled)"
     if STOPS_EARLY in rows[0].judge:
         basis = "(decided while judging, all pairs together)"
@@ -268,19 +266,18 @@ def verdict_sentence(
     else:
         shared = f"which {found.runner_up} shares"
         gap = f"{format_gap(found.lead)} above {found.runner_up}" if found.lead else shared
-        leads = f"{has} the highest mean, {gap}" + (f", and {against}" if against else "")
+        leads = f"{has} the highest mean, {gap}" + (f", with {against}" if against else "")
     if not found.not_separated:
         leads = leads.replace(f"{has} the highest mean, ", f"{lead}: {its} mean is ")
         sentences = [
-            f"On {dimension}, {leaders} {leads}, and {it} separated from "
-            f"{join_names(found.separated)} {basis}."
+            f"On {dimension}, {leaders} {leads}, and {its} lead over "
+            f"{join_names(found.separated)} is significant {basis}."
         ]
     else:
         nobody = "" if found.separated else "nobody is shown to lead: "
-        verb = "is" if is_one else "are"
         sentences = [
-            f"On {dimension}, {nobody}{leaders} {leads}, but {verb} not separated from "
-            f"{join_names(found.not_separated)} {basis}."
+            f"On {dimension}, {nobody}{leaders} {leads}, but {its} lead over "
+            f"{join_names(found.not_separated)} is not significant {basis}."
         ]
         if found.leader_is_unbounded:
             sentences.append(f"The judgments set no lower bound for {found.leader}.")
@@ -290,7 +287,7 @@ def verdict_sentence(
             )
         if found.separated:
             sentences.append(
-                f"{it[0].upper()}{it[1:]} separated from {join_names(found.separated)}."
+                f"{its.capitalize()} lead over {join_names(found.separated)} is significant."
             )
         sentences.append("Judging more prompts would narrow the intervals.")
     sentences += [*copies, *_fragile_lead(rows, found), *_unrated(rows, found)]
@@ -311,7 +308,7 @@ def _same_answers(rows: Sequence[LeaderboardRow]) -> list[str]:
         tuple(sorted((row.entrant_id, *row.same_answers_as))) for row in rows if row.same_answers_as
     )
     return [
-        f"{join_names(group)} wrote the same answers; nothing can separate them."
+        f"{join_names(group)} wrote the same answers, so no prompt can tell them apart."
         for group in groups
     ]
 
@@ -427,16 +424,16 @@ def unseparated_pairs(
 
 
 def unseparated_sentence(n_unseparated: int, n_rated: int) -> str:
-    """Say how many pairs of entrants are not separated."""
+    """Say how many pairs of entrants have no significant difference."""
     n_pairs = n_rated * (n_rated - 1) // 2
     if not n_pairs:
-        return "Fewer than two entrants are rated, so there is nothing to separate."
+        return "Fewer than two entrants are rated, so there is nothing to compare."
     if not n_unseparated:
         return (
-            f"Every two entrants are separated, all {n_pairs} pairs."
+            f"Every two entrants differ significantly, all {n_pairs} pairs."
             if n_pairs > 1
-            else ("The two entrants are separated.")
+            else "The two entrants differ significantly."
         )
-    verb = "is" if n_unseparated == 1 else "are"
+    verb = "has" if n_unseparated == 1 else "have"
     more = f" The {MOST_PAIRS} closest are listed." if n_unseparated > MOST_PAIRS else ""
-    return f"{n_unseparated} of {n_pairs} pairs of entrants {verb} not separated.{more}"
+    return f"{n_unseparated} of {n_pairs} pairs of entrants {verb} no significant difference.{more}"

@@ -90,7 +90,7 @@ def input_sentences(
     if not phrases and not asked:
         sentences = ["Nothing differs in the inputs."]
     else:
-        sentences = [f"In the inputs differ: {'; '.join(phrases) or 'only what was asked'}."]
+        sentences = [f"Inputs that differ: {'; '.join(phrases) or 'only what was asked'}."]
     sentences += _asked_sentences(asked, flips)
     if inputs.known_to_one:
         sentences.append(

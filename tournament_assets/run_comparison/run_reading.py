@@ -156,7 +156,7 @@ class _Reader:
         try:
             value = json.loads(text)
         except ValueError as error:
-            self._note(file, f"is no JSON: {error}")
+            self._note(file, f"is not JSON: {error}")
             return None
         if not isinstance(value, dict):
             self._note(file, f"holds {type(value).__name__}; expected an object")
@@ -174,7 +174,7 @@ class _Reader:
                 if not isinstance(row, dict):
                     raise TypeError(f"found {type(row).__name__}, expected an object")
             except (ValueError, TypeError) as error:
-                self._note(file, f"line {number} is no record: {error}")
+                self._note(file, f"line {number} is not a record: {error}")
                 return
             yield number, row
 

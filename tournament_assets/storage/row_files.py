@@ -109,7 +109,7 @@ def read_rows(
         needed: Columns that a CSV file must have.
 
     Raises:
-        InputError: If it cannot be read, a row is no JSON object, or a text has half a character.
+        InputError: If it cannot be read, a row is not a JSON object, or a text has half a character.
     """
     if kind == "json lines":
         return read_json_lines(path)
@@ -187,7 +187,7 @@ def read_json_list(path: Path) -> list[tuple[str, object]]:
     """Read the items of a JSON list, each with where it stands (`file:item N`, from 1).
 
     Raises:
-        InputError: If the file is no JSON list in UTF-8.
+        InputError: If the file is not a JSON list in UTF-8.
     """
     try:
         items = _load(path)

@@ -133,7 +133,7 @@ def read_json_lines(
         listed: How many problems are spelled out; the others are counted.
 
     Raises:
-        InputError: With every line that is no JSON object, or holds half a character.
+        InputError: With every line that is not a JSON object, or holds half a character.
     """
     problems = Problems(listed=listed)
     rows = []
@@ -179,4 +179,4 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse(word: str) -> None:
-    raise ValueError(f"{word} is no JSON value")
+    raise ValueError(f"{word} is not a JSON value")

@@ -60,7 +60,7 @@ def check_weights(folder: Path, *, name: str, needs_template: bool = True) -> li
     if pointers:
         return [_pointer_problem(pointers, folder, name=name)]
     broken = [
-        f"{name}: {str(folder / file)!r} is no JSON object; expected the file as the model's "
+        f"{name}: {str(folder / file)!r} is not a JSON object; expected the file as the model's "
         "authors wrote it; download it again"
         for file in _READ_FILES
         if (folder / file).is_file() and _read_json(folder / file) is None

@@ -379,7 +379,7 @@ def describe_failure(error: Exception, origin: str, *, quote: Callable[[str], st
     if status is None:
         if classify_failure(error) is ServerFailure.UNREACHABLE:
             return (
-                f"nobody answers at {origin}; start the server or correct base_url, and run again"
+                f"no connection to {origin}; start the server or correct base_url, and run again"
             )
         return f"no complete answer from {origin} ({type(error).__name__})"
     if 300 <= status < 400:

@@ -220,7 +220,7 @@ def _unseparated(dimensions: Sequence[_Dimension], link: BattleLink) -> ReportSe
         for each in dimensions
     ]
     return ReportSection(
-        "What was not separated",
+        "Differences that are not significant",
         (
             "The interval of the difference of two entrants holds 0: these judgments do not decide "
             "between them. Only more prompts can.",
@@ -231,7 +231,7 @@ def _unseparated(dimensions: Sequence[_Dimension], link: BattleLink) -> ReportSe
             for name, found in pairs.items()
             if found
         ),
-        finding=join_names(counts) or "every two entrants are separated",
+        finding=join_names(counts) or "every two entrants differ significantly",
         one_at_a_time=True,
     )
 
@@ -333,7 +333,7 @@ def _overview_table(contents: ReportContents, dimensions: Sequence[_Dimension]) 
             "dimension",
             "first",
             "gap to the next",
-            "separated from",
+            "significant leads",
             "decisive pairs of those judged",
             "inconsistent",
             "same text of all",
