@@ -113,7 +113,9 @@ def test_a_gap_without_a_bound_is_separated_where_the_ladder_separates_it() -> N
     rows = compared(judged(12), 12, Families("x", None, {}))
     rows = [replace(row, gap_low=None, gap_high=None, gap_beyond_noise=True) for row in rows]
     section = fair_section(rows, confidence=0.95)
-    assert "Every two neighbours on the common prompts differ significantly." in section.sentences[0]
+    assert (
+        "Every two neighbours on the common prompts differ significantly." in section.sentences[0]
+    )
     cells = dict(section.tables)["f: gaps between neighbours"].rows
     assert {row[3:] for row in cells} == {("unbounded", "significant")}
 

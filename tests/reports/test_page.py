@@ -4,11 +4,12 @@ import html
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
-from tournament_assets.reports.run.page import render_html, render_markdown
+from tournament_assets.reports.run.page import glossary, render_html, render_markdown
 from tournament_assets.reports.run.report_contents import Doubt, ReportContents, doubts_of
 from tournament_assets.storage.tables import make_table, table_rows
 
@@ -103,8 +104,14 @@ def test_sections_come_in_the_order_of_what_matters(render: Renderer) -> None:
     heads = [
         *("Do not rely", "ada beats bob and cy", "Win grid", "Trust", "Audit", "Fair"),
         *("Verdict in full", "On factuality, ada leads", "Ladder in numbers"),
-        *("Differences that are not significant", "Models side by side", "K-factor", "Battles", "Cost"),
-        *("What the intervals mean", "Method", "Provenance"),
+        *(
+            "Differences that are not significant",
+            "Models side by side",
+            "K-factor",
+            "Battles",
+            "Cost",
+        ),
+        *("What the intervals mean", "Glossary", "Method", "Provenance"),
         "tournament run --config configs/demo.yaml --mode pilot",
     ]
     found = [re.search(rf"(?:<h2[^>]*>|## |\b){re.escape(head)}", page) for head in heads]
@@ -269,3 +276,12 @@ def test_only_the_page_s_own_style_and_script_are_allowed() -> None:
         assert f"{tag}-src 'sha256-{digest}'" in policy
     assert "style=" not in page.split("</style>")[1].split("<script>")[0]
     assert ".innerHTML" not in page
+
+
+def test_the_glossary_of_the_documentation_is_the_one_of_the_report() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text()
+    words = glossary().rows
+    assert words == tuple(sorted(words, key=lambda row: row[0].casefold()))
+    for word, meaning in words:
+        assert f"| {word} | {meaning} |" in page
+    assert page.count("\n| ") == len(words) + 1

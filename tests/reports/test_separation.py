@@ -39,9 +39,8 @@ def test_who_is_not_separated_is_named_first() -> None:
     ]
     assert verdict_sentence(rows, dimension="factuality", confidence=0.9) == (
         "On factuality, ada has the highest mean, 12 Elo points above bob, but its lead over bob "
-        "is not significant (90 % intervals of the difference, prompts resampled). Its lead over cy "
-        "is significant. "
-        "Judging more prompts would narrow the intervals."
+        "is not significant (90 % intervals of the difference, prompts resampled). Its lead over "
+        "cy is significant. Judging more prompts would narrow the intervals."
     )
 
 
@@ -209,7 +208,7 @@ def test_the_gap_is_a_win_share_with_its_counts_beside_the_points() -> None:
     ]
     sentence = verdict_sentence(rows, dimension="factuality")
     assert (
-        "its mean is 100 Elo points above bob, and a win share of 64.0 % (wins 26, loses 0, "
+        "its mean is 100 Elo points above bob, with a win share of 64.0 % (wins 26, loses 0, "
         "ties 6, inconsistent 4, same text 57 of 93) against bob"
     ) in sentence
 
@@ -223,7 +222,7 @@ def test_entrants_that_wrote_the_same_answers_are_not_ranked_against_one_another
     found = separation(rows)
     assert (found.runner_up, found.same_answers, found.not_separated) == ("cy", ("bob",), ())
     sentence = verdict_sentence(rows, dimension="factuality")
-    assert "ada and bob wrote the same answers; nothing can separate them." in sentence
+    assert "ada and bob wrote the same answers, so no prompt can tell them apart." in sentence
     assert "above bob" not in sentence
     assert "ada and bob lead: their mean is 150 Elo points above cy" in sentence
     alone = verdict_sentence(rows[:2], dimension="factuality")

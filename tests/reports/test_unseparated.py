@@ -47,11 +47,15 @@ def test_one_side_shown_to_be_above_is_enough_to_separate() -> None:
 @pytest.mark.parametrize(
     ("unseparated", "rated", "words"),
     [
-        (0, 1, "nothing to separate"),
+        (0, 1, "nothing to compare"),
         (0, 2, "The two entrants differ significantly."),
         (0, 4, "Every two entrants differ significantly, all 6 pairs."),
         (1, 4, "1 of 6 pairs of entrants has no significant difference."),
-        (20, 9, "20 of 36 pairs of entrants have no significant difference. The 12 closest are listed."),
+        (
+            20,
+            9,
+            "20 of 36 pairs of entrants have no significant difference. The 12 closest are listed.",
+        ),
     ],
 )
 def test_the_sentence_counts(unseparated: int, rated: int, words: str) -> None:

@@ -74,7 +74,7 @@ def test_who_has_no_decisive_match_is_not_rated(tmp_path: Path) -> None:
             "no readable ratings on 'facts'",
         ),
         ({"verdicts": None}, "facts.jsonl: the file is missing"),
-        ({"verdicts": "[]\n"}, "line 1 is no record: found list"),
+        ({"verdicts": "[]\n"}, "line 1 is not a record: found list"),
         ({"verdicts": [VERDICT]}, "line 1 has no 'outcome'"),
         ({"verdicts": [{**VERDICT, "outcome": "won"}]}, "'won' is not a valid Outcome"),
         (

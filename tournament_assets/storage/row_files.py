@@ -109,7 +109,8 @@ def read_rows(
         needed: Columns that a CSV file must have.
 
     Raises:
-        InputError: If it cannot be read, a row is not a JSON object, or a text has half a character.
+        InputError: If it cannot be read, a row is not a JSON object, or a text has half a
+            character.
     """
     if kind == "json lines":
         return read_json_lines(path)

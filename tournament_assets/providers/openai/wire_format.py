@@ -378,9 +378,7 @@ def describe_failure(error: Exception, origin: str, *, quote: Callable[[str], st
     status = getattr(error, "status_code", None)
     if status is None:
         if classify_failure(error) is ServerFailure.UNREACHABLE:
-            return (
-                f"no connection to {origin}; start the server or correct base_url, and run again"
-            )
+            return f"no connection to {origin}; start the server or correct base_url, and run again"
         return f"no complete answer from {origin} ({type(error).__name__})"
     if 300 <= status < 400:
         return describe_redirect(error, status, origin, place="as base_url")

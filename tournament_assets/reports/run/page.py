@@ -92,6 +92,14 @@ def _doubts(contents: ReportContents) -> dict[str, ReportSection]:
     }
 
 
+def glossary() -> ReportTable:
+    """Return the words that every report uses, with their meanings."""
+    rows = (line.split(" | ", 1) for line in render_sentences("glossary.jinja"))
+    return ReportTable(
+        ("word", "meaning"), tuple((word, meaning) for word, meaning in rows), look="pairs"
+    )
+
+
 def _how(contents: ReportContents) -> dict[str, ReportSection]:
     """Return what it cost, how it was done, and what decides the result."""
     price = first_screen.total_price(contents)
@@ -109,6 +117,12 @@ def _how(contents: ReportContents) -> dict[str, ReportSection]:
         "intervals": ReportSection(
             "What the intervals mean",
             render_sentences("intervals.jinja", confidence=format_confidence(contents.confidence)),
+        ),
+        "glossary": ReportSection(
+            "Glossary",
+            (),
+            (("What the words mean", glossary()),),
+            finding="what the words of this page mean",
         ),
         "method": ReportSection(
             "Method",
