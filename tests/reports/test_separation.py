@@ -227,8 +227,8 @@ def test_entrants_that_wrote_the_same_answers_are_not_ranked_against_one_another
     assert "ada and bob lead: their mean is 150 Elo points above cy" in sentence
     alone = verdict_sentence(rows[:2], dimension="factuality")
     assert alone == (
-        "On factuality, nobody can lead. ada and bob wrote the same answers; nothing can separate "
-        "them."
+        "On factuality, nobody can lead. ada and bob wrote the same answers, so no prompt can "
+        "tell them apart."
     )
     level = [replace(row, mean=1400.0, n_entrant_matches=0) for row in rows[:2]]
     assert verdict_sentence(level, dimension="factuality") == alone

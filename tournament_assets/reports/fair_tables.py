@@ -90,9 +90,9 @@ def fair_notes(*, confidence: float) -> tuple[str, ...]:
         "every judged pair. Planned: points over all planned pairs, so that whatever is missing "
         "counts as nothing. A win share is wins and half the ties; ranks are by win share.",
         f"Ratings are Bradley–Terry, on the Elo scale; intervals are at "
-        f"{format_confidence(confidence)}, prompts resampled. Neighbours differ significantly by the "
-        "rule of the ladder, for all pairs of entrants together; a gap without a bound says that the "
-        "prompts do not tell how large it is.",
+        f"{format_confidence(confidence)}, prompts resampled. Neighbours differ "
+        "significantly by the rule of the ladder, for all pairs of entrants together; a gap "
+        "without a bound says that the prompts do not tell how large it is.",
     )
 
 
