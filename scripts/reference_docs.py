@@ -24,6 +24,7 @@ _TYPES = {
     pa.float64(): "number",
     pa.bool_(): "true or false",
     pa.list_(pa.string()): "list of texts",
+    pa.list_(pa.float64()): "list of numbers",
 }
 _WIDTH = 88
 

@@ -1,5 +1,6 @@
 """The documentation: pages that come from the code are current, and every link leads somewhere."""
 
+import re
 import runpy
 import shutil
 import subprocess
@@ -58,3 +59,14 @@ def test_the_site_is_built_and_a_link_that_leads_nowhere_fails(tmp_path: Path) -
         failed = build(copy, tmp_path / "broken")
         assert failed.returncode == 1, wrong
         assert "nowhere" in failed.stdout + failed.stderr
+
+
+def test_the_example_is_small_whole_and_of_no_particular_machine() -> None:
+    example = ROOT / "docs" / "example"
+    files = [path for path in example.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 1_500_000
+    for page in example.glob("*.html"):
+        for link in re.findall(r'href="([^"]+)"', page.read_text()):
+            assert (example / link).is_file()
+    for path in files:
+        assert not re.search(r"/(?:home|tmp|root|work|Users)/", path.read_text()), path

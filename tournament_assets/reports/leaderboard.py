@@ -268,7 +268,8 @@ def interval_notes(*, confidence: float) -> tuple[str, ...]:
     return (
         f"SEM and order interval ({share}): order noise, the same matches in other orders.",
         f"sampling interval ({share}): sampling error, whole prompts resampled; compare with this.",
-        f"places and letters ({share}, all pairs together): a shared letter: not significant.",
+        f"places and letters ({share}, all pairs together): no significant difference within a "
+        "letter.",
     )
 
 
