@@ -1,6 +1,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -110,6 +111,23 @@ def test_a_clock_that_is_ahead_makes_no_vote_the_last_for_ever(ledger: Ledger) -
     assert heard(ledger) == {("p0", "ana"): "b"}
 
 
+def test_who_stops_early_leaves_a_smaller_random_draw_of_each_stratum(ledger: Ledger) -> None:
+    strata = ["tie", "won", "tie", "won", "won", "won"]
+    chances = {"tie": 1.0, "won": 0.1}
+    drawn = [
+        replace(pair(number), stratum=stratum, chance=chances[stratum])
+        for number, stratum in enumerate(strata)
+    ]
+    ledger.keep_label_sample(sample(*drawn))
+    ledger.keep_votes([vote(f"v{number}", on=number) for number in range(5)])
+    # Both ties of two are labelled, and three of four drawn from forty.
+    found = {each.pair.prompt_id: each.pair.chance for each in ledger.labels(*SCOPE)}
+    assert found == pytest.approx({"p0": 1, "p1": 0.075, "p2": 1, "p3": 0.075, "p4": 0.075})
+    by_worth = replace(sample(*drawn, draw=2), method="active")
+    ledger.keep_label_sample(by_worth)
+    assert {each.pair.chance for each in ledger.labels(*SCOPE)} == {1.0, 0.1}
+
+
 @settings(
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -132,7 +150,7 @@ def test_a_draw_is_written_once_and_a_later_one_counts(
     assert other_ledger.keep_label_sample(sample(pair(0, chance=0.75), changed, draw=2))
     # What was said of responses that have changed is not said of today's.
     assert [(each.pair.prompt_id, each.pair.chance) for each in ledger.labels(*SCOPE)] == [
-        ("p0", 0.75)
+        ("p0", 0.375)  # half of what was drawn is labelled
     ]
     assert not pair(1).is_of(prompt="What?", response_a="alpha", response_b="another")
     assert changed.is_of(prompt="What?", response_a="alpha", response_b="another")

@@ -5,8 +5,9 @@ pair is known. Nothing is changed or deleted: a vote that was taken back is a la
 sample that grew.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -140,7 +141,7 @@ class Label:
         tournament_id: The tournament.
         mode: The mode.
         dimension: The quality that the rater was asked for; None for which is better in general.
-        pair: The pair, with the chance of having been drawn and the digests of its texts.
+        pair: The pair, with the chance of having been labelled and the digests of its texts.
         rater: Who.
         vote: `a` and `b` are `pair.entrant_a` and `pair.entrant_b`.
         shown: `ab` where entrant a's response stood first.
@@ -283,6 +284,10 @@ class LabelRecords(LedgerDatabase):
         pairs that are in the sample no more, such as those of changed responses, is left out; so
         `pair.is_of` is false only where responses have changed since the sample was drawn.
 
+        `pair.chance` is the chance of having been labelled: since raters label in a drawn order,
+        the labelled pairs of a stratum are a random draw of it, of whatever size. Where pairs were
+        drawn by worth it stays the chance of the draw.
+
         Yields:
             Labels in the order of drawing, of one pair by the names of the raters.
         """
@@ -300,8 +305,8 @@ class LabelRecords(LedgerDatabase):
         for _, row in sorted(last.items()):
             if row.vote != "undo":
                 by_pair.setdefault(row.pair_id, []).append(row)
-        for pair in sample.pairs:
-            for row in by_pair.get(pair.pair_id, ()):
+        for pair in _as_labelled(sample, by_pair):
+            for row in by_pair[pair.pair_id]:
                 yield Label(
                     tournament_id=tournament_id,
                     mode=mode,
@@ -316,6 +321,16 @@ class LabelRecords(LedgerDatabase):
                     rubric_hash=row.rubric_hash,
                     seconds=row.seconds,
                 )
+
+
+def _as_labelled(sample: LabelSample, labelled: Collection[str]) -> Iterator[SampledPair]:
+    """Yield the labelled pairs of a draw, each with the chance of having been labelled."""
+    drawn = Counter(pair.stratum for pair in sample.pairs)
+    found = Counter(pair.stratum for pair in sample.pairs if pair.pair_id in labelled)
+    for pair in sample.pairs:
+        if pair.pair_id in labelled:
+            share = 1.0 if sample.method == "active" else found[pair.stratum] / drawn[pair.stratum]
+            yield replace(pair, chance=pair.chance * share)
 
 
 def _moment(text: str) -> datetime:
