@@ -437,6 +437,7 @@ ASSETS = (
             "audit": "audit",
             "win_rates": "win_rates",
             "trust": "trust_panel",
+            "decisions": "judging_decisions",
             "bank": "prompt_bank",
             "selected": "selected_prompts",
             "responses": "entrant_responses",

@@ -15,6 +15,7 @@ from tournament_assets.tournament.asset_rows import CoverageRow, TrustRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint_text
+from tournament_assets.workflows.adaptive_judging import Unasked
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import (
     Frames,
@@ -48,6 +49,7 @@ class RunFacts:
         inputs: The hash of everything that decides a result, as `input_hashes` returns it.
         versions: What it was made with.
         left_out: Pairs that a limit left out, by dimension.
+        not_needed: Pairs that were not needed, by dimension, where pairs stop early.
         pending: Presentations without a reply yet, by dimension.
         costs: Requests, tokens and dollars, by dimension.
         command: The command that makes the results again.
@@ -57,6 +59,7 @@ class RunFacts:
     inputs: Mapping[str, Any]
     versions: Versions
     left_out: Mapping[str, int]
+    not_needed: Mapping[str, int]
     pending: Mapping[str, int]
     costs: Mapping[str, Mapping[str, Any]]
     command: str
@@ -75,6 +78,7 @@ def run_facts(
     responses: Frames,
     replies: LargeTables,
     records: Records,
+    decisions: Frames | None = None,
 ) -> RunFacts:
     """Return what a mode's results rest on.
 
@@ -85,9 +89,17 @@ def run_facts(
         responses: Table `entrant_responses` of each entrant.
         replies: Table `judge_replies` of each dimension.
         records: What materialisations say.
+        decisions: Table `judging_decisions` of each dimension, where pairs may stop early.
     """
     summaries = {dimension: summarise_replies(table) for dimension, table in replies.items()}
     left_out = pairs_left_out(plan, selected=selected, responses=responses, replies=summaries)
+    not_needed: dict[str, int] = {}
+    for dimension, frame in (decisions or {}).items():
+        unasked = Unasked.of(frame)
+        if unasked is not None:
+            # Nobody left out what was not needed, or waits for a round before it.
+            left_out[dimension] -= (unasked.not_needed + unasked.undecided) // 2
+            not_needed[dimension] = unasked.not_needed // 2
     return RunFacts(
         summaries=summaries,
         inputs=input_hashes(
@@ -99,6 +111,7 @@ def run_facts(
         ),
         versions=read_versions(plan.project.folder),
         left_out=left_out,
+        not_needed=not_needed,
         pending=pending_presentations(summaries),
         costs=judging_costs(plan, summaries),
         command=_made_again_by(plan, mode, summaries=summaries, left_out=left_out, records=records),
@@ -153,6 +166,7 @@ def run_manifest(
         "selected_prompts": len(selected),
         "pairs": {dimension: each.pairs for dimension, each in facts.summaries.items()},
         "pairs_left_out_by_limit": facts.left_out,
+        **({"pairs_not_needed": facts.not_needed} if facts.not_needed else {}),
         "replies_pending": sum(facts.pending.values()),
         "is_partial": any(facts.pending.values()),
         "outages": outages,

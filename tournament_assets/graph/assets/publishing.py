@@ -112,6 +112,7 @@ def _facts(step: Step, inputs: "ReportInputs | ArtifactInputs") -> RunFacts:
         responses=inputs.responses,
         replies=inputs.replies,
         records=step.records,
+        decisions=inputs.decisions,
     )
 
 
@@ -195,6 +196,7 @@ class ArtifactInputs:
     elo: Frames
     traces: Mapping[str, EloTraces]
     win_rates: Frames
+    decisions: Frames | None = None
 
 
 @dataclass(frozen=True)
