@@ -14,9 +14,10 @@ Two questions, and never one in place of the other:
   however often one looks. Waudby-Smith and Ramdas, "Confidence sequences for sampling without
   replacement", https://arxiv.org/abs/2006.04347, and "Estimating means of bounded random variables
   by betting", https://arxiv.org/abs/2010.09686.
-- **population**: who is better on prompts such as these? The prompts are a sample, and the
-  asymptotic confidence sequence of Waudby-Smith et al., https://arxiv.org/abs/2103.06476, holds at
-  all sizes together.
+- **population**: who is better on prompts such as these? The prompts are a sample, as if put back,
+  so m is always 1/2 and the rest is the same. Beside it stands a confidence sequence of the share,
+  the asymptotic one of Waudby-Smith et al., https://arxiv.org/abs/2103.06476: it holds at all sizes
+  together, in the limit, and decides nothing.
 
 A prompt without a readable verdict is NaN. In the bank it keeps its place among the N and adds
 nothing: "the mean over the prompts with a verdict is 1/2" says the same as "the sum of (share -
@@ -115,8 +116,9 @@ class PairEvidence:
         capital_second: The same for the second.
         threshold: The capital at which the pair was decided, or would be.
         centre: The mean share by prompt, shape (t,); NaN before there is one.
-        half_width: Half the width of the confidence sequence around `centre`, shape (t,); infinite
-            where there is none: in the bank, and before `FROM_PROMPTS`.
+        half_width: Half the width of the asymptotic confidence sequence around `centre`, shape
+            (t,), for all pairs together; infinite where there is none: in the bank, and before
+            `FROM_PROMPTS`. It says how large the share may be and does not decide.
         stopped_at: Prompts after which the pair was decided; None while it is open.
         side: Which entrant is above; None while it is open, and after a whole bank of equals.
     """

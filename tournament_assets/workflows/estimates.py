@@ -46,6 +46,7 @@ from tournament_assets.tournament.entrants import (
     RecordedEntrant,
 )
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.judge_config import AdaptiveConfig
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.judges import Judge, PanelMember
 from tournament_assets.tournament.prompts import Prompt
@@ -405,8 +406,9 @@ class _Planner:
             if len(known) == len(costs) and self._workload.presentations
             else None
         )
-        # What the config says of adaptive judging, or its defaults.
-        self._tail, self._rounds = 0.2, 5
+        adaptive = config.judge.adaptive or AdaptiveConfig()
+        self._tail, self._rounds = adaptive.tail, adaptive.rounds
+        self._min_prompts = adaptive.min_prompts
 
     def plan(self, gaps: Sequence[float], *, power: float) -> DimensionPlan:
         """Plan every way of judging."""
@@ -460,6 +462,7 @@ class _Planner:
             self._confidence,
             self._noise.n_pairs,
             n_prompts,
+            min_prompts=self._min_prompts,
             rounds=self._rounds,
         )
 
