@@ -38,7 +38,7 @@ docs: $(VENV)/.dev  ## write the reference pages and build the documentation in 
 	@echo "build/docs/index.html"
 
 test: $(VENV)/.dev browser postgresql redis  ## run the tests, a real browser, PostgreSQL and Redis among them
-	@$(BIN)/python -m pytest --numprocesses $${TEST_PROCESSES:-2} --dist loadfile
+	@$(BIN)/python -m pytest --numprocesses $${TEST_PROCESSES:-2} --dist loadfile --no-loadscope-reorder
 
 browser:
 	@command -v chromium >/dev/null || { \

@@ -10,14 +10,13 @@ from PIL import Image
 
 from tests.ratings.builders import outright
 from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
-from tournament_assets.reports.figures.canvas import DARK, LIGHT
+from tournament_assets.reports.figures.canvas import DARK, LIGHT, to_png
 from tournament_assets.reports.figures.figures import (
     WinRate,
     draw_k_sensitivity,
     figure_files,
     k_sensitivity_figure,
     ladder_figure,
-    ladders_figure,
     png_markdown,
     spread,
     win_rate_matrix,
@@ -50,9 +49,9 @@ ELO = list(rows_of(EloRow, elo_table({"ada": 1450.0, BAD_MATH: 1401.0, "cy": 140
 FIGURES: dict[str, Callable[[], bytes]] = {
     "ladder": lambda: ladder_figure(LADDER, "factuality"),
     "empty ladder": lambda: ladder_figure([], "factuality"),
-    "ladders": lambda: ladders_figure({"factuality": LADDER, "calibration": LADDER[1:]}),
-    "dark ladders": lambda: ladders_figure({"factuality": LADDER}, palette=DARK),
-    "empty ladders": lambda: ladders_figure({}),
+    "ladders": lambda: to_png(draw_ladders({"factuality": LADDER, "calibration": LADDER[1:]})),
+    "dark ladders": lambda: to_png(draw_ladders({"factuality": LADDER}, palette=DARK)),
+    "empty ladders": lambda: to_png(draw_ladders({})),
     "win grid": lambda: win_rate_matrix_figure(PAIRS, ["ada", "bob", "cy", BAD_MATH]),
     "empty win grid": lambda: win_rate_matrix_figure([], []),
     "k": lambda: k_sensitivity_figure(ELO),

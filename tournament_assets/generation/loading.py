@@ -22,10 +22,10 @@ from tournament_assets.generation.models.base_models import (
 )
 from tournament_assets.generation.models.chat_prompts import NO_TEMPLATE
 from tournament_assets.generation.models.entrant_weights import EntrantFiles, has_chat_template
-from tournament_assets.generation.thoughts import OPENING, ToldApart, cut_thought
 from tournament_assets.tournament.entrants import LocalEntrant, VanillaHfEntrant
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, ShardFiles
+from tournament_assets.tournament.prompts import OPENING, ToldApart, cut_thought
 
 _END = 16
 """Tokens of a prompt's end among which the opening of a thought is found."""

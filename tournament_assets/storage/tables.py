@@ -269,7 +269,6 @@ def table_rows(name: str, table: AnyTable) -> list[dict[str, Any]]:
 
 
 PairKey = tuple[str, str, str]
-PAIR_COLUMNS = ("prompt_id", "entrant_a", "entrant_b")
 
 
 class OfPair(Protocol):

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tournament_assets.generation.thoughts import ToldApart, cut_thought
 from tournament_assets.judging.batch_service import TokenUsage
 from tournament_assets.judging.costs.prices import PriceList
 from tournament_assets.providers.openai.wire_format import (
@@ -36,7 +35,13 @@ from tournament_assets.providers.service_words import (
 from tournament_assets.tournament.entrants import OpenAiApiEntrant
 from tournament_assets.tournament.errors import Problems, ServerError, ServerFailure
 from tournament_assets.tournament.places import is_private, origin_of, url_problem
-from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, prompt_seed
+from tournament_assets.tournament.prompts import (
+    GeneratedResponse,
+    Prompt,
+    ToldApart,
+    cut_thought,
+    prompt_seed,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,13 +228,6 @@ def ladder_figure(
     return to_png(draw_ladder(rows, dimension, span=span))
 
 
-def ladders_figure(
-    rows_by_dimension: Mapping[str, Sequence[LeaderboardRow]], *, palette: Palette = LIGHT
-) -> bytes:
-    """Return `draw_ladders` as a PNG picture."""
-    return to_png(draw_ladders(rows_by_dimension, palette=palette))
-
-
 def win_rate_matrix_figure(
     rows: Sequence[WinRateRow], order: Sequence[str], *, judge_label: str = ""
 ) -> bytes:

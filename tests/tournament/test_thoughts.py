@@ -1,6 +1,6 @@
 import pytest
 
-from tournament_assets.generation.thoughts import cut_thought
+from tournament_assets.tournament.prompts import cut_thought
 
 
 @pytest.mark.parametrize(
