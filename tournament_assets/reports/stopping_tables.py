@@ -41,6 +41,8 @@ QUESTIONS = {
 """What a stop says, by the goal of the run."""
 _MOST_LINES = 45
 _EDGE = 1.15
+_CERTAIN = 99_999
+"""A larger capital says no more; from where nothing could undo a lead it is infinite."""
 
 
 def last_rounds(rows: Iterable[DecisionRow]) -> list[DecisionRow]:
@@ -137,7 +139,9 @@ def _decisions_table(rows: Sequence[DecisionRow]) -> ReportTable:
 def _capital(row: DecisionRow) -> str:
     if row.capital is None or row.threshold is None:
         return ABSENT
-    return f"{min(row.capital, 999_999):,.3g} of {row.threshold:,.4g}"
+    if row.capital > _CERTAIN:
+        return "certain"
+    return f"{row.capital:,.3g} of {row.threshold:,.4g}"
 
 
 def _sequence(row: DecisionRow) -> str:
@@ -169,20 +173,15 @@ def draw_evidence(rows: Sequence[DecisionRow], palette: Palette = LIGHT) -> byte
     for index, row in enumerate(shown):
         colour = palette.lines[index % len(palette.lines)]
         heights = [0.0, *(max(-_EDGE, min(_EDGE, each)) for each in row.path)]
-        axes.plot(range(len(heights)), heights, color=colour, linewidth=1.4)
-        if len(shown) <= len(palette.lines):
-            name = f"{short_label(row.entrant_a)} : {short_label(row.entrant_b)}"
-            axes.annotate(
-                name,
-                xy=(len(heights) - 1, heights[-1]),
-                xytext=(4, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=8,
-                color=palette.ink,
-                parse_math=False,
-                annotation_clip=False,
-            )
+        name = f"{short_label(row.entrant_a)} : {short_label(row.entrant_b)}"
+        axes.plot(range(len(heights)), heights, color=colour, linewidth=1.4, label=name)
+    if len(shown) <= len(palette.lines):
+        legend = axes.legend(
+            loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, labelcolor=palette.ink
+        )
+        legend.get_frame().set_alpha(0)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
     axes.set_xlim(0, max(row.prompts for row in rows))
     axes.set_ylim(-_EDGE - 0.1, _EDGE + 0.1)
     axes.set_yticks([-1, 0, 1], ["second ahead", "open", "first ahead"])

@@ -1,0 +1,51 @@
+import math
+
+from tournament_assets.reports.stopping_tables import draw_evidence, stopping_section
+from tournament_assets.tournament.asset_rows import DecisionRow
+
+
+def row(number: int, *, decided: bool, goal: str = "bank") -> DecisionRow:
+    return DecisionRow(
+        dimension="factuality",
+        entrant_a="strong",
+        entrant_b="weak $x$",
+        goal=goal,
+        round=number,
+        prompts=100,
+        looked_at=20 * number,
+        counted=20 * number,
+        pending=0,
+        share=0.8,
+        capital=math.inf if decided else 3.0,
+        threshold=40.0,
+        evidence=10.0 if decided else 0.3,
+        decided_at=35 if decided else None,
+        side="strong" if decided else None,
+        tail=("p1", "p2") if decided else (),
+        weight=5.0,
+        not_needed=58 if decided else 0,
+        free=0,
+        undecided=0,
+        path=(0.1, 0.3, 10.0) if decided else (),
+    )
+
+
+def test_the_section_names_the_question_and_counts_what_was_saved() -> None:
+    rows = [row(1, decided=False), row(2, decided=True)]
+    section = stopping_section(rows, confidence=0.95, prices={"factuality": 4.2})
+    assert "if every prompt of this bank were judged" in section.sentences[0]
+    assert "1 of 1" in section.sentences[2]
+    # 58 of 100 prompts at the price of the 42 that were judged.
+    assert "116 of 200" in section.sentences[2]
+    assert "about $5.80 less" in section.sentences[2]
+    ((_, table),) = section.tables
+    assert table.rows[0][2:7] == ("strong", "35 prompts", "40 of 100", "2", "58")
+    assert table.rows[0][-1] == "certain"
+
+
+def test_the_other_question_has_other_words_and_equal_rows_one_picture() -> None:
+    rows = [row(2, decided=True, goal="population")]
+    section = stopping_section(rows, confidence=0.95, prices={})
+    assert "better on prompts such as these" in section.sentences[0]
+    assert "bank" not in section.sentences[0].split("of which")[0]
+    assert draw_evidence(rows) == draw_evidence(rows)
