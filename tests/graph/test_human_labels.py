@@ -11,9 +11,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner, Result
 
 from tests.graph.test_watching import out_of_date
 from tests.projects import SmallProject, make_project
+from tournament_assets.cli import main
 from tournament_assets.definitions import build_plan, default_ledger_url
 from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.ledger import Ledger
@@ -68,10 +70,13 @@ def label(
     dimension: str | None = "factuality",
     frame: str = "factuality",
     changed: bool = False,
+    drawn: int | None = None,
 ) -> None:
-    """Draw all pairs of the pilot and keep votes, each by the place of the pair."""
+    """Draw all pairs of the pilot, or the first ones, and keep votes by the place of the pair."""
     rows = rows_of(project, f"match_list/{frame}/pilot")
     pairs = tuple(sampled(row, position) for position, row in enumerate(rows))
+    if drawn is not None:
+        pairs = tuple(replace(pair, chance=drawn / len(rows)) for pair in pairs[:drawn])
     if changed:
         pairs = tuple(replace(pair, digest_a="0" * 64) for pair in pairs)
     sample = LabelSample(
@@ -188,3 +193,36 @@ def test_labels_rate_calibrate_and_stand_in_the_report(project: SmallProject) ->
     assert "<b>bob</b>" not in page
     assert "&lt;b&gt;bob&lt;/b&gt;" in page
     assert page.count('class="ladder"') == 2
+
+
+def test_the_next_pairs_are_drawn_by_their_worth_with_known_chances(project: SmallProject) -> None:
+    label(project, [("ann", {0: "a", 1: "tie", 2: "b"})], drawn=4)
+    options = ["--config", str(project.config_path), "--mode", "pilot", "--rater", "ann"]
+    options += ["--dimension", "factuality", "--out", str(project.folder / "label.html")]
+
+    def run(*more: str) -> Result:
+        return CliRunner().invoke(main, ["label", *options, *more], env=project.environment)
+
+    both = run("--next", "3", "--sample", "9")
+    assert both.exit_code == 2
+    assert "--next extends the sample as it was drawn" in both.output
+    done = run("--next", "3")
+    assert done.exit_code == 0, done.output
+    assert "7 of " in done.output
+    assert "drawn where a label is worth most" in done.output
+    with closing(Ledger(default_ledger_url(project.folder))) as ledger:
+        sample = ledger.label_sample("small", "pilot", "factuality")
+    assert sample is not None
+    assert (sample.draw, sample.method, len(sample.pairs)) == (2, "active", 7)
+    rows = rows_of(project, "match_list/factuality/pilot")
+    first = [(row["prompt_id"], row["entrant_a"], row["entrant_b"]) for row in rows[:4]]
+    assert [(p.prompt_id, p.entrant_a, p.entrant_b) for p in sample.pairs[:4]] == first
+    assert all(0 < pair.chance <= 1 for pair in sample.pairs)
+    assert len({pair.pair_id for pair in sample.pairs}) == 7
+    again = run("--next", "500")
+    assert again.exit_code == 0, again.output
+    with closing(Ledger(default_ledger_url(project.folder))) as ledger:
+        everything = ledger.label_sample("small", "pilot", "factuality")
+    assert everything is not None
+    assert {pair.chance for pair in everything.pairs} == {1.0}
+    assert run().exit_code == 0

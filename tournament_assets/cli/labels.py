@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tournament_assets.judging.requests.pairs import PairToJudge
     from tournament_assets.ledger import Ledger
     from tournament_assets.ledger.labels import LabelSample
+    from tournament_assets.storage.tables import StoredTable
     from tournament_assets.workflows.plan import TournamentPlan
 
 _PORT = 8791
@@ -48,6 +49,13 @@ _SAMPLE = 120
     "--stratify",
     type=click.Choice(["judge"]),
     help="Draw as many pairs of each verdict of the judge, with known chances.",
+)
+@click.option(
+    "--next",
+    "n_next",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Draw N more pairs, above all those whose labels would narrow the intervals most.",
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Others need a --token.")
@@ -136,10 +144,18 @@ def _draw(
     seed: int | None,
     overlap: float | None,
     stratify: str | None,
+    n_next: int | None,
 ) -> "LabelSample":
     """Return the sample of a scope as it is, or draw it, or more of it."""
     from tournament_assets.workflows.labelling import draw_label_sample
 
+    if n_next is not None:
+        if any(value is not None for value in (size, seed, overlap, stratify)):
+            raise click.UsageError(
+                "--next extends the sample as it was drawn: give no --sample, --seed, --overlap or "
+                "--stratify with it."
+            )
+        return _draw_next(plan, mode, dimension, pairs, ledger=ledger, n_next=n_next)
     while True:
         before = ledger.label_sample(plan.tournament_id, mode, dimension)
         is_by_judge = stratify is not None or (before is not None and before.method == "judge")
@@ -163,30 +179,68 @@ def _draw(
             return sample
 
 
+def _draw_next(
+    plan: "TournamentPlan",
+    mode: str,
+    dimension: str | None,
+    pairs: "list[PairToJudge]",
+    *,
+    ledger: "Ledger",
+    n_next: int,
+) -> "LabelSample":
+    """Extend the sample of a scope by the pairs whose labels would narrow the intervals most."""
+    from tournament_assets.graph.assets.human_battles import label_worths
+    from tournament_assets.workflows.labelling import extend_by_worth
+
+    if dimension is None:
+        raise click.UsageError("--next needs a --dimension, whose verdicts it looks at.")
+    verdicts = _verdicts(plan, mode, dimension)
+    while True:
+        before = ledger.label_sample(plan.tournament_id, mode, dimension)
+        if before is None:
+            raise click.UsageError(
+                "--next extends a sample, and none is drawn: label a random one first, without it."
+            )
+        labels = tuple(ledger.labels(plan.tournament_id, mode, dimension))
+        worth = label_worths(plan.config, labels, verdicts)
+        sample = extend_by_worth(pairs, before, worth, n_new=n_next)
+        if ledger.keep_label_sample(sample):
+            return sample
+
+
+def _verdicts(plan: "TournamentPlan", mode: str, dimension: str) -> "StoredTable":
+    from tournament_assets.launching import StoredTables
+
+    stored = StoredTables(plan, mode, environment=os.environ)
+    tables = stored.by("dimension", "judge_verdicts", [dimension])
+    stored.raise_if_missing()
+    return tables[dimension]
+
+
 def _strata(
     plan: "TournamentPlan", mode: str, dimension: str | None
 ) -> dict[tuple[str, str, str], str]:
     """Return what the judge said of each pair, as far as it matters for drawing."""
-    from tournament_assets.launching import StoredTables
     from tournament_assets.storage.tables import rows_of
     from tournament_assets.tournament.asset_rows import VerdictRow
 
     if dimension is None:
         raise click.UsageError("--stratify judge needs a --dimension, which the verdicts are on.")
-    stored = StoredTables(plan, mode, environment=os.environ)
-    tables = stored.by("dimension", "judge_verdicts", [dimension])
-    stored.raise_if_missing()
     return {
         (row.prompt_id, row.entrant_a, row.entrant_b): (
             "one side wins" if row.winner is not None else row.outcome
         )
-        for row in rows_of(VerdictRow, tables[dimension])
+        for row in rows_of(VerdictRow, _verdicts(plan, mode, dimension))
     }
 
 
 def _print_sample(sample: "LabelSample") -> None:
     asked = sample.dimension or "in general"
-    drawn = {"random": "drawn at random", "judge": "drawn by the judge's verdicts"}
+    drawn = {
+        "random": "drawn at random",
+        "judge": "drawn by the judge's verdicts",
+        "active": "drawn where a label is worth most",
+    }
     how = drawn.get(sample.method, "as they were given")
     click.echo(
         f"{sample.tournament_id}, {sample.mode}, {asked}: {len(sample.pairs)} of "

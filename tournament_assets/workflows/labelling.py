@@ -21,7 +21,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -179,6 +179,63 @@ def draw_label_sample(
                 shared=int((position + 1) * overlap) > int(position * overlap),
             )
             for position, (stratum, pair) in enumerate(drawn)
+        ),
+        drawn_at=datetime.now(UTC),
+    )
+
+
+def extend_by_worth(
+    pairs: Iterable[PairToJudge],
+    before: LabelSample,
+    worth: Mapping[tuple[str, str, str], float],
+    *,
+    n_new: int,
+) -> LabelSample:
+    """Extend a sample by the pairs whose labels would narrow the intervals most.
+
+    Each pair is drawn with a known chance that goes with the worth of its label, by the place that
+    its hash gave it from the first; the chance of a pair that was drawn before is never less than
+    it was. The chances are those of all new pairs together, so label all of them.
+
+    Args:
+        pairs: All pairs.
+        before: The latest draw.
+        worth: What a label of each pair is worth; one that is not there counts as the least.
+        n_new: How many more; all that are left where they are fewer.
+    """
+    import numpy as np
+
+    from tournament_assets.ratings.prediction_powered import draw_by_worth
+
+    different, same = split_identical(pairs)
+    known = {(each.prompt_id, each.entrant_a, each.entrant_b): each for each in before.pairs}
+    names = [(pair.prompt_id, pair.entrant_a, pair.entrant_b) for pair in different]
+    least = min(worth.values(), default=1.0)
+    shares = np.array([worth.get(each, least) for each in names])
+    drawn = draw_by_worth(
+        shares / shares.sum(),
+        np.array([int(_place(before.seed, pair)[:13], 16) / 16**13 for pair in different]),
+        np.array([known[each].chance if each in known else 0.0 for each in names]),
+        n_new,
+    )
+    earlier = [index for index, each in enumerate(names) if each in known]
+    earlier.sort(key=lambda index: known[names[index]].position)
+    scope = (before.tournament_id, before.mode, before.dimension)
+    return replace(
+        before,
+        draw=before.draw + 1,
+        method="active",
+        frame_size=len(different),
+        same_text=len(same),
+        pairs=tuple(
+            SampledPair(
+                **_identity(different[index], *scope),
+                position=position,
+                chance=float(drawn.chances[index]),
+                stratum=known[names[index]].stratum if names[index] in known else "",
+                shared=int((position + 1) * before.overlap) > int(position * before.overlap),
+            )
+            for position, index in enumerate([*earlier, *drawn.chosen.tolist()])
         ),
         drawn_at=datetime.now(UTC),
     )

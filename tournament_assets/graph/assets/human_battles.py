@@ -483,6 +483,27 @@ def _names(label: "Label") -> _Names:
     return label.pair.prompt_id, label.pair.entrant_a, label.pair.entrant_b
 
 
+def label_worths(
+    config: TournamentConfig, labels: "Sequence[Label]", verdicts: AnyTable
+) -> dict[_Names, float]:
+    """Return what a label of each judged pair is worth, by prompt and entrants.
+
+    Args:
+        config: The tournament's configuration.
+        labels: What people said so far.
+        verdicts: Table `judge_verdicts` of the dimension.
+    """
+    from tournament_assets.ratings.prediction_powered import label_pairs, label_worth
+
+    judged = [each for each in judgments_of(verdicts) if each.outcome is not Outcome.SAME_TEXT]
+    pairs = label_pairs(judged, HumanLabels(tuple(labels)).votes)
+    if not pairs:
+        return {}
+    worth = label_worth(pairs, entrants=config.entrant_ids)
+    names = ((pair.prompt_id, pair.first, pair.second) for pair in pairs)
+    return dict(zip(names, worth.tolist(), strict=True))
+
+
 def label_versions(plan: TournamentPlan) -> dict[tuple[str, Mode], str]:
     """Return what changes with the labels of each dimension and mode, and with nothing else.
 
