@@ -19,7 +19,7 @@ from tournament_assets.ratings.prediction_powered import (
     separate_powered,
 )
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
-from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.errors import InputError, RatingError
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 NAMES = ("ada", "bob", "cyd", "dee")
@@ -438,6 +438,21 @@ def test_intervals_of_few_labels_hold_the_ratings_of_all_people_of_an_arena() ->
     assert sum(found["judge"].held) <= 12
     assert np.mean(found["both"].held) >= 0.88
     assert np.mean(found["both"].reach) < np.mean(found["people"].reach)
+
+
+def test_labels_that_correct_the_judge_too_far_leave_a_rating_with_a_smaller_weight() -> None:
+    # Where people were asked the judge said ada in 12 of 20 and they in 18; elsewhere it said so in
+    # 36 of 40. Corrected in full, ada would win 0.9 + 0.9 - 0.6 of the pairs.
+    unlabelled = [LabelledPair(f"u{n}", "ada", "bob", float(n < 36), None) for n in range(40)]
+    labelled = [
+        LabelledPair(f"l{n}", "ada", "bob", float(n < 12), float(n < 18)) for n in range(20)
+    ]
+    pairs, entrants = [*unlabelled, *labelled], ("ada", "bob")
+    with pytest.raises(RatingError, match="has no minimum"):
+        rate_prediction_powered(pairs, entrants=entrants, confidence=0.95, weight=1.0)
+    found = rate_prediction_powered(pairs, entrants=entrants, confidence=0.95)
+    assert 0 <= found.weight < 1
+    assert all(each.low is not None for each in found.ratings)
 
 
 def test_who_is_not_connected_has_no_number_and_a_reason() -> None:

@@ -29,6 +29,9 @@ from tournament_assets.tournament.verdicts import Judgment, Outcome
 MIN_PROMPTS = 15
 """An entrant with fewer labelled prompts gets no interval: their spread says too little."""
 _MAX_STEPS = 100
+_MOST_HALVINGS = 8
+_FARTHEST = 40.0
+"""Natural logarithms of odds between two entrants, some 7,000 Elo points, that no labels show."""
 
 Floats = NDArray[np.float64]
 
@@ -217,12 +220,11 @@ def rate_prediction_powered(
     design = _Design.of(
         [each for each in pairs if {each.first, each.second} <= members.keys()], members
     )
-    if weight is None and not design.is_labelled.all():
-        weight = _best_weight(design, _fit(design, 1.0))
+    strengths, weight = _fit_by_best_weight(design) if weight is None else (None, weight)
     fitted = _with_errors(
         design,
-        _fit(design, weight or 0.0),
-        weight or 0.0,
+        _fit(design, weight) if strengths is None else strengths,
+        weight,
         confidence=confidence,
         initial_rating=initial_rating,
     )
@@ -460,8 +462,37 @@ def _labelled_prompts(design: _Design) -> NDArray[np.int64]:
     return np.asarray(met.sum(axis=0), dtype=np.int64)
 
 
+def _fit_by_best_weight(design: _Design) -> tuple[Floats, float]:
+    """Return the strengths by the best weight, and that weight.
+
+    Few labels can correct the verdicts by so much that the loss has no minimum. It has one for the
+    labels alone, so then the weight is found from those, and halved until it has one.
+    """
+    if design.is_labelled.all():
+        return _fit(design, 0.0), 0.0
+    full = _minimum(design, 1.0)
+    weight = _best_weight(design, _fit(design, 0.0) if full is None else full)
+    for _ in range(_MOST_HALVINGS):
+        strengths = _minimum(design, weight)
+        if strengths is not None:
+            return strengths, weight
+        weight /= 2
+    return _fit(design, 0.0), 0.0
+
+
 def _fit(design: _Design, weight: float) -> Floats:
     """Minimise the loss, in natural logarithms of strengths that average to 0."""
+    strengths = _minimum(design, weight)
+    if strengths is None:
+        raise RatingError(
+            f"the loss at weight {weight:g} has no minimum that {_MAX_STEPS} Newton steps find; "
+            "expected labels and verdicts that determine the ratings; label more pairs"
+        )
+    return strengths
+
+
+def _minimum(design: _Design, weight: float) -> Floats | None:
+    """Return where the loss is least; None where it falls for ever."""
     strengths = np.zeros(design.n_entrants)
     if not strengths.size:
         return strengths
@@ -479,10 +510,9 @@ def _fit(design: _Design, weight: float) -> Floats:
         strengths = strengths + step * (np.log1p(width) / width if width > 0 else 1.0)
         if width < 1e-10:
             return strengths
-    raise RatingError(
-        f"the prediction-powered loss still falls after {_MAX_STEPS} Newton steps; expected "
-        "labels and verdicts that determine the ratings; label more pairs"
-    )
+        if not np.ptp(strengths) < _FARTHEST:
+            return None
+    return None
 
 
 def _best_weight(design: _Design, strengths: Floats) -> float:
