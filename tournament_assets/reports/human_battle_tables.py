@@ -193,23 +193,22 @@ def _agreed(
     leaders: Sequence[LeaderboardRow],
     dimension: str,
 ) -> str:
-    found, labels = separation(leaders), _labels(calibration)
+    found, asked = separation(leaders), f"{_labels(calibration)} on {dimension}"
     both = {row.entrant_id: row for row in powered if row.basis == "both"}
     names = [name for name in (found.leader, found.runner_up) if name is not None]
     if len(names) < 2:
-        return f"There are {labels} on {dimension}."
+        return f"There are {asked}."
     first, second = names
     if any(name not in both or both[name].rank is None for name in names):
         return (
-            f"{labels} on {dimension} do not tell yet whether people would put {first} above "
-            f"{second}: label more."
+            f"Whether people would put {first} above {second}, {asked} do not tell yet: label more."
         )
     above = [row.entrant_id for row in both.values() if first in row.shown_above]
     if above:
-        return f"By {labels}, people would not agree: they put {join_names(above)} above {first}."
+        return f"By {asked}, people would not agree: they put {join_names(above)} above {first}."
     if second in both[first].shown_above:
-        return f"By {labels}, people would agree that {first} is above {second}."
-    return f"By {labels}, people would not clearly put {first} above {second}, nor below."
+        return f"By {asked}, people would agree that {first} is above {second}."
+    return f"By {asked}, people would put {first} neither clearly above {second} nor below."
 
 
 def _labels(calibration: Sequence[JudgeCalibrationRow]) -> str:
@@ -387,7 +386,6 @@ def _powered_table(rows: Sequence[PredictionPoweredRow], interval: str) -> Repor
             if both is not None and both.rank is not None
             else ABSENT
         )
-        notes = dict.fromkeys(row.note for row in own.values() if row.note)
         lines.append(
             (
                 name,
@@ -395,7 +393,7 @@ def _powered_table(rows: Sequence[PredictionPoweredRow], interval: str) -> Repor
                 (both.group if both is not None else None) or ABSENT,
                 places,
                 str(both.labelled_prompts if both is not None else 0),
-                "; ".join(notes) or ABSENT,
+                (both.note if both is not None else None) or ABSENT,
             )
         )
     headers = (f"{basis} ({interval} interval)" for basis in BASES)
@@ -431,7 +429,7 @@ def _agreement_table(rows: Sequence[JudgeCalibrationRow]) -> ReportTable:
                 (kappa.note if kappa is not None else row.note) or ABSENT,
             )
         )
-    headers = ("who", "source", "labels", "same verdict (interval)", "kappa (interval)", "note")
+    headers = ("who", "source", "n", "same verdict (interval)", "kappa (interval)", "note")
     return ReportTable(headers, tuple(lines), n_labels=2)
 
 
