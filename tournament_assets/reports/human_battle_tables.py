@@ -36,6 +36,8 @@ from tournament_assets.tournament.asset_rows import (
 Row = TypeVar("Row", PredictionPoweredRow, JudgeCalibrationRow)
 BASES = ("people", "judge", "both")
 _NO_INTERVAL = "no interval"
+_EDGE = 15.0
+"""Per cent at either end of each of three narrow axes that hold no number."""
 
 
 def agreement_rows(found: HumanAgreement, *, dimension: str) -> list[HumanAgreementRow]:
@@ -352,7 +354,7 @@ def _ladder(rows: Sequence[PredictionPoweredRow], dimension: str, interval: str)
         dimensions=BASES,
         bands=tuple(bar if bar.mean is not None and bar.low < bar.high else None for bar in first),
         lines=lines,
-        ticks=ladder_ticks(span),
+        ticks=ladder_ticks(span, edge=_EDGE),
         caption=(
             f"Ratings on {dimension} (dot) with their {interval} intervals (bar) by people's "
             "labels alone, by the judge alone, and by both; shaded: the first one's interval. "
@@ -495,7 +497,7 @@ def _errors_table(
             )
             for row in errors
         ),
-        n_labels=0,
+        n_labels=4,
         html=html,
     )
 

@@ -59,15 +59,22 @@ def ladder_place(points: float, span: tuple[float, float]) -> float:
     return round(100 * (points - span[0]) / (span[1] - span[0]), 2)
 
 
-def ladder_ticks(span: tuple[float, float]) -> tuple[tuple[float, str], ...]:
-    """Return round numbers of points on the axis, a few, with their places."""
+def ladder_ticks(
+    span: tuple[float, float], *, edge: float = _EDGE
+) -> tuple[tuple[float, str], ...]:
+    """Return round numbers of points on the axis, a few, with their places.
+
+    Args:
+        span: Ends of the axis in Elo points.
+        edge: Per cent of the axis at either end that hold no number.
+    """
     rough = (span[1] - span[0]) / _MOST_TICKS
     power = 10 ** math.floor(math.log10(rough))
     step = next(power * size for size in (1, 2, 5, 10) if power * size >= rough)
     first = math.ceil(span[0] / step)
     found: Sequence[float] = [step * n for n in range(first, first + 2 * _MOST_TICKS)]
     places = [(ladder_place(points, span), f"{points:g}") for points in found]
-    return tuple((place, text) for place, text in places if _EDGE <= place <= 100 - _EDGE)
+    return tuple((place, text) for place, text in places if edge <= place <= 100 - edge)
 
 
 def draw_ladder(
