@@ -229,7 +229,7 @@ def extend_by_worth(
         same_text=len(same),
         pairs=tuple(
             SampledPair(
-                **_identity(different[index], *scope),
+                **pair_identity(different[index], *scope),
                 position=position,
                 chance=float(drawn.chances[index]),
                 stratum=known[names[index]].stratum if names[index] in known else "",
