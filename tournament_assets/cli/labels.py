@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tournament_assets.judging.requests.pairs import PairToJudge
     from tournament_assets.ledger import Ledger
     from tournament_assets.ledger.labels import LabelSample
-    from tournament_assets.storage.tables import StoredTable
+    from tournament_assets.storage.tables import AnyTable
     from tournament_assets.workflows.plan import TournamentPlan
 
 _PORT = 8791
@@ -208,7 +208,7 @@ def _draw_next(
             return sample
 
 
-def _verdicts(plan: "TournamentPlan", mode: str, dimension: str) -> "StoredTable":
+def _verdicts(plan: "TournamentPlan", mode: str, dimension: str) -> "AnyTable":
     from tournament_assets.launching import StoredTables
 
     stored = StoredTables(plan, mode, environment=os.environ)
