@@ -43,7 +43,7 @@ from tournament_assets.tournament.battles import battles_from_judgments, setting
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
-from tournament_assets.tournament.verdicts import Outcome
+from tournament_assets.tournament.verdicts import Judgment, Outcome
 from tournament_assets.workflows.judge_requests import LedgerAccess
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.preflight import load_human_battles
@@ -495,7 +495,11 @@ def label_worths(
     """
     from tournament_assets.ratings.prediction_powered import label_pairs, label_worth
 
-    judged = [each for each in judgments_of(verdicts) if each.outcome is not Outcome.SAME_TEXT]
+    judged = [
+        Judgment(row.prompt_id, "", row.entrant_a, row.entrant_b, outcome)
+        for row in rows_of(_Settled, verdicts)
+        if (outcome := stored_outcome(row.outcome, row.reason_ab)) is not Outcome.SAME_TEXT
+    ]
     pairs = label_pairs(judged, HumanLabels(tuple(labels)).votes)
     if not pairs:
         return {}
