@@ -162,8 +162,12 @@ class StoredTable:
         return pa.Table.from_batches(self.batches(names), schema=schema)
 
     def frame(self) -> pd.DataFrame:
-        """Return the whole table as other tables are loaded, for where it is known to be small."""
-        return _to_frame(self.arrow())
+        """Return the whole table as other tables are loaded, for where it is known to be small.
+
+        A rare column that the file lacks is absent in every row.
+        """
+        schema = SCHEMAS[self.name]
+        return _to_frame(pa.Table.from_batches(self.batches(schema.names), schema=schema))
 
     def _opened(self) -> pq.ParquetFile:
         return pq.ParquetFile(self._source, pre_buffer=False)
