@@ -370,4 +370,5 @@ def site_command(folder: Path, out: Path) -> None:
         click.echo(problem, err=True)
     files = write_site(runs, out)
     megabytes = sum(path.stat().st_size for path in files) / 1e6
-    click.echo(f"{len(runs)} runs, {len(files)} files, {megabytes:.1f} MB: {out / 'index.html'}")
+    noun = "run" if len(runs) == 1 else "runs"
+    click.echo(f"{len(runs)} {noun}, {len(files)} files, {megabytes:.1f} MB: {out / 'index.html'}")

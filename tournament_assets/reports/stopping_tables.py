@@ -35,7 +35,7 @@ QUESTIONS = {
     ),
     "population": (
         "The question that these decisions answer is who is better on prompts such as these, of "
-        "which the bank is taken for a sample; the answer is asymptotic."
+        "which the bank is taken for a random sample."
     ),
 }
 """What a stop says, by the goal of the run."""
