@@ -416,14 +416,17 @@ def encode_parquet(name: str, frame: pd.DataFrame) -> bytes:
 
 
 def decode_parquet(name: str, content: bytes) -> pd.DataFrame:
-    """Read a table from Parquet.
+    """Read a table from Parquet; a rare column that the file lacks is absent in every row.
 
     Raises:
         ValueError: If the file's columns are not the table's.
     """
-    table = pq.read_table(io.BytesIO(content))
-    _check_columns(name, table.schema)
-    return _to_frame(table.cast(SCHEMAS[name]))
+    table, schema = pq.read_table(io.BytesIO(content)), SCHEMAS[name]
+    _check_columns(name, table.schema, without=RARE_COLUMNS.get(name, frozenset()))
+    for each in schema:
+        if each.name not in table.column_names:
+            table = table.append_column(each, pa.nulls(table.num_rows, each.type))
+    return _to_frame(table.select(schema.names).cast(schema))
 
 
 def _check_columns(name: str, found: pa.Schema, *, without: Collection[str] = frozenset()) -> None:
