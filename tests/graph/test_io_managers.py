@@ -72,7 +72,7 @@ def test_tables_and_traces_come_back_as_they_were(scheme: str, tmp_path: Path) -
         assert len(streamed) == 1
 
     assert materialise(base_path, battles, human_battles, elo_traces, reading).success
-    absent = dict.fromkeys(("question_id", "judge_model", "dimension"))
+    absent = dict.fromkeys(("question_id", "judge_model", "dimension", "weight"))
     assert seen["streamed"] == [{**ROWS[0], **absent}]
     pd.testing.assert_frame_equal(
         seen["table"], make_table("human_battles", [{**ROWS[0], "weight": 0.5}])
