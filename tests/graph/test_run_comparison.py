@@ -181,7 +181,7 @@ def test_this_run_deleted_is_no_failure(damaged: SmallProject) -> None:
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
-        ("verdicts/calibration.jsonl", "no json\n", "line 1 is no record"),
+        ("verdicts/calibration.jsonl", "no json\n", "line 1 is not a record"),
         ("elo_results.json", None, "the file is missing"),
     ],
 )

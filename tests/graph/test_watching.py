@@ -221,7 +221,8 @@ def test_what_no_run_has_observed_is_observed_at_the_first_tick(tmp_path: Path) 
     Path(made.environment["DAGSTER_HOME"]).mkdir()
     watcher = Watcher(made)
     observed, checks = watcher.tick()
-    assert len(observed) == 1 + 3 + 2 + 1
+    n_labels = 2 * 2  # people's labels, by mode and dimension
+    assert len(observed) == 1 + 3 + 2 + 1 + n_labels
     assert checks == {}
     assert watcher.tick() == ([], {})
 
