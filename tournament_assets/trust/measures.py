@@ -153,8 +153,8 @@ WORDS: Mapping[str, TrustWords] = {
     ),
     NOT_NEEDED: TrustWords(
         "pairs not needed",
-        "Of the pairs planned, the judge was not asked about this share: it was known by then who "
-        "of the two is ahead. They are not missing; a hashed sample stands for them.",
+        "The judge was not asked about this share of the planned pairs, because it was known by "
+        "then who of the two is ahead; they are not missing, and a hashed sample stands for them.",
         "There is nothing to do: to have every pair judged, leave judge.adaptive out.",
         _SHARE,
     ),
