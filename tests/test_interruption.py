@@ -70,6 +70,7 @@ def test_one_sentence_ends_a_run_that_is_interrupted(tmp_path: Path, after: str)
 def test_an_interrupt_that_dagster_forgets_is_noticed() -> None:
     with noticed_interrupts() as was_interrupted, capture_interrupts():
         signal.raise_signal(signal.SIGINT)
+        assert was_interrupted()
     assert was_interrupted()
     with noticed_interrupts() as was_interrupted, capture_interrupts():
         pass

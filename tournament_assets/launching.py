@@ -172,7 +172,11 @@ def run_tournament(
         **({UNBUDGETED_TAG: "yes"} if options.no_budget else {}),
     }
     by_asset = _options_by_asset(plan, options, started_at)
-    with dg.DagsterInstance.from_config(str(home)) as instance, kept_connections(instance):
+    with (
+        dg.DagsterInstance.from_config(str(home)) as instance,
+        kept_connections(instance),
+        noticed_interrupts() as was_interrupted,
+    ):
         _close_runs_of_dead_processes(instance)
         fresh = FreshWork(
             plan,
@@ -192,20 +196,16 @@ def run_tournament(
                     continue
                 on_start(stage, label)
                 names = [each.path[-1] for each in work[key]] or stage.assets
-                with noticed_interrupts() as was_interrupted:
-                    result = definitions.resolve_job_def(stage.job_name).execute_in_process(
-                        instance=instance,
-                        partition_key=key,
-                        run_config=_run_config(plan, names, by_asset, told=_told(rubrics, key)),
-                        tags=tags,
-                        asset_selection=list(work[key]) or None,
-                        raise_on_error=False,
-                    )
+                result = definitions.resolve_job_def(stage.job_name).execute_in_process(
+                    instance=instance,
+                    partition_key=key,
+                    run_config=_run_config(plan, names, by_asset, told=_told(rubrics, key)),
+                    tags=tags,
+                    asset_selection=list(work[key]) or None,
+                    raise_on_error=False,
+                )
                 if not result.success:
                     raise_failure(result, stage, label)
-                if was_interrupted():
-                    # Dagster looks for an interrupt between events, and forgets a later one.
-                    raise KeyboardInterrupt
                 for event in result.get_asset_materialization_events():
                     materialization = event.step_materialization_data.materialization
                     metadata.setdefault(materialization.asset_key.path[-1], []).append(
@@ -217,6 +217,10 @@ def run_tournament(
                 if "entrant_responses" not in stage.assets:
                     # The judge can take hours; nobody is to wait for the GPU meanwhile.
                     release_models()
+                if was_interrupted():
+                    # Dagster looks for an interrupt between events, and forgets a later one; one
+                    # that comes while a library is imported may be taken for its failure.
+                    raise KeyboardInterrupt
         return _summary(plan, options.mode, fresh, metadata, warnings)
 
 

@@ -52,7 +52,7 @@ def noticed_interrupts() -> Iterator[Callable[[], bool]]:
     """Notice every interrupt from the keyboard, whatever else is done with it.
 
     Yields:
-        Says afterwards whether one came. Outside the main thread none does.
+        Says whether one has come, then and afterwards. Outside the main thread none does.
     """
     came = bytearray()
     if threading.current_thread() is not threading.main_thread():
@@ -62,10 +62,16 @@ def noticed_interrupts() -> Iterator[Callable[[], bool]]:
     with receiver, sender:
         receiver.setblocking(False)
         sender.setblocking(False)
+
+        def has_come() -> bool:
+            # Nothing arrives once the sockets are closed.
+            with suppress(OSError):
+                came.extend(receiver.recv(4096))
+            return signal.SIGINT in came
+
         before = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
         try:
-            yield lambda: signal.SIGINT in came
+            yield has_come
         finally:
             signal.set_wakeup_fd(before)
-            with suppress(BlockingIOError):
-                came += receiver.recv(4096)
+            has_come()
