@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,8 @@ def test_one_sentence_ends_a_run_that_is_interrupted(tmp_path: Path, after: str)
             env={**os.environ, **project.environment},
             stdout=subprocess.DEVNULL,
             stderr=stderr,
+            # Tests that a shell runs in the background ignore interrupts, and what they start does.
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
         )
         try:
             while f"✓ {after}" not in log.read_text() and process.poll() is None:
