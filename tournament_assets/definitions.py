@@ -55,12 +55,13 @@ from tournament_assets.graph.automation.scheduled_reruns import (
     build_schedules,
     schedule_problems,
 )
-from tournament_assets.graph.resources.executors import build_executor
-from tournament_assets.graph.resources.io_managers import NpzIOManager, ParquetIOManager
-from tournament_assets.graph.resources.services import (
+from tournament_assets.graph.resources import (
     GeneratorResource,
     JudgeResource,
     LedgerResource,
+    NpzIOManager,
+    ParquetIOManager,
+    build_executor,
 )
 from tournament_assets.graph.table import rows_of
 from tournament_assets.project.config_files import ConfigFile, load_config

@@ -13,8 +13,8 @@ from low_rank import changed, new_shards, pick_head, train_shards
 from torch import Tensor
 from train import Example, encode_question, shuffled_batches
 
+from tournament_assets.generation.hydra.hydra_model import answer_ids
 from tournament_assets.generation.hydra.shards import HeadShards
-from tournament_assets.generation.hydra.uncertainty import answer_ids
 from tournament_assets.generation.models.chat_prompts import pad_right
 from tournament_assets.tournament.hydra_entrants import CORRECTNESS_PROMPT, fill_in
 from tournament_assets.tournament.prompts import Prompt

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tournament_assets.generation.batch_sizes import (
+from tournament_assets.generation.responding import (
     choose_batch_size,
     free_bytes,
     is_out_of_memory,
@@ -63,7 +63,7 @@ def test_what_was_there_before_is_not_counted() -> None:
 def test_a_batch_is_the_largest_power_of_two_with_room(monkeypatch: pytest.MonkeyPatch) -> None:
     for free, rows in ((10**9, 16), (7_200_000, 4), (2_900_000, 2), (1, 1)):
         monkeypatch.setattr(
-            "tournament_assets.generation.batch_sizes.free_bytes", lambda device, free=free: free
+            "tournament_assets.generation.responding.free_bytes", lambda device, free=free: free
         )
         assert choose_batch_size(lambda: torch.ones(250, 1000), device=CPU) == rows
 

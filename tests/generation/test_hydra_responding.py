@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tournament_assets.generation import batch_sizes
+from tournament_assets.generation import responding
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
 from tournament_assets.generation.models.base_models import Residence
 from tournament_assets.generation.models.entrant_weights import EntrantFiles
@@ -158,7 +158,7 @@ def test_a_batch_is_as_large_as_the_memory_allows(
     alone = build(describe_hydra(max_new_tokens=2, bypass_jury=True), files, residence)
 
     def sizes(entrant: LoadedEntrant, free: int) -> set[int]:
-        monkeypatch.setattr(batch_sizes, "free_bytes", lambda device: free)
+        monkeypatch.setattr(responding, "free_bytes", lambda device: free)
         responses = respond(entrant, bank[:3], batch_size=None)
         return {response.diagnostics["batch_size"] for response in responses.values()}
 

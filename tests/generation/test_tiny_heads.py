@@ -13,9 +13,13 @@ from torch import Tensor
 
 from tournament_assets.generation.hydra.decoded import DecodingMode, DecodingSettings
 from tournament_assets.generation.hydra.decoding import decode
-from tournament_assets.generation.hydra.hydra_model import HydraModel, merged_weights
+from tournament_assets.generation.hydra.hydra_model import (
+    HydraModel,
+    answer_ids,
+    estimate_p_correct,
+    merged_weights,
+)
 from tournament_assets.generation.hydra.shards import HeadShards, head_shape, read_shards
-from tournament_assets.generation.hydra.uncertainty import answer_ids, estimate_p_correct
 from tournament_assets.generation.loading import LoadedEntrant
 from tournament_assets.generation.models.base_models import decoding_threads
 from tournament_assets.generation.models.chat_prompts import EncodedPrompt, encode_chat, pad_right

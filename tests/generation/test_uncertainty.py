@@ -8,9 +8,12 @@ from torch import Tensor
 from transformers import Olmo2ForCausalLM
 
 from tournament_assets.generation.hydra.decoding import decode
-from tournament_assets.generation.hydra.hydra_model import HydraModel
+from tournament_assets.generation.hydra.hydra_model import (
+    HydraModel,
+    answer_ids,
+    estimate_p_correct,
+)
 from tournament_assets.generation.hydra.shards import HeadShards, head_shape
-from tournament_assets.generation.hydra.uncertainty import answer_ids, estimate_p_correct
 from tournament_assets.generation.models.base_models import decoding_threads
 from tournament_assets.tournament.errors import GenerationError, InputError
 

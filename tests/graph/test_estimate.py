@@ -22,7 +22,7 @@ from tournament_assets.definitions import build_definitions
 from tournament_assets.graph.assets.judging import EstimateOptions, judging_estimate
 from tournament_assets.graph.outputs import Made, Rows
 from tournament_assets.graph.partitions import asset_key
-from tournament_assets.graph.resources.services import LedgerResource
+from tournament_assets.graph.resources import LedgerResource
 from tournament_assets.graph.rows import Log, Step
 from tournament_assets.judging.batch_service import TokenUsage
 from tournament_assets.judging.costs.estimates import JudgingEstimate

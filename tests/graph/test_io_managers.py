@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tournament_assets.graph.resources.io_managers import NpzIOManager, ParquetIOManager
+from tournament_assets.graph.resources import NpzIOManager, ParquetIOManager
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.tables import (
     StoredTable,

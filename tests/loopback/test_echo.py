@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.loopback.builders import judge_params
-from tournament_assets.loopback.messages import compose_message, count_tokens
-from tournament_assets.loopback.written_replies import respond_lexically
+from tournament_assets.loopback.messages import compose_message, count_tokens, respond_lexically
 
 LABEL = "This is the loopback service, which is no language model."
 

@@ -7,8 +7,7 @@ from tests.loopback.builders import judge_params
 from tests.loopback.faulty_judges import BATCHES, judge, results
 from tournament_assets.loopback.batches import spoil_message
 from tournament_assets.loopback.lexical_judge import judge_lexically
-from tournament_assets.loopback.messages import compose_message, find_invalid_parameter
-from tournament_assets.loopback.written_replies import read_reply
+from tournament_assets.loopback.messages import compose_message, find_invalid_parameter, read_reply
 
 SCHEMA = {
     "type": "object",

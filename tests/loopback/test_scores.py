@@ -4,8 +4,12 @@ from typing import Any
 import pytest
 
 from tests.loopback.builders import judge_params
-from tournament_assets.loopback.messages import compose_message, find_invalid_parameter
-from tournament_assets.loopback.written_replies import read_reply, score_lexically
+from tournament_assets.loopback.messages import (
+    compose_message,
+    find_invalid_parameter,
+    read_reply,
+    score_lexically,
+)
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

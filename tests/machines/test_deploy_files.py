@@ -26,7 +26,7 @@ from dagster_postgres import DagsterPostgresStorage
 from tests.machines.databases import dagster_database
 from tests.machines.workers import DEPLOY, ROOT
 from tournament_assets.definitions import load_project
-from tournament_assets.graph.resources.executors import build_executor
+from tournament_assets.graph.resources import build_executor
 
 DATABASE = dagster_database("postgresql://ada:word@127.0.0.1:5432/dagster")
 INSTANCES = sorted(DEPLOY.glob("*/dagster.yaml"))

@@ -12,8 +12,8 @@ import pytest
 from tests.machines.workers import DEPLOY, ROOT
 from tests.projects import make_project
 from tournament_assets.definitions import load_project
-from tournament_assets.graph.resources import executors
-from tournament_assets.graph.resources.executors import GPU_STEP_TAGS, build_executor
+from tournament_assets.graph import resources
+from tournament_assets.graph.resources import GPU_STEP_TAGS, build_executor
 from tournament_assets.tournament.errors import InputError
 
 BROKER = {"TOURNAMENT_CELERY_BROKER": "redis://:word@127.0.0.1:6379/0"}
@@ -38,7 +38,7 @@ def test_a_project_loads_with_every_executor(value: str, tmp_path: Path) -> None
 def test_the_libraries_of_clusters_are_imported_only_when_they_are_asked_for() -> None:
     script = (
         "import sys\n"
-        "from tournament_assets.graph.resources.executors import build_executor\n"
+        "from tournament_assets.graph.resources import build_executor\n"
         "build_executor({'TOURNAMENT_EXECUTOR': 'multiprocess'})\n"
         "print([name for name in ('celery', 'dagster_celery', 'dagster_k8s', 'kubernetes')"
         " if name in sys.modules])\n"
@@ -65,7 +65,7 @@ def test_an_unknown_executor_names_those_there_are() -> None:
 def test_an_extra_that_is_not_installed_is_named(
     extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executors, "find_spec", lambda module: None)
+    monkeypatch.setattr(resources, "find_spec", lambda module: None)
     with pytest.raises(InputError, match=rf"pip install 'tournament-assets\[{extra}\]'"):
         build_executor({"TOURNAMENT_EXECUTOR": extra, **BROKER})
 

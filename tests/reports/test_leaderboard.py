@@ -9,7 +9,7 @@ from rich.console import Console
 from tournament_assets.reports.leaderboard import (
     build_leaderboard,
     interval_notes,
-    leaderboard_markdown,
+    leaderboard_sections,
     print_leaderboard,
 )
 from tournament_assets.storage.tables import make_table
@@ -81,22 +81,12 @@ def test_tables_of_two_dimensions_are_refused() -> None:
         _build(elo_ratings=elo_table(MEANS, dimension="calibration"))
 
 
-def test_markdown_escapes_what_comes_from_outside() -> None:
-    rows = [
-        leader_row("<script>x</script>", 1450.0, sampling=(1440.0, 1460.0)),
-        leader_row("a|b", 1350.0, sampling=(1340.0, 1360.0)),
-    ]
-    text = leaderboard_markdown(rows)
-    assert "<script>" not in text
-    assert "&lt;script&gt;" in text
-    assert "| a\\|b |" in text
-
-
-def test_markdown_names_the_judge_and_what_the_intervals_cover() -> None:
-    text = leaderboard_markdown([leader_row("ada", 1450.0, sampling=(1440.0, 1460.0))])
-    assert f"judge: {LOOPBACK}" in text
-    assert "order noise" in text
-    assert "sampling error" in text
+def test_the_last_section_names_the_judge_and_what_the_intervals_cover() -> None:
+    rows = [leader_row("ada", 1450.0, sampling=(1440.0, 1460.0))]
+    notes = "\n".join(leaderboard_sections(rows, confidence=0.95)[-1].sentences)
+    assert f"judge: {LOOPBACK}" in notes
+    assert "order noise" in notes
+    assert "sampling error" in notes
 
 
 def test_every_dimension_is_printed_as_a_table_of_its_own() -> None:

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -5,8 +6,9 @@ from tournament_assets.reports.figures.ladder import draw_ladder
 from tournament_assets.reports.leaderboard import (
     leaderboard_cells,
     leaderboard_latex,
-    leaderboard_markdown,
+    leaderboard_sections,
 )
+from tournament_assets.reports.report_tables import table_markdown
 from tournament_assets.reports.separation import (
     PairRecord,
     answer_sentence,
@@ -190,14 +192,20 @@ def test_where_elo_rates_nobody_the_order_and_the_shares_come_first() -> None:
         f"ada and bob ({won}); cyd (lost every decisive match: no lower bound)."
     )
     assert "bound for" not in sentence
-    text = leaderboard_markdown(rows)
+    text = _markdown(rows)
     assert "not rated" not in text
     assert "sampling interval |" not in text
     assert "| 1 | ada | – | 100 / 200 | 50.0 % | 1450 |" in text
     assert "Bradley-Terry, in Elo points: what nobody won counts as half" in text
-    rated = leaderboard_markdown([*rows[:2], leader_row("cyd", 1380.0, sampling=(None, None))])
+    rated = _markdown([*rows[:2], leader_row("cyd", 1380.0, sampling=(None, None))])
     assert "| 1 | ada | not rated |" in rated
     assert "Bradley-Terry" not in rated
+
+
+def _markdown(rows: Sequence[LeaderboardRow]) -> str:
+    sections = leaderboard_sections(rows, confidence=0.95)
+    tables = [table_markdown(table) for each in sections for _, table in each.tables]
+    return "\n".join([*tables, *(line for each in sections for line in each.sentences)])
 
 
 def test_the_gap_is_a_win_share_with_its_counts_beside_the_points() -> None:

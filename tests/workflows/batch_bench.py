@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tournament_assets.graph.resources.services import JudgeResource
+from tournament_assets.graph.resources import JudgeResource
 from tournament_assets.judging.costs.budgets import BudgetTerms
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import LoopbackServer

@@ -386,7 +386,6 @@ def without_entrants(
 
 
 COMMON, ALL, PLANNED = "common", "all", "planned"
-BASES = (COMMON, ALL, PLANNED)
 """Prompts that everyone answered and was judged on; all judged pairs; all planned pairs."""
 WHOLE = "all"
 """Stands for the whole where a stratum is named."""

@@ -7,9 +7,8 @@ from typing import Any
 
 import torch
 
-from tournament_assets.generation.hydra.hydra_model import HydraModel
+from tournament_assets.generation.hydra.hydra_model import HydraModel, answer_ids
 from tournament_assets.generation.hydra.shards import head_shape, read_shards
-from tournament_assets.generation.hydra.uncertainty import answer_ids
 from tournament_assets.generation.models.adapters import (
     LoadedAdapter,
     adapted_tokenizer,

@@ -3,23 +3,177 @@
 A response must not depend on the prompts that happen to share its batch. Its random numbers are
 its own, and the shapes of all tensors are a function of its own length and of the batch size:
 prompts are batched with prompts of the same padded length only, and a batch that is not full is
-filled up. Equal shapes make torch run the same kernels, whose rows do not see each other.
+filled up. Equal shapes make torch run the same kernels, whose rows do not see each other. How many
+prompts fit into memory together is measured, since few configs would tell.
 """
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
+from typing import Any
 
+import psutil
 import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from tournament_assets.generation.batch_sizes import SHARE, choose_batch_size, is_out_of_memory
-from tournament_assets.generation.hydra_responding import respond_as_hydra
+from tournament_assets.generation.hydra.decoded import (
+    DecodingMode,
+    DecodingSettings,
+    describe_decoding,
+)
+from tournament_assets.generation.hydra.decoding import decode
+from tournament_assets.generation.hydra.hydra_model import (
+    HydraModel,
+    answer_ids,
+    estimate_p_correct,
+)
 from tournament_assets.generation.loading import LoadedEntrant
-from tournament_assets.generation.models.chat_prompts import AskedPrompt, encode_prompts
+from tournament_assets.generation.models.chat_prompts import (
+    AskedPrompt,
+    EncodedPrompt,
+    encode_chat,
+    encode_prompts,
+    padded_length,
+)
 from tournament_assets.generation.vanilla_responding import respond_with_generate
 from tournament_assets.tournament.errors import GenerationError, InputError
+from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, fill_in
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
+
+LARGEST = 64
+"""Rows from which a batch gains nothing on any device that was looked at."""
+_LARGEST_ON_CPU = 16
+SHARE = 0.7
+"""Of the free memory; the rest is for what one row does not show, such as fragmentation."""
+_SIGNS_OF_NO_MEMORY = (
+    "out of memory",
+    "cublas_status_alloc_failed",
+    # What cuBLAS says when there is no room for its own workspace.
+    "cublas_status_not_initialized",
+    "cudnn_status_alloc_failed",
+    "cudnn_status_internal_error_host_allocation_failed",
+    "defaultcpuallocator",
+)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Say whether an error means that a smaller batch may fit.
+
+    Torch, cuBLAS and cuDNN each say it in their own way; while a CUDA graph is recorded the error
+    that comes out speaks of the recording, and what it came from speaks of the memory.
+    """
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        if isinstance(cause, torch.OutOfMemoryError | MemoryError):
+            return True
+        said = str(cause).lower()
+        if isinstance(cause, RuntimeError) and any(sign in said for sign in _SIGNS_OF_NO_MEMORY):
+            return True
+        seen.add(id(cause))
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
+def choose_batch_size(
+    answer_alone: Callable[[], object], *, device: torch.device, share: float = SHARE
+) -> int:
+    """Return the largest power of two whose batch has room in the free memory.
+
+    Args:
+        answer_alone: Takes one step with one row, as long as the longest will become.
+        device: Where that happens.
+        share: Of the free memory that a batch may fill.
+
+    Returns:
+        1 to 64, or to 16 on a CPU. Where that was too much, generation halves it.
+    """
+    room = share * free_bytes(device)
+    try:
+        with measure_peak(device) as peak:
+            answer_alone()
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        return 1
+    rows = LARGEST if device.type == "cuda" else _LARGEST_ON_CPU
+    while rows > 1 and rows * peak.n_bytes > room:
+        rows //= 2
+    return rows
+
+
+def free_bytes(device: torch.device) -> int:
+    """Return how much memory of a device nothing has taken."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        free, _ = torch.cuda.mem_get_info(device)
+        return int(free)
+    return int(psutil.virtual_memory().available)
+
+
+@dataclass(slots=True)
+class Peak:
+    """What was measured.
+
+    Attributes:
+        n_bytes: The most memory that new tensors held at once; known after the `with` block.
+    """
+
+    n_bytes: int = 0
+
+
+@contextmanager
+def measure_peak(device: torch.device) -> Iterator[Peak]:
+    """Measure the memory that the tensors made inside the `with` block hold at most."""
+    peak = Peak()
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        yield peak
+        peak.n_bytes = torch.cuda.max_memory_allocated(device) - before
+        return
+    with _NewTensors() as new:
+        yield peak
+    peak.n_bytes = new.peak
+
+
+class _NewTensors(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it so
+    """Adds up the tensors that are alive; what a kernel takes for itself is not seen."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it so
+        self.peak = 0
+        self._alive = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> object:
+        given = {
+            leaf.untyped_storage().data_ptr()
+            for leaf in tree_leaves((args, kwargs))
+            if isinstance(leaf, Tensor)
+        }
+        made = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(made):
+            # A view, and what is changed in place, takes no memory of its own.
+            if isinstance(leaf, Tensor) and leaf.untyped_storage().data_ptr() not in given:
+                self._add(leaf.untyped_storage())
+        return made
+
+    def _add(self, storage: torch.UntypedStorage) -> None:
+        n_bytes = storage.nbytes()
+        self._alive += n_bytes
+        self.peak = max(self.peak, self._alive)
+        weakref.finalize(storage, self._forget, n_bytes)
+
+    def _forget(self, n_bytes: int) -> None:
+        self._alive -= n_bytes
+
 
 Respond = Callable[[Sequence[AskedPrompt], int], list[GeneratedResponse]]
 """Answers the prompts of one batch, all of one padded length; told the rows of the batch."""
@@ -147,3 +301,90 @@ def _longest_step(
     repeated = (longest.ids * (n_tokens // len(longest.ids) + 1))[:n_tokens]
     brief = entrant.spec.model_copy(update={"max_new_tokens": 1})
     return replace(entrant, spec=brief), replace(longest, ids=repeated)
+
+
+def respond_as_hydra(
+    entrant: LoadedEntrant,
+    batch: Sequence[AskedPrompt],
+    batch_size: int,
+    *,
+    captured: bool = False,
+) -> list[GeneratedResponse]:
+    """Answer the prompts of one batch, all of one padded length.
+
+    Args:
+        entrant: Who answers; it has heads.
+        batch: One to `batch_size` prompts.
+        batch_size: Rows of the batch; a batch that is not full is filled up.
+        captured: Whether to decode by CUDA graphs, on a CUDA device.
+    """
+    spec, heads = entrant.as_hydra()
+    decoded = decode(
+        heads,
+        [EncodedPrompt(ids=prompt.ids, seed=prompt.seed) for prompt in batch],
+        decoding_settings(spec, eos_ids=entrant.eos_ids),
+        n_rows=batch_size,
+        prompt_length=batch[0].padded_length,
+        captured=captured,
+    )
+    responses = []
+    for row, (prompt, own) in enumerate(zip(batch, decoded.responses, strict=True)):
+        text = entrant.read(own.token_ids)
+        told = entrant.tell_apart(text, prompt.ids)
+        diagnostics = {
+            **entrant.circumstances(seed=prompt.seed, batch_size=batch_size),
+            **describe_decoding(own, read=entrant.read, text=text),
+            **told.diagnostics,
+        }
+        if spec.uncertainty is not None:
+            correctness_prompt = fill_in(
+                spec.uncertainty.correctness_prompt, prompt=prompt.text, response=told.response
+            )
+            diagnostics["p_correct"] = _p_correct(
+                entrant, heads, correctness_prompt, witness=decoded.witnesses[row : row + 1]
+            )
+        responses.append(
+            GeneratedResponse(
+                prompt_id=prompt.prompt_id,
+                text=told.response,
+                finish_reason=own.finish_reason,
+                prompt_tokens=len(prompt.ids),
+                response_tokens=len(own.token_ids),
+                diagnostics=diagnostics,
+            )
+        )
+    return responses
+
+
+def decoding_settings(spec: CustomPoeEntrant, *, eos_ids: Sequence[int]) -> DecodingSettings:
+    """Say in the decoder's terms how an entrant decodes."""
+    return DecodingSettings(
+        mode=DecodingMode.BYPASS_JURY if spec.bypass_jury else DecodingMode.FULL_POE,
+        max_new_tokens=spec.max_new_tokens,
+        temperature=spec.temperature,
+        n_adapters=len(spec.adapters),
+        beta=spec.beta,
+        gamma=spec.gamma,
+        eos_ids=tuple(eos_ids),
+    )
+
+
+def _p_correct(
+    entrant: LoadedEntrant, heads: HydraModel, correctness_prompt: str, *, witness: Tensor
+) -> float | None:
+    """Ask about one response alone, so that its companions cannot matter.
+
+    Returns:
+        None if the correctness prompt does not fit into the model's context.
+    """
+    ids = encode_chat(entrant.tokenizer, correctness_prompt, system_prompt=None, name=entrant.name)
+    length = min(padded_length(len(ids)), heads.config.max_position_embeddings)
+    if len(ids) > length:
+        return None
+    return estimate_p_correct(
+        heads,
+        [ids],
+        witnesses=witness,
+        answer_ids=answer_ids(entrant.tokenizer),
+        prompt_length=length,
+    )[0]

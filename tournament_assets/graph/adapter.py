@@ -19,16 +19,17 @@ from pydantic import create_model
 
 from tournament_assets.graph.outputs import Check, Made, Markdown
 from tournament_assets.graph.partitions import (
+    RECIPE_TAG,
     asset_key,
     axis_names,
     edge_between,
     loaded_over,
     partition_values,
     partitions_over,
+    recipe,
     recorded_of,
 )
-from tournament_assets.graph.recipes import RECIPE_TAG, recipe
-from tournament_assets.graph.resources.services import (
+from tournament_assets.graph.resources import (
     GeneratorResource,
     JudgeResource,
     LedgerResource,

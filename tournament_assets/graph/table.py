@@ -29,7 +29,7 @@ from tournament_assets.graph.assets.freshness import (
     LEADERBOARD_DESCRIPTION,
     RUBRIC_CHECK,
 )
-from tournament_assets.graph.resources.executors import GPU_STEP_TAGS
+from tournament_assets.graph.resources import GPU_STEP_TAGS
 from tournament_assets.graph.rows import (
     DIMENSION,
     ENTRANT,

@@ -23,8 +23,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from tournament_assets.loopback.faults import ROW_ERRORS, STOP_REASONS
-from tournament_assets.loopback.messages import CacheUse, compose_message, find_invalid_parameter
-from tournament_assets.loopback.written_replies import Reply, read_reply
+from tournament_assets.loopback.messages import (
+    CacheUse,
+    Reply,
+    compose_message,
+    find_invalid_parameter,
+    read_reply,
+)
 
 _OWN = "messages"
 """The one parameter in which the requests of a batch differ."""

@@ -14,7 +14,6 @@ from tournament_assets.reports.formatting import (
     format_rating,
     format_share,
 )
-from tournament_assets.reports.rendering import render_template
 from tournament_assets.reports.report_tables import (
     ReportSection,
     ReportTable,
@@ -270,28 +269,6 @@ def interval_notes(*, confidence: float) -> tuple[str, ...]:
         f"sampling interval ({share}): sampling error, whole prompts resampled; compare with this.",
         f"places and letters ({share}, all pairs together): no significant difference within a "
         "letter.",
-    )
-
-
-def leaderboard_markdown(rows: Sequence[LeaderboardRow], *, confidence: float = 0.95) -> str:
-    """Return the table in Markdown, one section per dimension, with what it takes to read it.
-
-    Args:
-        rows: Rows of table "leaderboard", of one dimension or several.
-        confidence: Coverage of the intervals.
-    """
-    return render_template(
-        "leaderboard.md.jinja",
-        sections=[
-            (
-                dimension,
-                _known_cells(members),
-                verdict_sentence(members, dimension=dimension, confidence=confidence),
-            )
-            for dimension, members in by_dimension(rows).items()
-        ],
-        judges=_judge_lines(rows),
-        notes=(*interval_notes(confidence=confidence), *_strength_notes(rows)),
     )
 
 

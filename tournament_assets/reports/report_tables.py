@@ -215,11 +215,6 @@ def table_markdown(table: ReportTable) -> str:
     return render_macro("macros.md.jinja", "table", table)
 
 
-def table_html(table: ReportTable, caption: str) -> str:
-    """Return a table in HTML that scrolls where the page is narrower."""
-    return render_macro("macros.html.jinja", "table", table, caption)
-
-
 def table_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
     """Return rows as CSV in UTF-8 with a header; what is None is an empty cell."""
     buffer = io.StringIO(newline="")

@@ -25,7 +25,7 @@ from tournament_assets.graph.assets.observed_inputs import (
     read_inputs,
     stamp_inputs,
 )
-from tournament_assets.graph.automation.observations import not_yet_observed, observations
+from tournament_assets.graph.automation.jobs import not_yet_observed, observations
 from tournament_assets.graph.automation.reruns import (
     RerunState,
     asset_graph,

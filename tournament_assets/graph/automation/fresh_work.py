@@ -16,15 +16,13 @@ from upath import UPath
 
 from tournament_assets.graph.assets.freshness import CHECKS, LEADERBOARD_CHECK
 from tournament_assets.graph.assets.observed_inputs import InputVersion, read_inputs
-from tournament_assets.graph.automation.jobs import Stage
-from tournament_assets.graph.automation.observations import not_yet_observed
+from tournament_assets.graph.automation.jobs import Stage, not_yet_observed
 from tournament_assets.graph.automation.reruns import (
     PartitionKey,
     WorkOfStage,
     find_out_of_date,
 )
-from tournament_assets.graph.partitions import asset_key
-from tournament_assets.graph.recipes import RECIPE_TAG, recipe
+from tournament_assets.graph.partitions import RECIPE_TAG, asset_key, recipe
 from tournament_assets.graph.rows import AssetRow
 from tournament_assets.graph.table import rows_of
 from tournament_assets.tournament.config import Mode

@@ -12,7 +12,7 @@ from tournament_assets.graph.automation.reruns import (
     began_at_text,
     find_rerun_stopped_at,
 )
-from tournament_assets.graph.resources.services import JudgeResource, LedgerResource
+from tournament_assets.graph.resources import JudgeResource, LedgerResource
 from tournament_assets.judging.batch_service import BatchService
 from tournament_assets.judging.settlement.records import JudgingScope, OpenBatch
 from tournament_assets.tournament.config import TournamentConfig

@@ -1,0 +1,291 @@
+"""What Dagster gives to the steps of a run: services, stored assets, and processes to run in.
+
+The judging service, the GPU behind generation and the ledger have Dagster's configuration around
+them. An asset's file is named after it and its partition and is written whole or not at all; a
+streamed table (`tables.STREAMED`) is handed over as the file it is in, and never read as a whole.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import pandas as pd
+from pydantic import Field
+from upath import UPath
+
+from tournament_assets.judging.batch_service import BatchService
+from tournament_assets.ratings.elo_traces import EloTraces
+from tournament_assets.storage.atomic_files import write_atomically, write_bytes_atomically
+from tournament_assets.storage.tables import (
+    STREAMED,
+    AnyTable,
+    StoredTable,
+    WrittenTable,
+    decode_npz,
+    decode_parquet,
+    encode_npz,
+    encode_parquet,
+)
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.judges import ServiceAccess
+from tournament_assets.tournament.yaml_files import read_yaml
+from tournament_assets.workflows.judge_requests import JudgeConnection
+
+if TYPE_CHECKING:
+    from tournament_assets.ledger import Ledger
+
+
+class JudgeResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its parameter is Any
+    """Gives access to the judging service a tournament names.
+
+    Attributes:
+        loopback_folder: Where the loopback judge keeps the batches it was given.
+        variables: What the environment says of services: their keys, and addresses that come before
+            those of a config.
+    """
+
+    loopback_folder: str
+    variables: dict[str, str]
+
+    def service(self, config: ServiceAccess) -> "AbstractContextManager[BatchService]":
+        """Connect to the service; the loopback judge is started, and stopped again.
+
+        Raises:
+            InputError: If a key is needed and there is none.
+        """
+        return JudgeConnection(Path(self.loopback_folder), self.variables).service(config)
+
+
+class GeneratorResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its parameter is Any
+    """Generates responses on the GPU if there is one, else on the CPU; satisfies `GeneratorAccess`.
+
+    What is left out follows the tournament's config and the device.
+
+    Attributes:
+        device: `auto`, or a torch device such as `cuda:1` or `cpu`.
+        dtype: The weights' precision.
+        batch_size: Prompts decoded together.
+        memory_share: Of the free memory that a batch may fill.
+        cuda_graphs: Whether `custom_poe` entrants decode by CUDA graphs.
+    """
+
+    device: str = Field(
+        default="auto",
+        description="auto takes a CUDA card that no other process has leased, else the CPU; or "
+        "cpu, cuda, or one card such as cuda:1.",
+    )
+    dtype: str = Field(
+        default="auto",
+        description="auto is bfloat16 on CUDA (float16 where the card has none) and float32 on the "
+        "CPU; or bfloat16, float16, float32. Part of no entrant, but in every response's "
+        "diagnostics.",
+    )
+    batch_size: int | None = Field(
+        default=None,
+        description="Prompts decoded together; by default generation.batch_size of the config.",
+    )
+    memory_share: float = Field(
+        default=0.7,
+        description="Of the device's free memory that a batch may fill, where the config says "
+        "batch_size: auto.",
+    )
+    cuda_graphs: bool | None = Field(
+        default=None,
+        description="Whether custom_poe entrants decode by CUDA graphs; by default "
+        "generation.cuda_graphs of the config.",
+    )
+
+
+class LedgerResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its parameter is Any
+    """The database of paid work.
+
+    Attributes:
+        url: SQLAlchemy URL of a SQLite or PostgreSQL database.
+    """
+
+    url: str
+
+    @contextmanager
+    def open(self) -> "Iterator[Ledger]":
+        """Open the ledger and close it again."""
+        from tournament_assets.ledger import Ledger  # SQLAlchemy: 0.2 s of every load
+
+        ledger = Ledger(self.url)
+        try:
+            yield ledger
+        finally:
+            ledger.close()
+
+
+class _ParquetFiles(dg.UPathIOManager):
+    extension = ".parquet"
+
+    def dump_to_path(
+        self, context: dg.OutputContext, obj: pd.DataFrame | WrittenTable, path: UPath
+    ) -> None:
+        if isinstance(obj, WrittenTable):
+            write_atomically(path, obj.content.copy_to)
+        else:
+            write_bytes_atomically(path, encode_parquet(context.asset_key.path[-1], obj))
+
+    def load_from_path(self, context: dg.InputContext, path: UPath) -> AnyTable:
+        name = context.asset_key.path[-1]
+        if name in STREAMED:
+            return StoredTable(name, path)
+        return decode_parquet(name, path.read_bytes())
+
+
+class _NpzFiles(dg.UPathIOManager):
+    extension = ".npz"
+
+    def dump_to_path(self, context: dg.OutputContext, obj: EloTraces, path: UPath) -> None:  # noqa: ARG002
+        write_bytes_atomically(path, encode_npz(obj))
+
+    def load_from_path(self, context: dg.InputContext, path: UPath) -> EloTraces:  # noqa: ARG002
+        return decode_npz(path.read_bytes())
+
+
+class ParquetIOManager(dg.ConfigurableIOManagerFactory[_ParquetFiles]):
+    """Keeps tables as Parquet files in the schema declared for the asset.
+
+    Attributes:
+        base_path: A folder, or a URL such as `s3://bucket/folder`.
+    """
+
+    base_path: str
+
+    def create_io_manager(self, context: dg.InitResourceContext) -> _ParquetFiles:  # noqa: ARG002
+        """Return the manager that Dagster calls."""
+        return _ParquetFiles(base_path=UPath(self.base_path))
+
+
+class NpzIOManager(dg.ConfigurableIOManagerFactory[_NpzFiles]):
+    """Keeps rating traces as npz archives.
+
+    Attributes:
+        base_path: A folder, or a URL such as `s3://bucket/folder`.
+    """
+
+    base_path: str
+
+    def create_io_manager(self, context: dg.InitResourceContext) -> _NpzFiles:  # noqa: ARG002
+        """Return the manager that Dagster calls."""
+        return _NpzFiles(base_path=UPath(self.base_path))
+
+
+EXECUTOR = "TOURNAMENT_EXECUTOR"
+EXECUTOR_CONFIG = "TOURNAMENT_EXECUTOR_CONFIG"
+CELERY_BROKER = "TOURNAMENT_CELERY_BROKER"
+CELERY_BACKEND = "TOURNAMENT_CELERY_BACKEND"
+
+# Redis hands a message that nobody has confirmed for an hour to a second worker, and a worker
+# holds the next step unconfirmed while it runs one; a step that waits for a judge takes a day.
+_REDELIVERY_SECONDS = 7 * 24 * 3600
+
+GPU_STEP_TAGS: Mapping[str, Any] = {
+    "dagster-celery/queue": "gpu",
+    "dagster-k8s/config": {
+        "container_config": {"resources": {"limits": {"nvidia.com/gpu": "1"}}},
+    },
+}
+"""Sends a step to the Celery workers that listen on `gpu`, or gives its pod a GPU.
+
+Other executors do not look at them.
+"""
+
+
+def build_executor(environment: Mapping[str, str]) -> dg.ExecutorDefinition:
+    """Return the executor that the environment asks for.
+
+    Args:
+        environment: `TOURNAMENT_EXECUTOR` names it, `in_process` unless given;
+            `TOURNAMENT_EXECUTOR_CONFIG` is a YAML file with its settings.
+
+    Raises:
+        InputError: If the name is unknown, an extra is not installed, or the settings do not fit.
+    """
+    name = environment.get(EXECUTOR) or "in_process"
+    if name not in _EXECUTORS:
+        raise InputError(
+            f"{EXECUTOR} is {name!r}; expected one of {', '.join(_EXECUTORS)}; "
+            "unset it to run every step in the process of its run"
+        )
+    path = environment.get(EXECUTOR_CONFIG)
+    what = f"the executor's settings ({EXECUTOR_CONFIG})"
+    settings = read_yaml(Path(path), what=what).values if path else {}
+    executor, fixed = _EXECUTORS[name](environment)
+    return _configure(executor, {**fixed, **settings}, environment.get(EXECUTOR_CONFIG))
+
+
+_Chosen = tuple[dg.ExecutorDefinition, dict[str, Any]]
+
+
+def _in_process(environment: Mapping[str, str]) -> _Chosen:  # noqa: ARG001
+    return dg.in_process_executor, {}
+
+
+def _multiprocess(environment: Mapping[str, str]) -> _Chosen:  # noqa: ARG001
+    # A fork of a server that has loaded the definitions already starts within a moment.
+    return dg.multiprocess_executor, {"start_method": {"forkserver": {}}}
+
+
+def _celery(environment: Mapping[str, str]) -> _Chosen:
+    _require_extra("celery", "dagster_celery")
+    from dagster_celery import celery_executor
+
+    broker = environment.get(CELERY_BROKER)
+    if not broker:
+        raise InputError(
+            f"{EXECUTOR} is 'celery' and {CELERY_BROKER} is not set; expected the URL of the "
+            "broker that the workers listen to, such as redis://localhost:6379/0; export it here "
+            "and where the workers run"
+        )
+    backend: Any = "rpc://"
+    if environment.get(CELERY_BACKEND):
+        backend = {"env": CELERY_BACKEND}
+    elif broker.startswith(("redis://", "rediss://")):
+        backend = {"env": CELERY_BROKER}
+    return celery_executor, {
+        # By name: the URLs may hold passwords.
+        "broker": {"env": CELERY_BROKER},
+        "backend": backend,
+        "config_source": {"broker_transport_options": {"visibility_timeout": _REDELIVERY_SECONDS}},
+    }
+
+
+def _kubernetes(environment: Mapping[str, str]) -> _Chosen:  # noqa: ARG001
+    _require_extra("kubernetes", "dagster_k8s")
+    from dagster_k8s import k8s_job_executor
+
+    return k8s_job_executor, {}
+
+
+_EXECUTORS: Mapping[str, Callable[[Mapping[str, str]], _Chosen]] = {
+    "in_process": _in_process,
+    "multiprocess": _multiprocess,
+    "celery": _celery,
+    "kubernetes": _kubernetes,
+}
+
+
+def _require_extra(extra: str, module: str) -> None:
+    if find_spec(module) is None:
+        raise InputError(
+            f"{EXECUTOR} is {extra!r} and the module {module} is not installed; expected it "
+            f"wherever runs and steps start; run: pip install 'tournament-assets[{extra}]'"
+        )
+
+
+def _configure(
+    executor: dg.ExecutorDefinition, config: dict[str, Any], path: str | None
+) -> dg.ExecutorDefinition:
+    from dagster._config import validate_config  # a run would find the mistake, but only later
+
+    found = validate_config(executor.config_schema.config_type, config)
+    if not found.success:
+        problems = [error.message for error in found.errors or ()]
+        raise InputError([f"{path or executor.name}: {problem}" for problem in problems])
+    return executor.configured(config, name=executor.name) if config else executor

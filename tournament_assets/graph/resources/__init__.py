@@ -1,1 +1,0 @@
-"""Resources, IO managers and executors."""
