@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -52,6 +52,7 @@ class ChatServer:
         key: The key it wants; None lets everybody in.
         models: What it answers to a look at its models.
         usage: The tokens that its usual answer tells; None tells nothing.
+        reply: What its usual answer to a request is, instead of repeating the prompt.
     """
 
     def __init__(self) -> None:
@@ -67,6 +68,7 @@ class ChatServer:
         self.key: str | None = None
         self.usage: dict[str, Any] | None = dict(_USAGE)
         self.models: Response = JSONResponse({"object": "list", "data": [{"id": MODEL}]})
+        self.reply: Callable[[dict[str, Any]], str] | None = None
         self._under_way = 0
         self._faults: dict[str, list[Response]] = {}
 
@@ -89,7 +91,8 @@ class ChatServer:
         finally:
             self._under_way -= 1
         answer = self._refuse(request) or self._take_fault(asked.prompt)
-        usual = {**completion(f"Answer to: {asked.prompt}"), "usage": self.usage}
+        text = f"Answer to: {asked.prompt}" if self.reply is None else self.reply(body)
+        usual = {**completion(text), "usage": self.usage}
         return await self._deliver(request, answer or JSONResponse(usual))
 
     async def _deliver(self, request: Request, answer: Response) -> Response:

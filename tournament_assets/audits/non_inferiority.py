@@ -18,6 +18,7 @@ random variables by betting", JRSS B 86(1), 2024, https://arxiv.org/abs/2010.096
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from tournament_assets.ratings.bradley_terry import ELO_PER_NAT
 from tournament_assets.ratings.matches import code_judgments, require_confidence
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
 from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.prompts import prompt_of
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 _BETS = np.arange(1, 20) / 20
@@ -182,6 +184,8 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 def prompt_scores(judgments: Iterable[Judgment], *, candidate: str) -> dict[str, float]:
     """Return the candidate's share of the points on each prompt: 1, 0, or a half if nobody won.
 
+    Where prompts have several samples, it is the mean over those of a prompt: bets are on prompts.
+
     Args:
         judgments: Pairs of the candidate and the baseline on one dimension.
         candidate: Whose share it is.
@@ -198,7 +202,10 @@ def prompt_scores(judgments: Iterable[Judgment], *, candidate: str) -> dict[str,
             )
         winner = each.winner
         scores[each.prompt_id] = 0.5 if winner is None else float(winner == candidate)
-    return scores
+    by_prompt: dict[str, list[float]] = {}
+    for prompt_id, score in scores.items():
+        by_prompt.setdefault(prompt_of(prompt_id), []).append(score)
+    return {prompt_id: fmean(own) for prompt_id, own in by_prompt.items()}
 
 
 @dataclass(frozen=True, slots=True)

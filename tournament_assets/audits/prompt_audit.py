@@ -29,6 +29,7 @@ from tournament_assets.audits.prompt_findings import (
 )
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import code_judgments
+from tournament_assets.tournament.prompts import prompt_of
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
 _FEWEST_PROMPTS = 3
@@ -94,7 +95,9 @@ def _scores_by_stratum(
         for entrant in (pair.entrant_a, pair.entrant_b):
             worth = pair.points(entrant)
             if worth is not None:
-                points.setdefault((entrant, pair.stratum, pair.prompt_id), []).append(worth)
+                points.setdefault((entrant, pair.stratum, prompt_of(pair.prompt_id)), []).append(
+                    worth
+                )
     scores: dict[str, dict[str, list[float]]] = {entrant: {} for entrant in entrants}
     for (entrant, stratum, _), worths in points.items():
         scores[entrant].setdefault(stratum, []).append(fmean(worths))
@@ -139,7 +142,7 @@ def audit_prompts(
     pairs = list(pairs)
     by_prompt: dict[str, list[PairReading]] = {}
     for pair in pairs:
-        by_prompt.setdefault(pair.prompt_id, []).append(pair)
+        by_prompt.setdefault(prompt_of(pair.prompt_id), []).append(pair)
     found = [
         *_judge_failures(by_prompt),
         *(
@@ -289,7 +292,7 @@ def _stratum_findings(
             entrants=(failure.entrant_id,),
             value=failure.inside,
             count=failure.prompts,
-            total=len({pair.prompt_id for pair in pairs if pair.is_judged}),
+            total=len({prompt_of(pair.prompt_id) for pair in pairs if pair.is_judged}),
             sentence=(
                 f"{failure.entrant_id} fails the stratum {failure.stratum} only: a score of "
                 f"{failure.inside:.1%} on its {failure.prompts} prompts, {failure.outside:.1%} on "

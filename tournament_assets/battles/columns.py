@@ -151,7 +151,9 @@ class CodedBattles:
 
     Attributes:
         matches: All of them in their order, won, lost or tied.
+            Where a prompt has several samples, each two met there once, with the mean as share.
         shares: The same with shares of a win, if those are asked for.
+        apart: `matches` with every sample of a prompt for itself.
         n_ties: Those nobody won, inconsistent ones among them.
         n_inconsistent: Ties that stand for two presentations that disagreed.
         n_without_prompt: Battles without a question_id; each counts as a prompt of its own.
@@ -162,12 +164,18 @@ class CodedBattles:
 
     matches: Matches
     shares: Matches
+    apart: Matches
     n_ties: int
     n_inconsistent: int
     n_without_prompt: int
     n_weighted: int
     n_repeated: int
     n_soft: int
+
+    @property
+    def singly(self) -> Matches:
+        """What has texts of its own: `shares`, or `apart` where prompts have samples."""
+        return self.shares if self.shares.n_matches == self.apart.n_matches else self.apart
 
 
 def of_dimension(table: pa.Table, dimension: str | None) -> pa.Table:
@@ -220,11 +228,13 @@ def code_battles(
         preference=1.0 - share,
         weight=weight,
     )
+    shares = matches
+    if soft:
+        shares = replace(matches, preference=1.0 - np.where(is_soft, pref, share))
     return CodedBattles(
-        matches=matches,
-        shares=replace(matches, preference=1.0 - np.where(is_soft, pref, share))
-        if soft
-        else matches,
+        matches=matches.averaged_over_samples(),
+        shares=shares.averaged_over_samples(),
+        apart=matches,
         n_ties=int((outcome == 0).sum()),
         n_inconsistent=int(np.count_nonzero(table.column("inconsistent").to_numpy())),
         n_without_prompt=int(table.column("question_id").null_count),

@@ -201,7 +201,7 @@ def _rate(
         if bca:
             bradley_terry = _with_bca(bradley_terry, coded, settings)
     style = (
-        style_control_rows(coded.shares, responses, dimension=named, penalty=0.0, settings=settings)
+        style_control_rows(coded.singly, responses, dimension=named, penalty=0.0, settings=settings)
         if responses is not None
         else []
     )
@@ -210,8 +210,8 @@ def _rate(
         elo=tuple(elo),
         bradley_terry=tuple(bradley_terry),
         counts={
-            "battles": coded.matches.n_matches,
-            "decisive": coded.matches.n_matches - coded.n_ties,
+            "battles": coded.apart.n_matches,
+            "decisive": coded.apart.n_matches - coded.n_ties,
             "ties": coded.n_ties,
             "inconsistent": coded.n_inconsistent,
             "prompts": len(coded.matches.prompts),
@@ -222,7 +222,8 @@ def _rate(
             for model, fit in (("davidson", fit_davidson), ("newman", fit_newman))
             if model in methods
             for row in _tie_model_rows(
-                model, fit(coded.shares, initial_rating=settings.initial_rating)
+                model,
+                fit(coded.singly.weighed_by_sample(), initial_rating=settings.initial_rating),
             )
         ),
         style=tuple(style),
@@ -278,8 +279,8 @@ def _tie_model_rows(model: str, fit: TieModelFit) -> list[TieModelRating]:
 
 def _met(coded: CodedBattles) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Count battles between each two and those the row's model won, shape (n, n) each."""
-    met = coded.matches.table()
-    return met + met.T, coded.matches.decisive().table()
+    met = coded.apart.table()
+    return met + met.T, coded.apart.decisive().table()
 
 
 def _win_rates(coded: CodedBattles) -> dict[str, float]:

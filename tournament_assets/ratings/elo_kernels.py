@@ -170,6 +170,43 @@ def rate_rotations(
     return mean / n_lanes
 
 
+@compiled
+def rate_shared_rotations(
+    ordering: NDArray[np.int64],
+    share: NDArray[np.float64],
+    k_factor: float,
+    n_rotations: int,
+    n_entrants: int,
+    initial_rating: float,
+) -> NDArray[np.float64]:
+    """Average as `rate_rotations` does, where the winner of a match got a share of the win.
+
+    Args:
+        ordering: Packed matches, shape (n_matches,).
+        share: What the first of each got, more than a half, shape (n_matches,).
+        k_factor: In Elo points.
+        n_rotations: How many, evenly spaced, beginning with the ordering itself.
+        n_entrants: How many ratings there are, shape (n_entrants,).
+        initial_rating: In Elo points.
+    """
+    n_matches = ordering.size
+    mean = np.zeros(n_entrants)
+    for lane in range(2 * n_rotations):
+        step = 1 if lane < n_rotations else -1
+        position = (lane % n_rotations) * n_matches // n_rotations - (0 if step == 1 else 1)
+        ratings = np.full(n_entrants, initial_rating)
+        for _ in range(n_matches):
+            position %= n_matches
+            winner, loser = ordering[position] >> 32, ordering[position] & _LOSER
+            gap = ratings[loser] - ratings[winner]
+            change = k_factor * (share[position] - 1.0 / (1.0 + 10.0 ** (gap / 400.0)))
+            ratings[winner] += change
+            ratings[loser] -= change
+            position += step
+        mean += ratings
+    return mean / (2 * n_rotations)
+
+
 @inlined
 def _change(k_factor: float, gap: float) -> float:
     """Return k_factor / (1 + 10 ** (gap / 400)), where gap is how far the winner was ahead."""

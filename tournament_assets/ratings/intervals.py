@@ -19,7 +19,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.elo_kernels import pack, rate_rotations
+from tournament_assets.ratings.elo_kernels import pack, rate_rotations, rate_shared_rotations
 from tournament_assets.ratings.matches import (
     Matches,
     require_confidence,
@@ -127,7 +127,8 @@ def bootstrap_elo(
     random as any, so it estimates what `compute_elo_permutation` would average to.
 
     Args:
-        matches: Who beat whom, and on which prompt; ties are left out.
+        matches: Who beat whom, and on which prompt; ties are left out, and a share of a win counts
+            as in `compute_elo_permutation`.
         k_factor: The most one match can change a rating by, in Elo points.
         n_bootstraps: Number of resamples.
         seed: Seeds the resampling and the orderings.
@@ -149,16 +150,17 @@ def bootstrap_elo(
     n_prompts = len(matches.prompts)
     won = matches.decisive()
     packed = pack(won.first, won.second)
+    is_hard = bool((won.preference == 1).all())
+    items = packed if is_hard else np.arange(won.n_matches)
     ratings = np.empty((n_bootstraps, len(matches.entrants)))
     for bootstrap in range(n_bootstraps):
         counts = draw_prompts(generator, n_prompts=n_prompts)
-        ordering = generator.permutation(np.repeat(packed, counts[won.prompt_index]))
-        ratings[bootstrap] = rate_rotations(
-            ordering,
-            float(k_factor),
-            n_orderings // 2,
-            len(matches.entrants),
-            float(initial_rating),
+        ordering = generator.permutation(np.repeat(items, counts[won.prompt_index]))
+        how = (float(k_factor), n_orderings // 2, len(matches.entrants), float(initial_rating))
+        ratings[bootstrap] = (
+            rate_rotations(ordering, *how)
+            if is_hard
+            else rate_shared_rotations(packed[ordering], won.preference[ordering], *how)
         )
     ratings[:, won.matches_per_entrant == 0] = np.nan
     return BootstrapRatings(

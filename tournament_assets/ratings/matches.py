@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.prompts import prompt_of, sample_of
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 _SHOWN = 3
@@ -253,6 +254,64 @@ class Matches:
             judge_index=place[self.judge_index[kept]],
         )
 
+    def averaged_over_samples(self) -> "Matches":
+        """Return one match of two entrants on a prompt, whose share is the mean over its samples.
+
+        A prompt whose samples are not all judged is the mean of those that are, and counts as much
+        as any other. Without samples of a prompt this is the same object.
+
+        Raises:
+            InputError: If matches weigh differently: a mean over samples knows no weights.
+        """
+        own = np.array([sample_of(name) for name in self.prompts], dtype=np.int64)
+        if (own == 1).all():
+            return self
+        if not (self.weight == 1).all():
+            raise InputError(
+                "matches on samples of a prompt have weights other than 1; expected each to count "
+                "once, because a mean over samples knows no weights"
+            )
+        prompts, groups = _group_samples(self.prompts)
+        prompt_index = groups[self.prompt_index]
+        n = len(self.entrants)
+        low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
+        keys, rows, places = np.unique(
+            (prompt_index * n + low) * n + high, return_index=True, return_inverse=True
+        )
+        share = np.where(self.first == low, self.preference, 1 - self.preference)
+        mean = np.bincount(places, share, keys.size) / np.bincount(places, minlength=keys.size)
+        order = np.argsort(rows)
+        rows, mean = rows[order], mean[order]
+        return Matches(
+            entrants=self.entrants,
+            prompts=prompts,
+            first=self.first[rows],
+            second=self.second[rows],
+            prompt_index=prompt_index[rows],
+            preference=np.where(self.first[rows] == low[rows], mean, 1 - mean),
+            weight=np.ones(rows.size),
+        )
+
+    def weighed_by_sample(self) -> "Matches":
+        """Return the same matches on whole prompts, where those of one prompt count as one.
+
+        Each keeps its own outcome and style, and two entrants' matches on a prompt weigh 1
+        together. Without samples of a prompt this is the same object.
+        """
+        prompts, groups = _group_samples(self.prompts)
+        if prompts == self.prompts:
+            return self
+        prompt_index = groups[self.prompt_index]
+        n = len(self.entrants)
+        low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
+        places = np.unique((prompt_index * n + low) * n + high, return_inverse=True)[1]
+        return replace(
+            self,
+            prompts=prompts,
+            prompt_index=prompt_index,
+            weight=self.weight / np.bincount(places, self.weight)[places],
+        )
+
     def require_hard(self, model: str) -> None:
         """Refuse, with an `InputError`, shares of a win, of which a model knows nothing."""
         problems = Problems()
@@ -266,8 +325,33 @@ class Matches:
         problems.raise_if_any()
 
 
+def _group_samples(names: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Return the prompts that samples belong to, sorted, and each name's place among them."""
+    owners = [prompt_of(name) for name in names]
+    prompts = tuple(sorted(set(owners))) if set(owners) != set(names) else tuple(names)
+    place = {name: index for index, name in enumerate(prompts)}
+    return prompts, np.array([place[name] for name in owners], dtype=np.int64)
+
+
 def code_judgments(judgments: Iterable[Judgment], *, entrants: Sequence[str]) -> Matches:
     """Code the judged pairs of one dimension, in their order; unjudged ones are left out.
+
+    Two entrants that met in several samples of a prompt met there once, and the share of the win is
+    the mean over the samples: whatever resamples prompts draws all of them together.
+
+    Args:
+        judgments: Settled pairs; an inconsistent one is a tie.
+        entrants: Everyone who may appear, in the order of the tables.
+
+    Raises:
+        InputError: With every entrant that is unknown, listed twice, or judged against itself; or
+            if samples of a prompt are weighed.
+    """
+    return code_samples(judgments, entrants=entrants).averaged_over_samples()
+
+
+def code_samples(judgments: Iterable[Judgment], *, entrants: Sequence[str]) -> Matches:
+    """Code judged pairs as `code_judgments`, where every sample of a prompt stands for itself.
 
     Args:
         judgments: Settled pairs; an inconsistent one is a tie.
@@ -382,7 +466,7 @@ def pairwise_winrates(judgments: Iterable[Judgment]) -> list[PairCounts]:
     outcomes: dict[tuple[str, str], Counter[Outcome]] = {}
     weights: dict[tuple[str, str], defaultdict[Outcome, float]] = {}
     is_weighted = False
-    for judgment in judgments:
+    for judgment in _weigh_samples(list(judgments)):
         pair = (judgment.entrant_a, judgment.entrant_b)
         outcome = judgment.outcome
         if judgment.entrant_b < judgment.entrant_a:
@@ -404,6 +488,25 @@ def pairwise_winrates(judgments: Iterable[Judgment]) -> list[PairCounts]:
             weighted_share=_share(weights[entrant_a, entrant_b]) if is_weighted else None,
         )
         for (entrant_a, entrant_b), counts in sorted(outcomes.items())
+    ]
+
+
+def _weigh_samples(judgments: list[Judgment]) -> list[Judgment]:
+    """Give the settled samples of a pair on a prompt the weight of one; nothing without samples."""
+    if all(sample_of(each.prompt_id) == 1 for each in judgments):
+        return judgments
+    names = [
+        (prompt_of(each.prompt_id), frozenset((each.entrant_a, each.entrant_b)))
+        for each in judgments
+    ]
+    settled = Counter(
+        name
+        for name, each in zip(names, judgments, strict=True)
+        if each.outcome is not Outcome.UNJUDGED
+    )
+    return [
+        replace(each, weight=each.weight / max(1, settled[name]))
+        for name, each in zip(names, judgments, strict=True)
     ]
 
 

@@ -24,6 +24,7 @@ from tournament_assets.ratings.sandwich import contrast_inverse, laplacian
 from tournament_assets.ratings.significance import SeparatedEntrants, separate_entrants
 from tournament_assets.tournament.battles import Battle
 from tournament_assets.tournament.errors import InputError, Problems, RatingError
+from tournament_assets.tournament.prompts import prompt_of
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 MIN_PROMPTS = 15
@@ -344,7 +345,8 @@ class _Design:
     @classmethod
     def of(cls, pairs: Sequence[LabelledPair], place: Mapping[str, int]) -> "_Design":
         prompts = {
-            prompt: index for index, prompt in enumerate(dict.fromkeys(p.prompt_id for p in pairs))
+            prompt: index
+            for index, prompt in enumerate(dict.fromkeys(prompt_of(p.prompt_id) for p in pairs))
         }
         is_labelled = np.array([pair.labelled is not None for pair in pairs], dtype=np.bool_)
         chance = np.array([pair.chance for pair in pairs], dtype=np.float64)
@@ -359,7 +361,7 @@ class _Design:
             entrants=tuple(place),
             first=np.array([place[pair.first] for pair in pairs], dtype=np.int64),
             second=np.array([place[pair.second] for pair in pairs], dtype=np.int64),
-            prompt=np.array([prompts[pair.prompt_id] for pair in pairs], dtype=np.int64),
+            prompt=np.array([prompts[prompt_of(pair.prompt_id)] for pair in pairs], dtype=np.int64),
             n_prompts=len(prompts),
             judged=np.array([pair.judged for pair in pairs], dtype=np.float64),
             label=np.array([pair.labelled or 0.0 for pair in pairs], dtype=np.float64),

@@ -294,7 +294,7 @@ def style_control_rows(
     """Return the rows of table "style_control" for one dimension.
 
     Args:
-        matches: Who met whom.
+        matches: Who met whom, every sample of a prompt for itself.
         responses: Every response, by entrant and prompt.
         dimension: The quality that was judged.
         penalty: Ridge penalty on the effects; 0 for none.
@@ -309,7 +309,7 @@ def style_control_rows(
             negative.
     """
     found = control_style(
-        matches,
+        matches.weighed_by_sample(),
         judged_differences(matches, responses),
         penalty=penalty,
         confidence=settings.confidence,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import Matches, require_confidence
+from tournament_assets.tournament.prompts import prompt_of
 
 _CELLS_AT_ONCE = 4_000_000
 
@@ -157,6 +158,81 @@ def prompt_influence(matches: Matches) -> NDArray[np.float64]:
         )
         influence[:, members] = per_prompt[:, members] @ bread * ELO_PER_NAT
     return influence
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingLuck:
+    """How much of a rating's error is what an entrant happened to say, and not which prompts.
+
+    Attributes:
+        entrant: Who is rated.
+        luck: Standard error, Elo points: what the rating would vary by if the same prompts were
+            answered and judged again, as often as they were. None where it cannot be measured.
+        standard_error: Of the rating over prompts, Elo points; luck is a part of it.
+        n_prompts: Prompts with two judged samples or more, which it is measured on.
+        n_samples: The samples of these.
+    """
+
+    entrant: str
+    luck: float | None
+    standard_error: float | None
+    n_prompts: int
+    n_samples: int
+
+
+def sampling_luck(samples: Matches) -> tuple[SamplingLuck, ...]:
+    """Part what samples of one prompt differ by from what prompts differ by.
+
+    To first order a rating is a sum over samples. The spread of the terms within a prompt, added
+    up over prompts, is the variance that other samples of the same prompts would show; prompts
+    with one judged sample are taken to vary as the others do. What the judge would say otherwise of
+    the same texts is not in it, what it says otherwise of other texts is.
+
+    Args:
+        samples: Who met whom, every sample of a prompt for itself, as `code_samples` has them.
+
+    Returns:
+        In the order of the entrants.
+
+    Raises:
+        RatingError: If the likelihood could not be maximised.
+    """
+    n_entrants = len(samples.entrants)
+    whole = samples.averaged_over_samples()
+    spread = sandwich_bradley_terry(whole, unit=SamplingUnit.PROMPT, confidence=0.95).intervals
+    members = np.flatnonzero([each.rating is not None for each in spread])
+    ratings = np.array([np.nan if each.rating is None else each.rating for each in spread])
+    weighed = samples.weighed_by_sample()
+    scores = _battle_scores(weighed, ratings)
+    units = samples.prompt_index[scores.rows]
+    judged = np.unique(units)
+    prompts = np.unique([prompt_of(samples.prompts[unit]) for unit in judged], return_inverse=True)[
+        1
+    ].reshape(-1)
+    sizes = np.bincount(prompts)
+    is_several = sizes > 1
+    variance = np.full(n_entrants, np.nan)
+    if members.size and is_several.any():
+        bread = contrast_inverse(scores.information[np.ix_(members, members)])
+        by_unit = _scores_by_unit(scores, units, len(samples.prompts), n_entrants)
+        moved = by_unit[np.ix_(judged, members)] @ bread * ELO_PER_NAT
+        means = np.zeros((sizes.size, members.size))
+        np.add.at(means, prompts, moved)
+        means /= sizes[:, None]
+        squares = np.zeros_like(means)
+        np.add.at(squares, prompts, (moved - means[prompts]) ** 2)
+        own, n = squares[is_several], sizes[is_several, None]
+        variance[members] = (own * n / (n - 1)).sum(axis=0) * sizes.size / is_several.sum()
+    return tuple(
+        SamplingLuck(
+            entrant=each.entrant,
+            luck=None if np.isnan(variance[index]) else float(np.sqrt(variance[index])),
+            standard_error=each.standard_error,
+            n_prompts=int(is_several.sum()),
+            n_samples=int(sizes[is_several].sum()),
+        )
+        for index, each in enumerate(spread)
+    )
 
 
 def no_spread_note(unit: SamplingUnit, n_units: int) -> str:

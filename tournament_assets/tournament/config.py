@@ -388,6 +388,9 @@ class GenerationConfig(Frozen):
         cuda_graphs: Record the rounds of `custom_poe` entrants on a CUDA device and replay them.
             Faster, and off until `benchmarks/generation.py` has shown on your GPU that it changes
             no response.
+        n_samples: How often every entrant answers each prompt, with random numbers of its own each
+            time. The first answer of one entrant meets the first of another, and so on; ratings
+            average over the answers to a prompt, and intervals are of prompts.
         budget_usd: The most dollars that responses of entrants behind an API may cost, `openai_api`
             unless its server is free included; None sets no limit.
         budget_period: What counts towards that budget: one `run`, or everything that the ledger
@@ -396,6 +399,7 @@ class GenerationConfig(Frozen):
 
     batch_size: Annotated[int, Field(ge=1)] | Literal["auto"] = 16
     cuda_graphs: bool = False
+    n_samples: int = Field(default=1, ge=1, le=1000)
     budget_usd: float | None = Field(default=None, ge=0)
     budget_period: Literal["run", "month"] = "month"
 
@@ -504,6 +508,8 @@ class TournamentConfig(Frozen):
         for name in ("presentations", "panel", "aggregate", "adaptive"):
             if getattr(self.judge, name) == JudgeConfig.model_fields[name].default:
                 del values["judge"][name]
+        if self.generation.n_samples == 1:
+            del values["generation"]["n_samples"]
         return fingerprint(values)
 
     @property
@@ -610,6 +616,24 @@ class TournamentConfig(Frozen):
                 "judge.adaptive and human_battles are given; expected one of them, because the "
                 "comparison with people counts every verdict once, and verdicts of an adaptive run "
                 "have weights; remove the one or the other"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _samples_are_judged_plainly(self) -> "TournamentConfig":
+        others = {
+            "judge.adaptive": self.judge.adaptive is not None,
+            "judge.panel": bool(self.judge.panel),
+            "judge.presentations: one": self.judge.presentations == "one",
+            "human_battles": self.human_battles is not None,
+        }
+        given = [name for name, is_given in others.items() if is_given]
+        if self.generation.n_samples > 1 and given:
+            raise ValueError(
+                f"generation.n_samples is {self.generation.n_samples}, and {' and '.join(given)} "
+                "is given; expected one judge who is shown every pair in both orders, because "
+                "averages over samples are not worked out for anything else; remove the one or the "
+                "other"
             )
         return self
 

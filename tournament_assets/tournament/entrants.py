@@ -285,6 +285,19 @@ AnyEntrant = (
 )
 
 
+def answers_once(entrant: AnyEntrant) -> bool:
+    """Return whether an entrant has one answer to a prompt, the same in every sample of it.
+
+    A file of responses has; so has whoever takes the most probable token. A product of experts has
+    not even then: each sample draws its heads.
+    """
+    if isinstance(entrant, RecordedEntrant):
+        return True
+    if isinstance(entrant, AnthropicApiEntrant):
+        return entrant.temperature == 0
+    return not isinstance(entrant, CustomPoeEntrant) and entrant.temperature is None
+
+
 def get_entrant(entrants: Sequence[AnyEntrant], entrant_id: str) -> AnyEntrant:
     """Look an entrant up by its stable id.
 

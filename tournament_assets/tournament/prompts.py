@@ -2,9 +2,10 @@
 
 import hashlib
 import math
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,13 @@ def _parse_row(
             f"{', '.join(gold_dimensions)} is judged against; add one, or an expected_behavior "
             "with which it is left out there"
         )
+    own = row.get("prompt_id")
+    if isinstance(own, str) and sample_of(own) > 1:
+        found.append(
+            f"{where}: prompt_id {own!r} reads as sample {sample_of(own)} of prompt "
+            f"{prompt_of(own)!r}; expected an id that does not end so; rename it, and ask for "
+            "several answers to a prompt by generation.n_samples"
+        )
     if found:
         problems.extend(found)
         return None
@@ -135,6 +143,40 @@ def _parse_row(
         tags=tuple(tags),
         extra={key: row[key] for key in sorted(row.keys() - {*BANK_FIELDS})},
     )
+
+
+_FURTHER_SAMPLE = re.compile(r"(?P<prompt>.+)~sample(?P<number>[2-9]|[1-9][0-9]+)", re.DOTALL)
+
+
+def prompt_of(prompt_id: str) -> str:
+    """Return the prompt that an id belongs to: what resamples of prompts draw as one.
+
+    The first sample of a prompt has the prompt's own id, so that an answer from before there were
+    several is one of them; the second has `~sample2` after it, and so on.
+    """
+    found = _FURTHER_SAMPLE.fullmatch(prompt_id)
+    return prompt_id if found is None else found["prompt"]
+
+
+def sample_of(prompt_id: str) -> int:
+    """Return which sample of its prompt an id is, from 1 on."""
+    found = _FURTHER_SAMPLE.fullmatch(prompt_id)
+    return 1 if found is None else int(found["number"])
+
+
+def draw_samples(prompts: Iterable[Prompt], n_samples: int) -> list[Prompt]:
+    """Return every prompt as often as it is to be answered, each time under an id of its own."""
+    return [
+        prompt if number == 1 else replace(prompt, prompt_id=f"{prompt.prompt_id}~sample{number}")
+        for prompt in prompts
+        for number in range(1, n_samples + 1)
+    ]
+
+
+def first_samples(prompts: Iterable[Prompt]) -> list[Prompt]:
+    """Return the prompts among samples: the first sample of each, whichever are there."""
+    firsts = {prompt_of(each.prompt_id): each for each in prompts}
+    return [replace(each, prompt_id=name) for name, each in firsts.items()]
 
 
 def draw_stratified(
@@ -211,6 +253,18 @@ class GeneratedResponse:
     prompt_tokens: int | None = None
     response_tokens: int | None = None
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
+
+
+def repeat_for_samples(
+    responses: Iterable[GeneratedResponse], prompts: Iterable[Prompt]
+) -> list[GeneratedResponse]:
+    """Return what an entrant with one answer to a prompt says in every sample of it."""
+    answers = {response.prompt_id: response for response in responses}
+    return [
+        replace(answers[prompt_of(each.prompt_id)], prompt_id=each.prompt_id)
+        for each in prompts
+        if prompt_of(each.prompt_id) in answers
+    ]
 
 
 OPENING = "<think>"

@@ -38,6 +38,7 @@ CYCLES = "transitivity_within_prompts"
 MAJORITIES = "transitivity_of_majorities"
 UNJUDGED = "unjudged"
 NOT_NEEDED = "not_needed"
+LUCK = "sampling_luck"
 
 _SHARE, _KAPPA, _POINTS, _P = "share", "kappa", "points", "p"
 
@@ -157,6 +158,15 @@ WORDS: Mapping[str, TrustWords] = {
         "then who of the two is ahead; they are not missing, and a hashed sample stands for them.",
         "There is nothing to do: to have every pair judged, leave judge.adaptive out.",
         _SHARE,
+    ),
+    LUCK: TrustWords(
+        "sampling luck",
+        "If the entrants answered the same prompts again, with other random numbers, the rating "
+        "would vary by this standard error; it is a part of the error that the interval is made "
+        "of.",
+        "Where luck is most of the error, more samples of a prompt narrow the intervals "
+        "(generation.n_samples); where it is little, only more prompts do.",
+        _POINTS,
     ),
 }
 """By measure, in the order of the panel."""

@@ -26,8 +26,10 @@ from tournament_assets.audits.judge_tests import (
     measure_retest,
 )
 from tournament_assets.judging.requests.controls import ControlKind
-from tournament_assets.ratings.matches import code_judgments
+from tournament_assets.ratings.matches import Matches, code_judgments, code_samples
+from tournament_assets.ratings.sandwich import SamplingLuck, sampling_luck
 from tournament_assets.tournament.config import CheckThresholds
+from tournament_assets.tournament.prompts import sample_of
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.trust.measures import (
     CORRUPTED,
@@ -40,6 +42,7 @@ from tournament_assets.trust.measures import (
     JUDGES,
     LENGTH,
     LONGER,
+    LUCK,
     MAJORITIES,
     NOT_NEEDED,
     RETEST,
@@ -224,6 +227,20 @@ def _estimate_unjudged(pairs: Iterable[JudgedPair], entrant: str, *, confidence:
     return _share(share, f"{share.count} of its {share.n} distinct pairs are not judged")
 
 
+def _estimate_luck(found: SamplingLuck) -> Estimate:
+    if found.luck is None or not found.standard_error:
+        return _not_measured_or("no rating, or no prompt with two judged samples")
+    share = (found.luck / found.standard_error) ** 2
+    return Estimate(
+        found.luck,
+        None,
+        None,
+        found.n_prompts,
+        f"{share:.0%} of the variance behind its standard error of {found.standard_error:.1f} "
+        f"points, from {found.n_samples} judged samples of {found.n_prompts} prompts",
+    )
+
+
 def _estimate_not_needed(count: int, planned: int) -> Estimate:
     # A count of what was decided, and no sample of anything.
     detail = f"{count} of {planned} pairs were not needed"
@@ -352,11 +369,22 @@ def trust_lines(
             if evidence.not_needed is not None
             else []
         ),
+        *(
+            (LUCK, each.entrant, _estimate_luck(each))
+            for each in _luck_of(code_samples(judgments, entrants=entrants))
+        ),
     ]
     return [
         _light(measure, subject, estimate, threshold_of(measure, thresholds))
         for measure, subject, estimate in estimates
     ]
+
+
+def _luck_of(samples: Matches) -> tuple[SamplingLuck, ...]:
+    """Return what samples of a prompt differ by; nothing where each prompt was answered once."""
+    if all(sample_of(name) == 1 for name in samples.prompts):
+        return ()
+    return sampling_luck(samples)
 
 
 def _light(

@@ -44,12 +44,13 @@ from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
     OpenAiApiEntrant,
     RecordedEntrant,
+    answers_once,
 )
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_config import AdaptiveConfig
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.judges import Judge, PanelMember
-from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.tournament.prompts import Prompt, first_samples, sample_of
 from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.workflows.adaptive_judging import (
@@ -281,13 +282,16 @@ def estimate_judging(
         known = known_responses(plan, entrant, bank, prompts, ledger=ledger)
         if isinstance(entrant, AnthropicApiEntrant | OpenAiApiEntrant):
             missing = [prompt for prompt in prompts if prompt.prompt_id not in known]
-            priced.append(_estimate_responses(plan, entrant, missing, ledger=ledger))
+            asked = first_samples(missing) if answers_once(entrant) else missing
+            priced.append(_estimate_responses(plan, entrant, asked, ledger=ledger))
         if not isinstance(entrant, RecordedEntrant):
             # Each stands for a text of its own, so that no two of them are one request.
             length = round(entrant.max_new_tokens * CHARACTERS_PER_TOKEN)
             for prompt in prompts:
                 if prompt.prompt_id not in known:
-                    known[prompt.prompt_id] = entrant.entrant_id.ljust(length, ".")
+                    sample = 1 if answers_once(entrant) else sample_of(prompt.prompt_id)
+                    own = entrant.entrant_id + (f" {sample}" if sample > 1 else "")
+                    known[prompt.prompt_id] = own.ljust(length, ".")
                     assumed += 1
         responses.update(
             ((entrant.entrant_id, prompt_id), text) for prompt_id, text in known.items()
@@ -548,6 +552,12 @@ def _learn(pilot: "FinishedRun | None", dimension: str, entrant_ids: Sequence[st
     ]
     if not settled:
         return JudgingNoise(len(entrant_ids))
+    if any(sample_of(pair.prompt_id) > 1 for pair in settled):
+        raise InputError(
+            f"the pilot's {dimension} has several samples of a prompt; expected one, because the "
+            "plan counts prompts that are answered once; plan from a pilot without "
+            "generation.n_samples"
+        )
     entrants = sorted({name for pair in settled for name in (pair.entrant_a, pair.entrant_b)})
     prompts = sorted({pair.prompt_id for pair in settled})
     place = {name: index for index, name in enumerate(entrants)}

@@ -31,9 +31,10 @@ from tournament_assets.tournament.entrants import (
     AnyEntrant,
     OpenAiApiEntrant,
     RecordedEntrant,
+    answers_once,
 )
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.tournament.prompts import Prompt, first_samples, prompt_of, sample_of
 from tournament_assets.workflows.judge_requests import requests_for_pairs
 from tournament_assets.workflows.plan import TournamentPlan, select_prompts
 
@@ -69,6 +70,14 @@ def known_responses(
     Raises:
         InputError: If a recorded file cannot be used. Weights that are not there are no problem.
     """
+    if answers_once(entrant) and any(sample_of(each.prompt_id) > 1 for each in prompts):
+        firsts = first_samples(prompts)
+        once = known_responses(plan, entrant, bank, firsts, ledger=ledger)
+        return {
+            each.prompt_id: once[prompt_of(each.prompt_id)]
+            for each in prompts
+            if prompt_of(each.prompt_id) in once
+        }
     wanted = {prompt.prompt_id for prompt in prompts}
     if isinstance(entrant, RecordedEntrant):
         path = plan.project.resolve(entrant.responses, what=f"{entrant.entrant_id}'s responses")

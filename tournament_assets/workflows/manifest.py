@@ -163,7 +163,12 @@ def run_manifest(
         "entrants": list(config.entrant_ids),
         "dimensions": list(names),
         "bank_size": len(bank),
-        "selected_prompts": len(selected),
+        "selected_prompts": len(selected) // config.generation.n_samples,
+        **(
+            {"samples_of_each_prompt": config.generation.n_samples}
+            if config.generation.n_samples > 1
+            else {}
+        ),
         "pairs": {dimension: each.pairs for dimension, each in facts.summaries.items()},
         "pairs_left_out_by_limit": facts.left_out,
         **({"pairs_not_needed": facts.not_needed} if facts.not_needed else {}),

@@ -17,7 +17,12 @@ from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.entrants import RecordedEntrant
 from tournament_assets.tournament.errors import Problems
 from tournament_assets.tournament.judges import Judge, PanelMember
-from tournament_assets.tournament.prompts import Prompt, draw_stratified, share_of_each
+from tournament_assets.tournament.prompts import (
+    Prompt,
+    draw_samples,
+    draw_stratified,
+    share_of_each,
+)
 
 
 @dataclass(frozen=True)
@@ -99,16 +104,17 @@ def refuse_upstream_assets(plan: TournamentPlan) -> None:
 
 
 def select_prompts(config: TournamentConfig, mode: Mode, bank: Sequence[Prompt]) -> list[Prompt]:
-    """Return the prompts of a mode, in bank order.
+    """Return the prompts of a mode, in bank order, each as often as it is to be answered.
 
     Raises:
         InputError: If there is no such mode, or the bank has too few prompts of a source.
     """
-    drawn = config.mode(mode)
+    drawn, n_samples = config.mode(mode), config.generation.n_samples
     if drawn.strata is None and drawn.share is None:
-        return list(bank)
+        return draw_samples(bank, n_samples)
     strata = share_of_each(bank, drawn.share) if drawn.share is not None else drawn.strata or {}
-    return draw_stratified(bank, strata=strata, seed=drawn.draw_seed)
+    chosen = draw_stratified(bank, strata=strata, seed=drawn.draw_seed)
+    return draw_samples(chosen, n_samples)
 
 
 def draw_settings(plan: TournamentPlan) -> Any:
@@ -118,7 +124,12 @@ def draw_settings(plan: TournamentPlan) -> Any:
         name: mode.model_dump(mode="json", include={"strata", "share", "draw_seed"})
         for name, mode in plan.config.modes.items()
     }
-    return {**pilot, "modes": own} if own else pilot
+    n_samples = plan.config.generation.n_samples
+    return {
+        **pilot,
+        **({"modes": own} if own else {}),
+        **({"n_samples": n_samples} if n_samples > 1 else {}),
+    }
 
 
 def pairing_settings(plan: TournamentPlan) -> Any:

@@ -18,9 +18,10 @@ from tournament_assets.tournament.entrants import (
     LocalEntrant,
     OpenAiApiEntrant,
     RecordedEntrant,
+    answers_once,
 )
 from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.tournament.prompts import Prompt, first_samples
 from tournament_assets.workflows.api_responses import batch_problems
 from tournament_assets.workflows.judge_requests import (
     judge_problems,
@@ -149,7 +150,10 @@ def _batch_problems(plan: TournamentPlan, mode: Mode, ledger_url: str | None) ->
             problem
             for entrant in bought
             for problem in batch_problems(
-                entrant, prompts, ledger=ledger or None, environment=environment
+                entrant,
+                first_samples(prompts) if answers_once(entrant) else prompts,
+                ledger=ledger or None,
+                environment=environment,
             )
         ]
 

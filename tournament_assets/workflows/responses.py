@@ -15,9 +15,15 @@ from tournament_assets.tournament.entrants import (
     AnyEntrant,
     OpenAiApiEntrant,
     RecordedEntrant,
+    answers_once,
 )
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.tournament.prompts import (
+    Prompt,
+    first_samples,
+    repeat_for_samples,
+    sample_of,
+)
 from tournament_assets.workflows.api_responses import complete_by_batches
 from tournament_assets.workflows.concurrency import Piece, Sleep, one_at_a_time, run_together
 from tournament_assets.workflows.judge_requests import (
@@ -82,6 +88,20 @@ def answer_prompts(
         GenerationError: If it cannot answer; what it answered is kept.
         BudgetError: If its responses would cost more than `generation.budget_usd` leaves.
     """
+    if answers_once(entrant) and any(sample_of(each.prompt_id) > 1 for each in prompts):
+        answered = answer_prompts(
+            entrant,
+            prompts=first_samples(prompts),
+            bank=bank,
+            plan=plan,
+            resources=resources,
+            may_pay_again=may_pay_again,
+            since=since,
+            log=log,
+            upstream=upstream,
+            sleep=sleep,
+        )
+        return replace(answered, responses=repeat_for_samples(answered.responses, prompts))
     if isinstance(entrant, RecordedEntrant):
         return _read_recorded(entrant, prompts=prompts, bank=bank, plan=plan, upstream=upstream)
     terms = response_terms(plan, since=since)

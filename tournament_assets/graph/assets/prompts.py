@@ -31,7 +31,7 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.asset_rows import PromptRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import short
-from tournament_assets.tournament.prompts import Prompt
+from tournament_assets.tournament.prompts import Prompt, first_samples, prompt_of
 from tournament_assets.workflows.plan import select_prompts
 from tournament_assets.workflows.provenance import Recorded
 from tournament_assets.workflows.table_rows import prompt_rows, prompts_of
@@ -98,14 +98,17 @@ def selected_prompts(
     """The prompts of a mode, in bank order.
 
     Pilot: a seeded draw of a fixed number from each source. Headline: the whole bank. A mode of
-    the config's own: either of the two, or a share of each source.
+    the config's own: either of the two, or a share of each source. Where `generation.n_samples` is
+    more than 1, a prompt has a row for every answer, whose id says which.
     """
-    prompts = select_prompts(config, mode, prompts_of(bank))
-    rows = prompt_rows(prompts)
+    samples = select_prompts(config, mode, prompts_of(bank))
+    prompts, n_samples = first_samples(samples), config.generation.n_samples
+    rows = prompt_rows(samples)
     return Made(
         rows,
         metadata={
             "prompts": len(prompts),
+            **({"samples_of_each_prompt": n_samples} if n_samples > 1 else {}),
             "prompts_by_source": _counts_by_source(prompts),
             "first_rows": markdown_table(rows, _SHOWN_COLUMNS),
         },
@@ -147,8 +150,8 @@ def match_list(
         metadata={
             "pairs": len(pairs),
             "pairs_left_out_by_limit": len(eligible) - len(pairs),
-            "prompts": len({pair.prompt_id for pair in pairs}),
-            "prompts_selected": len(prompts),
+            "prompts": len({prompt_of(pair.prompt_id) for pair in pairs}),
+            "prompts_selected": len(first_samples(prompts)),
             "prompts_not_answered_by_all": len(matches.incomplete_prompts),
             "first_rows": shown.markdown,
         },

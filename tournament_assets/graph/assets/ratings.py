@@ -15,7 +15,7 @@ from tournament_assets.graph.outputs import (
     report_table,
 )
 from tournament_assets.ratings.elo_traces import EloTraces
-from tournament_assets.ratings.matches import code_judgments, pairwise_winrates
+from tournament_assets.ratings.matches import code_judgments, code_samples, pairwise_winrates
 from tournament_assets.storage.tables import StoredTable, rows_of
 from tournament_assets.tournament.asset_rows import (
     BradleyTerryRow,
@@ -239,7 +239,7 @@ def style_control(
     from tournament_assets.ratings.rating_methods import style_control_rows
 
     rows = style_control_rows(
-        code_judgments(judgments_of(verdicts), entrants=config.entrant_ids),
+        code_samples(judgments_of(verdicts), entrants=config.entrant_ids),
         response_texts(responses),
         dimension=dimension,
         penalty=options.penalty,

@@ -14,7 +14,7 @@ from tournament_assets.judging.requests.requests import ModelRequest, printable
 from tournament_assets.judging.settlement.records import RESPONSES, JudgingScope
 from tournament_assets.tournament.entrants import AnthropicApiEntrant, OpenAiApiEntrant
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
+from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, sample_of
 
 REMEDY = (
     "correct the entrant's model or its settings, or, if the service was at fault, give it another "
@@ -63,16 +63,19 @@ def build_response_requests(
 ) -> dict[str, ResponseRequest]:
     """Return what is asked of a model, by request key, in the order of the prompts.
 
-    Prompts of the same text are one request.
+    Prompts of the same text are one request, but for samples of a prompt: the service takes no
+    seed, so each is a request of its own.
     """
     identity = entrant.fingerprint(entrant.content_hash)
-    by_text: dict[str, list[Prompt]] = {}
+    by_text: dict[tuple[str, int], list[Prompt]] = {}
     for prompt in prompts:
-        by_text.setdefault(printable(prompt.text), []).append(prompt)
+        asked = printable(prompt.text), sample_of(prompt.prompt_id)
+        by_text.setdefault(asked, []).append(prompt)
     requests: dict[str, ResponseRequest] = {}
-    for text, of_text in by_text.items():
+    for (text, sample), of_text in by_text.items():
         params = _compose(entrant, text)
-        key = fingerprint({"response_of": identity, "params": params})
+        which = {} if sample == 1 else {"sample": sample}
+        key = fingerprint({"response_of": identity, "params": params, **which})
         requests[key] = ResponseRequest(key, params, tuple(of_text))
     return requests
 

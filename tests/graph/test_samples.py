@@ -1,0 +1,149 @@
+"""A tournament that answers every prompt twice, from its config to its report."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.chat_server import MODEL, ChatServer, chat_server
+from tests.projects import SmallProject, make_project
+from tournament_assets.launching import RunSummary, estimate_tournament
+from tournament_assets.storage.tables import decode_parquet, table_rows
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.prompts import prompt_of, sample_of
+
+N_PROMPTS = 4
+PILOT = {"judge_model": "loopback-pilot", "strata": {"recall": N_PROMPTS}}
+
+
+def rows_of(project: SmallProject, table: str, name: str) -> list[dict[str, Any]]:
+    folder = project.folder / "storage" / "small" / table
+    payload = (folder / name / "pilot.parquet").read_bytes()
+    return table_rows(table, decode_parquet(table, payload))
+
+
+def lucky(body: dict[str, Any]) -> str:
+    """Answer well or badly by the seed, unless it is greedy."""
+    good = body["seed"] % 2 if body["temperature"] else 0
+    label = "It is the red marker, because the tray was labelled." if good else "A zebra."
+    return f"{label} {body['seed'] if body['temperature'] else 'always'}"
+
+
+@pytest.fixture(scope="module")
+def played(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[SmallProject, RunSummary, ChatServer]:
+    project = make_project(tmp_path_factory.mktemp("samples"), dimensions=("factuality",))
+    with chat_server() as chat:
+        chat.reply = lucky
+        served = {
+            "loader": "openai_api",
+            "base_url": {"url": chat.url},
+            "model": MODEL,
+            "max_new_tokens": 64,
+        }
+        recorded = yaml.safe_load(project.config_path.read_text())["entrants"][0]
+        project.edit_config(
+            generation={"n_samples": 2},
+            pilot=PILOT,
+            entrants=[
+                recorded,
+                {**served, "entrant_id": "sampling", "temperature": 0.9},
+                {**served, "entrant_id": "greedy"},
+            ],
+        )
+        summary = project.run("pilot")
+    return project, summary, chat
+
+
+def test_who_samples_is_asked_twice_with_seeds_of_its_own_and_who_does_not_once(
+    played: tuple[SmallProject, RunSummary, ChatServer],
+) -> None:
+    project, summary, chat = played
+    sampling = [each.body["seed"] for each in chat.asked if each.body["temperature"]]
+    assert len(sampling) == len(set(sampling)) == 2 * N_PROMPTS
+    assert len(chat.asked) == 3 * N_PROMPTS == summary.responses_generated
+    answers = {}
+    for name in ("careful", "sampling", "greedy"):
+        rows = rows_of(project, "entrant_responses", name)
+        assert len(rows) == 2 * N_PROMPTS
+        assert [sample_of(row["prompt_id"]) for row in rows] == [1, 2] * N_PROMPTS
+        answers[name] = [
+            (row["response"], other["response"])
+            for row, other in zip(rows[::2], rows[1::2], strict=True)
+        ]
+    assert all(one == other for name in ("careful", "greedy") for one, other in answers[name])
+    assert all(one != other for one, other in answers["sampling"])
+
+
+def test_samples_meet_by_number_and_the_same_pair_is_asked_once(
+    played: tuple[SmallProject, RunSummary, ChatServer],
+) -> None:
+    project, summary, _ = played
+    verdicts = rows_of(project, "judge_verdicts", "factuality")
+    assert len(verdicts) == 3 * 2 * N_PROMPTS
+    keys = [row[f"request_key_{shown}"] for row in verdicts for shown in ("ab", "ba")]
+    # Whoever samples is in two of the three pairs; the pair of the other two is the same twice.
+    assert len(set(keys)) == 2 * (2 * 2 * N_PROMPTS + N_PROMPTS)
+    manifest = json.loads((summary.directory / "manifest.json").read_text())
+    assert manifest["selected_prompts"] == N_PROMPTS
+    assert manifest["samples_of_each_prompt"] == 2
+    assert manifest["cost"]["by_dimension"]["factuality"]["requests"] == len(set(keys))
+
+
+def test_ratings_count_prompts_and_luck_stands_apart(
+    played: tuple[SmallProject, RunSummary, ChatServer],
+) -> None:
+    project, summary, _ = played
+    (elo, *_) = rows_of(project, "elo_ratings", "factuality")
+    assert elo["n_decisive_matches"] <= 3 * N_PROMPTS
+    panel = rows_of(project, "trust_panel", "factuality")
+    luck = {row["subject"]: row for row in panel if row["measure"] == "sampling_luck"}
+    assert set(luck) == {"careful", "sampling", "greedy"}
+    assert {row["unit"] for row in luck.values()} == {"points"}
+    assert "sampling luck" in (summary.directory / "report.md").read_text()
+    findings = rows_of(project, "prompt_audit", ".")
+    names = {row["prompt_id"] for row in findings if row["prompt_id"]}
+    assert names == {
+        prompt_of(row["prompt_id"]) for row in rows_of(project, "judge_verdicts", "factuality")
+    }
+
+
+def test_the_estimate_counts_every_sample(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project", dimensions=("factuality",))
+    recorded = yaml.safe_load(project.config_path.read_text())["entrants"][0]
+    bought = {
+        "entrant_id": "bought",
+        "loader": "anthropic_api",
+        "model": "claude-opus-5-5",
+    }
+    counts = {}
+    for k in (1, 3):
+        project.edit_config(generation={"n_samples": k}, pilot=PILOT, entrants=[recorded, bought])
+        estimate = estimate_tournament(
+            project.config_path, "pilot", environment=project.environment
+        )
+        (responses,) = estimate.responses
+        counts[k] = (responses.workload.distinct, estimate.workloads["factuality"].distinct)
+    assert counts[1] == (N_PROMPTS, 2 * N_PROMPTS)
+    assert counts[3] == (3 * N_PROMPTS, 3 * 2 * N_PROMPTS)
+
+
+def test_labels_of_samples_are_refused(tmp_path: Path) -> None:
+    from contextlib import closing
+
+    from tournament_assets.definitions import build_plan, default_ledger_url
+    from tournament_assets.ledger import Ledger
+    from tournament_assets.project.config_files import load_config
+    from tournament_assets.workflows.labelling import pairs_to_label
+
+    project = make_project(tmp_path / "project")
+    project.edit_config(generation={"n_samples": 2})
+    plan = build_plan(load_config(project.config_path), {})
+    with (
+        closing(Ledger(default_ledger_url(project.folder))) as ledger,
+        pytest.raises(InputError, match="n_samples is 2; expected 1, because labels"),
+    ):
+        pairs_to_label(plan, "pilot", None, ledger=ledger)

@@ -1,0 +1,237 @@
+"""Several samples of a prompt are one prompt to ratings and intervals; luck stands apart."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.ratings.builders import ENTRANTS, simulate_judgments, tie, win
+from tournament_assets.audits.agreement import share_by_prompt
+from tournament_assets.audits.non_inferiority import prompt_scores
+from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry
+from tournament_assets.ratings.elo import compute_elo_permutation
+from tournament_assets.ratings.elo_kernels import pack, rate_shared_rotations
+from tournament_assets.ratings.intervals import bootstrap_elo
+from tournament_assets.ratings.matches import code_judgments, code_samples, pairwise_winrates
+from tournament_assets.ratings.rating_methods import comparison_rows, style_control_rows
+from tournament_assets.ratings.rating_tables import bradley_terry_rows, elo_rows, trace_elo
+from tournament_assets.ratings.sandwich import (
+    SamplingUnit,
+    sampling_luck,
+    sandwich_bradley_terry,
+)
+from tournament_assets.tournament.battles import RatingSettings
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.verdicts import Judgment, Outcome
+
+PAIR = ENTRANTS[:2]
+SETTINGS = RatingSettings(n_permutations=40, n_bootstraps=200)
+
+
+def sampled(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}~sample{number}"
+
+
+def repeated(judgments: Sequence[Judgment], k: int) -> list[Judgment]:
+    """Settle every pair k times alike, as k samples of its prompt."""
+    return [
+        replace(each, prompt_id=sampled(each.prompt_id, number))
+        for each in judgments
+        for number in range(1, k + 1)
+    ]
+
+
+JUDGMENTS = simulate_judgments([0.0, 0.4, 0.8, 1.2], n_prompts=20, seed=3)
+
+
+@pytest.mark.parametrize("k", [2, 3, 7])
+def test_identical_samples_give_what_one_gives(k: int) -> None:
+    once, many = (
+        code_judgments(rows, entrants=ENTRANTS) for rows in (JUDGMENTS, repeated(JUDGMENTS, k))
+    )
+    for name in ("prompts", "entrants"):
+        assert getattr(once, name) == getattr(many, name)
+    for name in ("first", "second", "prompt_index", "preference", "weight"):
+        np.testing.assert_array_equal(getattr(once, name), getattr(many, name))
+    tables = [
+        [
+            *elo_rows(matches, trace_elo(matches, SETTINGS), dimension="d", settings=SETTINGS),
+            *bradley_terry_rows(matches, dimension="d", settings=SETTINGS),
+            *comparison_rows(matches, dimension="d", settings=SETTINGS),
+        ]
+        for matches in (once, many)
+    ]
+    assert tables[0] == tables[1]
+
+
+def test_win_rates_and_style_are_those_of_prompts_too() -> None:
+    many = repeated(JUDGMENTS, 3)
+    for one, three in zip(pairwise_winrates(JUDGMENTS), pairwise_winrates(many), strict=True):
+        assert three.win_rate_a == pytest.approx(one.win_rate_a, abs=1e-12)
+        assert three.wins_a == 3 * one.wins_a
+    rows = []
+    for judgments in (JUDGMENTS, many):
+        texts = {
+            (name, each.prompt_id): "word " * (3 + len(name) * ENTRANTS.index(name) + number % 7)
+            for number, each in enumerate(JUDGMENTS)
+            for name in (each.entrant_a, each.entrant_b)
+        }
+        texts |= {
+            (name, sampled(prompt, n)): text
+            for (name, prompt), text in texts.items()
+            for n in (2, 3)
+        }
+        rows.append(
+            style_control_rows(
+                code_samples(judgments, entrants=ENTRANTS),
+                texts,
+                dimension="d",
+                penalty=0.0,
+                settings=SETTINGS,
+            )
+        )
+    for one, three in zip(*rows, strict=True):
+        assert one.name == three.name
+        for name in ("points", "standard_error", "low", "high"):
+            assert getattr(three, name) == pytest.approx(getattr(one, name), abs=1e-6)
+    assert any(row.points is not None and row.kind == "feature" for row in rows[0])
+
+
+def test_a_prompt_counts_once_however_many_of_its_samples_are_judged() -> None:
+    judgments = [win("ada", "bob", "p0"), win("bob", "ada", "p1~sample2"), tie("ada", "bob", "p2")]
+    judgments += [win("ada", "bob", sampled("p3", n)) for n in (1, 2, 3)]
+    judgments += [replace(win("bob", "ada", "p3~sample4"), outcome=Outcome.UNJUDGED)]
+    judgments += [win("bob", "ada", "p4"), win("ada", "bob", "p4~sample2")]
+    matches = code_judgments(judgments, entrants=PAIR)
+    assert matches.prompts == ("p0", "p1", "p2", "p3", "p4")
+    shares = np.where(matches.first == 0, matches.preference, 1 - matches.preference)
+    assert shares.tolist() == [1.0, 0.0, 0.5, 1.0, 0.5]
+    (counts,) = pairwise_winrates(judgments)
+    assert counts.win_rate_a == pytest.approx(3 / 5)
+    assert prompt_scores(
+        [each for each in judgments if each.outcome is not Outcome.UNJUDGED], candidate="ada"
+    ) == {"p0": 1.0, "p1": 0.0, "p2": 0.5, "p3": 1.0, "p4": 0.5}
+
+
+def test_matches_without_samples_are_the_very_same_object() -> None:
+    matches = code_samples(JUDGMENTS, entrants=ENTRANTS)
+    assert matches.averaged_over_samples() is matches
+    assert matches.weighed_by_sample() is matches
+
+
+def test_samples_that_are_weighed_are_refused() -> None:
+    judgments = [replace(win("ada", "bob", "p~sample2"), weight=2.0), win("ada", "bob", "p")]
+    with pytest.raises(InputError, match="a mean over samples knows no weights"):
+        code_judgments(judgments, entrants=PAIR)
+
+
+def test_resamples_of_elo_play_shares_of_a_win_as_the_ratings_do() -> None:
+    judgments = [
+        replace(each, prompt_id=sampled(each.prompt_id, number))
+        for number in (1, 2, 3)
+        for each in simulate_judgments([0.0, 0.4, 0.8, 1.2], n_prompts=60, seed=number)
+    ]
+    matches = code_judgments(judgments, entrants=ENTRANTS)
+    assert len(np.unique(matches.preference)) > 3
+    means = compute_elo_permutation(matches, k_factor=16.0, n_permutations=300, seed=0).ratings
+    resampled = bootstrap_elo(matches, k_factor=16.0, n_bootstraps=300, seed=0).ratings
+    spread = resampled.std(axis=0)
+    assert (np.abs(resampled.mean(axis=0) - means.mean(axis=0)) < 0.2 * spread).all()
+
+
+def test_the_kernel_of_shares_is_the_textbooks_loop() -> None:
+    generator = np.random.default_rng(0)
+    first = generator.integers(4, size=50)
+    second = (first + generator.integers(1, 4, size=50)) % 4
+    share = generator.uniform(0.5, 1.0, size=50)
+    expected = np.zeros(4)
+    for lane in range(8):
+        order = np.roll(np.arange(50), -((lane % 4) * 50 // 4))
+        ratings = np.full(4, 1400.0)
+        for match in order if lane < 4 else order[::-1]:
+            a, b = first[match], second[match]
+            change = 16 * (share[match] - 1 / (1 + 10 ** ((ratings[b] - ratings[a]) / 400)))
+            ratings[a] += change
+            ratings[b] -= change
+        expected += ratings / 8
+    found = rate_shared_rotations(pack(first, second), share, 16.0, 4, 4, 1400.0)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def draw(
+    generator: np.random.Generator, *, n_prompts: int, k: int, spread: float
+) -> list[Judgment]:
+    """Judge two level entrants; how much better one is on a prompt varies by `spread` logits."""
+    return [
+        win(*(PAIR if generator.random() < chance else PAIR[::-1]), sampled(f"p{prompt}", number))
+        for prompt in range(n_prompts)
+        for chance in [1 / (1 + np.exp(-generator.normal(scale=spread)))]
+        for number in range(1, k + 1)
+    ]
+
+
+def test_intervals_by_prompt_cover_and_those_by_sample_do_not() -> None:
+    generator = np.random.default_rng(5)
+    covered = {"prompt": 0, "sample": 0, "bootstrap": 0}
+    n_draws, resampled = 400, 0
+    for number in range(n_draws):
+        judgments = draw(generator, n_prompts=40, k=4, spread=2.0)
+        apart = [replace(each, prompt_id=f"{i}") for i, each in enumerate(judgments)]
+        for name, rows in (("prompt", judgments), ("sample", apart)):
+            fit = sandwich_bradley_terry(
+                code_judgments(rows, entrants=PAIR), unit=SamplingUnit.PROMPT, confidence=0.95
+            )
+            low, high = fit.intervals[0].low, fit.intervals[0].high
+            assert low is not None
+            assert high is not None
+            covered[name] += low < 1400 < high
+        if number % 4 == 0:
+            drawn = bootstrap_bradley_terry(
+                code_judgments(judgments, entrants=PAIR), n_bootstraps=200, seed=number
+            ).ratings[:, 0]
+            low, high = np.quantile(drawn, [0.025, 0.975])
+            covered["bootstrap"] += low < 1400 < high
+            resampled += 1
+    assert covered["prompt"] / n_draws > 0.925
+    assert covered["bootstrap"] / resampled > 0.88
+    assert covered["sample"] / n_draws < 0.85
+
+
+def test_luck_is_how_far_ratings_vary_over_answers_to_the_same_prompts() -> None:
+    generator = np.random.default_rng(8)
+    n_prompts, k = 120, 3
+    chances = 1 / (1 + np.exp(-generator.normal(scale=1.5, size=n_prompts)))
+    ratings, lucks, errors = [], [], []
+    for _ in range(300):
+        judgments = [
+            win(*(PAIR if generator.random() < chance else PAIR[::-1]), sampled(f"p{prompt}", n))
+            for prompt, chance in enumerate(chances)
+            for n in range(1, k + 1)
+        ]
+        found = sampling_luck(code_samples(judgments, entrants=PAIR))[0]
+        fit = sandwich_bradley_terry(
+            code_judgments(judgments, entrants=PAIR), unit=SamplingUnit.PROMPT, confidence=0.95
+        )
+        ratings.append(fit.intervals[0].rating or 0.0)
+        lucks.append(found.luck or 0.0)
+        errors.append(found.standard_error or 0.0)
+        assert (found.n_prompts, found.n_samples) == (n_prompts, n_prompts * k)
+    assert np.mean(lucks) == pytest.approx(np.std(ratings, ddof=1), rel=0.1)
+    # Prompts differ, so luck is only a part of what other prompts and other answers would change.
+    assert np.mean(lucks) < 0.85 * np.mean(errors)
+
+
+def test_samples_that_say_the_same_have_no_luck_and_single_ones_are_not_measured() -> None:
+    for each in sampling_luck(code_samples(repeated(JUDGMENTS, 3), entrants=ENTRANTS)):
+        assert each.luck == pytest.approx(0.0, abs=1e-9)
+        assert each.standard_error
+    for each in sampling_luck(code_samples(JUDGMENTS, entrants=ENTRANTS)):
+        assert each.luck is None
+
+
+def test_shares_of_replies_take_the_samples_of_a_prompt_together() -> None:
+    units = [(sampled(f"p{n}", sample), n % 3 == 0) for n in range(12) for sample in (1, 2, 3, 4)]
+    many, once = share_by_prompt(units), share_by_prompt(units[::4])
+    assert (many.n, many.n_prompts) == (48, 12)
+    assert many.n_effective == pytest.approx(once.n_effective)

@@ -1,0 +1,149 @@
+"""Several answers to a prompt: their ids, what a config may ask for, and who is asked how often."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.projects import SmallProject, make_project
+from tournament_assets.definitions import build_plan
+from tournament_assets.judging.settlement.model_responses import (
+    build_response_requests,
+    build_server_requests,
+)
+from tournament_assets.project.config_files import load_config
+from tournament_assets.tournament.entrants import (
+    AnthropicApiEntrant,
+    OpenAiApiEntrant,
+    RecordedEntrant,
+    VanillaHfEntrant,
+    answers_once,
+)
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
+from tournament_assets.tournament.prompts import (
+    GeneratedResponse,
+    Prompt,
+    draw_samples,
+    first_samples,
+    parse_prompt_bank,
+    prompt_of,
+    prompt_seed,
+    repeat_for_samples,
+    sample_of,
+)
+from tournament_assets.workflows.plan import TournamentPlan, draw_settings, select_prompts
+
+BANK = [
+    Prompt(name, f"What is {name}?", "recall") for name in ("salt", "tin", "q~sample", "~sample3x")
+]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> SmallProject:
+    return make_project(tmp_path / "project")
+
+
+def plan_of(project: SmallProject, **changes: Any) -> TournamentPlan:
+    project.edit_config(**changes)
+    return build_plan(load_config(project.config_path), {})
+
+
+def test_the_first_sample_is_the_prompt_and_every_other_has_an_id_and_a_seed_of_its_own() -> None:
+    samples = draw_samples(BANK, 12)
+    assert [each for each in samples if sample_of(each.prompt_id) == 1] == BANK
+    assert [prompt_of(each.prompt_id) for each in samples] == [
+        each.prompt_id for each in BANK for _ in range(12)
+    ]
+    assert [sample_of(each.prompt_id) for each in samples[:12]] == list(range(1, 13))
+    for distinct in (
+        {each.prompt_id for each in samples},
+        {each.fingerprint for each in samples},
+        {prompt_seed(each.prompt_id) for each in samples},
+    ):
+        assert len(distinct) == len(samples)
+    assert first_samples(samples) == BANK
+    assert first_samples(samples[1:]) == BANK
+    assert draw_samples(BANK, 1) == BANK
+
+
+def test_an_id_of_a_bank_that_reads_as_a_sample_is_refused() -> None:
+    row = {"prompt_id": "tin~sample2", "text": "?", "source": "recall"}
+    with pytest.raises(InputError, match=r"reads as sample 2 of prompt 'tin'.*rename it"):
+        parse_prompt_bank([("bank:1", row)])
+    for name in ("tin~sample", "tin~sample1", "tin~sample02", "tin~sample2b"):
+        parse_prompt_bank([("bank:1", {**row, "prompt_id": name})])
+
+
+def test_a_tournament_that_answers_once_is_what_it_was(project: SmallProject) -> None:
+    before = plan_of(project)
+    once = plan_of(project, generation={"n_samples": 1})
+    assert once.config.fingerprint == before.config.fingerprint
+    assert draw_settings(once) == draw_settings(before)
+    assert "n_samples" not in draw_settings(once)
+    twice = plan_of(project, generation={"n_samples": 2})
+    assert twice.config.fingerprint != before.config.fingerprint
+    assert draw_settings(twice) != draw_settings(before)
+    assert len(select_prompts(twice.config, "headline", BANK)) == 2 * len(BANK)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"judge": {"service": "loopback", "adaptive": {}}}, "judge.adaptive"),
+        ({"judge": {"service": "loopback", "presentations": "one"}}, "judge.presentations: one"),
+        ({"human_battles": {"file": {"path": "arena.jsonl"}}}, "human_battles"),
+    ],
+)
+def test_what_averages_are_not_worked_out_for_is_refused(
+    project: SmallProject, changes: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(InputError, match=f"n_samples is 2, and {named} is given"):
+        plan_of(project, generation={"n_samples": 2}, **changes)
+
+
+def test_who_has_one_answer_is_asked_once() -> None:
+    local = {"entrant_id": "e", "loader": "vanilla_hf", "weights": {"path": "w"}}
+    served = {"entrant_id": "e", "loader": "openai_api", "base_url": {"url": "http://h/v1"}}
+    bought = {"entrant_id": "e", "loader": "anthropic_api", "model": "claude-opus-5-5"}
+    recorded = {"entrant_id": "e", "loader": "recorded", "responses": {"path": "r.jsonl"}}
+    hot = {"temperature": 0.7}
+    assert answers_once(RecordedEntrant.model_validate(recorded))
+    assert answers_once(VanillaHfEntrant.model_validate(local))
+    assert answers_once(OpenAiApiEntrant.model_validate({**served, "model": "m"}))
+    assert answers_once(AnthropicApiEntrant.model_validate({**bought, "temperature": 0.0}))
+    assert not answers_once(AnthropicApiEntrant.model_validate(bought))
+    assert not answers_once(VanillaHfEntrant.model_validate({**local, **hot}))
+    assert not answers_once(OpenAiApiEntrant.model_validate({**served, "model": "m", **hot}))
+    # A product of experts draws its heads even where it takes the most probable token.
+    assert not answers_once(CustomPoeEntrant.model_construct(temperature=None))
+
+
+def test_one_answer_is_the_answer_in_every_sample_and_none_is_in_none() -> None:
+    answer = GeneratedResponse("tin", "a metal", "stop", response_tokens=2)
+    repeated = repeat_for_samples([answer], draw_samples(BANK[:2], 3))
+    assert [each.prompt_id for each in repeated] == ["tin", "tin~sample2", "tin~sample3"]
+    assert {(each.text, each.response_tokens) for each in repeated} == {("a metal", 2)}
+
+
+def test_every_sample_of_a_bought_or_served_model_is_a_request_of_its_own() -> None:
+    bought = AnthropicApiEntrant.model_validate(
+        {"entrant_id": "e", "loader": "anthropic_api", "model": "claude-opus-5-5"}
+    )
+    served = OpenAiApiEntrant.model_validate(
+        {
+            "entrant_id": "e",
+            "loader": "openai_api",
+            "model": "m",
+            "base_url": {"url": "http://h/v1"},
+            "temperature": 0.7,
+        }
+    )
+    samples = draw_samples([*BANK, Prompt("again", BANK[0].text, "recall")], 3)
+    requests = build_response_requests(bought, samples)
+    # Two prompts of one text stay one request, in each sample.
+    assert len(requests) == 3 * len(BANK)
+    assert list(build_response_requests(bought, BANK)) == [
+        key for key, each in requests.items() if sample_of(each.prompts[0].prompt_id) == 1
+    ]
+    assert len(build_server_requests(served, samples)) == len(samples)
