@@ -6,11 +6,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +30,21 @@ from tournament_assets.ledger.labels import Label
 CHROMIUM = shutil.which("chromium")
 SCREENSHOTS = Path(__file__).parents[1] / "screenshots"
 EVIL = '</script><script>window.hacked = 1</script><img src=x onerror="window.hacked = 1"><!--'
-START_SECONDS = 90
+START_SECONDS = 200
+NAMES = ("careful", "sloppy", "mixed", "verdict", "winner", "loopback", "entrant")
+"""What a rater must not be told: entrants' names, and words of verdicts."""
+KEPT = """async () => {
+  const shelves = await Promise.all((await caches.keys()).map((name) => caches.open(name)));
+  const answers = await Promise.all(shelves.map(async (shelf) =>
+    Promise.all((await shelf.keys()).map(async (key) => (await shelf.match(key)).text()))));
+  return answers.flat();
+}"""
+REGISTERED = "async () => (await navigator.serviceWorker.getRegistrations()).length"
 QUESTION = "Which response is better on factuality?"
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(
         CHROMIUM is None and not os.environ.get("CI"),
         reason="chromium is not installed; Debian's package chromium has it",
@@ -73,6 +85,8 @@ class LabelServer:
                 env=self.environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                # Tests that a shell runs in the background ignore interrupts, and so would this.
+                preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
             )
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline and self.process.poll() is None:
@@ -228,8 +242,7 @@ def test_two_raters_on_two_pages_part_the_work_and_see_no_names(
         sent = "".join([*of_ana.traffic, *of_ben.traffic])
         assert sent.count("Answer number") >= 80
         sent += ana.content() + ben.content()
-        verdicts = ("careful", "sloppy", "mixed", "verdict", "winner", "loopback", "entrant")
-        assert [word for word in verdicts if word in sent.lower()] == []
+        assert [word for word in NAMES if word in sent.lower()] == []
 
 
 def test_nothing_is_lost_when_the_server_is_killed_between_two_votes(
@@ -267,6 +280,79 @@ def test_nothing_is_lost_when_the_server_is_killed_between_two_votes(
         assert "cat: 4 pairs labelled" in server.log.read_text()
         assert server.process is not None
         assert server.process.returncode == 0
+
+
+def test_a_reload_while_the_server_is_away_goes_on_where_the_rater_was(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with (
+        started(tmp_path / "project") as server,
+        labelling(browser, server, "hal") as (page, _, watched),
+    ):
+        page.on("dialog", lambda dialog: dialog.accept())
+        wait_until(lambda: page.evaluate("navigator.serviceWorker.controller !== null"))
+        for key in "ab":
+            page.keyboard.press(key)
+        expect(page.get_by_text("all votes saved")).to_be_visible()
+        server.stop(signal.SIGKILL)
+        page.keyboard.press("t")
+        expect(page.get_by_text("no connection: 1 vote waits here")).to_be_visible()
+        read = page.locator("#prompt").inner_text()
+        for _ in range(2):
+            page.reload()
+            expect(page.get_by_role("heading", name=QUESTION)).to_be_focused()
+            assert place(page) == "4 of 20"
+            assert page.locator("#prompt").inner_text() == read
+        page.keyboard.press("a")
+        expect(page.get_by_text("no connection: 2 votes wait here")).to_be_visible()
+        assert server.n_labels("hal") == 2
+        kept = page.evaluate(KEPT)
+        assert len(kept) == 2  # the page, and the rater's pairs
+        sent = "".join([*kept, *watched.traffic]).lower()
+        assert sent.count("answer number") >= 40
+        assert [word for word in NAMES if word in sent] == []
+        server.start()
+        expect(page.get_by_text("all votes saved")).to_be_visible(timeout=20_000)
+        page.reload()
+        expect(page.get_by_role("heading", name=QUESTION)).to_be_focused()
+        assert place(page) == "5 of 20"
+        assert server.n_labels("hal") == 4
+
+
+def test_what_a_browser_keeps_gives_way_to_another_server_at_the_address(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with (
+        started(tmp_path / "project") as server,
+        labelling(browser, server, "ida") as (page, _, _),
+    ):
+        wait_until(lambda: page.evaluate("navigator.serviceWorker.controller !== null"))
+        server.stop(signal.SIGKILL)
+        with other_server(server.port):
+            page.goto(server.url)
+            expect(page.get_by_text("quite another page")).to_be_visible()
+            wait_until(lambda: page.evaluate(KEPT) == [])
+            wait_until(lambda: page.evaluate(REGISTERED) == 0)
+
+
+@contextmanager
+def other_server(port: int) -> Iterator[None]:
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<title>other</title><p>quite another page")
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", port), Other) as serving:
+        thread = threading.Thread(target=serving.serve_forever)
+        thread.start()
+        yield
+        serving.shutdown()
+        thread.join()
 
 
 def test_a_rater_needs_no_mouse(browser: Browser, server: LabelServer) -> None:

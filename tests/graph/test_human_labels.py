@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from tests.graph.test_watching import out_of_date
@@ -21,7 +22,11 @@ from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.ledger import Ledger
 from tournament_assets.ledger.labels import LabelSample, LabelVote, SampledPair, sample_id_of
 from tournament_assets.project.config_files import load_config
+from tournament_assets.storage.tables import decode_parquet, pair_key
+from tournament_assets.storage.tables import rows_of as rows_in
+from tournament_assets.tournament.asset_rows import JudgeReplyRow
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
+from tournament_assets.workflows.table_rows import settled_rows
 
 AFTER_A_LABEL = ["prediction_powered_ratings", "judge_calibration"]
 
@@ -193,6 +198,70 @@ def test_labels_rate_calibrate_and_stand_in_the_report(project: SmallProject) ->
     assert "<b>bob</b>" not in page
     assert "&lt;b&gt;bob&lt;/b&gt;" in page
     assert page.count('class="ladder"') == 2
+
+
+def test_people_are_put_beside_what_a_jury_says_together(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project", dimensions=("factuality",))
+    judge = yaml.safe_load(project.config_path.read_text())["judge"]
+    # Two judges of the same temper outvote the one that the mode names.
+    models = ["loopback-hasty", "loopback-pilot", "loopback-headline"]
+    jury = {**judge, "panel": [{"model": name} for name in models]}
+    pilot = yaml.safe_load(project.config_path.read_text())["pilot"]
+    pilot = {**pilot, "judge_model": models[0]}
+    project.edit_config(judge={**jury, "aggregate": "plurality"}, pilot=pilot)
+    project.run()
+    of_judge: dict[str, dict[tuple[str, ...], str]] = {name: {} for name in models}
+    config = load_config(project.config_path).config
+    replies = decode_parquet(
+        "judge_replies",
+        (project.folder / "storage/small/judge_replies/factuality/pilot.parquet").read_bytes(),
+    )
+    for row in settled_rows(rows_in(JudgeReplyRow, replies), judge=config.judge):
+        of_judge[row.judge_model][pair_key(row)] = row.outcome
+    hasty, pilot_judge, headline_judge = of_judge.values()
+    assert pilot_judge == headline_judge
+    apart = sum(hasty[pair] != said for pair, said in pilot_judge.items())
+    assert apart > 0
+    words = {"a_wins": "a", "b_wins": "b"}
+    said = [words.get(outcome, "tie") for outcome in pilot_judge.values()]
+    label(project, [("ann", dict(enumerate(said)))])
+    asked = project.run(everything=False).requests_submitted
+    assert right_of(project) == 1.0
+    by_basis = {
+        basis: [
+            row["rating"]
+            for row in rows_of(project, "prediction_powered_ratings/factuality/pilot")
+            if row["basis"] == basis
+        ]
+        for basis in ("people", "judge")
+    }
+    assert by_basis["judge"] == by_basis["people"]
+    assert (
+        "The judge is the jury of loopback-hasty, loopback-pilot and loopback-headline: its "
+        "verdict on a pair is what most of them say."
+    ) in newest_report(project)
+    project.edit_config(judge={**jury, "aggregate": "single"})
+    asked += project.run(everything=False).requests_submitted
+    same = sum(
+        words.get(hasty[pair], "tie") == words.get(outcome, "tie")
+        for pair, outcome in pilot_judge.items()
+    )
+    assert right_of(project) == pytest.approx(same / len(said))
+    assert (
+        "The judge is loopback-hasty, who decides for the jury of loopback-hasty, loopback-pilot "
+        "and loopback-headline."
+    ) in newest_report(project)
+    assert asked == 0
+
+
+def right_of(project: SmallProject) -> float:
+    rows = rows_of(project, "judge_calibration/factuality/pilot")
+    (value,) = (row["value"] for row in rows if row["measure"] == "right")
+    return float(value)
+
+
+def newest_report(project: SmallProject) -> str:
+    return max(project.folder.glob("runs/*/report.md")).read_text()
 
 
 def test_the_next_pairs_are_drawn_by_their_worth_with_known_chances(project: SmallProject) -> None:

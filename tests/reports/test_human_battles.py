@@ -3,8 +3,11 @@ from tournament_assets.reports.human_battle_tables import (
     agreement_rows,
     agreement_sentence,
     left_out_sentence,
+    people_section,
     scale_sentence,
 )
+from tournament_assets.reports.report_tables import ReportSection
+from tournament_assets.tournament.asset_rows import JudgeCalibrationRow
 from tournament_assets.tournament.battles import Battle, BattleSource, BattleWinner
 
 WINNERS: dict[str, BattleWinner] = {"a": "model_a", "b": "model_b", "t": "tie"}
@@ -61,3 +64,38 @@ def test_who_is_left_out_is_listed_with_their_battles() -> None:
     text = left_out_sentence({"rare": 3, "odd": 1}, n_battles=4, min_battles=30)
     assert "fewer than 30 human battles among those who stay: rare (3), odd (1); 4 battles" in text
     assert left_out_sentence({}, n_battles=0, min_battles=30).startswith("Everyone has at least 30")
+
+
+def section_of(**counts: int) -> ReportSection:
+    """Return the section on people of labels that are counted and measured nowhere."""
+    rows = [
+        JudgeCalibrationRow(dimension="x", measure="count", subject=name, n=n)
+        for name, n in counts.items()
+    ]
+    rows.append(JudgeCalibrationRow(dimension="x", measure="rater", subject="ann", n=1))
+    return people_section(
+        [], rows, {"x": []}, judge="The judge is m.", link=lambda *_, **__: "", confidence=0.95
+    )
+
+
+def test_the_section_on_people_counts_one_as_one_and_several_as_several() -> None:
+    names = ("pairs", "labels", "unjudged", "inconsistent", "both_bad", "changed")
+    one, two = (section_of(**dict.fromkeys(names, n)) for n in (1, 2))
+    assert one.finding == "1 label of 1 person on x"
+    assert two.finding == "2 labels of 1 person on x"
+    assert one.sentences[1] == (
+        "On x, 1 pair labelled. 1 is unjudged and left out; 1 is inconsistent and counts half for "
+        "each; 1 label says that both are bad, which is a tie; 1 label is of texts that have "
+        "changed, and counts for nothing."
+    )
+    assert two.sentences[1] == (
+        "On x, 2 pairs labelled. 2 are unjudged and left out; 2 are inconsistent and count half "
+        "for each; 2 labels say that both are bad, which is a tie; 2 labels are of texts that have "
+        "changed, and count for nothing."
+    )
+    assert "The judge is m." in one.sentences
+
+
+def test_the_section_on_people_has_no_table_without_rows() -> None:
+    section = section_of(labels=0, changed=2)
+    assert (section.tables, section.folds, section.ladders) == ((), (), ())

@@ -67,11 +67,14 @@ def test_nothing_that_is_sent_names_an_entrant(client: httpx2.Client) -> None:
     for pair in work["pairs"].values():
         del pair["A"], pair["B"]  # what an entrant wrote of itself
     votes = client.post("/votes", json=body(row(DESK, 0)))
-    for text in (page.text, json.dumps(work), votes.text, str(page.headers), str(votes.headers)):
+    worker = client.get("/worker.js")
+    assert worker.headers["content-type"].startswith("text/javascript")
+    shown = (page.text, json.dumps(work), votes.text, str(page.headers), str(votes.headers))
+    for text in (*shown, worker.text):
         assert not any(f"{sign}{name}{sign}" in text for name in ENTRANTS for sign in ('"', " "))
     policy = "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src"
     assert policy in page.text
-    assert "connect-src 'self'" in page.text
+    assert "; connect-src 'self'; worker-src 'self'\"" in page.text
     assert page.headers["cache-control"] == "no-store"
     assert page.headers["content-security-policy"] == "frame-ancestors 'none'"
 
@@ -110,7 +113,7 @@ def test_another_site_s_page_can_neither_read_nor_vote(client: httpx2.Client) ->
 def test_with_a_token_nobody_without_it_sees_anything(ledger: Ledger) -> None:
     app = create_label_app(DESK, ledger=ledger, token=TOKEN)
     with ThreadedServer(app) as server, httpx2.Client(base_url=server.url) as client:
-        for path in ("/", "/work?rater=ana", "/?token=another"):
+        for path in ("/", "/work?rater=ana", "/worker.js", "/?token=another"):
             assert client.get(path).status_code == 403
         assert client.post("/votes", json=body()).status_code == 403
         shown = client.get("/", params={"token": TOKEN, "rater": "ana"})

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from tournament_assets.audits.agreement import HumanAgreement
+from tournament_assets.audits.judge_calibration import JUDGE
 from tournament_assets.reports.figures.ladder import (
     axis_span,
     ladder_place,
@@ -228,6 +229,7 @@ def people_section(
     calibration: Sequence[JudgeCalibrationRow],
     leaders: Leaders,
     *,
+    judge: str,
     link: Callable[..., str],
     confidence: float,
 ) -> ReportSection:
@@ -237,6 +239,7 @@ def people_section(
         powered: Table "prediction_powered_ratings", all dimensions.
         calibration: Table "judge_calibration", all dimensions.
         leaders: Rows of table "leaderboard" by dimension, best entrant first.
+        judge: A sentence that says who the judge is.
         link: Makes the address of the battles of a dimension and further filters, or nothing.
         confidence: Coverage of the intervals.
     """
@@ -249,6 +252,7 @@ def people_section(
         (
             *(sentence for each in said.values() for sentence in each),
             *(_how_far(name, rated[name], measured[name], interval) for name in said),
+            judge,
             "People: the labelled pairs alone. Judge: its verdicts on all pairs, whose interval "
             "knows nothing of where the judge errs. Both: the verdicts, corrected where people "
             "labelled; compare entrants by this one. All three are Bradley-Terry ratings of pairs "
@@ -256,33 +260,47 @@ def people_section(
         ),
         tuple((name, _powered_table(rows, interval)) for name, rows in rated.items() if rows),
         finding=join_names([f"{_labels(rows)} on {name}" for name, rows in measured.items()]),
-        folds=(
-            ReportSection(
-                "How far the judge says what people say",
-                (
-                    "Share of equal verdicts (one wins, the other, or nobody) and Cohen's kappa, "
-                    f"with {interval} intervals by prompt; labels weigh 1 over the chance of their "
-                    "pair to be drawn.",
-                ),
-                tuple((name, _agreement_table(rows)) for name, rows in measured.items()),
-            ),
-            ReportSection(
-                "Wins as people would count them",
-                (
-                    "The share of its pairs that an entrant wins outright, as the judge says and "
-                    "corrected by how often the judge says so where people do and where they do "
-                    f"not; the {interval} interval knows that verdicts and labels are few.",
-                ),
-                tuple((name, _wins_table(rows)) for name, rows in measured.items()),
-            ),
-            ReportSection(
-                "Where the judge errs",
-                ("Pairs on which people say another thing, the worst first, each prompt once.",),
-                tuple((name, _errors_table(rows, name, link)) for name, rows in measured.items()),
-            ),
-        ),
+        folds=_folds(measured, link, interval),
         ladders=tuple(_ladder(rows, name, interval) for name, rows in rated.items() if rows),
     )
+
+
+def _folds(
+    measured: Mapping[str, Sequence[JudgeCalibrationRow]], link: Callable[..., str], interval: str
+) -> tuple[ReportSection, ...]:
+    agreement = {name: _agreement_table(rows) for name, rows in measured.items()}
+    wins = {name: _wins_table(rows) for name, rows in measured.items()}
+    errors = {name: _errors_table(rows, name, link) for name, rows in measured.items()}
+    folds = (
+        ReportSection(
+            "How far the judge says what people say",
+            (
+                "Share of equal verdicts (one wins, the other, or nobody) and Cohen's kappa, "
+                f"with {interval} intervals by prompt; labels weigh 1 over the chance of their "
+                "pair to be drawn.",
+            ),
+            _filled(agreement),
+        ),
+        ReportSection(
+            "Wins as people would count them",
+            (
+                "The share of its pairs that an entrant wins outright, as the judge says and "
+                "corrected by how often the judge says so where people do and where they do "
+                f"not; the {interval} interval knows that verdicts and labels are few.",
+            ),
+            _filled(wins),
+        ),
+        ReportSection(
+            "Where the judge errs",
+            ("Pairs on which people say another thing, the worst first, each prompt once.",),
+            _filled(errors),
+        ),
+    )
+    return tuple(fold for fold in folds if fold.tables)
+
+
+def _filled(tables: Mapping[str, ReportTable]) -> tuple[tuple[str, ReportTable], ...]:
+    return tuple((name, table) for name, table in tables.items() if table.rows)
 
 
 def _how_far(
@@ -307,13 +325,22 @@ def _how_far(
             f"Its verdicts weigh {weight:.2f} beside them (0: the labels alone; 1: fully)."
         )
     left = {
-        "unjudged": "labelled pairs are unjudged and left out",
-        "inconsistent": "are inconsistent and count half for each",
-        "both_bad": "labels say that both are bad, which is a tie",
-        "changed": "labels are of texts that have changed, and count for nothing",
+        "unjudged": ("{} is unjudged and left out", "{} are unjudged and left out"),
+        "inconsistent": (
+            "{} is inconsistent and counts half for each",
+            "{} are inconsistent and count half for each",
+        ),
+        "both_bad": (
+            "{} label says that both are bad, which is a tie",
+            "{} labels say that both are bad, which is a tie",
+        ),
+        "changed": (
+            "{} label is of texts that have changed, and counts for nothing",
+            "{} labels are of texts that have changed, and count for nothing",
+        ),
     }
     counted = [(_count(calibration, name), words) for name, words in left.items()]
-    told = [f"{count} {words}" for count, words in counted if count]
+    told = [words[count != 1].format(f"{count:,}") for count, words in counted if count]
     return " ".join([*sentences, *([f"{'; '.join(told)}."] if told else [])])
 
 
@@ -419,7 +446,9 @@ def _agreement_table(rows: Sequence[JudgeCalibrationRow]) -> ReportTable:
             continue
         kappa = kappas.get((row.subject, row.other, row.stratum))
         who = (
-            "all labels and the judge" if row.subject is None else f"{row.subject} and {row.other}"
+            "all labels and the judge"
+            if row.subject is None
+            else f"{row.subject} and {'the judge' if row.other == JUDGE else row.other}"
         )
         lines.append(
             (

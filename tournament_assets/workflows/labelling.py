@@ -40,7 +40,7 @@ from tournament_assets.ledger.labels import (
 from tournament_assets.loopback.running import is_loopback
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.reports.battle_pages import script_json
-from tournament_assets.reports.rendering import render_page
+from tournament_assets.reports.rendering import render_page, render_template
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError, LedgerError
@@ -71,6 +71,7 @@ _MAX_RATERS = 200
 _SHORTEST_TOKEN = 12
 _COOKIE = "labels"
 _HEADERS = {
+    "X-Tournament": "labels",
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
@@ -503,7 +504,8 @@ def create_label_app(
     """Return the application that shows the pairs and keeps the votes.
 
     `GET /` is the page, `GET /work?rater=NAME` what a rater is to label, `POST /votes` keeps votes
-    and answers once they are in the ledger.
+    and answers once they are in the ledger. `GET /worker.js` lets a browser of this machine show
+    the page again while the server is away.
 
     Args:
         desk: The sample and its texts.
@@ -514,10 +516,10 @@ def create_label_app(
     """
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
-    from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse
+    from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
     from starlette.routing import Route
 
-    page = _page(None)
+    page, script = _page(None), render_template("label_worker.js")
     room = _Room(desk, ledger, raters)
 
     def check(request: "Request") -> None:
@@ -555,6 +557,11 @@ def create_label_app(
         return HTMLResponse(page)
 
     @answering
+    async def worker(request: "Request") -> "Response":
+        check(request)
+        return Response(script, media_type="text/javascript")
+
+    @answering
     async def work(request: "Request") -> "Response":
         check(request)
         rater = clean_rater(request.query_params.get("rater"))
@@ -577,6 +584,7 @@ def create_label_app(
         routes=[
             Route("/", show, methods=["GET"]),
             Route("/work", work, methods=["GET"]),
+            Route("/worker.js", worker, methods=["GET"]),
             Route("/votes", votes, methods=["POST"]),
         ]
     )

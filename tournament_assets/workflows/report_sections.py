@@ -1,6 +1,6 @@
 """The parts of the report that have an asset of their own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tournament_assets.audits.outages import (
@@ -18,6 +18,7 @@ from tournament_assets.tournament.asset_rows import (
     PromptFindingRow,
     TrustRow,
 )
+from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import limit_warnings, partial_warnings
 
@@ -80,6 +81,33 @@ def report_sections(
         "fair_comparison": fair_section(fair, confidence=confidence, strata_by=("source",)),
         "strata": strata,
     }
+
+
+_TOGETHER = {
+    "judge_aware": "what they settle together, each with the weight that its verdicts earn",
+    "plurality": "what most of them say",
+}
+
+
+def judge_sentence(config: TournamentConfig, mode: Mode, models: Collection[str]) -> str:
+    """Say who the judge is whose verdicts stand beside people's: a model, or several together.
+
+    Args:
+        config: Who judges, and how the verdicts of several become one.
+        mode: The mode.
+        models: The models that replied.
+    """
+    from tournament_assets.reports.formatting import join_names
+
+    panel = [each.model for each in config.judge.panel]
+    others = sorted(set(models).difference(panel))
+    names = join_names([*(model for model in panel if model in models), *others])
+    if len(models) < 2 or not panel:
+        return f"The judge is {names}."
+    if config.judge.aggregation == "single":
+        return f"The judge is {config.judge_model(mode)}, who decides for the jury of {names}."
+    together = _TOGETHER[config.judge.aggregation]
+    return f"The judge is the jury of {names}: its verdict on a pair is {together}."
 
 
 _OUTAGES = {

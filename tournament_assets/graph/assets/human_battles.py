@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from tournament_assets.battles.columns import battles_of, complete_battle_table, make_battle_table
 from tournament_assets.battles.human import battles_that_count, on_prompts
+from tournament_assets.graph.assets.verdicts import judge_models_of
 from tournament_assets.graph.outputs import (
     Made,
     Markdown,
@@ -47,6 +48,7 @@ from tournament_assets.tournament.verdicts import Judgment, Outcome
 from tournament_assets.workflows.judge_requests import LedgerAccess
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.preflight import load_human_battles
+from tournament_assets.workflows.provenance import name_models
 from tournament_assets.workflows.table_rows import judgments_of
 
 if TYPE_CHECKING:
@@ -261,6 +263,7 @@ def prediction_powered_ratings(
             **known({"weight_of_the_judge": fits["both"].weight if "both" in fits else None}),
             "ratings": markdown_table(rows, _POWERED_COLUMNS, limit=_MOST_LISTED),
             "judge": config.judge_label,
+            "judge_model": name_models(judge_models_of(verdicts)),
         },
     )
 
@@ -333,6 +336,7 @@ def judge_calibration(
             **known({"right_verdicts": right}),
             "calibration": markdown_table(rows, _CALIBRATION_COLUMNS, limit=_MOST_LISTED),
             "judge": config.judge_label,
+            "judge_model": name_models(judge_models_of(verdicts)),
         },
     )
 

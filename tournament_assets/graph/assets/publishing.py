@@ -49,7 +49,12 @@ from tournament_assets.workflows.provenance import (
     cost_lines,
     provenance_lines,
 )
-from tournament_assets.workflows.report_sections import outages_of, report_doubts, report_sections
+from tournament_assets.workflows.report_sections import (
+    judge_sentence,
+    outages_of,
+    report_doubts,
+    report_sections,
+)
 
 if TYPE_CHECKING:
     from tournament_assets.reports.run.report_contents import ReportContents
@@ -137,6 +142,11 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> "ReportConte
         judge_model=facts.judge_model,
         judge_label=config.judge_label,
         judge_is_language_model=SERVICES[config.judge.service].is_language_model,
+        judge_sentence=judge_sentence(
+            config,
+            step.mode,
+            {model for each in facts.summaries.values() for model in each.judge_models},
+        ),
         leaderboard=inputs.leaderboard,
         elo_ratings=inputs.elo,
         model_comparison=inputs.models,

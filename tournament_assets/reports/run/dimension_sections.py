@@ -157,6 +157,7 @@ def _people(
             contents.powered,
             contents.calibration,
             leaders,
+            judge=contents.judge_sentence,
             link=link,
             confidence=contents.confidence,
         )

@@ -49,6 +49,7 @@ class ReportContents:
         judge_model: The model that judged.
         judge_label: What kind of judge that is.
         judge_is_language_model: Whether its verdicts say anything about quality.
+        judge_sentence: Who the judge is that people's labels are put beside.
         leaderboard: Table "leaderboard" of all dimensions, which come in its order.
         elo_ratings: Table "elo_ratings" of each dimension.
         model_comparison: Table "model_comparison" of each dimension.
@@ -89,6 +90,7 @@ class ReportContents:
     battles: BattleTables | None = None
     powered: Sequence[PredictionPoweredRow] = ()
     calibration: Sequence[JudgeCalibrationRow] = ()
+    judge_sentence: str = ""
 
 
 _MISSING_REPLIES = (

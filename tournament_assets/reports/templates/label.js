@@ -9,6 +9,7 @@
   const KEYS = { a: "A", b: "B", t: "tie", " ": "both_bad" };
   const LONGEST_PAUSE = 300;
   const BATCH = 100;
+  const SHELF = "tournament-labels";
 
   let work = JSON.parse($("work").textContent);
   const isFile = work !== null;
@@ -67,6 +68,28 @@
   };
   const store = () => keep(shelf(), JSON.stringify(queue));
 
+  /* What a reload without a connection needs: the pairs as they came, and what was done since. */
+  const progress = () => `tournament-progress:${work.sample}:${work.rater}`;
+  const keepPairs = async (answer) => {
+    try {
+      await (await caches.open(SHELF)).put(`work?rater=${encodeURIComponent(work.rater)}`, answer);
+      await navigator.serviceWorker.register("worker.js");
+    } catch {
+      /* Only a page of this machine, or one with TLS, may keep pairs. */
+    }
+  };
+  const keepProgress = () => {
+    const { order, others, done, seconds } = work;
+    keep(progress(), JSON.stringify({ order, others, done, seconds }));
+  };
+  const recallProgress = () => {
+    try {
+      return JSON.parse(recall(progress()) ?? "{}");
+    } catch {
+      return {};
+    }
+  };
+
   const newId = () =>
     [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
@@ -103,7 +126,9 @@
       const words = work.done.length ? `${plural(work.done.length, "vote")} on this device` : "";
       $("saved").textContent = unsaved ? `${words}, not saved to a file yet` : words;
     } else if (offline) {
-      $("saved").textContent = `no connection: ${plural(waiting, "vote")} wait${waiting === 1 ? "s" : ""} here and will be sent`;
+      $("saved").textContent = waiting
+        ? `no connection: ${plural(waiting, "vote")} wait${waiting === 1 ? "s" : ""} here and will be sent`
+        : "no connection: votes will wait here";
     } else {
       $("saved").textContent = waiting ? "saving …" : work.done.length ? "all votes saved" : "";
     }
@@ -134,6 +159,7 @@
     const [, said] = work.done.at(-1) ?? [];
     $("last").textContent = said ? `last vote: ${WORDS[said]}` : "";
     $("save").hidden = !isFile || !done;
+    if (!isFile) keepProgress();
     showSaved();
     if (pair) {
       $("place").textContent = `, pair ${done + 1} of ${total}`;
@@ -308,11 +334,20 @@
   };
 
   const load = async (name) => {
+    const place = `work?rater=${encodeURIComponent(name)}`;
     try {
-      const answer = await fetch(`work?rater=${encodeURIComponent(name)}`, { cache: "no-store" });
+      const answer = await fetch(place, { cache: "no-store" }).catch(async (error) => {
+        const kept = await caches.match(place, { cacheName: SHELF }).catch(() => null);
+        if (!kept) throw error;
+        offline = true;
+        return kept;
+      });
+      const copy = answer.clone();
       const values = await answer.json();
       if (!answer.ok) throw new Error((values.problems ?? []).join("; "));
       work = values;
+      if (offline) Object.assign(work, recallProgress());
+      else keepPairs(copy);
     } catch (error) {
       $("trouble").hidden = false;
       $("trouble").textContent = `The pairs could not be loaded: ${error.message}. Reload the page to try again.`;
