@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 import yaml
 
@@ -22,6 +23,21 @@ def rows_of(project: SmallProject, table: str, name: str) -> list[dict[str, Any]
     folder = project.folder / "storage" / "small" / table
     payload = (folder / name / "pilot.parquet").read_bytes()
     return table_rows(table, decode_parquet(table, payload))
+
+
+def metadata_of(project: SmallProject, *key: str, partition: str | None = None) -> dict[str, Any]:
+    """Read the metadata of the newest materialisation."""
+    with dg.DagsterInstance.from_config(project.environment["DAGSTER_HOME"]) as instance:
+        found = instance.fetch_materializations(
+            dg.AssetRecordsFilter(
+                asset_key=dg.AssetKey([*key]),
+                asset_partitions=None if partition is None else [partition],
+            ),
+            limit=1,
+        )
+        (record,) = found.records
+        assert record.asset_materialization is not None
+        return {name: each.value for name, each in record.asset_materialization.metadata.items()}
 
 
 def lucky(body: dict[str, Any]) -> str:
@@ -109,6 +125,20 @@ def test_ratings_count_prompts_and_luck_stands_apart(
     assert names == {
         prompt_of(row["prompt_id"]) for row in rows_of(project, "judge_verdicts", "factuality")
     }
+
+
+def test_figures_stand_where_somebody_measured_them(
+    played: tuple[SmallProject, RunSummary, ChatServer],
+) -> None:
+    project, _, _ = played
+    asked = metadata_of(project, "small", "entrant_requests")
+    for name in ("sampling", "greedy"):
+        assert asked[f"generation_seconds_{name}"] > 0
+        assert asked[f"tokens_per_second_{name}"] > 0
+    recorded = metadata_of(project, "small", "entrant_responses", partition="careful|pilot")
+    assert recorded["responses"] == 2 * N_PROMPTS
+    figures = {"generation_seconds", "tokens_per_second", "peak_memory_gb", "batch_size"}
+    assert not figures & recorded.keys()
 
 
 def test_the_estimate_counts_every_sample(tmp_path: Path) -> None:

@@ -107,6 +107,9 @@ def test_a_prompt_counts_once_however_many_of_its_samples_are_judged() -> None:
     assert matches.prompts == ("p0", "p1", "p2", "p3", "p4")
     shares = np.where(matches.first == 0, matches.preference, 1 - matches.preference)
     assert shares.tolist() == [1.0, 0.0, 0.5, 1.0, 0.5]
+    weighed = code_samples(judgments, entrants=PAIR).weighed_by_sample()
+    assert weighed.n_matches == 8
+    np.testing.assert_allclose(np.bincount(weighed.prompt_index, weighed.weight), np.ones(5))
     (counts,) = pairwise_winrates(judgments)
     assert counts.win_rate_a == pytest.approx(3 / 5)
     assert prompt_scores(

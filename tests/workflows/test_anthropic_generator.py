@@ -102,6 +102,15 @@ def test_a_second_run_needs_neither_the_service_nor_its_key(tmp_path: Path) -> N
     assert (texts(again), again.generated) == (ALL, 0)
     assert again.device == "nothing was asked: the ledger held every reply"
     assert again.figures["requests_submitted_now"] == 0
+    assert again.figures["generation_seconds"] == 0
+
+
+def test_a_batch_has_seconds_and_tokens_and_no_speed() -> None:
+    with batch_bench() as bench:
+        figures = bench.complete().figures
+    assert figures["generation_seconds"] > 0
+    assert figures["output_tokens"] == 144
+    assert not {"tokens_per_second", "peak_memory_gb", "batch_size"} & figures.keys()
 
 
 def test_what_responses_cost_is_counted_and_is_not_the_judges() -> None:

@@ -35,7 +35,7 @@ from tournament_assets.tournament.judges import ServiceAccess
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 from tournament_assets.workflows.concurrency import Sleep
 from tournament_assets.workflows.judge_requests import JudgeAccess
-from tournament_assets.workflows.local_responses import CompletedResponses
+from tournament_assets.workflows.local_responses import CompletedResponses, Work
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
@@ -102,13 +102,14 @@ def complete_by_batches(
     purchase = _Purchase(entrant, prompts, ledger)
     n_kept = len(purchase.responses())
     purchase.keep_what_is_paid()
-    tally = Tally()
+    tally, work = Tally(), Work()
     source = "nothing was asked: the ledger held every reply"
     if not purchase.is_complete:
         problems = batch_problems(entrant, prompts, ledger=ledger, environment=judge.variables)
         if problems:
             raise InputError(problems)
         source = f"{entrant.model} {SERVICES[entrant.service].source}"
+        began = time.monotonic()
         try:
             tally = _buy(
                 purchase,
@@ -124,6 +125,7 @@ def complete_by_batches(
             raise GenerationError(str(error)) from None
         # Another run may have bought some while this one waited for its turn.
         purchase.keep_what_is_paid()
+        work.seconds = time.monotonic() - began
     prices = load_newest_prices(config.prices)
     kept = purchase.responses()
     reasons = purchase.reasons(withheld=tally.withheld)
@@ -137,7 +139,8 @@ def complete_by_batches(
         generated=len(kept) - n_kept,
         device=source,
         reasons=reasons,
-        figures={**_work(tally), **purchase.bill(prices)},
+        # Most of the time a batch waits its turn, so tokens by seconds would be nobody's speed.
+        figures={**work.figures, **_work(tally), **purchase.bill(prices)},
     )
 
 

@@ -135,6 +135,12 @@ def entrant_requests(
             "replies_pending": sum(
                 len(prompts) - len(answers.responses) for answers in answered.values()
             ),
+            **{
+                f"{figure}_{name}": answers.figures[figure]
+                for name, answers in answered.items()
+                for figure in ("generation_seconds", "tokens_per_second")
+                if answers.generated and figure in answers.figures
+            },
             "first_rows": markdown_table(rows, ("entrant_id", "prompts", "answered")),
         },
         version=fingerprint("entrants are asked before their responses are read"),
