@@ -6,18 +6,23 @@ share of the judging that each rule needs, in how many tournaments any sign is w
 ratings are off with and without the tail. Rules that the project does not use are written down here
 alone: one plain bet (https://arxiv.org/abs/2010.09686, with the bets of its predictable mixture)
 and the asymptotic confidence sequence (https://arxiv.org/abs/2103.06476). The same options print
-the same.
+the same. `--deciding 40 500` prints instead what it takes to decide a tournament of 40 entrants on
+500 prompts whose replies are known.
 """
 
 import argparse
 import math
+import resource
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.simulated_tournaments import Design, draw_tournament
+from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, log_strengths
 from tournament_assets.ratings.sequential import (
     Goal,
@@ -27,6 +32,10 @@ from tournament_assets.ratings.sequential import (
     horvitz_thompson_weights,
     log_capital,
 )
+from tournament_assets.storage.tables import pair_key
+from tournament_assets.tournament.judge_config import AdaptiveConfig
+from tournament_assets.tournament.verdicts import Outcome
+from tournament_assets.workflows.adaptive_judging import decide
 
 FIELDS = {
     "separated": (0.0, 0.5, 1.0, 2.0),
@@ -268,12 +277,48 @@ def bias(shares: NDArray[np.float64], *, share: float) -> tuple[NDArray[np.float
     return error.mean(axis=0), float(np.sqrt((error**2).mean())), float((weights > 0).mean())
 
 
+def deciding_seconds(n_entrants: int, n_prompts: int, *, seed: int) -> tuple[float, float]:
+    """Return what deciding a whole tournament takes, its replies known.
+
+    Entrants' logits have a standard deviation of 1, and so have the effects of prompts.
+
+    Returns:
+        Seconds of processor time, and the share of the pairs that is judged, the tail included.
+    """
+    generator = np.random.default_rng(seed)
+    strength = generator.normal(size=n_entrants) + generator.normal(size=(n_prompts, n_entrants))
+    names = [f"entrant_{index:03}" for index in range(n_entrants)]
+    pairs, outcomes = [], {}
+    for prompt, (i, j) in product(range(n_prompts), combinations(range(n_entrants), 2)):
+        pair = PairToJudge(f"prompt_{prompt}", "s", "?", names[i], names[j], names[i], names[j])
+        wins = generator.random() < 1 / (1 + np.exp(strength[prompt, j] - strength[prompt, i]))
+        is_tie = generator.random() < 0.25
+        decided = Outcome.A_WINS if wins else Outcome.B_WINS
+        outcomes[pair_key(pair)] = Outcome.TIE if is_tie else decided
+        pairs.append(pair)
+    begun = time.process_time()
+    course = decide(
+        pairs,
+        lambda own: {pair_key(each): outcomes[pair_key(each)] for each in own},
+        dimension="factuality",
+        adaptive=AdaptiveConfig(),
+        is_free=lambda _: False,
+    )
+    return time.process_time() - begun, len(course.needed) / len(pairs)
+
+
 def main() -> None:
-    """Print the two tables."""
+    """Print the two tables, or what deciding takes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tournaments", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--deciding", type=int, nargs=2, metavar=("ENTRANTS", "PROMPTS"))
     options = parser.parse_args()
+    if options.deciding:
+        seconds, judged = deciding_seconds(*options.deciding, seed=options.seed)
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"{seconds:.1f} s of processor time, {most:.0f} MB at most, {judged:.0%} judged")
+        return
     drawn = {
         (n, field): draw_shares(
             field, n_prompts=n, n_tournaments=options.tournaments, seed=options.seed

@@ -8,7 +8,7 @@ from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit
 from tournament_assets.ratings.elo import compute_elo_permutation, summarise_elo
 from tournament_assets.ratings.intervals import bootstrap_elo, sampling_intervals
 from tournament_assets.ratings.matches import code_judgments
-from tournament_assets.tournament.battles import RatingSettings, battles_from_judgments
+from tournament_assets.tournament.battles import Battle, RatingSettings, battles_from_judgments
 
 QUICK = RatingSettings(n_permutations=5, n_bootstraps=20)
 
@@ -91,6 +91,20 @@ def test_dimensions_come_in_the_order_of_the_settings_then_of_the_battles() -> N
     assert only.dimension == "a"
     (problem,) = problems_of(lambda: rate(battles, dimensions=["x"]))
     assert "'x'; the battles have c, a, b" in problem
+
+
+def test_elo_plays_a_battle_as_often_as_it_weighs_unless_a_weight_is_below_one() -> None:
+    settings = RatingSettings(n_permutations=50, n_bootstraps=40, confidence=0.9)
+
+    def means(*battles: Battle) -> list[float | None]:
+        (found,) = rate(list(battles), settings)
+        return [row.mean for row in found.elo]
+
+    lost = fight("model_b", question_id="q")
+    heavy = means(fight(question_id="p", weight=3.0), lost)
+    assert heavy == means(*(fight(question_id="p") for _ in range(3)), lost)
+    light = means(fight(question_id="p", weight=0.25), lost)
+    assert light == means(fight(question_id="p"), lost) != heavy
 
 
 def test_one_method_alone_can_be_asked_for() -> None:

@@ -3,8 +3,10 @@
 import os
 import re
 import shutil
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,11 +17,16 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 from tests.browser.servers import dagster_dev
 from tests.demo import DemoRun, run_demo
 from tests.projects import SmallProject, make_project
+from tests.torture.rounds import ADAPTIVE, make_larger
 from tournament_assets.definitions import build_plan
 from tournament_assets.graph.automation.reruns import runs_page
 from tournament_assets.graph.table import rows_of
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import prepare_dagster_home
+from tournament_assets.storage.tables import decode_parquet
+from tournament_assets.storage.tables import rows_of as typed_rows
+from tournament_assets.tournament.asset_rows import DecisionRow
+from tournament_assets.workflows.adaptive_judging import last_rows
 
 CHROMIUM = shutil.which("chromium")
 SCREENSHOTS = Path(__file__).parents[1] / "screenshots"
@@ -28,6 +35,8 @@ OPENING_SECONDS = 180
 RERUN_SECONDS = 600
 AFTER_A_RUBRIC = ("5_estimate", "6_ask_judge", "6_judge_and_rate", "7_report")
 """The jobs of a rerun after an edit of one rubric, each once."""
+PRESENTATIONS = 330
+"""What three entrants of the larger bank take, but for prompts on which two are of one text."""
 RUNS_OF_THE_JOB = "/runs?q[0]=job%3Ademo_6_judge_and_rate"
 QUIET_CHROMIUM = (
     "--no-sandbox",  # the tests may run as root, where Chromium's sandbox refuses to
@@ -208,8 +217,10 @@ def test_ratings_are_plotted_by_mode(page: Page, address: str) -> None:
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Iterator[tuple[SmallProject, str]]:
-    """Two tournaments that were never run, in a home that nobody has used."""
+    """Two adaptive tournaments that were never run, in a home that nobody has used."""
     project = make_project(tmp_path / "project", dimensions=("factuality",))
+    make_larger(project, adaptive=ADAPTIVE)
+    project.edit_config(checks={"max_length_effect": None})
     text = project.config_path.read_text()
     twin = text.replace("tournament_id: small", "tournament_id: twin")
     (project.config_path.parent / "twin.yaml").write_text(twin)
@@ -224,6 +235,20 @@ def count_made(project: SmallProject) -> int:
     return sum(row.stored_as != "file" and not row.on_request for row in rows)
 
 
+def count_replies(project: SmallProject) -> int:
+    """Count what the judge was paid for: replies in the ledger."""
+    with closing(sqlite3.connect(project.folder / "ledger" / "ledger.sqlite")) as ledger:
+        (count,) = ledger.execute("SELECT count(*) FROM judge_replies").fetchone()
+    return int(count)
+
+
+def count_not_needed(project: SmallProject) -> int:
+    """Count the presentations that the stored decisions made needless."""
+    stored = project.folder / "storage" / "small" / "judging_decisions" / "factuality"
+    frame = decode_parquet("judging_decisions", (stored / "headline.parquet").read_bytes())
+    return 2 * sum(row.not_needed for row in last_rows(typed_rows(DecisionRow, frame)))
+
+
 def wait_for_report(page: Page, project: SmallProject, mode: str) -> None:
     deadline = time.monotonic() + RERUN_SECONDS
     while not list(project.folder.glob(f"runs/{mode}_*/report.html")):
@@ -231,7 +256,7 @@ def wait_for_report(page: Page, project: SmallProject, mode: str) -> None:
         page.wait_for_timeout(1000)
 
 
-def test_the_button_runs_one_mode_of_one_tournament_to_its_report_in_five_clicks(
+def test_the_button_runs_an_adaptive_headline_of_one_tournament_to_its_report_in_five_clicks(
     page: Page, fresh: tuple[SmallProject, str]
 ) -> None:
     project, url = fresh
@@ -245,20 +270,32 @@ def test_the_button_runs_one_mode_of_one_tournament_to_its_report_in_five_clicks
     page.keyboard.press("Escape")
     expect(page.get_by_text("twin_1_prompts")).to_have_count(0)
     page.get_by_role("button", name=f"Materialize all ({count_made(project)})").click()
-    choose_partition(page, "pilot")
+    choose_partition(page, "headline")
     save_screenshot(page, "choose_mode")
     page.get_by_role("button", name="Launch backfill").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.goto(f"{url}/runs?view=backfills")
-    wait_for_report(page, project, "pilot")
+    wait_for_report(page, project, "headline")
     save_screenshot(page, "backfill")
     (run,) = (project.folder / "runs").iterdir()
-    assert run.name.startswith("pilot_")
-    assert (run / "report.html").is_file()
+    assert run.name.startswith("headline_")
     stored = {path.name for path in (project.folder / "storage").iterdir()}
     assert stored == {"small"}
     tested = {path.name for path in (project.folder / "storage" / "small").iterdir()}
     assert not tested & {"judge_agreement", "judge_controls", "judge_drift", "judge_retest"}
+    not_needed = count_not_needed(project)
+    assert 0 < count_replies(project) == PRESENTATIONS - not_needed < PRESENTATIONS
+    page.goto(
+        f"{url}/assets/small/judging_decisions?view=partitions&partition=factuality%7Cheadline"
+    )
+    expect(page.get_by_text("pairs_stopped", exact=True).first).to_be_visible()
+    save_screenshot(page, "judging_decisions")
+    page.goto((run / "report.html").as_uri())
+    page.get_by_text("Where judging stopped").first.click()
+    section = page.locator("#stopping")
+    expect(section).to_contain_text("who would win if every prompt of this bank were judged")
+    expect(section).to_contain_text(f"{not_needed} of {PRESENTATIONS} (")
+    save_screenshot(page, "report_stopping")
 
 
 @pytest.fixture(scope="module")

@@ -1,21 +1,34 @@
 """Runs that stop judging two entrants once it is known who of them is ahead."""
 
+import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from tests.projects import ENTRANTS
 from tests.torture.rounds import ADAPTIVE, N_PROMPTS, ask_in_rounds, make_larger
+from tournament_assets.cli.battles import battles_group
 from tournament_assets.definitions import build_plan, default_ledger_url
+from tournament_assets.launching import RunSummary
 from tournament_assets.project.config_files import load_config
+from tournament_assets.ratings.bradley_terry import fit_bradley_terry
+from tournament_assets.ratings.matches import code_judgments
+from tournament_assets.ratings.rating_methods import style_control_rows
 from tournament_assets.reports.cost_estimate import estimate_json, rounds_sentences
 from tournament_assets.storage.tables import StoredTable, decode_parquet, table_rows
+from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import BudgetError, InputError
+from tournament_assets.tournament.verdicts import Judgment, Outcome
 from tournament_assets.workflows.estimates import estimate_judging
+from tournament_assets.workflows.table_rows import judgments_of
 
 from .paid_projects import PaidProject, paid_project
 
@@ -37,6 +50,53 @@ def table(paid: PaidProject, name: str) -> list[dict[str, Any]]:
     if name in STREAMED:
         return table_rows(name, StoredTable(name, path))
     return table_rows(name, decode_parquet(name, path.read_bytes()))
+
+
+def mode_table(paid: PaidProject, name: str) -> list[dict[str, Any]]:
+    path = paid.project.folder / "storage" / "small" / name / "headline.parquet"
+    return table_rows(name, decode_parquet(name, path.read_bytes()))
+
+
+def check_metadata(paid: PaidProject, asset: str, check: str) -> dict[str, Any]:
+    """What a check of the last run found."""
+    key = dg.AssetCheckKey(dg.AssetKey(["small", asset]), check)
+    with dg.DagsterInstance.from_config(paid.project.environment["DAGSTER_HOME"]) as instance:
+        records = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
+        event = records[0].event
+    assert event is not None
+    assert event.dagster_event is not None
+    metadata = event.dagster_event.asset_check_evaluation_data.metadata
+    return {name: value.value for name, value in metadata.items()}
+
+
+def points(judgment: Judgment, entrant: str) -> float:
+    if judgment.outcome is Outcome.A_WINS:
+        return float(entrant == judgment.entrant_a)
+    if judgment.outcome is Outcome.B_WINS:
+        return float(entrant == judgment.entrant_b)
+    return 0.5
+
+
+def bradley_terry(judgments: Sequence[Judgment]) -> dict[str, float | None]:
+    fits = fit_bradley_terry(code_judgments(judgments, entrants=ENTRANTS), initial_rating=1400.0)
+    return {each.entrant: each.rating for each in fits}
+
+
+def at_equal_style(paid: PaidProject, judgments: Sequence[Judgment]) -> dict[str, float | None]:
+    responses = {
+        (entrant, row["prompt_id"]): row["response"]
+        for entrant in ENTRANTS
+        for line in (paid.project.folder / f"responses_{entrant}.jsonl").read_text().splitlines()
+        for row in [json.loads(line)]
+    }
+    rows = style_control_rows(
+        code_judgments(judgments, entrants=ENTRANTS),
+        responses,
+        dimension="factuality",
+        penalty=0.0,
+        settings=RatingSettings(),
+    )
+    return {row.name: row.points for row in rows if row.kind == "entrant"}
 
 
 def pair_of(row: dict[str, Any]) -> tuple[str, str]:
@@ -86,6 +146,108 @@ def test_an_adaptive_headline_asks_less_says_so_and_asks_nothing_again(tmp_path:
         assert paid.n_asked == asked
         assert paid.project.stored_files() == files
         assert estimate(paid)[1]["rounds"]["to_ask_at_most"] == 0
+
+
+@pytest.fixture(scope="module")
+def population(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[PaidProject, RunSummary]]:
+    """A finished adaptive run that asks who is better on prompts such as these."""
+    adaptive = {**ADAPTIVE, "goal": "population"}
+    with larger_project(tmp_path_factory.mktemp("population"), adaptive=adaptive) as paid:
+        yield paid, paid.run(mode="headline")
+
+
+def test_a_population_s_answer_is_decided_accounted_for_and_named(
+    population: tuple[PaidProject, RunSummary],
+) -> None:
+    paid, summary = population
+    decisions = {pair_of(row): row for row in table(paid, "judging_decisions")}
+    assert {row["goal"] for row in decisions.values()} == {"population"}
+    stopped = decisions["careful", "sloppy"]
+    assert stopped["side"] == "careful"
+    level = decisions["sloppy", "mixed"]
+    assert (level["looked_at"], level["side"], level["not_needed"]) == (N_PROMPTS, None, 0)
+    # Even the whole bank leaves doubt about other prompts.
+    assert level["low"] < level["share"] < level["high"]
+    accounting = check_metadata(paid, "judge_verdicts", "accounting")
+    n_saved = 2 * sum(row["not_needed"] for row in decisions.values())
+    assert (accounting["planned"], accounting["not_needed"]) == (6 * N_PROMPTS, n_saved)
+    assert 0 < paid.n_asked == 330 - n_saved
+    parts = ("verdicts", "same_text", "not_needed", "unreadable", "refused", "pending")
+    assert accounting["planned"] == sum(accounting.get(name, 0) for name in parts)
+    assert accounting["pending"] == 0
+    assert not any("PARTIAL" in each or "limited" in each for each in summary.warnings)
+    report = (summary.directory / "report.md").read_text()
+    assert "who is better on prompts such as these" in report
+    assert "who would win if every prompt of this bank" not in report
+    assert f"{n_saved} of 330" in report
+
+
+def test_what_a_stop_makes_needless_is_nowhere_missing(
+    population: tuple[PaidProject, RunSummary],
+) -> None:
+    paid, summary = population
+    manifest = json.loads((summary.directory / "manifest.json").read_text())
+    n_saved = sum(row["not_needed"] for row in table(paid, "judging_decisions"))
+    assert manifest["pairs_not_needed"] == {"factuality": n_saved}
+    assert manifest["pairs_left_out_by_limit"] == {"factuality": 0}
+    assert not manifest["outages"]
+    for row in mode_table(paid, "audit"):
+        assert row["coverage"] == 1.0
+        assert row["pairs_unanswered"] == row["replies_pending"] == 0
+    (counted,) = (row for row in table(paid, "trust_panel") if row["measure"] == "not_needed")
+    assert f"{n_saved} of {3 * N_PROMPTS}" in counted["detail"]
+
+
+def test_every_rating_counts_a_verdict_of_the_tail_for_what_it_stands_for(
+    population: tuple[PaidProject, RunSummary],
+) -> None:
+    paid, _ = population
+    verdicts = table(paid, "judge_verdicts")
+    path = paid.project.folder / "storage/small/judge_verdicts/factuality/headline.parquet"
+    judgments = list(judgments_of(StoredTable("judge_verdicts", path)))
+    assert [each.weight for each in judgments] == [row["weight"] for row in verdicts]
+    # The reference: each verdict as many times as it weighs.
+    repeated = [replace(each, weight=1.0) for each in judgments for _ in range(round(each.weight))]
+    once = [replace(each, weight=1.0) for each in judgments]
+    stored = {row["entrant_id"]: row["rating"] for row in table(paid, "bradley_terry_ratings")}
+    assert stored == pytest.approx(bradley_terry(repeated), abs=0.01)
+    assert stored != pytest.approx(bradley_terry(once), abs=1)
+    for row in table(paid, "win_rates"):
+        own = [each for each in repeated if {each.entrant_a, each.entrant_b} == {*pair_of(row)}]
+        assert row["win_rate_a"] == pytest.approx(
+            sum(points(each, row["entrant_a"]) for each in own) / len(own)
+        )
+    for row in mode_table(paid, "fair_comparison"):
+        if (row["stratum"], row["basis"]) == ("all", "all"):
+            own = [
+                each for each in repeated if row["entrant_id"] in (each.entrant_a, each.entrant_b)
+            ]
+            assert row["pairs"] == len(own)
+            assert row["points"] == sum(points(each, row["entrant_id"]) for each in own)
+            assert row["rating"] == pytest.approx(stored[row["entrant_id"]], abs=0.01)
+    rows = table(paid, "style_control")
+    style = {row["name"]: row["points"] for row in rows if row["kind"] == "entrant"}
+    assert style == pytest.approx(at_equal_style(paid, repeated), abs=0.001)
+    assert style != pytest.approx(at_equal_style(paid, once), abs=0.1)
+
+
+def test_the_ratings_of_an_adaptive_run_come_back_from_its_battles(
+    population: tuple[PaidProject, RunSummary],
+) -> None:
+    paid, summary = population
+    path = summary.directory / "battles.parquet"
+    result = CliRunner().invoke(
+        battles_group, ["rate", str(path), "--json"], catch_exceptions=False
+    )
+    ((rated,), notes) = (json.loads(result.stdout)["ratings"], result.stdout)
+    assert rated["bradley_terry"] == table(paid, "bradley_terry_ratings")
+    names = ("entrant_id", "k_factor", "mean", "sem", "order_low", "sampling_low", "sampling_high")
+    assert sorted([row[name] for name in names] for row in rated["elo"] if row["mean"]) == sorted(
+        [row[name] for name in names] for row in table(paid, "elo_ratings") if row["mean"]
+    )
+    assert "Elo plays each as often as it weighs" in notes
 
 
 def test_one_round_stores_what_a_run_without_the_key_does(tmp_path: Path) -> None:

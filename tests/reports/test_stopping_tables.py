@@ -39,7 +39,10 @@ def test_the_section_names_the_question_and_counts_what_was_saved() -> None:
     assert "116 of 200" in section.sentences[2]
     assert "about $5.80 less" in section.sentences[2]
     ((_, table),) = section.tables
-    assert table.rows[0][2:7] == ("strong", "35 prompts", "40 of 100", "2", "58")
+    assert table.rows[0][:6] == (
+        *("strong : weak $x$", "strong", "35 prompts"),
+        *("40 of 100", "2", "58"),
+    )
     assert table.rows[0][-1] == "certain"
 
 

@@ -22,6 +22,7 @@ from tournament_assets.battles.columns import (
 from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry
 from tournament_assets.ratings.davidson import TieModelFit, fit_davidson, fit_newman
 from tournament_assets.ratings.intervals import bca_interval
+from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.rating_methods import style_control_rows
 from tournament_assets.ratings.rating_tables import (
     anchor_shift,
@@ -189,13 +190,12 @@ def _rate(
     coded = code_battles(table, entrants=settings.entrants, soft=soft)
     # The rows of a table have a dimension; where battles name none, nobody is shown the empty one.
     named = dimension or ""
+    played = _as_often_as_they_weigh(coded.matches)
     elo: list[EloRow] = []
     bradley_terry: list[BradleyTerryRow] = []
     if "elo" in methods:
-        traces = trace_elo(coded.matches, settings)
-        elo = elo_rows(
-            coded.matches, traces, shares=coded.shares, dimension=named, settings=settings
-        )
+        traces = trace_elo(played, settings)
+        elo = elo_rows(played, traces, shares=coded.shares, dimension=named, settings=settings)
     if "bradley-terry" in methods:
         bradley_terry = bradley_terry_rows(coded.shares, dimension=named, settings=settings)
         if bca:
@@ -230,6 +230,19 @@ def _rate(
         win_rates=_win_rates(coded),
         pairs=tuple(_pair_rows(coded, settings)) if pairs else (),
     )
+
+
+_MOST_PLAYED = 20_000_000
+
+
+def _as_often_as_they_weigh(matches: Matches) -> Matches:
+    """Repeat matches by their weights, for Elo, which knows none: as a run does with its own.
+
+    Weights below 1 or of many millions cannot be played: then each match is itself, once.
+    """
+    weight = matches.weight
+    is_playable = bool((weight >= 1).all()) and float(weight.sum()) <= _MOST_PLAYED
+    return matches.repeated() if is_playable else matches
 
 
 def _with_bca(
@@ -366,9 +379,12 @@ def _notes(coded: CodedBattles, *, soft: bool) -> list[str]:
             "of them count"
         )
     if coded.n_weighted:
+        is_played = _as_often_as_they_weigh(coded.matches) is not coded.matches
         notes.append(
-            f"{coded.n_weighted} battles have a weight: Bradley-Terry counts it, Elo counts "
-            "each of them once"
+            f"{coded.n_weighted} battles have a weight: Bradley-Terry counts it, Elo "
+            + ("plays each as often as it weighs" if is_played else "counts each of them once")
+            + "; where judging stopped early, a run's places are what it decided, and not what "
+            "resamples say here"
         )
     if coded.n_soft:
         notes.append(

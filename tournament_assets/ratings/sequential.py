@@ -214,31 +214,55 @@ def evidence(shares: Shares, rule: StoppingRule, *, n_decided: int = 0) -> PairE
     Raises:
         InputError: If there are more shares than prompts, or one is not 0 to 1.
     """
-    t = len(shares)
-    if t > rule.n_prompts:
-        raise InputError(f"there are {t} shares; expected one for each of {rule.n_prompts} prompts")
-    if np.any((shares < 0) | (shares > 1)):
-        raise InputError("a share of a win is below 0 or above 1; expected 0, 1/2 or 1")
-    first = aimed_capital(shares, rule, side="first")
-    second = aimed_capital(shares, rule, side="second")
-    threshold = rule.threshold(n_decided)
-    crossed = np.maximum(first, second) >= math.log(threshold)
-    crossed[: min(rule.min_prompts, rule.n_prompts) - 1] = False
-    index = int(crossed.argmax()) if crossed.any() else None
-    side: Side | None = None
-    if index is not None:
-        side = "first" if first[index] > second[index] else "second"
-    centre, half_width = _sequence(shares, rule)
-    with np.errstate(over="ignore"):
-        capitals = np.exp(first), np.exp(second)
-    return PairEvidence(
-        *capitals,
-        threshold=threshold,
-        centre=centre,
-        half_width=half_width if rule.goal == "population" else np.full(t, np.inf),
-        stopped_at=None if index is None else index + 1,
-        side=side,
-    )
+    return _Fortunes(shares, rule).evidence(len(shares), n_decided=n_decided)
+
+
+class _Fortunes:
+    """What the bets on a pair became, by prompt: the same at every look, whatever the threshold.
+
+    Args:
+        shares: The pair's shares in hashed order, shape (t,).
+        rule: When the pair is decided.
+    """
+
+    def __init__(self, shares: Shares, rule: StoppingRule) -> None:
+        if len(shares) > rule.n_prompts:
+            raise InputError(
+                f"there are {len(shares)} shares; expected one for each of {rule.n_prompts} prompts"
+            )
+        if np.any((shares < 0) | (shares > 1)):
+            raise InputError("a share of a win is below 0 or above 1; expected 0, 1/2 or 1")
+        self._shares, self._rule = shares, rule
+        self._first = aimed_capital(shares, rule, side="first")
+        self._second = aimed_capital(shares, rule, side="second")
+        best = np.maximum(self._first, self._second)
+        best[: min(rule.min_prompts, rule.n_prompts) - 1] = -np.inf
+        self._peaks = np.maximum.accumulate(best)
+
+    def is_decided(self, end: int, *, threshold: float) -> bool:
+        """Whether a capital has reached the threshold within so many prompts."""
+        return bool((self._peaks[:end][-1:] >= math.log(threshold)).any())
+
+    def evidence(self, end: int, *, n_decided: int) -> PairEvidence:
+        """Say what so many prompts tell, after the decisions on so many other pairs."""
+        rule, first, second = self._rule, self._first[:end], self._second[:end]
+        threshold = rule.threshold(n_decided)
+        index: int | None = None
+        side: Side | None = None
+        if self.is_decided(end, threshold=threshold):
+            index = int((self._peaks[:end] >= math.log(threshold)).argmax())
+            side = "first" if first[index] > second[index] else "second"
+        centre, half_width = _sequence(self._shares[:end], rule)
+        with np.errstate(over="ignore"):
+            capitals = np.exp(first), np.exp(second)
+        return PairEvidence(
+            *capitals,
+            threshold=threshold,
+            centre=centre,
+            half_width=half_width if rule.goal == "population" else np.full(first.size, np.inf),
+            stopped_at=None if index is None else index + 1,
+            side=side,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -270,23 +294,21 @@ def decide(shares: Sequence[Shares], rule: StoppingRule) -> tuple[PairDecision, 
         `rule.ends`, if there is one.
     """
     whole = [end for end in rule.ends if end <= max(len(each) for each in shares)]
+    last = whole[-1] if whole else 0
+    fortunes = [_Fortunes(own[:last], rule) for own in shares]
     known: dict[int, PairDecision] = {}
     for end in whole:
         is_new = True
         while is_new:
             n_decided = len(known)
-            for index, own in enumerate(shares):
-                if index not in known:
-                    found = evidence(own[:end], rule, n_decided=n_decided)
-                    if found.side is not None:
-                        known[index] = PairDecision(found, judged=end)
+            threshold = rule.threshold(n_decided)
+            for index, own in enumerate(fortunes):
+                if index not in known and own.is_decided(end, threshold=threshold):
+                    known[index] = PairDecision(own.evidence(end, n_decided=n_decided), judged=end)
             is_new = len(known) > n_decided
     return tuple(
-        known.get(index)
-        or PairDecision(
-            evidence(own[: whole[-1] if whole else 0], rule, n_decided=len(known)), judged=None
-        )
-        for index, own in enumerate(shares)
+        known.get(index) or PairDecision(own.evidence(last, n_decided=len(known)), judged=None)
+        for index, own in enumerate(fortunes)
     )
 
 

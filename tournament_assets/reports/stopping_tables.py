@@ -113,14 +113,13 @@ def _decisions_table(rows: Sequence[DecisionRow]) -> ReportTable:
     is_of_bank = rows[0].goal == "bank"
     return ReportTable(
         headers=(
-            *("first", "second", "ahead", "decided after", "judged in order", "judged of the rest"),
-            *("not needed", "rounds", "first's share (those judged in order)"),
-            "capital of what decides" if is_of_bank else "confidence sequence of the share",
+            *("pair", "ahead", "decided after", "judged in order", "judged of the rest"),
+            *("not needed", "rounds", "first's share, in order"),
+            "capital, of what decides" if is_of_bank else "confidence sequence of the share",
         ),
         rows=tuple(
             (
-                row.entrant_a,
-                row.entrant_b,
+                f"{row.entrant_a} : {row.entrant_b}",
                 row.side or ABSENT,
                 ABSENT if row.decided_at is None else f"{row.decided_at} prompts",
                 f"{row.looked_at} of {row.prompts}",
@@ -132,7 +131,6 @@ def _decisions_table(rows: Sequence[DecisionRow]) -> ReportTable:
             )
             for row in rows
         ),
-        n_labels=3,
     )
 
 

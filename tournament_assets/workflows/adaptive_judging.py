@@ -106,9 +106,13 @@ def decide(
         adaptive: How pairs stop; None if everything is judged.
         is_free: Whether a pair is settled without asking.
     """
+    order = hashed_order([*dict.fromkeys(pair.prompt_id for pair in pairs)], salt=dimension)
+    place = {name: index for index, name in enumerate(order)}
     by_two: dict[tuple[str, str], list[PairToJudge]] = {}
     for pair in pairs:
         by_two.setdefault((pair.entrant_a, pair.entrant_b), []).append(pair)
+    for own in by_two.values():
+        own.sort(key=lambda pair: place[pair.prompt_id])
     duels = [_Duel(own, dimension, adaptive, is_free) for own in by_two.values()]
     n_prompts = max(map(len, by_two.values()), default=0)
     rule = (
@@ -189,7 +193,7 @@ class _Duel:
     """Two entrants over all prompts, in the order of the hashes.
 
     Args:
-        pairs: Their pairs.
+        pairs: Their pairs, in that order.
         dimension: The quality that is judged.
         adaptive: How they stop; None if everything is judged.
         is_free: Whether a pair is settled without asking.
@@ -203,8 +207,7 @@ class _Duel:
         is_free: Callable[[PairToJudge], bool],
     ) -> None:
         self._adaptive, self._dimension, self._is_free = adaptive, dimension, is_free
-        by_prompt = {pair.prompt_id: pair for pair in pairs}
-        self.order = [by_prompt[each] for each in hashed_order([*by_prompt], salt=dimension)]
+        self.order = list(pairs)
         self._outcomes: dict[str, Outcome] = {}
         self._rows: list[DecisionRow] = []
         self._path: tuple[float, ...] = ()
