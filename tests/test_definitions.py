@@ -13,6 +13,10 @@ from tournament_assets.tournament.errors import InputError
 
 ROOT = Path(__file__).parents[1]
 HEAVY = (
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "upath",
     "sqlalchemy",
     "torch",
     "transformers",

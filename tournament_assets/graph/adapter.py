@@ -11,10 +11,9 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import dagster as dg
-import pandas as pd
 from pydantic import create_model
 
 from tournament_assets.graph.outputs import Check, Made, Markdown
@@ -36,12 +35,18 @@ from tournament_assets.graph.resources import (
 )
 from tournament_assets.graph.rows import AssetRow, Input, Log, Step
 from tournament_assets.ratings.elo_traces import EloTraces
-from tournament_assets.storage.table_schemas import SCHEMAS
+from tournament_assets.storage.table_schemas import ROW_TYPES, columns_of
 from tournament_assets.storage.tables import WrittenTable, content_version, make_table
 from tournament_assets.tournament.errors import WorkError
 from tournament_assets.tournament.fingerprints import fingerprint, short
+from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.responses import Resources
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = late_module("pandas")
 
 _RESOURCES: Mapping[str, type] = {
     "ledger": LedgerResource,
@@ -53,7 +58,14 @@ _BACKFILL_TAG = "dagster/backfill"
 _DEVELOPMENT_VARIABLE = "DAGSTER_IS_DEV_CLI"
 """Set by `dagster dev` and `dg dev`."""
 DATA_VERSION_TAG = "dagster/data_version"
-_TABLE = dg.PythonObjectDagsterType((pd.DataFrame, WrittenTable), name="Table")
+_TABLE = dg.DagsterType(
+    lambda _, value: isinstance(value, pd.DataFrame | WrittenTable), key="Table", name="Table"
+)
+_FRAME = dg.DagsterType(
+    lambda _, value: isinstance(value, pd.DataFrame), key="DataFrame", name="DataFrame"
+)
+_LATE_TYPES: Mapping[Any, Any] = {"pd.DataFrame": _FRAME}
+"""What stands in quotes where an asset's function says what it takes: it is imported to be used."""
 _STORED_TYPES: Mapping[str, Any] = {"table": _TABLE, "folder": dg.Nothing}
 _TABLES = "parquet_io_manager"
 _IO_MANAGERS = {"table": _TABLES, "arrays": "npz_io_manager", "folder": None}
@@ -414,7 +426,8 @@ def _declare(
         types["config"] = config_class(row.wanted["options"])
     for name in inputs:
         declared = row.input_types.get(name)
-        types[name] = declared if isinstance(declared, type) else inspect.Parameter.empty
+        is_known = isinstance(declared, type)
+        types[name] = _LATE_TYPES.get(declared, declared if is_known else inspect.Parameter.empty)
     asks_for_all = "resources" in row.wanted
     types |= {
         key: _RESOURCES[name]
@@ -555,14 +568,15 @@ def _code_references(plan: TournamentPlan, row: AssetRow) -> dict[str, Any]:
     }
 
 
+@cache
 def _column_schema(name: str) -> dict[str, Any]:
     columns = [
         dg.TableColumn(
-            name=field.name,
-            type=str(field.type),
-            description=field.metadata[b"description"].decode(),
-            constraints=dg.TableColumnConstraints(nullable=field.nullable),
+            name=each.name,
+            type=each.kind,
+            description=each.description,
+            constraints=dg.TableColumnConstraints(nullable=each.is_nullable),
         )
-        for field in SCHEMAS[name]
+        for each in columns_of(ROW_TYPES[name])
     ]
     return {"dagster/column_schema": dg.TableSchema(columns=columns)}

@@ -3,10 +3,18 @@
 Nothing here is compiled, so that tables and files of ratings load without numba.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tournament_assets.tournament.late_modules import late_module
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    np = late_module("numpy")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

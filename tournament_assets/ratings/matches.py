@@ -5,17 +5,24 @@ is a view: the decisive ones for Elo, wins with ties as halves for Bradley-Terry
 apart for Davidson, those among rated entrants for errors and for ratings at equal style.
 """
 
+from __future__ import annotations
+
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.prompts import prompt_of, sample_of
 from tournament_assets.tournament.verdicts import Judgment, Outcome
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    np = late_module("numpy")
 
 _SHOWN = 3
 _PREFERENCES = {
@@ -157,7 +164,7 @@ class Matches:
         flat = np.bincount(self.first * n + self.second, values, minlength=n * n)
         return flat.astype(np.float64).reshape(n, n)
 
-    def decisive(self) -> "Matches":
+    def decisive(self) -> Matches:
         """Keep the matches that are no ties, in their order, each with the preferred one first."""
         if (self.preference > 0.5).all():
             return self
@@ -174,7 +181,7 @@ class Matches:
             weight=self.weight[kept],
         )
 
-    def repeated(self) -> "Matches":
+    def repeated(self) -> Matches:
         """Return each match as often as it weighs, for methods that know no weights.
 
         Of two entrants' matches the running sum of the weights is rounded, so that together they
@@ -200,7 +207,7 @@ class Matches:
             judge_index=self.judge_index[rows] if self.judges else self.judge_index,
         )
 
-    def as_wins(self) -> "Matches":
+    def as_wins(self) -> Matches:
         """Return only wins: those of the first entrants, then those of the second.
 
         The weights are shares of a win, so a tie becomes two matches that weigh a half.
@@ -219,7 +226,7 @@ class Matches:
             weight=gained[kept],
         )
 
-    def among(self, members: NDArray[np.bool_]) -> "Matches":
+    def among(self, members: NDArray[np.bool_]) -> Matches:
         """Keep the matches between members, who are numbered anew, shape (n_entrants,)."""
         kept = members[self.first] & members[self.second]
         place = np.cumsum(members) - 1
@@ -238,7 +245,7 @@ class Matches:
             judge_index=self.judge_index[kept] if self.judges else self.judge_index,
         )
 
-    def of_judges(self, members: NDArray[np.bool_]) -> "Matches":
+    def of_judges(self, members: NDArray[np.bool_]) -> Matches:
         """Keep the matches before some judges, who are numbered anew, shape (n_judges,)."""
         kept = members[self.judge_index]
         place = np.cumsum(members) - 1
@@ -254,7 +261,7 @@ class Matches:
             judge_index=place[self.judge_index[kept]],
         )
 
-    def averaged_over_samples(self) -> "Matches":
+    def averaged_over_samples(self) -> Matches:
         """Return one match of two entrants on a prompt, whose share is the mean over its samples.
 
         A prompt whose samples are not all judged is the mean of those that are, and counts as much
@@ -292,7 +299,7 @@ class Matches:
             weight=np.ones(rows.size),
         )
 
-    def weighed_by_sample(self) -> "Matches":
+    def weighed_by_sample(self) -> Matches:
         """Return the same matches on whole prompts, where those of one prompt count as one.
 
         Each keeps its own outcome and style, and two entrants' matches on a prompt weigh 1

@@ -17,24 +17,36 @@ n (k I - J) / 4, the score of a prompt is what an entrant won beyond 1/2, and th
 scores has the variance 2 k (s + (k - 2) c).
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from tournament_assets.ratings.matches import Matches, require_confidence
 from tournament_assets.ratings.sequential import StoppingRule, aimed_capital, decide
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.late_modules import late_module
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    np = late_module("numpy")
 
 ELO_PER_NAT = 400.0 / math.log(10.0)
 _LARGEST_SIMULATION = 1000
 """More prompts are not simulated: errors shrink with the root of their number by then."""
 _CELLS_AT_ONCE = 2_000_000
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+
+@cache
+def _quadrature() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the nodes and weights of an average over a standard normal variable."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    return nodes, weights / weights.sum()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +120,10 @@ def learn_noise(matches: Matches, *, split: float) -> JudgingNoise:
 
 def _shared(prompt_sd: float, *, decided: float) -> float:
     """Return the mean product of two residuals that share an entrant, between equals."""
-    odds = prompt_sd * (_NODES[:, None] - _NODES)
-    won = (1 / (1 + np.exp(-odds))) @ _WEIGHTS - 0.5
-    return float(decided**2 * (won**2 @ _WEIGHTS))
+    nodes, weights = _quadrature()
+    odds = prompt_sd * (nodes[:, None] - nodes)
+    won = (1 / (1 + np.exp(-odds))) @ weights - 0.5
+    return float(decided**2 * (won**2 @ weights))
 
 
 def _prompt_sd(product: float, *, decided: float) -> float:
@@ -253,11 +266,12 @@ class PowerCurve:
         """Return by how much the logits of the two differ for the difference of ratings."""
         decided = 1 - self.noise.tied - self.noise.split
         wanted = (win_share(self.elo) - 0.5) / decided
+        nodes, weights = _quadrature()
         low, high = 0.0, 30.0
         for _ in range(60):
             middle = (low + high) / 2
-            logits = middle + math.sqrt(2) * self.noise.prompt_sd * _NODES
-            is_low = float((1 / (1 + np.exp(-logits))) @ _WEIGHTS) - 0.5 < wanted
+            logits = middle + math.sqrt(2) * self.noise.prompt_sd * nodes
+            is_low = float((1 / (1 + np.exp(-logits))) @ weights) - 0.5 < wanted
             low, high = (middle, high) if is_low else (low, middle)
         return low
 

@@ -27,23 +27,29 @@ prompts that have a verdict. In the population such a prompt is left out, as a p
 drawn.
 """
 
+from __future__ import annotations
+
 import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tournament_assets.ratings.matches import require_confidence
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.late_modules import late_module
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    np = late_module("numpy")
 
 Goal = Literal["bank", "population"]
 """Which question is answered."""
 Side = Literal["first", "second"]
 """Which entrant of a pair is shown to be above the other."""
-Shares = NDArray[np.float64]
+Shares: TypeAlias = "NDArray[np.float64]"
 """The first entrant's share of the win on each prompt, in hashed order: 1, 1/2 or 0; NaN where no
 verdict is readable."""
 
@@ -434,7 +440,7 @@ def aimed_capital(
     return np.asarray(np.logaddexp.reduce(totals, axis=0))
 
 
-def _option_bet(known: "_Course", end: int, sign: int, quantile: float) -> NDArray[np.float64]:
+def _option_bet(known: _Course, end: int, sign: int, quantile: float) -> NDArray[np.float64]:
     # Imported here, so that loading the definitions does not pay for it.
     from scipy.special import log_ndtr
 

@@ -1,14 +1,22 @@
 """Writing a file whole or not at all, on a local disk or in an object store."""
 
+from __future__ import annotations
+
 import os
 import secrets
 import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from upath import UPath
+from tournament_assets.tournament.late_modules import late_module
+
+if TYPE_CHECKING:
+    import upath
+else:
+    upath = late_module("upath")
+
 
 _SPOOLED_BYTES = 4_000_000
 _COPIED_BYTES = 1 << 20
@@ -38,12 +46,12 @@ class WaitingContent:
         shutil.copyfileobj(self.file, file, _COPIED_BYTES)
 
 
-def write_bytes_atomically(path: Path | UPath, content: bytes) -> None:
+def write_bytes_atomically(path: Path | upath.UPath, content: bytes) -> None:
     """Write a file so that a reader sees the old one or the new one, never a part."""
     write_atomically(path, lambda file: file.write(content))
 
 
-def write_atomically(path: Path | UPath, write: Callable[[IO[bytes]], object]) -> None:
+def write_atomically(path: Path | upath.UPath, write: Callable[[IO[bytes]], object]) -> None:
     """Write a file, a part at a time, so that a reader sees the old one or the new one.
 
     On a local disk a temporary file beside it is written, flushed and renamed; an object store
@@ -54,11 +62,11 @@ def write_atomically(path: Path | UPath, write: Callable[[IO[bytes]], object]) -
         write: Writes the content to the file it is given.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    if isinstance(path, UPath) and path.protocol not in ("", "file", "local"):
+    if isinstance(path, upath.UPath) and path.protocol not in ("", "file", "local"):
         with path.open("wb") as file:
             write(file)
         return
-    local = Path(path.path) if isinstance(path, UPath) else path
+    local = Path(path.path) if isinstance(path, upath.UPath) else path
     temporary = local.with_name(f".{local.name}.{secrets.token_hex(4)}.partial")
     try:
         with temporary.open("wb") as file:

@@ -7,6 +7,8 @@ number of entrants (`STREAMED`) are never in memory as a whole: they are written
 tables and traces give equal bytes, and nothing is ever unpickled.
 """
 
+from __future__ import annotations
+
 import hashlib
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,12 +16,6 @@ from dataclasses import dataclass, field, fields
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
-
-import numpy as np
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
-from upath import UPath
 
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.atomic_files import WaitingContent
@@ -29,9 +25,21 @@ from tournament_assets.storage.table_schemas import (
     SCHEMAS,
     derive_schema,
 )
+from tournament_assets.tournament.late_modules import late_module
 
 if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    import upath
     from _typeshed import DataclassInstance
+else:
+    np = late_module("numpy")
+    pd = late_module("pandas")
+    pa = late_module("pyarrow")
+    pq = late_module("pyarrow.parquet")
+    upath = late_module("upath")
 
 AnyRow: TypeAlias = "DataclassInstance | Mapping[str, Any]"
 RowT = TypeVar("RowT")
@@ -114,8 +122,8 @@ class StoredTable:
         ValueError: If the file's columns are not the table's.
     """
 
-    def __init__(self, name: str, path: Path | UPath) -> None:
-        is_remote = isinstance(path, UPath) and path.protocol not in ("", "file", "local")
+    def __init__(self, name: str, path: Path | upath.UPath) -> None:
+        is_remote = isinstance(path, upath.UPath) and path.protocol not in ("", "file", "local")
         # A local file is opened by Arrow, which reads it at any place without moving a cursor.
         self._source = path.open("rb") if is_remote else pa.OSFile(str(path), "rb")
         self.name = name
@@ -173,7 +181,7 @@ class StoredTable:
         return pq.ParquetFile(self._source, pre_buffer=False)
 
 
-AnyTable = pd.DataFrame | StoredTable
+AnyTable: TypeAlias = "pd.DataFrame | StoredTable"
 
 
 def write_table(

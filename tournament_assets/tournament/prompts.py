@@ -1,17 +1,23 @@
 """The prompt bank: its rows, what makes it valid, how a pilot is drawn; and what was answered."""
 
+from __future__ import annotations
+
 import hashlib
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from tournament_assets.tournament.errors import Problems
 from tournament_assets.tournament.fingerprints import fingerprint
+from tournament_assets.tournament.late_modules import late_module
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = late_module("numpy")
 
 EXPECTED_BEHAVIORS = ("answer", "hedge", "abstain")
 CURATED_SOURCE = "curated"

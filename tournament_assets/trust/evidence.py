@@ -4,11 +4,11 @@ A test of the judge counts only where it was of the very thing that is rated: pa
 by the requests of the verdicts, controls by the judge and the rubric of the replies.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import pandas as pd
 
 from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.storage.tables import AnyTable, pair_key, rows_of
@@ -19,12 +19,17 @@ from tournament_assets.tournament.asset_rows import (
     RetestRow,
     StyleRow,
 )
+from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from tournament_assets.audits.agreement import Agreement
     from tournament_assets.audits.judge_tests import JudgedTwice, SettledControl
     from tournament_assets.trust.panel import Estimate
+else:
+    pd = late_module("pandas")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ class _Texts:
 
 def retest_of(
     frame: pd.DataFrame | None, verdicts: AnyTable, *, job: str
-) -> "Sequence[JudgedTwice] | str":
+) -> Sequence[JudgedTwice] | str:
     """Return the pairs judged again whose first requests are those of the verdicts.
 
     Args:
@@ -92,7 +97,7 @@ def retest_of(
 
 def controls_of(
     frame: pd.DataFrame | None, replies: AnyTable, *, job: str
-) -> "Sequence[SettledControl] | str":
+) -> Sequence[SettledControl] | str:
     """Return the planted controls that the judge of the replies was given, by their rubric.
 
     Args:
@@ -124,7 +129,7 @@ def controls_of(
 
 def judges_of(
     frame: pd.DataFrame | None, *, judge_models: set[str], job: str
-) -> "Mapping[str, Agreement] | str":
+) -> Mapping[str, Agreement] | str:
     """Return the agreement with every other judge.
 
     Args:
@@ -151,7 +156,7 @@ def judges_of(
     }
 
 
-def people_of(frame: pd.DataFrame | None) -> "Estimate | str | None":
+def people_of(frame: pd.DataFrame | None) -> Estimate | str | None:
     """Return the agreement with people over all verdicts; None where none are configured."""
     from tournament_assets.trust.panel import Estimate
 
@@ -196,7 +201,7 @@ def longer_responses(matches: AnyTable) -> dict[tuple[str, str, str], Outcome]:
     return longer
 
 
-def length_of(frame: pd.DataFrame, *, n_judged: int) -> "Estimate | str":
+def length_of(frame: pd.DataFrame, *, n_judged: int) -> Estimate | str:
     """Return what a usual difference in length is worth.
 
     Args:

@@ -12,14 +12,12 @@ decision, for what a stop has saved must not come back. Two responses of one tex
 that nobody is asked about; a pair without a verdict is passed over and counts as nothing.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
-
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequests, by_pair
@@ -35,12 +33,20 @@ from tournament_assets.ratings.sequential import (
 from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import DecisionRow, JudgeReplyRow
 from tournament_assets.tournament.judge_config import AdaptiveConfig, JudgeConfig
+from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.workflows.table_rows import reply_rows, settled_rows
 
 if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
     from tournament_assets.ledger import Ledger
+else:
+    np = late_module("numpy")
+    pd = late_module("pandas")
 
 FindOutcomes = Callable[[Sequence[PairToJudge]], Mapping[PairKey, Outcome]]
 """Says how pairs were settled; one whose last reply is still to come is not in it."""
@@ -359,7 +365,7 @@ def is_free_with(judge: JudgeConfig) -> Callable[[PairToJudge], bool]:
 
 
 def outcomes_in_ledger(
-    ledger: "Ledger",
+    ledger: Ledger,
     rubric: Rubric,
     judge: JudgeConfig,
     build: Callable[[list[PairToJudge]], JudgeRequests],
@@ -443,7 +449,7 @@ class Unasked:
     undecided: int
 
     @classmethod
-    def of(cls, decisions: pd.DataFrame | None) -> "Unasked | None":
+    def of(cls, decisions: pd.DataFrame | None) -> Unasked | None:
         """Count them in the table `judging_decisions`; None where no pair stops."""
         rows = [] if decisions is None else list(last_rows(rows_of(DecisionRow, decisions)))
         if all(row.goal == EVERYTHING for row in rows):

@@ -1,13 +1,13 @@
 """What a mode's judging would cost and could tell, before anything is generated or asked."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from tournament_assets.judging.batch_service import Channel, TokenCounter
 from tournament_assets.judging.costs.budgets import month_start
@@ -50,6 +50,7 @@ from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_config import AdaptiveConfig
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.judges import Judge, PanelMember
+from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.prompts import Prompt, first_samples, sample_of
 from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.tournament.verdicts import Outcome
@@ -75,8 +76,12 @@ from tournament_assets.workflows.ledger_lookup import (
 from tournament_assets.workflows.plan import TournamentPlan
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from tournament_assets.ledger import Ledger
     from tournament_assets.run_comparison.run_reading import FinishedRun
+else:
+    np = late_module("numpy")
 
 
 FindShares = Callable[[Rubric], Mapping[tuple[str, str], Sequence[float]]]
@@ -88,7 +93,7 @@ def estimate_pairs(
     mode: Mode,
     pairs_by_dimension: Iterable[tuple[str, Sequence[PairToJudge]]],
     *,
-    ledger: "Ledger",
+    ledger: Ledger,
     judge_model: str | None = None,
     assumed_responses: int = 0,
     counter: TokenCounter | None = None,
@@ -152,7 +157,7 @@ def _course_so_far(
     pairs: Sequence[PairToJudge],
     rubric: Rubric,
     judge: Judge,
-    ledger: "Ledger",
+    ledger: Ledger,
 ) -> Course:
     return decide(
         pairs,
@@ -168,7 +173,7 @@ def _course_so_far(
     )
 
 
-def _shares_of_pilot(plan: TournamentPlan, *, ledger: "Ledger") -> FindShares:
+def _shares_of_pilot(plan: TournamentPlan, *, ledger: Ledger) -> FindShares:
     """Return what reads from the ledger what the pilot's judge said."""
     config = plan.config
     bank, prompts = load_bank_and_selection(plan, "pilot")
@@ -197,7 +202,7 @@ class _JudgeToPrice:
     """
 
     def __init__(
-        self, judge: PanelMember, scope: JudgingScope, plan: TournamentPlan, ledger: "Ledger"
+        self, judge: PanelMember, scope: JudgingScope, plan: TournamentPlan, ledger: Ledger
     ) -> None:
         self._judge, self._scope, self._plan, self._ledger = judge, scope, plan, ledger
         self._terms = judging_terms(plan, since=datetime.now(UTC), models=[judge.model])
@@ -247,7 +252,7 @@ class _JudgeToPrice:
         )
 
 
-def _keys_under_way(ledger: "Ledger", scope: JudgingScope) -> set[str]:
+def _keys_under_way(ledger: Ledger, scope: JudgingScope) -> set[str]:
     """Return what the next run collects; what was asked directly cannot be had any more."""
     keys: set[str] = set()
     for batch in ledger.open_batches(scope):
@@ -260,7 +265,7 @@ def estimate_judging(
     plan: TournamentPlan,
     mode: Mode,
     *,
-    ledger: "Ledger",
+    ledger: Ledger,
     judge_model: str | None = None,
     counter: TokenCounter | None = None,
 ) -> JudgingEstimate:
@@ -325,7 +330,7 @@ def _estimate_responses(
     entrant: AnthropicApiEntrant | OpenAiApiEntrant,
     missing: Sequence[Prompt],
     *,
-    ledger: "Ledger",
+    ledger: Ledger,
 ) -> ResponseEstimate:
     prices = response_terms(plan, since=datetime.now(UTC)).prices
     _, expected = observe_ledger(ledger, entrant.model, on_responses=True)
@@ -364,7 +369,7 @@ def plan_prompts(
     estimate: JudgingEstimate,
     plan: TournamentPlan,
     *,
-    pilot: "FinishedRun | None" = None,
+    pilot: FinishedRun | None = None,
     gaps: Sequence[float] = GAPS,
     power: float = 0.8,
 ) -> list[DimensionPlan]:
@@ -394,7 +399,7 @@ class _Planner:
         estimate: JudgingEstimate,
         plan: TournamentPlan,
         dimension: str,
-        pilot: "FinishedRun | None",
+        pilot: FinishedRun | None,
     ) -> None:
         config = plan.config
         self._dimension = dimension
@@ -543,7 +548,7 @@ def _usd_if_new(estimate: JudgingEstimate, dimension: str) -> float | None:
     return new.cost_usd(estimate.price, discount=estimate.batch_discount, hit_rate=rate)
 
 
-def _learn(pilot: "FinishedRun | None", dimension: str, entrant_ids: Sequence[str]) -> JudgingNoise:
+def _learn(pilot: FinishedRun | None, dimension: str, entrant_ids: Sequence[str]) -> JudgingNoise:
     """Learn from a pilot's settled pairs; what it did not judge is assumed."""
     settled = [
         pair

@@ -1,5 +1,7 @@
 """What a finished run says of itself: what it rests on, how it is made again, and its manifest."""
 
+from __future__ import annotations
+
 import contextlib
 import shlex
 from collections.abc import Mapping
@@ -7,14 +9,13 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from tournament_assets.project.project_files import load_rubric
 from tournament_assets.storage.tables import content_version, rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow, TrustRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint_text
+from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.workflows.adaptive_judging import Unasked
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import (
@@ -37,7 +38,11 @@ from tournament_assets.workflows.provenance import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from tournament_assets.ledger.spending import Waste
+else:
+    pd = late_module("pandas")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +134,7 @@ def run_manifest(
     audit: pd.DataFrame,
     trust: Frames,
     n_permutations: int,
-    waste: "Waste",
+    waste: Waste,
     started_at: str,
     finished_at: datetime,
     rerun: str | None,

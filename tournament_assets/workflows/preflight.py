@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from tournament_assets.battles.human import HumanBattles, read_human_battles
 from tournament_assets.generation.devices import device_problem
 from tournament_assets.project.project_files import (
     entrant_file_problems,
@@ -32,6 +32,9 @@ from tournament_assets.workflows.judge_requests import (
 from tournament_assets.workflows.ledger_lookup import known_responses, load_bank_and_selection
 from tournament_assets.workflows.plan import TournamentPlan, select_prompts
 from tournament_assets.workflows.server_responses import server_problems
+
+if TYPE_CHECKING:
+    from tournament_assets.battles.human import HumanBattles
 
 
 def refuse_bad_input(
@@ -173,12 +176,14 @@ def _is_complete(
         return len(known_responses(plan, entrant, bank, prompts, ledger=ledger)) == len(prompts)
 
 
-def load_human_battles(plan: TournamentPlan, arena: HumanBattlesConfig) -> HumanBattles:
+def load_human_battles(plan: TournamentPlan, arena: HumanBattlesConfig) -> "HumanBattles":
     """Read the human battles that a config names.
 
     Raises:
         InputError: With everything that is wrong with the file, or with the config's names for it.
     """
+    from tournament_assets.battles.human import read_human_battles
+
     return read_human_battles(
         plan.project.resolve(arena.file, what="the file of human battles"),
         format_name=arena.format,

@@ -1,5 +1,7 @@
 """What a result rests on: its inputs' hashes, what was left out, what it cost, and what made it."""
 
+from __future__ import annotations
+
 import platform
 import re
 import shutil
@@ -12,8 +14,6 @@ from importlib import metadata
 from math import comb
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-
-import pandas as pd
 
 from tournament_assets.judging.batch_service import Channel, TokenUsage
 from tournament_assets.judging.costs.prices import (
@@ -31,10 +31,15 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, PromptRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import combine
+from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.workflows.plan import TournamentPlan
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from tournament_assets.ledger.spending import Waste
+else:
+    pd = late_module("pandas")
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +256,7 @@ Recorded = Mapping[str, Any]
 Records = Callable[[str, str | None], Recorded | None]
 """Returns what is recorded of an asset's partition, newest first; None if there is nothing."""
 
-Frames = Mapping[str, pd.DataFrame]
+Frames = Mapping[str, "pd.DataFrame"]
 LargeTables = Mapping[str, AnyTable]
 """Tables of several partitions, by entrant or dimension, in config order."""
 
@@ -389,7 +394,7 @@ def judging_costs(plan: TournamentPlan, replies: Mapping[str, ReplySummary]) -> 
     return costs
 
 
-def judging_waste(waste: "Waste") -> dict[str, int]:
+def judging_waste(waste: Waste) -> dict[str, int]:
     """Return what was paid for without use, or may have been."""
     return {
         "replies_paid_twice": waste.replies_paid_twice,

@@ -4,14 +4,15 @@ Rows are written and read as their classes (`tournament.asset_rows`); what needs
 table reads a narrower class.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from tournament_assets.audits.missingness import (
     INFRASTRUCTURE,
@@ -36,9 +37,15 @@ from tournament_assets.tournament.asset_rows import (
     VerdictRow,
 )
 from tournament_assets.tournament.judge_config import JudgeConfig
+from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.tournament.verdicts import Judgment, Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = late_module("pandas")
 
 
 def prompt_rows(prompts: list[Prompt]) -> list[PromptRow]:

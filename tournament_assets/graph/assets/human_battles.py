@@ -5,17 +5,12 @@ asked for one dimension, or for which response is better in general; the latter 
 dimension that has none of its own. A label of texts that are others by now counts for nothing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-import pyarrow as pa
-
-from tournament_assets.battles.columns import battles_of, complete_battle_table, make_battle_table
-from tournament_assets.battles.human import battles_that_count, on_prompts
 from tournament_assets.graph.assets.verdicts import judge_models_of
 from tournament_assets.graph.outputs import (
     Made,
@@ -40,10 +35,11 @@ from tournament_assets.tournament.asset_rows import (
     JudgeCalibrationRow,
     PredictionPoweredRow,
 )
-from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
+from tournament_assets.tournament.battles import Battle, battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
+from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 from tournament_assets.workflows.judge_requests import LedgerAccess
 from tournament_assets.workflows.plan import TournamentPlan
@@ -52,6 +48,9 @@ from tournament_assets.workflows.provenance import name_models
 from tournament_assets.workflows.table_rows import judgments_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
     from tournament_assets.audits.agreement import HumanAgreement
     from tournament_assets.audits.judge_calibration import CalibratedPair
     from tournament_assets.battles.arena_places import ArenaPlaces
@@ -59,6 +58,9 @@ if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
     from tournament_assets.ledger.labels import Label
     from tournament_assets.ratings.prediction_powered import LabelledPair, PoweredFit, Vote
+else:
+    pd = late_module("pandas")
+    pa = late_module("pyarrow")
 
 _Names = tuple[str, str, str]
 _MOST_LISTED = 100
@@ -97,7 +99,7 @@ def has_human_battles(plan: TournamentPlan) -> bool:
     return plan.config.human_battles is not None
 
 
-def human_battles(plan: TournamentPlan) -> Made[pd.DataFrame]:
+def human_battles(plan: TournamentPlan) -> Made["pd.DataFrame"]:
     """The battles of an arena that people decided, among those who fought enough of them.
 
     Who has too few is left out and listed, and so is what else of the file is not here.
@@ -151,7 +153,7 @@ def arena_ratings(
     mode: Mode,
     dimension: str,
     verdicts: StoredTable,
-    human: pd.DataFrame,
+    human: "pd.DataFrame",
 ) -> Made[tuple[ArenaRatingRow, ...]]:
     """Bradley-Terry ratings by the judge's battles, by people's, and by both joined.
 
@@ -159,6 +161,7 @@ def arena_ratings(
     resampled prompts. All three are on the arena's scale where an entrant ties them to it.
     """
     from tournament_assets.battles.arena_places import place_in_arena
+    from tournament_assets.battles.columns import make_battle_table
     from tournament_assets.reports.human_battle_tables import scale_sentence
 
     # The name of the judge is in no rating, so the configured one does for all battles.
@@ -199,7 +202,7 @@ def human_agreement(
     mode: Mode,
     dimension: str,
     verdicts: StoredTable,
-    human: pd.DataFrame,
+    human: "pd.DataFrame",
 ) -> Made[list[HumanAgreementRow]]:
     """How far the judge agrees with people where both compared two entrants on one prompt.
 
@@ -212,10 +215,10 @@ def human_agreement(
     ratings, judged = config.ratings, judgments_of(verdicts)
     judged = [each for each in judged if each.outcome is not Outcome.SAME_TEXT]
     counted = _battles_on(config, dimension, human)
-    on_judged = on_prompts(counted, {judgment.prompt_id for judgment in judged})
+    on_judged = _on_prompts_of(judged, counted)
     found = measure_human_agreement(
         battles_from_judgments(judged, judge_model=config.judge_model(mode)),
-        battles_of(on_judged),
+        _battles_in(on_judged),
         n_bootstraps=ratings.n_bootstraps,
         seed=ratings.bootstrap_seed,
         confidence=ratings.confidence,
@@ -238,7 +241,7 @@ def prediction_powered_ratings(
     verdicts: StoredTable,
     matches: StoredTable,
     ledger: LedgerAccess,
-    human: pd.DataFrame | None = None,
+    human: "pd.DataFrame | None" = None,
 ) -> Made[list[PredictionPoweredRow]]:
     """Ratings as people would give them: the judge's verdicts, corrected by people's labels.
 
@@ -275,9 +278,11 @@ def _labels(step: Step, matches: StoredTable, ledger: LedgerAccess) -> "HumanLab
 
 
 def _labelled_pairs(
-    step: Step, verdicts: StoredTable, labels: "HumanLabels", human: pd.DataFrame | None
+    step: Step, verdicts: StoredTable, labels: "HumanLabels", human: "pd.DataFrame | None"
 ) -> "tuple[LabelledPair, ...]":
     """Return the judged pairs with labels, or else with votes; none where nobody said anything."""
+    from tournament_assets.battles.columns import battles_of
+    from tournament_assets.battles.human import on_prompts
     from tournament_assets.ratings.prediction_powered import label_pairs, votes_of_battles
 
     judged = judgments_of(verdicts)
@@ -342,7 +347,7 @@ def judge_calibration(
 
 
 def _agreement_numbers(
-    found: "HumanAgreement", counted: pa.Table, on_judged: pa.Table
+    found: "HumanAgreement", counted: "pa.Table", on_judged: "pa.Table"
 ) -> dict[str, Any]:
     without_prompt = counted.column("question_id").null_count
     return {
@@ -355,7 +360,19 @@ def _agreement_numbers(
     }
 
 
-def _frame_of(table: pa.Table) -> pd.DataFrame:
+def _on_prompts_of(judged: Iterable[Judgment], counted: "pa.Table") -> "pa.Table":
+    from tournament_assets.battles.human import on_prompts
+
+    return on_prompts(counted, {judgment.prompt_id for judgment in judged})
+
+
+def _battles_in(table: "pa.Table") -> "Iterator[Battle]":
+    from tournament_assets.battles.columns import battles_of
+
+    return battles_of(table)
+
+
+def _frame_of(table: "pa.Table") -> "pd.DataFrame":
     schema = SCHEMAS["human_battles"]
     frame: pd.DataFrame = (
         table.select(schema.names).cast(schema).to_pandas(types_mapper=pd.ArrowDtype)
@@ -363,7 +380,10 @@ def _frame_of(table: pa.Table) -> pd.DataFrame:
     return frame
 
 
-def _battles_on(config: TournamentConfig, dimension: str, human: pd.DataFrame) -> pa.Table:
+def _battles_on(config: TournamentConfig, dimension: str, human: "pd.DataFrame") -> "pa.Table":
+    from tournament_assets.battles.columns import complete_battle_table
+    from tournament_assets.battles.human import battles_that_count
+
     table = complete_battle_table(to_arrow("human_battles", human))
     return battles_that_count(table, dimension, dimensions=config.dimension_names)
 

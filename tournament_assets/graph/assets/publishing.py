@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from tournament_assets.graph.outputs import Check, Made, Markdown, known, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.ratings.elo_traces import EloTraces
@@ -39,6 +37,7 @@ from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import combine, fingerprint
 from tournament_assets.tournament.judge_services import SERVICES
+from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.workflows.adaptive_judging import EVERYTHING
 from tournament_assets.workflows.judge_requests import LedgerAccess
 from tournament_assets.workflows.manifest import RunFacts, rubric_texts, run_facts, run_manifest
@@ -57,10 +56,14 @@ from tournament_assets.workflows.report_sections import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from tournament_assets.reports.run.report_contents import ReportContents
     from tournament_assets.reports.run.run_files import RunTables
     from tournament_assets.run_comparison.comparison import RunComparison
     from tournament_assets.run_comparison.gate import Gate
+else:
+    pd = late_module("pandas")
 
 _LISTED_JUDGMENTS = 20
 _GATE_CHECK = "gate"
@@ -70,12 +73,12 @@ _GATE_CHECK = "gate"
 class ReportInputs:
     """Tables of one mode that the page is made from; of several partitions a mapping."""
 
-    leaderboard: pd.DataFrame
-    audit: pd.DataFrame
-    prompt_audit: pd.DataFrame
-    fair: pd.DataFrame
+    leaderboard: "pd.DataFrame"
+    audit: "pd.DataFrame"
+    prompt_audit: "pd.DataFrame"
+    fair: "pd.DataFrame"
     trust: Frames
-    selected: pd.DataFrame
+    selected: "pd.DataFrame"
     responses: Frames
     matches: LargeTables
     replies: LargeTables
@@ -193,12 +196,12 @@ class ArtifactInputs:
     """Tables that a run directory is made from; of several partitions a mapping."""
 
     report: StoredTable
-    leaderboard: pd.DataFrame
+    leaderboard: "pd.DataFrame"
     battles: StoredTable
-    audit: pd.DataFrame
+    audit: "pd.DataFrame"
     trust: Frames
-    bank: pd.DataFrame
-    selected: pd.DataFrame
+    bank: "pd.DataFrame"
+    selected: "pd.DataFrame"
     responses: Frames
     matches: LargeTables
     replies: LargeTables

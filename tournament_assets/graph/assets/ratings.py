@@ -3,9 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from tournament_assets.graph.outputs import (
     Made,
@@ -28,8 +26,14 @@ from tournament_assets.tournament.asset_rows import (
 from tournament_assets.tournament.battles import settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
+from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.workflows.adaptive_judging import sides_of
 from tournament_assets.workflows.table_rows import judgments_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = late_module("pandas")
 
 _COUNTS = ("wins_a", "wins_b", "ties", "inconsistent", "same_text", "unjudged")
 
@@ -90,7 +94,7 @@ def elo_ratings(
     dimension: str,
     verdicts: StoredTable,
     traces: EloTraces,
-    decisions: pd.DataFrame | None = None,
+    decisions: "pd.DataFrame | None" = None,
 ) -> Made[list[EloRow]]:
     """Elo ratings with both intervals, and the same for a sweep of K-factors.
 
@@ -146,7 +150,7 @@ def bradley_terry_ratings(
     mode: Mode,
     dimension: str,
     verdicts: StoredTable,
-    jury: pd.DataFrame | None = None,
+    jury: "pd.DataFrame | None" = None,
 ) -> Made[list[BradleyTerryRow]]:
     """Bradley-Terry ratings on the Elo scale, ties as half wins, prompts resampled.
 
@@ -228,7 +232,7 @@ def style_control(
     mode: Mode,
     dimension: str,
     verdicts: StoredTable,
-    responses: Mapping[str, pd.DataFrame],
+    responses: Mapping[str, "pd.DataFrame"],
     options: StyleOptions,
 ) -> Made[list[StyleRow]]:
     """Bradley-Terry ratings as if all responses were equally long and laid out alike.
@@ -259,7 +263,7 @@ def style_control(
     )
 
 
-def response_texts(responses: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], str]:
+def response_texts(responses: Mapping[str, "pd.DataFrame"]) -> dict[tuple[str, str], str]:
     """Return what each entrant answered, by entrant and prompt."""
     return {
         (entrant, row.prompt_id): row.response

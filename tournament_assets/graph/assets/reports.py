@@ -5,8 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from tournament_assets.audits.missingness import PairReading, measure_coverage
 from tournament_assets.audits.outages import MissingnessCheck, asked
 from tournament_assets.graph.assets.freshness import leaderboard_result
@@ -43,6 +41,7 @@ from tournament_assets.tournament.asset_rows import (
 )
 from tournament_assets.tournament.battles import battles_from_judgments, settings_of_run
 from tournament_assets.tournament.config import Mode, TournamentConfig
+from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.prompts import GeneratedResponse
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import Frames, LargeTables, name_models
@@ -54,7 +53,11 @@ from tournament_assets.workflows.table_rows import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from tournament_assets.audits.prompt_findings import PromptFinding
+else:
+    pd = late_module("pandas")
 
 _PLOTTED_ENTRANTS = 12
 """More lines than these are no plot."""
@@ -109,7 +112,7 @@ class LeaderboardInputs:
     bradley_terry: Frames
     win_rates: Frames
     verdicts: LargeTables
-    audit: pd.DataFrame
+    audit: "pd.DataFrame"
 
 
 def leaderboard(step: Step, inputs: LeaderboardInputs) -> Made[list[LeaderboardRow]]:
@@ -160,7 +163,7 @@ def _ranked(
 
 
 def _prompts_behind_lead(
-    config: TournamentConfig, ratings: pd.DataFrame, verdicts: AnyTable
+    config: TournamentConfig, ratings: "pd.DataFrame", verdicts: AnyTable
 ) -> tuple[str, ...]:
     from tournament_assets.audits.prompt_findings import prompts_behind_lead
 
@@ -228,7 +231,7 @@ def outage_metadata(outages: Sequence[str]) -> dict[str, Markdown]:
 
 def audit(
     step: Step,
-    selected: pd.DataFrame,
+    selected: "pd.DataFrame",
     responses: Frames,
     verdicts: LargeTables,
     replies: LargeTables,
@@ -260,7 +263,7 @@ def audit(
     )
 
 
-def _answers(responses: pd.DataFrame) -> list[GeneratedResponse]:
+def _answers(responses: "pd.DataFrame") -> list[GeneratedResponse]:
     return [
         GeneratedResponse(row.prompt_id, row.response, row.finish_reason)
         for row in rows_of(ResponseRow, responses)
@@ -268,7 +271,7 @@ def _answers(responses: pd.DataFrame) -> list[GeneratedResponse]:
 
 
 def _unanswered(
-    selected: pd.DataFrame, answers: Mapping[str, Sequence[GeneratedResponse]]
+    selected: "pd.DataFrame", answers: Mapping[str, Sequence[GeneratedResponse]]
 ) -> list[PromptRow]:
     """Return the prompts that not every entrant answered."""
     answered = set.intersection(*({each.prompt_id for each in given} for given in answers.values()))
@@ -375,7 +378,7 @@ def _finding_row(dimension: str, found: "PromptFinding") -> PromptFindingRow:
 def fair_comparison(
     plan: TournamentPlan,
     mode: Mode,
-    selected: pd.DataFrame,
+    selected: "pd.DataFrame",
     responses: Frames,
     verdicts: LargeTables,
 ) -> Made[list[FairRow]]:
@@ -398,7 +401,7 @@ def fair_rows(
     plan: TournamentPlan,
     mode: Mode,
     *,
-    selected: pd.DataFrame,
+    selected: "pd.DataFrame",
     responses: Frames,
     verdicts: Mapping[str, AnyTable],
     excluded: Sequence[str] = (),

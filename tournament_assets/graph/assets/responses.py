@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import fmean
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from tournament_assets.audits.jury import count_heads, mean_p_correct, summarise_juries
 from tournament_assets.graph.assets.freshness import (
@@ -24,6 +22,7 @@ from tournament_assets.graph.outputs import Check, Made, Rows, known, markdown_t
 from tournament_assets.graph.rows import Step
 from tournament_assets.tournament.entrants import AnyEntrant, get_entrant
 from tournament_assets.tournament.fingerprints import fingerprint, short
+from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
 from tournament_assets.workflows.local_responses import CompletedResponses
 from tournament_assets.workflows.plan import TournamentPlan
@@ -34,6 +33,11 @@ from tournament_assets.workflows.responses import (
     served_entrants,
 )
 from tournament_assets.workflows.table_rows import prompts_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = late_module("pandas")
 
 _REPLACEMENT_COLUMNS = ("prompt_id", "position", "draft", "replacement")
 
@@ -60,8 +64,8 @@ class ResponseOptions:
 
 def entrant_responses(
     step: Step,
-    selected: pd.DataFrame,
-    bank: pd.DataFrame,
+    selected: "pd.DataFrame",
+    bank: "pd.DataFrame",
     options: ResponseOptions,
     resources: Resources,
     upstream: Mapping[str, Any],
@@ -106,7 +110,7 @@ def _tell(step: Step, warnings: Sequence[str]) -> None:
 
 
 def entrant_requests(
-    step: Step, selected: pd.DataFrame, options: ResponseOptions, resources: Resources
+    step: Step, selected: "pd.DataFrame", options: ResponseOptions, resources: Resources
 ) -> Made[Rows]:
     """What the entrants behind an API are asked, all at once, and how much of it is answered.
 

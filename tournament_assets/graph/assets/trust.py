@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from tournament_assets.graph.assets.verdicts import judge_models_of
 from tournament_assets.graph.outputs import Check, Made, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, TrustRow
 from tournament_assets.tournament.judge_config import JudgeConfig
+from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 from tournament_assets.trust.evidence import (
     RatedPair,
@@ -28,8 +27,12 @@ from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.table_rows import judgments_of, settled_rows, verdicts_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from tournament_assets.audits.judge_consistency import JudgedPair
     from tournament_assets.trust.panel import TrustEvidence, TrustLine
+else:
+    pd = late_module("pandas")
 
 _STATES = ("green", "red", "not measured", "no threshold")
 
@@ -53,12 +56,12 @@ class TrustInputs:
     replies: StoredTable
     verdicts: StoredTable
     matches: StoredTable
-    style: pd.DataFrame
-    retest: pd.DataFrame | None
-    controls: pd.DataFrame | None
-    judges: pd.DataFrame | None
-    people: pd.DataFrame | None = None
-    decisions: pd.DataFrame | None = None
+    style: "pd.DataFrame"
+    retest: "pd.DataFrame | None"
+    controls: "pd.DataFrame | None"
+    judges: "pd.DataFrame | None"
+    people: "pd.DataFrame | None" = None
+    decisions: "pd.DataFrame | None" = None
 
 
 def trust_checks(plan: TournamentPlan) -> Mapping[str, str]:

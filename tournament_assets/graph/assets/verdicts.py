@@ -4,9 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from tournament_assets.audits.outages import mostly_same_text, same_text_sentence
 from tournament_assets.graph.outputs import Check, Made, Shown, report_table
@@ -22,10 +20,16 @@ from tournament_assets.storage.tables import (
 )
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, JuryRow, VerdictRow
 from tournament_assets.tournament.config import CheckThresholds
+from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 from tournament_assets.workflows.adaptive_judging import Unasked, Weigh, weights_of
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.table_rows import UNREAD, settled_rows, verdicts_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = late_module("pandas")
 
 _SHOWN_COLUMNS = ("prompt_id", "entrant_a", "entrant_b", "verdict_ab", "verdict_ba", "winner")
 _MISSING = (Verdict.REFUSED, Verdict.UNREADABLE, Verdict.PERMANENT, Verdict.PENDING)
@@ -75,8 +79,8 @@ def judge_verdicts(
     step: Step,
     replies: StoredTable,
     options: VerdictOptions,
-    jury: pd.DataFrame | None = None,
-    decisions: pd.DataFrame | None = None,
+    jury: "pd.DataFrame | None" = None,
+    decisions: "pd.DataFrame | None" = None,
 ) -> Made[WrittenTable]:
     """Every pair settled from its replies, at no cost.
 
@@ -114,7 +118,7 @@ def judge_verdicts(
 
 
 def _together(
-    by_judge: Iterable[VerdictRow], step: Step, jury: pd.DataFrame | None
+    by_judge: Iterable[VerdictRow], step: Step, jury: "pd.DataFrame | None"
 ) -> Iterator[VerdictRow]:
     """Yield a row a pair: the judge's, or the one that the judges of a panel settle together."""
     config = step.plan.config
