@@ -15,19 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tournament_assets.component import TournamentComponent
-    from tournament_assets.python_api import (
-        Comparison,
-        Estimate,
-        GateResult,
-        Picture,
-        Ratings,
-        Run,
-        Tournament,
-        compare,
-        load,
-        open_run,
-        rate,
-    )
+    from tournament_assets.python_api import Run, Tournament, compare, load, open_run, rate
+    from tournament_assets.python_results import Comparison, Estimate, GateResult, Picture, Ratings
     from tournament_assets.tournament.battles import RatingSettings
     from tournament_assets.tournament.errors import InputError, TournamentError, WorkError
 
@@ -51,8 +40,13 @@ __all__ = [
 ]
 
 _ELSEWHERE = {
+    "Comparison": "python_results",
+    "Estimate": "python_results",
+    "GateResult": "python_results",
     "InputError": "tournament.errors",
+    "Picture": "python_results",
     "RatingSettings": "tournament.battles",
+    "Ratings": "python_results",
     "TournamentComponent": "component",
     "TournamentError": "tournament.errors",
     "WorkError": "tournament.errors",

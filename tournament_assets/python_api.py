@@ -4,14 +4,13 @@ Every result holds what was found, gives it as a pandas frame, and shows itself 
 the `tournament` command does is done here by the same functions, with the same files.
 """
 
-import base64
 import os
 import warnings as python_warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import Any, get_args
 
 import pandas as pd
 import pyarrow as pa
@@ -22,59 +21,35 @@ from tournament_assets.battles.files import BattleFile
 from tournament_assets.battles.pooling import pool_battles
 from tournament_assets.battles.rating import (
     EVERY_METHOD,
-    BattleRatings,
     Method,
     rate_battles,
     require_resamples,
 )
 from tournament_assets.battles.registry import read_battles
-from tournament_assets.reports.cost_estimate import (
-    budget_sentence,
-    estimate_notes,
-    estimate_rows,
-    estimate_warnings,
-    price_rows,
-    response_sentences,
-    workload_table,
-)
-from tournament_assets.reports.formatting import (
-    ABSENT,
-    format_confidence,
-    format_interval,
-    format_rating,
+from tournament_assets.python_results import (
+    Comparison,
+    Estimate,
+    GateResult,
+    Picture,
+    Ratings,
+    show_html,
 )
 from tournament_assets.reports.leaderboard import leaderboard_sections
-from tournament_assets.reports.rendering import render_template
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.run_comparison.comparison import (
-    RunComparison,
     compare_runs,
-    comparison_sections,
-    summary,
-    verdict_line,
 )
-from tournament_assets.run_comparison.differences import Sameness
 from tournament_assets.run_comparison.gate import (
-    Gate,
     GateSettings,
-    Passage,
-    gate_sentences,
-    gate_table,
     hold_gate,
 )
 from tournament_assets.run_comparison.run_reading import FinishedRun, read_finished_runs
 from tournament_assets.storage.run_directory import find_runs, read_manifest
-from tournament_assets.storage.table_schemas import derive_schema
-from tournament_assets.storage.tables import decode_parquet, make_table, rows_of
+from tournament_assets.storage.tables import decode_parquet, rows_of
 from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.battles import BattleSource, RatingSettings
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
-
-if TYPE_CHECKING:
-    from tournament_assets.judging.costs.estimates import JudgingEstimate
-
-_SHOWN_CHANGES = 20
 
 
 def load(config: str | Path, *, environment: Mapping[str, str] | None = None) -> "Tournament":
@@ -125,7 +100,7 @@ def rate(
     dimensions: Sequence[str] = (),
     settings: RatingSettings | None = None,
     soft: bool = False,
-) -> "Ratings":
+) -> Ratings:
     """Return ratings of whoever fought, from battles alone, as `tournament battles rate` does.
 
     Args:
@@ -178,7 +153,7 @@ def rate(
 
 def compare(
     run_a: "Run | str | Path", run_b: "Run | str | Path", *, tolerance: float | None = None
-) -> "Comparison":
+) -> Comparison:
     """Return what differs between two finished runs, and whether they come to the same.
 
     Args:
@@ -222,7 +197,7 @@ class Tournament:
 
     def estimate(
         self, mode: Mode, *, judge_model: str | None = None, count_tokens: bool = False
-    ) -> "Estimate":
+    ) -> Estimate:
         """Return what judging would cost; nothing is asked.
 
         Args:
@@ -333,70 +308,7 @@ class Tournament:
         )
         table = ReportTable(("", ""), facts, look="pairs")
         section = ReportSection("", (), (("What it is", table),))
-        return _html(f"Tournament {config.tournament_id}", [section])
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """What judging a mode would cost.
-
-    Attributes:
-        values: Every number of it.
-    """
-
-    values: "JudgingEstimate" = field(repr=False)
-
-    @property
-    def requests(self) -> int:
-        """Requests that are still to be sent."""
-        return self.values.to_ask
-
-    @property
-    def usd(self) -> float | None:
-        """The most that they are expected to cost, in US dollars; None if no price is known."""
-        return self.values.planned_usd
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """Requests, tokens and prices, a row a dimension; columns as of `judging_estimate`."""
-        return make_table("judging_estimate", estimate_rows(self.values))
-
-    def _repr_html_(self) -> str:
-        values = self.values
-        tables = [("To ask", workload_table(values))]
-        if not values.is_free and values.price is not None:
-            prices = ReportTable(("prompt cache", "US dollars"), tuple(price_rows(values)))
-            tables.append((f"Prices of {values.prices_of}, in batches", prices))
-        money = "Nothing to pay: this judge costs nothing."
-        if not values.is_free:
-            money = budget_sentence(values)
-        sentences = (money, *response_sentences(values), *estimate_notes(values))
-        return _html(
-            f"Judging by {values.judge_model} ({values.mode})",
-            [ReportSection("", (), tuple(tables)), ReportSection("", sentences)],
-            first_lines=estimate_warnings(values),
-        )
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A picture that a notebook shows.
-
-    Attributes:
-        svg: The picture, as an SVG file.
-        alt: What it shows, for those who only hear it.
-    """
-
-    svg: bytes = field(repr=False)
-    alt: str
-
-    def _repr_html_(self) -> str:
-        return render_template("picture.html.jinja", address=self.address, alt=self.alt)
-
-    @property
-    def address(self) -> str:
-        """An address that holds the picture itself; as an image it can run no script."""
-        return f"data:image/svg+xml;base64,{base64.b64encode(self.svg).decode('ascii')}"
+        return show_html(f"Tournament {config.tournament_id}", [section])
 
 
 @dataclass(frozen=True)
@@ -470,7 +382,7 @@ class Run:
         )
         return (*outages, *red)
 
-    def compare(self, other: "Run | str | Path", *, tolerance: float | None = None) -> "Comparison":
+    def compare(self, other: "Run | str | Path", *, tolerance: float | None = None) -> Comparison:
         """Return what differs between this run and a later one; see `compare`."""
         return compare(self, other, tolerance=tolerance)
 
@@ -483,7 +395,7 @@ class Run:
         margin: float = 20.0,
         confidence: float = 0.95,
         min_coverage: float = 0.98,
-    ) -> "GateResult":
+    ) -> GateResult:
         """Return whether a candidate is shown not to be worse than a baseline.
 
         Args:
@@ -531,7 +443,7 @@ class Run:
 
     def _repr_html_(self) -> str:
         rows = list(rows_of(LeaderboardRow, self.frame))
-        return _html(
+        return show_html(
             f"{self._title}: {self.directory.name}",
             leaderboard_sections(rows, confidence=self.rating_settings.confidence),
             first_lines=self.cautions,
@@ -539,269 +451,5 @@ class Run:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RatedModel:
-    dimension: Annotated[str | None, "the quality that was judged"]
-    method: Annotated[str, "bradley-terry, elo, davidson or newman"]
-    rank: Annotated[int | None, "1 is best; equal ratings share the better; absent: see the note"]
-    model: Annotated[str, "who is rated"]
-    rating: Annotated[float | None, "in Elo points; absent: see the note"]
-    low: Annotated[float | None, "lower end of the prompt-resampling interval"]
-    high: Annotated[float | None, "upper end of that interval"]
-    note: Annotated[str | None, "why a rating or a bound is absent"]
-
-
-@dataclass(frozen=True)
-class Ratings:
-    """Ratings from battles alone.
-
-    Attributes:
-        dimensions: The ratings of each dimension, with counts, win rates and notes.
-        settings: How they were rated.
-        left_out: Rows that are no battles, counted by the reason.
-        warnings: What rating the battles together may do wrong.
-    """
-
-    dimensions: tuple[BattleRatings, ...] = field(repr=False)
-    settings: RatingSettings
-    left_out: Mapping[str, int]
-    warnings: tuple[str, ...]
-
-    @cached_property
-    def frame(self) -> pd.DataFrame:
-        """A row for each dimension, method and model, best first.
-
-        Columns: `dimension`, `method`, `rank`, `model`, `rating`, `low` and `high` (ends of the
-        prompt-resampling interval, absent for methods without one), `note`.
-        """
-        return _frame([row for each in self.dimensions for row in _rated_models(each)], _RatedModel)
-
-    def _repr_html_(self) -> str:
-        confidence = format_confidence(self.settings.confidence)
-        sections = [
-            ReportSection(
-                each.dimension or "",
-                each.notes,
-                tuple(
-                    (method, _rating_table([row for row in rows if row.method == method]))
-                    for method in dict.fromkeys(row.method for row in rows)
-                ),
-            )
-            for each in self.dimensions
-            for rows in [_rated_models(each)]
-        ]
-        left_out = tuple(f"left out, {why}: {count}" for why, count in self.left_out.items())
-        resampled = (
-            f"Sampling intervals ({confidence}): whole prompts resampled "
-            f"{self.settings.n_bootstraps} times (seed {self.settings.bootstrap_seed})."
-        )
-        return _html(
-            "Ratings",
-            [*sections, ReportSection("", (*left_out, resampled))],
-            first_lines=self.warnings,
-        )
-
-
-def _rated_models(ratings: BattleRatings) -> list[_RatedModel]:
-    by_method: dict[str, list[tuple[str, float | None, float | None, float | None, str | None]]]
-    by_method = {}
-    for elo in ratings.elo:
-        if elo.is_primary:
-            by_method.setdefault("elo", []).append(
-                (elo.entrant_id, elo.mean, elo.sampling_low, elo.sampling_high, elo.note)
-            )
-    for row in ratings.bradley_terry:
-        by_method.setdefault("bradley-terry", []).append(
-            (row.entrant_id, row.rating, row.sampling_low, row.sampling_high, row.note)
-        )
-    for tied in ratings.tie_models:
-        by_method.setdefault(tied.model, []).append(
-            (tied.entrant_id, tied.rating, None, None, tied.note)
-        )
-    return [
-        _RatedModel(
-            dimension=ratings.dimension,
-            method=method,
-            rank=None
-            if rating is None
-            else 1 + sum(other is not None and other > rating for _, other, *_ in rows),
-            model=model,
-            rating=rating,
-            low=low,
-            high=high,
-            note=note,
-        )
-        for method, rows in by_method.items()
-        for model, rating, low, high, note in rows
-    ]
-
-
-def _rating_table(rows: Sequence[_RatedModel]) -> ReportTable:
-    return ReportTable(
-        ("rank", "model", "rating", "sampling interval", "why not"),
-        tuple(
-            (
-                ABSENT if row.rank is None else str(row.rank),
-                row.model,
-                format_rating(row.rating),
-                format_interval(row.low, row.high, absent=ABSENT),
-                row.note or "",
-            )
-            for row in rows
-        ),
-        n_labels=2,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ComparedRating:
-    dimension: Annotated[str, "the quality that was judged"]
-    entrant_id: Annotated[str, "who is rated"]
-    rank_a: Annotated[int | None, "the place in the first run"]
-    rank_b: Annotated[int | None, "the place in the second run"]
-    mean_a: Annotated[float | None, "the mean rating in the first run, in Elo points"]
-    mean_b: Annotated[float | None, "the mean rating in the second run, in Elo points"]
-    difference: Annotated[float | None, "by how much it rose, in Elo points"]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two finished runs side by side.
-
-    Attributes:
-        values: Everything that was compared.
-    """
-
-    values: RunComparison = field(repr=False)
-
-    @property
-    def sameness(self) -> Sameness:
-        """Whether the runs come to the same: `same`, `differs` beyond noise, or `undecided`."""
-        return self.values.verdict.sameness
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """The verdict, then what differs in inputs, judgments, places and cost."""
-        return (verdict_line(self.values), *summary(self.values))
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """Everybody's standing in both runs, a row for each dimension and entrant.
-
-        Columns: `dimension`, `entrant_id`, `rank_a`, `rank_b`, `mean_a`, `mean_b`, `difference`;
-        whoever is in one run alone has no value in the other.
-        """
-        rows = [
-            _ComparedRating(
-                dimension=move.dimension,
-                entrant_id=move.entrant_id,
-                rank_a=None if move.then is None else move.then.rank,
-                rank_b=None if move.now is None else move.now.rank,
-                mean_a=None if move.then is None else move.then.mean,
-                mean_b=None if move.now is None else move.now.mean,
-                difference=move.difference,
-            )
-            for move in self.values.moves
-        ]
-        return _frame(rows, _ComparedRating)
-
-    def _repr_html_(self) -> str:
-        sections = [
-            ReportSection("", (remark,) if remark else (), ((title, table),))
-            for title, table, remark in comparison_sections(self.values, limit=_SHOWN_CHANGES)
-        ]
-        first, *others = self.sentences
-        names = " and ".join(run.folder.name for run in (self.values.then, self.values.now))
-        return _html(names, [ReportSection("", tuple(others)), *sections], first_lines=(first,))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _GatedDimension:
-    dimension: Annotated[str, "the quality that was judged"]
-    passage: Annotated[str, "not worse, worse or undecided"]
-    difference: Annotated[float | None, "candidate less baseline, in Elo points"]
-    low: Annotated[float | None, "lower bound of the difference"]
-    high: Annotated[float | None, "upper bound of the difference"]
-    p_not_worse: Annotated[float, "Holm's, over all dimensions"]
-    p_worse: Annotated[float, "likewise"]
-
-
-@dataclass(frozen=True)
-class GateResult:
-    """Whether a run lets a candidate pass, and why.
-
-    Attributes:
-        values: Every number of it.
-    """
-
-    values: Gate = field(repr=False)
-
-    @property
-    def passage(self) -> Passage:
-        """What the gate says: `not worse`, `worse` or `undecided`."""
-        return self.values.passage
-
-    @property
-    def is_not_worse(self) -> bool:
-        """Whether the candidate passes; what is undecided does not."""
-        return self.passage is Passage.NOT_WORSE
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """What the gate says, and what leaves it undecided."""
-        return tuple(gate_sentences(self.values))
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """The candidate beside the baseline, a row a dimension.
-
-        Columns: `dimension`, `passage`, `difference`, `low`, `high`, `p_not_worse`, `p_worse`.
-        """
-        rows = [
-            _GatedDimension(
-                dimension=each.test.dimension,
-                passage=each.passage.value,
-                difference=each.test.difference,
-                low=each.test.low,
-                high=each.test.high,
-                p_not_worse=each.p_not_worse,
-                p_worse=each.p_worse,
-            )
-            for each in self.values.dimensions
-        ]
-        return _frame(rows, _GatedDimension)
-
-    def _repr_html_(self) -> str:
-        first, *others = self.sentences
-        asked = self.values.settings
-        table = ReportSection("", tuple(others), (("By dimension", gate_table(self.values)),))
-        title = f"{asked.candidate} against {asked.baseline} ({self.values.run})"
-        return _html(title, [table], first_lines=(first,))
-
-
 def _is_dictionary(table: pa.Table, name: str) -> bool:
     return bool(pa.types.is_dictionary(table.schema.field(name).type))
-
-
-def _frame(rows: Sequence[Any], row_type: type) -> pd.DataFrame:
-    """Put rows into a frame in which an absent number stays absent and an integer an integer."""
-    table = pa.Table.from_pylist([asdict(row) for row in rows], schema=derive_schema(row_type))
-    frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
-    return frame
-
-
-def _html(
-    title: str,
-    sections: Sequence[ReportSection],
-    *,
-    first_lines: Sequence[str] = (),
-    picture: str = "",
-) -> str:
-    """Show a result; whatever comes from outside is escaped in the template."""
-    return render_template(
-        "result.html.jinja",
-        title=title,
-        sections=sections,
-        first_lines=first_lines,
-        picture=picture,
-    )
