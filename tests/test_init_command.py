@@ -9,8 +9,7 @@ from tournament_assets.cli import main
 from tournament_assets.definitions import build_plan
 from tournament_assets.launching import RunOptions, run_tournament
 from tournament_assets.ledger import Ledger
-from tournament_assets.project.config_files import load_config
-from tournament_assets.project.new_project import as_identifier, write_new_project
+from tournament_assets.project.config_files import as_identifier, load_config, write_new_project
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.workflows.ledger_lookup import existing_requests
 from tournament_assets.workflows.plan import TournamentPlan

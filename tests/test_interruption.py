@@ -14,7 +14,7 @@ import yaml
 from dagster._utils.interrupts import capture_interrupts
 
 from tests.projects import SmallProject, make_project
-from tournament_assets.storage.processes import noticed_interrupts
+from tournament_assets.graph.local_runs import noticed_interrupts
 
 
 def patient_project(folder: Path) -> SmallProject:

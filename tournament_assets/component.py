@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import dagster as dg
 
 from tournament_assets.definitions import build_guest, build_plan
-from tournament_assets.project.config_files import find_host, load_config
-from tournament_assets.project.new_project import as_identifier
+from tournament_assets.project.config_files import as_identifier, find_host, load_config
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError
 

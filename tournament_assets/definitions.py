@@ -34,15 +34,15 @@ from typing import Any
 import dagster as dg
 
 from tournament_assets.graph.adapter import build_assets, build_reported_checks
-from tournament_assets.graph.automation.config_problems import (
+from tournament_assets.graph.automation.edits import build_edit_sensor, build_watching_sensor
+from tournament_assets.graph.automation.failure_notices import (
     BrokenConfig,
+    build_failure_sensors,
     build_problem_asset,
     build_problem_checks,
     build_problem_sensor,
     name_broken_config,
 )
-from tournament_assets.graph.automation.edits import build_edit_sensor, build_watching_sensor
-from tournament_assets.graph.automation.failure_notices import build_failure_sensors
 from tournament_assets.graph.automation.jobs import (
     build_jobs,
     build_rejudge_job,

@@ -1,15 +1,11 @@
-"""Runs a tournament through Dagster from the command line, stage by stage.
+"""Runs a tournament through Dagster from the command line, and reads what its runs have stored.
 
 The runs are recorded in the same Dagster home that the UI shows.
-
-What a mode's runs have stored, for commands that only read.
 """
 
 import logging
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,12 +25,18 @@ from tournament_assets.graph.automation.failure_notices import failed_checks, ra
 from tournament_assets.graph.automation.fresh_work import FreshWork
 from tournament_assets.graph.automation.jobs import Stage, build_stages
 from tournament_assets.graph.automation.reruns import PartitionKey, WorkOfStage
+from tournament_assets.graph.local_runs import (
+    PROCESS_TAG,
+    close_runs_of_dead_processes,
+    kept_connections,
+    noticed_interrupts,
+)
 from tournament_assets.graph.partitions import asset_key
 from tournament_assets.judging.batch_service import TokenCounter
 from tournament_assets.judging.costs.estimates import JudgingEstimate
+from tournament_assets.ledger.leases import own_identity
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import load_rubrics, prepare_dagster_home
-from tournament_assets.storage.processes import has_died, noticed_interrupts, own_identity
 from tournament_assets.storage.table_schemas import SCHEMAS
 from tournament_assets.storage.tables import StoredTable, decode_parquet, rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow, TrustRow
@@ -49,16 +51,11 @@ from tournament_assets.workflows.provenance import rerun_command
 from tournament_assets.workflows.report_sections import outages_of
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
-    from sqlalchemy.engine.interfaces import DBAPIConnection
-
     from tournament_assets.ledger import Ledger
     from tournament_assets.reports.cost_estimate import DimensionPlan
-    from tournament_assets.workflows.diagnosis import Finding
+    from tournament_assets.workflows.preflight import Finding
 
 _DAEMON_SECONDS = 300
-_KEPT_DATABASES = 8
-"""Each run has a database of its own, which nothing asks for once the next stages run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +118,6 @@ class RunSummary:
     is_new: bool = True
 
 
-_PROCESS_TAG = "tournament/process"
-
 StageListener = Callable[[Stage, str], None]
 
 
@@ -168,7 +163,7 @@ def run_tournament(
     tags = {
         "tournament": plan.tournament_id,
         "mode": options.mode,
-        _PROCESS_TAG: own_identity(),
+        PROCESS_TAG: own_identity(),
         **({UNBUDGETED_TAG: "yes"} if options.no_budget else {}),
     }
     by_asset = _options_by_asset(plan, options, started_at)
@@ -177,7 +172,7 @@ def run_tournament(
         kept_connections(instance),
         noticed_interrupts() as was_interrupted,
     ):
-        _close_runs_of_dead_processes(instance)
+        close_runs_of_dead_processes(instance)
         fresh = FreshWork(
             plan,
             options.mode,
@@ -222,84 +217,6 @@ def run_tournament(
                     # that comes while a library is imported may be taken for its failure.
                     raise KeyboardInterrupt
         return _summary(plan, options.mode, fresh, metadata, warnings)
-
-
-@contextmanager
-def kept_connections(instance: dg.DagsterInstance) -> Iterator[None]:
-    """Keep the connections to what Dagster records in SQLite open while something runs.
-
-    Dagster opens a connection for every event, compiles its statements anew, and closes it, which
-    writes the log back into its file: a sixth of a run's processor time. Nor is every event waited
-    for until the disk has it: a power cut may take the last ones, for which stages run again, and
-    nothing else. What is recorded elsewhere is recorded as before.
-    """
-    from dagster._core.storage.event_log import SqliteEventLogStorage
-    from dagster._core.storage.runs import SqliteRunStorage
-
-    events, runs = instance.event_log_storage, instance.run_storage
-    with _KeptEngines() as engines, ExitStack() as changed:
-        if type(events) is SqliteEventLogStorage:
-            connect_first = events._connect
-
-            @contextmanager
-            def connect(shard: str) -> "Iterator[Connection]":
-                if shard not in events._initialized_dbs:
-                    with connect_first(shard) as connection:
-                        yield connection
-                    return
-                with (
-                    events._db_lock,
-                    engines.begin(events.conn_string_for_shard(shard)) as connection,
-                ):
-                    yield connection
-
-            events._connect = connect  # type: ignore[method-assign]
-            changed.callback(vars(events).pop, "_connect")
-        if type(runs) is SqliteRunStorage:
-
-            @contextmanager
-            def connect_runs() -> "Iterator[Connection]":
-                with engines.begin(runs._conn_string) as connection:
-                    yield connection
-
-            runs.connect = connect_runs  # type: ignore[method-assign]
-            changed.callback(vars(runs).pop, "connect")
-        yield
-
-
-def _wait_for_no_disk(connection: "DBAPIConnection", _: object) -> None:
-    connection.cursor().execute("PRAGMA synchronous=NORMAL")
-
-
-class _KeptEngines:
-    """Engines of the databases that were asked for last, each with its connections."""
-
-    def __init__(self) -> None:
-        self._engines: OrderedDict[str, Engine] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> "_KeptEngines":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for engine in self._engines.values():
-            engine.dispose()
-
-    def begin(self, url: str) -> "AbstractContextManager[Connection]":
-        """Begin a transaction, which is committed where it ends well."""
-        from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
-        from sqlalchemy import create_engine, event
-
-        with self._lock:
-            if url not in self._engines:
-                patience = {"timeout": SQLITE_BUSY_TIMEOUT_SECONDS}
-                self._engines[url] = create_engine(url, connect_args=patience)
-                event.listen(self._engines[url], "connect", _wait_for_no_disk)
-            self._engines.move_to_end(url)
-            if len(self._engines) > _KEPT_DATABASES:
-                # Who is still at it there keeps the connection until it is given back.
-                self._engines.popitem(last=False)[1].dispose()
-            return self._engines[url].begin()
 
 
 def _summary(
@@ -435,20 +352,6 @@ def opened_ledger(
 
 def _ledger_url(plan: TournamentPlan, environment: Mapping[str, str]) -> str:
     return environment.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(plan.project.folder)
-
-
-def _close_runs_of_dead_processes(instance: dg.DagsterInstance) -> None:
-    """End the runs whose process was killed: they would hold their place in a pool for ever.
-
-    Dagster's daemon does this for runs that it has launched itself; nobody does it for runs of
-    the command line.
-    """
-    unfinished = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED])
-    for run in instance.get_runs(unfinished):
-        identity = run.tags.get(_PROCESS_TAG)
-        if identity is not None and has_died(identity):
-            instance.report_run_failed(run, "the process of this run was killed")
-            instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
 
 
 def _stages(
@@ -663,9 +566,9 @@ def diagnose_project(
         environment: The environment variables.
         config_paths: The configs to look at; all in `configs/` unless given.
     """
-    from tournament_assets.workflows import diagnosis
+    from tournament_assets.workflows import preflight
 
-    yield from diagnosis.diagnose_packages()
+    yield from preflight.diagnose_packages()
     plans = []
     paths = config_paths or sorted((project / "configs").glob("*.yaml"))
     for path in paths:
@@ -673,21 +576,21 @@ def diagnose_project(
             plans.append(build_plan(load_config(path), environment))
         except InputError as error:
             for problem in error.problems:
-                yield diagnosis.Finding(str(path), diagnosis.Health.ILL, problem)
+                yield preflight.Finding(str(path), preflight.Health.ILL, problem)
     if not paths:
-        yield diagnosis.Finding(
+        yield preflight.Finding(
             "configs",
-            diagnosis.Health.ILL,
+            preflight.Health.ILL,
             f"{project / 'configs'} holds no .yaml file",
             "start in the project's folder or set TOURNAMENT_PROJECT",
         )
-    yield diagnosis.diagnose_device(plans, environment.get("TOURNAMENT_DEVICE", ""))
+    yield preflight.diagnose_device(plans, environment.get("TOURNAMENT_DEVICE", ""))
     ledger_url = environment.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(project)
-    yield diagnosis.diagnose_ledger(ledger_url, [plan.tournament_id for plan in plans])
+    yield preflight.diagnose_ledger(ledger_url, [plan.tournament_id for plan in plans])
     storage = environment.get("TOURNAMENT_STORAGE") or str(project / "storage")
-    yield diagnosis.diagnose_storage(storage)
+    yield preflight.diagnose_storage(storage)
     for plan in plans:
-        yield from diagnosis.diagnose_tournament(
+        yield from preflight.diagnose_tournament(
             plan, environment=environment, ledger_url=ledger_url, is_wanted=bool(config_paths)
         )
     home = prepare_dagster_home(project, environment.get("DAGSTER_HOME"))
@@ -695,16 +598,16 @@ def diagnose_project(
         for plan in plans:
             yield from _diagnose_automation(plan, instance)
         if not _has_daemon(instance):
-            yield diagnosis.Finding(
+            yield preflight.Finding(
                 "daemon",
-                diagnosis.Health.LOOK,
+                preflight.Health.LOOK,
                 "none has reported in the last five minutes, so no schedule or sensor fires",
                 "start it: dagster dev, or dagster-daemon run",
             )
 
 
 def _diagnose_automation(plan: TournamentPlan, instance: dg.DagsterInstance) -> "Iterator[Finding]":
-    from tournament_assets.workflows.diagnosis import Finding, Health
+    from tournament_assets.workflows.preflight import Finding, Health
 
     running = {
         state.name for state in instance.all_instigator_state() if state.status.value == "RUNNING"

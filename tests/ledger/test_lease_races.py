@@ -5,7 +5,7 @@ import pytest
 
 from tournament_assets.judging.settlement.records import Lease
 from tournament_assets.ledger import Ledger
-from tournament_assets.storage.processes import own_identity
+from tournament_assets.ledger.leases import own_identity
 
 from .at_once import N_WORKERS, pass_lease_on, run_at_once, run_in_workers, try_for_lease
 from .builders import SCOPE, acquire, change, just_before, select

@@ -10,7 +10,7 @@ import pytest
 
 from tournament_assets.judging.settlement.records import JudgingScope, Lease
 from tournament_assets.ledger import Ledger
-from tournament_assets.storage.processes import own_identity
+from tournament_assets.ledger.leases import own_identity
 
 from .builders import SCOPE, acquire, change, intent, select
 

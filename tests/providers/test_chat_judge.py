@@ -13,7 +13,7 @@ from tests.chat_server import DROP, ChatServer, chat_server, completion, refusal
 from tests.judging.builders import SETTINGS, requests_for
 from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest, TokenUsage
 from tournament_assets.judging.requests.verdict_parsing import output_config
-from tournament_assets.providers.openai.chat_judge import ChatJudge, open_chat
+from tournament_assets.providers.openai.judge import ChatJudge, open_chat
 from tournament_assets.providers.openai.wire_format import NEW_CAP, Dialect, without_thoughts
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.judge_services import ServiceConnection

@@ -12,9 +12,9 @@ import dagster as dg
 
 from tournament_assets.definitions import build_definitions, build_plan
 from tournament_assets.graph.automation.jobs import build_stages
+from tournament_assets.ledger.leases import own_identity
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import prepare_dagster_home
-from tournament_assets.storage.processes import own_identity
 from tournament_assets.workflows.plan import TournamentPlan
 
 COMMAND = ("-m", "tests.torture.steps")

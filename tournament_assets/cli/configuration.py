@@ -41,7 +41,7 @@ def init_command(folder: Path) -> None:
     loopback judge, so it needs no key and costs nothing; comments in its config say what to put in
     the place of what. No file is overwritten.
     """
-    from tournament_assets.project.new_project import write_new_project
+    from tournament_assets.project.config_files import write_new_project
 
     project = write_new_project(folder)
     for path in project.files:

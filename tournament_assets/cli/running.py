@@ -319,7 +319,7 @@ def doctor_command(config_paths: tuple[Path, ...], as_json: bool) -> None:
     """
     from tournament_assets.launching import diagnose_project
     from tournament_assets.reports.report_tables import ReportTable, print_table
-    from tournament_assets.workflows.diagnosis import Health
+    from tournament_assets.workflows.preflight import Health
 
     project = Path(os.environ.get("TOURNAMENT_PROJECT") or Path.cwd())
     findings = list(diagnose_project(project, os.environ, config_paths=config_paths))

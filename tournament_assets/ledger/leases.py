@@ -1,7 +1,10 @@
-"""Leases: who may submit the work of a scope now."""
+"""Leases: who may submit the work of a scope now, and whether that process is still alive."""
 
+import os
 import secrets
+import socket
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -9,7 +12,6 @@ import sqlalchemy as sa
 from tournament_assets.judging.settlement.records import JudgingScope, Lease
 from tournament_assets.ledger import schema
 from tournament_assets.ledger.database import LedgerDatabase, time_text
-from tournament_assets.storage.processes import has_died, own_identity
 
 _LEASE_SECONDS = 120.0
 _LEASES = schema.leases
@@ -107,3 +109,41 @@ def scope_of(row: sa.Row[Any]) -> JudgingScope:
 def is_of(table: sa.Table, scope: JudgingScope) -> list[sa.ColumnElement[bool]]:
     """Return what holds for the rows of a scope's work."""
     return [table.c[name] == value for name, value in scope_names(scope).items()]
+
+
+def own_identity() -> str:
+    """Return what identifies this process: machine, process id and, on Linux, its start time."""
+    return _identity(os.getpid())
+
+
+def has_died(identity: str) -> bool:
+    """Whether the process of an identity is certainly gone.
+
+    A process of another machine may be alive for all that is known here. A process id that was
+    given to a new process is told apart by the start time.
+    """
+    machine, _, rest = identity.partition("/")
+    pid, _, _ = rest.partition("/")
+    if machine != socket.gethostname() or not pid.isdigit():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return _identity(int(pid)) != identity
+
+
+def _identity(pid: int) -> str:
+    return f"{socket.gethostname()}/{pid}/{_start_time(pid)}"
+
+
+def _start_time(pid: int) -> str:
+    """Clock ticks since boot at which a process started; empty where /proc does not say."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    # The second field is the command in parentheses, which may itself hold spaces.
+    return stat.rpartition(")")[2].split()[19]

@@ -141,7 +141,7 @@ ANTHROPIC = JudgeService(
 )
 OPENAI_API = JudgeService(
     name="openai_api",
-    opener="tournament_assets.providers.openai.chat_judge:open_chat",
+    opener="tournament_assets.providers.openai.judge:open_chat",
     label="a model behind a server that speaks OpenAI's protocol",
     source="through chat completions",
     key_variable="OPENAI_API_KEY",
@@ -153,7 +153,7 @@ OPENAI_API = JudgeService(
 )
 OPENAI_BATCH = JudgeService(
     name="openai_batch",
-    opener="tournament_assets.providers.openai.batch_judge:open_batches",
+    opener="tournament_assets.providers.openai.judge:open_batches",
     label="a model through OpenAI's Batch API",
     source="through the Batch API",
     key_variable="OPENAI_API_KEY",

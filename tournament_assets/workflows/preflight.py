@@ -1,8 +1,16 @@
-"""Everything that must be right before anything is spent, looked at all at once."""
+"""Everything that must be right before anything is spent, looked at all at once.
 
-from collections.abc import Sequence
+`tournament doctor` looks too, and at what does not stop a run. Nothing is spent: a judging service
+is asked for nothing but whether it knows a model.
+"""
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from tournament_assets.generation.devices import device_problem
@@ -20,10 +28,12 @@ from tournament_assets.tournament.entrants import (
     RecordedEntrant,
     answers_once,
 )
-from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.errors import InputError, Problems, TournamentError
+from tournament_assets.tournament.judges import Judge
 from tournament_assets.tournament.prompts import Prompt, first_samples
 from tournament_assets.workflows.api_responses import batch_problems
 from tournament_assets.workflows.judge_requests import (
+    JudgeConnection,
     judge_problems,
     missing_budget_problem,
     price_problem,
@@ -190,3 +200,199 @@ def load_human_battles(plan: TournamentPlan, arena: HumanBattlesConfig) -> "Huma
         min_battles=arena.min_battles,
         names=arena.names,
     )
+
+
+_PACKAGES = ("tournament-assets", "dagster", "dagster-webserver", "anthropic", "openai", "torch")
+_LEAST_FREE_GIB = 5.0
+
+
+class Health(StrEnum):
+    """How something stands."""
+
+    WELL = "ok"
+    LOOK = "look"
+    """Something can be done without it."""
+    ILL = "broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        subject: What it is.
+        health: How it stands.
+        said: What was found.
+        advice: What to do; empty where nothing is to be done.
+    """
+
+    subject: str
+    health: Health
+    said: str
+    advice: str = ""
+
+
+def diagnose_packages() -> Iterator[Finding]:
+    """Say which versions are installed, as far as they matter."""
+    for name in _PACKAGES:
+        try:
+            yield Finding(name, Health.WELL, version(name))
+        except PackageNotFoundError:
+            yield Finding(
+                name, Health.ILL, "not installed", "install the package with its dependencies"
+            )
+
+
+def diagnose_device(plans: Sequence[TournamentPlan], asked: str) -> Finding:
+    """Say what entrants with weights would generate on.
+
+    Args:
+        plans: The tournaments.
+        asked: The value of `TOURNAMENT_DEVICE`; `auto` or empty for CUDA if there is one.
+    """
+    loaded = [
+        entrant.entrant_id
+        for plan in plans
+        for entrant in plan.config.entrants
+        if isinstance(entrant, LocalEntrant)
+    ]
+    if not loaded:
+        return Finding("device", Health.WELL, "no entrant loads weights, so none is needed")
+    problem = device_problem(asked or "auto")
+    if problem is not None:
+        said, _, expected = problem.partition("; ")
+        return Finding("device", Health.ILL, said, expected)
+    try:
+        from tournament_assets.generation.models.base_models import pick_device
+    except ImportError as error:
+        return Finding("device", Health.ILL, f"torch cannot be imported: {error}", "install it")
+    picked = pick_device()
+    if asked.startswith("cuda") and picked.device != "cuda":
+        return Finding(
+            "device",
+            Health.ILL,
+            f"TOURNAMENT_DEVICE is {asked!r}; without it: {picked.sentence}",
+            "install torch for CUDA and check nvidia-smi, or set TOURNAMENT_DEVICE=cpu",
+        )
+    if picked.device == "cpu":
+        return Finding(
+            "device",
+            Health.LOOK,
+            picked.sentence,
+            "7B models need a GPU; tiny ones and recorded files do not",
+        )
+    return Finding("device", Health.WELL, picked.sentence)
+
+
+def diagnose_ledger(url: str, tournament_ids: Sequence[str]) -> Finding:
+    """Say whether the ledger of paid work opens, and what it waits for.
+
+    Args:
+        url: Its SQLAlchemy URL.
+        tournament_ids: Whose work is looked for.
+    """
+    from tournament_assets.ledger import Ledger
+
+    try:
+        with closing(Ledger(url)) as ledger:
+            waiting = sum(
+                len(batches)
+                for name in tournament_ids
+                for batches in ledger.open_scopes(name).values()
+            )
+    except TournamentError as error:
+        return Finding("ledger", Health.ILL, str(error), "check TOURNAMENT_LEDGER_URL")
+    if waiting:
+        return Finding(
+            "ledger",
+            Health.LOOK,
+            f"it opens; batches to be collected: {waiting}",
+            "run the mode again, or start the sensor that resumes judging",
+        )
+    return Finding("ledger", Health.WELL, "it opens, and waits for no batch")
+
+
+def diagnose_storage(place: str) -> Finding:
+    """Say whether assets can be kept where they are to be.
+
+    Args:
+        place: A folder, or the URL of an object store.
+    """
+    from upath import UPath
+
+    path = UPath(place)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / ".doctor"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except Exception as error:  # noqa: BLE001 (each object store has errors of its own)
+        return Finding(
+            "storage", Health.ILL, f"{type(error).__name__}: {place}", "check TOURNAMENT_STORAGE"
+        )
+    if path.protocol not in ("", "file", "local"):
+        return Finding("storage", Health.WELL, place)
+    free = shutil.disk_usage(str(path)).free / 2**30
+    if free < _LEAST_FREE_GIB:
+        return Finding(
+            "storage", Health.LOOK, f"{place}: {free:.1f} GiB free", "make room before a headline"
+        )
+    return Finding("storage", Health.WELL, f"{place}: {free:.0f} GiB free")
+
+
+def diagnose_tournament(
+    plan: TournamentPlan, *, environment: Mapping[str, str], ledger_url: str, is_wanted: bool
+) -> Iterator[Finding]:
+    """Say whether a tournament could run now: its files, its entrants, its judge.
+
+    Args:
+        plan: The tournament.
+        environment: The environment variables.
+        ledger_url: The ledger's SQLAlchemy URL.
+        is_wanted: Whether somebody asked for this very tournament: what it lacks is broken then.
+    """
+    name = plan.tournament_id
+    modes_of: dict[str, list[str]] = {}
+    for mode in plan.config.mode_names:
+        try:
+            refuse_bad_input(plan, mode, skip_judging=True, ledger_url=ledger_url)
+            modes_of.setdefault("", []).append(mode)
+        except InputError as error:
+            for problem in error.problems:
+                modes_of.setdefault(problem, []).append(mode)
+    for problem, modes in modes_of.items():
+        yield Finding(
+            f"{name}: {' and '.join(modes)}",
+            Health.ILL if problem and is_wanted else Health.LOOK if problem else Health.WELL,
+            problem or "every input can be read",
+        )
+    names = plan.config.mode_names
+    judges = dict.fromkeys(
+        judge for mode in names for judge in plan.in_mode(mode).config.judges_of(mode)
+    )
+    problems = dict.fromkeys(
+        problem for each in judges for problem in judge_problems(each, environment)
+    )
+    if problems:
+        health = Health.ILL if is_wanted else Health.LOOK
+        yield from (Finding(f"{name}: judge", health, problem) for problem in problems)
+        return
+    for service in dict.fromkeys(each.service for each in judges if each.row.is_free):
+        yield Finding(f"{name}: judge", Health.WELL, f"{service}: costs nothing")
+    for judge in judges:
+        if not judge.row.is_free:
+            yield _diagnose_model(plan, environment, judge)
+
+
+def _diagnose_model(plan: TournamentPlan, environment: Mapping[str, str], judge: Judge) -> Finding:
+    model = judge.model
+    subject = f"{plan.tournament_id}: judge"
+    connection = JudgeConnection.from_environment(environment, plan.project.folder)
+    try:
+        with connection.service(judge) as service:
+            warning = service.check_model(model)
+    except TournamentError as error:
+        return Finding(subject, Health.ILL, f"{model}: {error}", "check the key and the address")
+    if warning is not None:
+        return Finding(subject, Health.LOOK, f"{model}: {warning}")
+    return Finding(subject, Health.WELL, f"{model}: the service knows it")

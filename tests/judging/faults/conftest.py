@@ -6,7 +6,7 @@ import pytest
 
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
-from tournament_assets.providers.openai.batch_judge import BatchJudge
+from tournament_assets.providers.openai.judge import BatchJudge
 from tournament_assets.tournament.judge_services import ServiceConnection
 
 from .runs import Run, Runner

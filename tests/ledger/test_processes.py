@@ -2,7 +2,7 @@ import os
 import subprocess
 import sys
 
-from tournament_assets.storage.processes import has_died, own_identity
+from tournament_assets.ledger.leases import has_died, own_identity
 
 
 def test_this_process_is_alive() -> None:
@@ -11,7 +11,7 @@ def test_this_process_is_alive() -> None:
 
 def test_a_process_that_was_killed_has_died() -> None:
     script = (
-        "from tournament_assets.storage.processes import own_identity\n"
+        "from tournament_assets.ledger.leases import own_identity\n"
         "print(own_identity(), flush=True)\n"
         "input()"
     )

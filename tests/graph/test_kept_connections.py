@@ -5,8 +5,8 @@ import psutil
 import pytest
 import sqlalchemy as sa
 
-from tournament_assets import launching
-from tournament_assets.launching import kept_connections
+from tournament_assets.graph import local_runs
+from tournament_assets.graph.local_runs import kept_connections
 
 
 @dg.asset
@@ -36,7 +36,7 @@ def test_what_is_written_over_kept_connections_is_what_others_read_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The runs, the events of all runs, and those of one.
-    monkeypatch.setattr(launching, "_KEPT_DATABASES", 3)
+    monkeypatch.setattr(local_runs, "_KEPT_DATABASES", 3)
     (tmp_path / "dagster.yaml").touch()
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
         expected = kinds_of(tmp_path, run(instance))
