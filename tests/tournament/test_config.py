@@ -4,11 +4,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tournament_assets.tournament.config import (
-    DimensionConfig,
-    TournamentConfig,
-    config_problems,
-)
+from tournament_assets.project.config_files import config_problems
+from tournament_assets.tournament.config import DimensionConfig, TournamentConfig
 from tournament_assets.tournament.entrants import RecordedEntrant, VanillaHfEntrant
 
 VALUES: dict[str, Any] = {

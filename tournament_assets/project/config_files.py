@@ -5,7 +5,7 @@ a small tournament that runs as it stands, to put one's own in its place.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -14,7 +14,7 @@ from string import Template
 from typing import Any
 
 from tournament_assets.storage.atomic_files import write_bytes_atomically
-from tournament_assets.tournament.config import TournamentConfig, config_problems
+from tournament_assets.tournament.config import BUILT_IN_MODES, TournamentConfig
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.yaml_files import KeyPath, YamlDocument, read_yaml
 
@@ -84,6 +84,145 @@ def _validate(document: YamlDocument, path: Path, project: Path) -> ConfigFile:
     others = [*config_problems(document.values), *_format_problems(document.values)]
     config = document.validate(TournamentConfig, what="the config", others=others)
     return ConfigFile(config=config, path=path, project=project)
+
+
+def config_problems(values: Mapping[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
+    """Find what no single field can show: duplicates, too few entrants, names of nobody.
+
+    Args:
+        values: The configuration as it was written, so that these problems can be told together
+            with those of single fields.
+
+    Returns:
+        For each problem the path of keys and indices to where it stands, and what is wrong.
+    """
+    entrants = values.get("entrants")
+    if not isinstance(entrants, list):
+        return []
+    problems: list[tuple[tuple[str | int, ...], str]] = []
+    seen: list[Any] = []
+    for index, entrant in enumerate(entrants):
+        entrant_id = entrant.get("entrant_id") if isinstance(entrant, Mapping) else None
+        if entrant_id is not None and entrant_id in seen:
+            problems.append(
+                (
+                    ("entrants", index, "entrant_id"),
+                    f"entrant {entrant_id!r} is listed twice; "
+                    "expected every entrant_id once; rename or remove one",
+                )
+            )
+        seen.append(entrant_id)
+    if len(entrants) < 2:
+        problems.append(
+            (
+                ("entrants",),
+                f"the number of entrants is {len(entrants)}; expected at least two to compare",
+            )
+        )
+    return [
+        *problems,
+        *_family_problems(values, seen),
+        *_name_problems(values, seen),
+        *_gate_problems(values, seen),
+        *_mode_problems(values),
+    ]
+
+
+def _family_problems(
+    values: Mapping[str, Any], entrant_ids: Sequence[Any]
+) -> list[tuple[tuple[str | int, ...], str]]:
+    """Find families of nobody."""
+    judges = [
+        mode.get("judge_model")
+        for mode in (*(values.get(name) for name in BUILT_IN_MODES), *_own_modes(values).values())
+        if isinstance(mode, Mapping)
+    ]
+    families = values.get("families")
+    known = [name for name in (*entrant_ids, *judges) if name is not None]
+    return [
+        (
+            ("families", str(name)),
+            f"{name!r} is given a family and is nobody here; "
+            f"expected an entrant or a judge model: {', '.join(map(str, known))}",
+        )
+        for name in (families if isinstance(families, Mapping) else ())
+        if name not in known
+    ]
+
+
+def _name_problems(
+    values: Mapping[str, Any], entrant_ids: Sequence[Any]
+) -> list[tuple[tuple[str | int, ...], str]]:
+    """Find names of the arena's file that stand for nobody, or for somebody who has one already."""
+    human_battles = values.get("human_battles")
+    names = human_battles.get("names") if isinstance(human_battles, Mapping) else None
+    problems: list[tuple[tuple[str | int, ...], str]] = []
+    first_names: dict[str, str] = {}
+    for name, entrant_id in names.items() if isinstance(names, Mapping) else ():
+        where = ("human_battles", "names", str(name))
+        if not isinstance(name, str) or not isinstance(entrant_id, str):
+            continue  # the field's own problem says so
+        if entrant_id not in entrant_ids:
+            known = ", ".join(str(each) for each in entrant_ids if each is not None)
+            problems.append(
+                (where, f"{name!r} stands for entrant {entrant_id!r}; expected one of {known}")
+            )
+        elif entrant_id in first_names:
+            problems.append(
+                (
+                    where,
+                    f"{name!r} and {first_names[entrant_id]!r} both stand for entrant "
+                    f"{entrant_id!r}; expected one name an entrant; remove one",
+                )
+            )
+        first_names.setdefault(entrant_id, name)
+    return problems
+
+
+def _gate_problems(
+    values: Mapping[str, Any], entrant_ids: Sequence[Any]
+) -> list[tuple[tuple[str | int, ...], str]]:
+    """Find a gate for nobody, or on a dimension that is not judged."""
+    gate, judged = values.get("gate"), values.get("dimensions")
+    if not isinstance(gate, Mapping):
+        return []
+    known = ", ".join(str(each) for each in entrant_ids if each is not None)
+    problems: list[tuple[tuple[str | int, ...], str]] = [
+        (("gate", side), f"gate.{side} is {gate[side]!r}; expected one of {known}")
+        for side in ("candidate", "baseline")
+        if isinstance(gate.get(side), str) and gate[side] not in entrant_ids
+    ]
+    if gate.get("candidate") is not None and gate.get("candidate") == gate.get("baseline"):
+        name = gate["candidate"]
+        problems.append((("gate", "baseline"), f"{name!r} is held against itself; name another"))
+    dimensions = gate.get("dimensions")
+    for index, name in enumerate(dimensions if isinstance(dimensions, list) else ()):
+        if isinstance(judged, Mapping) and name not in judged:
+            found = f"gate.dimensions has {name!r}; expected one of {', '.join(map(str, judged))}"
+            problems.append((("gate", "dimensions", index), found))
+    return problems
+
+
+def _own_modes(values: Mapping[str, Any]) -> Mapping[Any, Any]:
+    modes = values.get("modes")
+    return modes if isinstance(modes, Mapping) else {}
+
+
+def _mode_problems(values: Mapping[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
+    """Find modes that are there already, and names of none."""
+    own, automation = _own_modes(values), values.get("automation")
+    problems: list[tuple[tuple[str | int, ...], str]] = [
+        (("modes", name), f"modes.{name} is every tournament's; give its settings under {name}:")
+        for name in BUILT_IN_MODES
+        if name in own
+    ]
+    known = [*BUILT_IN_MODES, *map(str, own)]
+    named = automation.get("rerun_modes") if isinstance(automation, Mapping) else None
+    for index, name in enumerate(named if isinstance(named, list) else ()):
+        if name not in known:
+            found = f"automation.rerun_modes.{index} is {name!r}; expected one of "
+            problems.append((("automation", "rerun_modes", index), found + ", ".join(known)))
+    return problems
 
 
 def _format_problems(values: Mapping[str, Any]) -> list[tuple[KeyPath, str]]:
