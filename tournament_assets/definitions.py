@@ -49,9 +49,9 @@ from tournament_assets.graph.automation.jobs import (
     build_rerun_jobs,
 )
 from tournament_assets.graph.automation.reruns import refuse_superseded
-from tournament_assets.graph.automation.resuming import build_resuming_sensor
 from tournament_assets.graph.automation.scheduled_reruns import (
     build_continuing_sensor,
+    build_resuming_sensor,
     build_schedules,
     schedule_problems,
 )

@@ -9,7 +9,7 @@ import pytest
 
 from tournament_assets.project.project_files import load_prompt_bank
 from tournament_assets.project.recorded_responses import load_recorded_responses
-from tournament_assets.prompt_bank.bank_import import (
+from tournament_assets.prompt_bank.bank_building import (
     NO_TEXT,
     SAME_PROMPT,
     ImportedBank,

@@ -126,7 +126,7 @@ def bank_import_command(
     CSV …), a file of questions (MT-bench, arena-hard), requests of an OpenAI batch, or the folder
     of a local dataset with Parquet files.
     """
-    from tournament_assets.prompt_bank.bank_import import ImportRecipe, import_bank_file
+    from tournament_assets.prompt_bank.bank_building import ImportRecipe, import_bank_file
 
     imported = import_bank_file(
         ImportRecipe(

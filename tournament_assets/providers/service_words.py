@@ -5,11 +5,12 @@ import html
 import json
 import logging
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from tournament_assets.tournament.errors import JudgeFailure
+from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.places import origin_of
 
 _HIDDEN = "[key]"
@@ -23,6 +24,42 @@ def parse_object(text: str | bytes) -> Mapping[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, Mapping) else None
+
+
+class ServiceAnswers(ABC):
+    """A service at an address: what it answered, read without trust, and shown without its key."""
+
+    _address: str
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(base_url={self._address!r})"
+
+    @abstractmethod
+    def _tidy(self, text: str) -> str:
+        """Shorten what the service said, and take out the key should it repeat it."""
+
+    def _read_object(self, text: str, task: str, *, may_cost: bool = False) -> Mapping[str, Any]:
+        answer = parse_object(text)
+        if answer is None:
+            raise self._unexpected(text, task, "a JSON object", may_cost=may_cost)
+        return answer
+
+    def _unexpected(
+        self, answer: object, task: str, expected: str, *, may_cost: bool = False
+    ) -> JudgeError:
+        return JudgeError(
+            f"could not {task}: {self._address} answered {self._tidy(str(answer))!r}; "
+            f"expected {expected}",
+            failure=JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.TRANSIENT,
+        )
+
+    def _unlisted(self, model: str, status_code: int) -> str:
+        """Warn of a model that could not be looked up, for not every gateway has that route."""
+        return (
+            f"warning: {self._address} answered {status_code} when asked for the "
+            f"model {model!r}: it does not know it, or does not list its models; requests "
+            "are sent to it anyway: if all of them fail, check the name"
+        )
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

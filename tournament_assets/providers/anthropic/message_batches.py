@@ -26,10 +26,10 @@ from tournament_assets.providers.anthropic.wire_format import (
     read_status,
 )
 from tournament_assets.providers.service_words import (
+    ServiceAnswers,
     clean_key,
     hide_key,
     mapping,
-    parse_object,
     quote_service,
     read_retry_after,
     split_lines,
@@ -106,7 +106,7 @@ def open_loopback(connection: ServiceConnection) -> "Iterator[AnthropicBatches]"
         yield service
 
 
-class AnthropicBatches:
+class AnthropicBatches(ServiceAnswers):
     """A service behind the Anthropic protocol; satisfies `judging.batch_service.BatchService`.
 
     Args:
@@ -140,9 +140,6 @@ class AnthropicBatches:
         )
         url = self._client.base_url
         self._address = f"{url.scheme}://{url.netloc.decode()}"
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(base_url={self._address!r})"
 
     def close(self) -> None:
         """Close the connections."""
@@ -267,11 +264,7 @@ class AnthropicBatches:
                 if error.status_code not in _NO_ROUTE:
                     raise
                 # Gateways that serve batches need not have this route.
-                return (
-                    f"warning: {self._address} answered {error.status_code} when asked for the "
-                    f"model {model!r}: it does not know it, or does not list its models; requests "
-                    "are sent to it anyway: if all of them fail, check the name"
-                )
+                return self._unlisted(model, error.status_code)
         found = self._read_object(response.text(), task)
         if found.get("lifecycle") == "retired":
             raise JudgeError(
@@ -323,12 +316,6 @@ class AnthropicBatches:
             response = self._client.messages.batches.with_raw_response.retrieve(batch_id)
         return self._read_object(response.text(), task)
 
-    def _read_object(self, text: str, task: str, *, may_cost: bool = False) -> Mapping[str, Any]:
-        value = parse_object(text)
-        if value is None:
-            raise self._unexpected(text, task, "a JSON object", may_cost=may_cost)
-        return value
-
     def _read_status(
         self, batch: Mapping[str, Any], task: str, *, may_cost: bool = False
     ) -> BatchStatus:
@@ -337,15 +324,6 @@ class AnthropicBatches:
             expected = "a batch with its id and its request counts"
             raise self._unexpected(batch, task, expected, may_cost=may_cost)
         return status
-
-    def _unexpected(
-        self, answer: object, task: str, expected: str, *, may_cost: bool = False
-    ) -> JudgeError:
-        return JudgeError(
-            f"could not {task}: {self._address} answered {self._tidy(str(answer))!r}; "
-            f"expected {expected}",
-            failure=JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.TRANSIENT,
-        )
 
     @contextmanager
     def _translated_errors(self, task: str, *, may_cost: bool = False) -> Iterator[None]:
@@ -365,7 +343,6 @@ class AnthropicBatches:
             ) from None
 
     def _tidy(self, text: str) -> str:
-        """Shorten what a service said, and take out the key should it repeat it."""
         shown = hide_key(text, self._password)
         return quote_service(shown, key=self._client.api_key, length=_QUOTED_LENGTH)
 

@@ -38,10 +38,10 @@ from tournament_assets.providers.openai.wire_format import (
     read_completion,
 )
 from tournament_assets.providers.service_words import (
+    ServiceAnswers,
     classify_by_status,
     clean_key,
     mapping,
-    parse_object,
     quote_service,
     read_retry_after,
     split_lines,
@@ -71,7 +71,7 @@ def open_chat(connection: ServiceConnection) -> "Iterator[ChatJudge]":
         yield service
 
 
-class ChatJudge:
+class ChatJudge(ServiceAnswers):
     """A service without batches; satisfies `judging.batch_service.BatchService`.
 
     Args:
@@ -85,9 +85,6 @@ class ChatJudge:
         self._address = origin_of(base_url) or "the server"
         self._dialect = Dialect(NEW_CAP if base_url == OWN_URL else OLD_CAP)
         self._client = open_client(base_url, self._key, timeout_seconds=_LOOK_SECONDS)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(base_url={self._address!r})"
 
     def close(self) -> None:
         """Close the connections."""
@@ -154,11 +151,7 @@ class ChatJudge:
             except openai.APIStatusError as error:
                 if error.status_code not in _NO_ROUTE:
                     raise
-                return (
-                    f"warning: {self._address} answered {error.status_code} when asked for the "
-                    f"model {model!r}: it does not know it, or does not list its models; requests "
-                    "are sent to it anyway: if all of them fail, check the name"
-                )
+                return self._unlisted(model, error.status_code)
         return None
 
     def _post(
@@ -176,21 +169,6 @@ class ChatJudge:
                 options={"timeout": openai.Timeout(seconds, connect=CONNECT_SECONDS)},
             )
         return self._read_object(response.text, task, may_cost=True)
-
-    def _read_object(self, text: str, task: str, *, may_cost: bool = False) -> Mapping[str, Any]:
-        answer = parse_object(text)
-        if answer is None:
-            raise self._unexpected(text, task, "a JSON object", may_cost=may_cost)
-        return answer
-
-    def _unexpected(
-        self, answer: object, task: str, expected: str, *, may_cost: bool = False
-    ) -> JudgeError:
-        return JudgeError(
-            f"could not {task}: {self._address} answered {self._tidy(str(answer))!r}; "
-            f"expected {expected}",
-            failure=JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.TRANSIENT,
-        )
 
     @contextmanager
     def _translated_errors(self, task: str, *, may_cost: bool = False) -> Iterator[None]:
@@ -214,7 +192,6 @@ class ChatJudge:
             ) from None
 
     def _tidy(self, text: str) -> str:
-        """Shorten what a server said, and take out the key should it repeat it."""
         return quote_service(text, key=self._key, length=_QUOTED_LENGTH)
 
 
