@@ -39,6 +39,7 @@ _READS = frozenset(
         "keys_failed",
         "known_batch_ids",
         "open_batches",
+        "open_scopes",
     }
 )
 _SERVICE_CALLS = frozenset(

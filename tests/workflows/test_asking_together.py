@@ -1,5 +1,6 @@
 """Several scopes are asked at once: one wait, one ledger, one budget."""
 
+import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -21,7 +22,7 @@ from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.project.config_files import load_config
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
-from tournament_assets.tournament.errors import BudgetError, JudgeWaitingError
+from tournament_assets.tournament.errors import BudgetError, JudgeError, JudgeWaitingError
 from tournament_assets.tournament.judges import ServiceAccess
 from tournament_assets.workflows.judge_requests import Asking, JudgingStep, ask_together
 from tournament_assets.workflows.plan import TournamentPlan
@@ -128,6 +129,20 @@ def test_second_questions_are_sent_together_too(tmp_path: Path) -> None:
         assert len(created) == 2 * len(DIMENSIONS)
         assert max(created[:3]) < min(ended[:3])
         assert max(created[3:]) < min(ended[3:])
+
+
+def test_second_questions_that_the_ledger_has_forgotten_are_not_bought_again(
+    tmp_path: Path,
+) -> None:
+    with bench(tmp_path, faults=("no_verdict:3",)) as at:
+        assert sum(tally.second_questions for tally in at.ask()) == 3
+        bought = at.server.log.to_dict()
+        with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as connection, connection:
+            for table in ("judge_batches", "judge_replies"):
+                connection.execute(f"DELETE FROM {table} WHERE asking = 2")  # noqa: S608
+        with pytest.raises(JudgeError, match="tournament ledger recover"):
+            at.ask()
+        assert at.server.log.to_dict() == bought
 
 
 def test_what_fits_one_by_one_and_not_together_is_refused_before_anything_is_sent(

@@ -560,7 +560,11 @@ def _refuse_to_repay(
 ) -> None:
     for access, service in services.items():
         of_service = [asking for asking in askings if asking.access == access]
-        unanswered = {key for asking in of_service for key in left[asking.scope].unanswered}
+        unanswered = {
+            key
+            for work in (left[asking.scope] for asking in of_service)
+            for key in (*work.unanswered, *work.unreadable)
+        }
         if unanswered:
             is_free = all(is_free_model(asking.model) for asking in of_service)
             refuse_to_repay(

@@ -76,6 +76,24 @@ class Run:
             return [state for (state,) in connection.execute(query)]
 
     @property
+    def batches(self) -> list[tuple[str, str]]:
+        """The nonce and the state of every batch, in the order in which they were begun."""
+        query = "SELECT nonce, state FROM judge_batches ORDER BY begun_at"
+        with closing(sqlite3.connect(self._path)) as connection:
+            return connection.execute(query).fetchall()
+
+    def n_replies_of(self, nonce: str) -> int:
+        """Return how many replies of a batch the ledger holds."""
+        query = "SELECT count(*) FROM judge_replies WHERE nonce = ?"
+        with closing(sqlite3.connect(self._path)) as connection:
+            return int(connection.execute(query, [nonce]).fetchone()[0])
+
+    def forget_leases(self) -> None:
+        """Let everybody who was at work be gone."""
+        with closing(sqlite3.connect(self._path)) as connection, connection:
+            connection.execute("DELETE FROM judge_leases")
+
+    @property
     def failure_messages(self) -> list[str]:
         """What is written down about every failure, in the order in which they were."""
         query = "SELECT error_message FROM judge_failures ORDER BY failure_id"

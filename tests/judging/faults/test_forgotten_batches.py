@@ -1,5 +1,7 @@
 """Ledgers that are lost while the service still holds what was paid for."""
 
+import shutil
+import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -126,6 +128,46 @@ def test_second_questions_come_back_as_such(start: Runner, tmp_path: Path) -> No
     assert held(run) == before
     assert run.settle().submitted == 0
     assert run.paid == paid
+
+
+def torn_logs(run: Run, folder: Path) -> list[Path]:
+    """Copy the ledger once for each transaction in its log, with all that followed torn off."""
+    log = Path(f"{run._path}-wal").read_bytes()
+    frames = range(32, len(log), 24 + 4096)  # a header, then a header and a page each
+    commits = [at for at in frames if struct.unpack(">I", log[at + 4 : at + 8])[0]]
+    paths = [folder / f"torn-{number}.sqlite" for number, _ in enumerate(commits)]
+    for path, end in zip(paths, [*commits[1:], len(log)], strict=True):
+        shutil.copy(run._path, path)
+        Path(f"{path}-wal").write_bytes(log[:end])
+    return paths
+
+
+def knows(run: Run) -> tuple[tuple[str, int], ...]:
+    """Return what the ledger holds of each batch: what became of it, and the replies' attempts."""
+    return tuple((state, run.n_replies_of(nonce)) for nonce, state in run.batches)
+
+
+def test_a_log_that_is_torn_anywhere_is_filled_again_and_nothing_is_bought_twice(
+    start: Runner, tmp_path: Path
+) -> None:
+    run = start("no_verdict:2", "row_expired")
+    run.settle()
+    before, paid = held(run), run.paid
+    assert {reply.attempt for reply in before} == {1, 2}
+    known: list[tuple[tuple[str, int], ...]] = []
+    for path in torn_logs(run, tmp_path):
+        lose_ledger(run, path)
+        known.append(knows(run))
+        run.forget_leases()  # whoever held one when the log was torn is gone
+        recover(run)
+        tally = run.settle()
+        assert (tally.submitted, tally.direct, run.paid) == (0, 0, paid), known[-1]
+        assert held(run) == before, known[-1]
+        assert tally.paid_twice == 0
+        assert set(run.states) == {"harvested"}
+    # The first batch alone: named, sent, read in part, and read.
+    assert known[0] == ()
+    assert {(("intent", 0),), (("created", 0),), (("created", 3),), (("harvested", 3),)} < {*known}
 
 
 class BreaksOff:

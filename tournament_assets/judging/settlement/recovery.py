@@ -16,7 +16,12 @@ from tournament_assets.judging.batch_service import UNPARSABLE, BatchService, Ba
 from tournament_assets.judging.requests.requests import read_custom_id
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
 from tournament_assets.judging.settlement.harvest import is_final
-from tournament_assets.judging.settlement.records import JudgingScope, StoredReply, SubmittedBatch
+from tournament_assets.judging.settlement.records import (
+    JudgingScope,
+    OpenBatch,
+    StoredReply,
+    SubmittedBatch,
+)
 from tournament_assets.judging.settlement.sessions import JudgingProgress, WaitingPolicy, Waits
 from tournament_assets.judging.settlement.settlement import is_unreadable
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
@@ -41,6 +46,9 @@ class RecoveryLedger(Protocol):
         self, *, batch_ids: AbstractSet[str] = frozenset(), nonces: AbstractSet[str] = frozenset()
     ) -> dict[str, str]:
         """Return what became of batches, by the provider's name or by our own."""
+
+    def open_scopes(self, tournament_id: str) -> dict[JudgingScope, list[OpenBatch]]:
+        """Return a tournament's batches that were begun and not closed, by scope."""
 
     def begin_recovery(
         self, scope: JudgingScope, batch: SubmittedBatch, *, model: str, attempt: int, size: int
@@ -235,6 +243,7 @@ def recover_batches(
         JudgeError: If the service cannot be asked.
     """
     report = RecoveryReport()
+    under_way = _UnderWay(ledger, service)
     listings = list(_unknown_batches(ledger, service, policy.now()))
     for listing in reversed(listings):
         if listing.nonce == "" or listing.refusal is not None:
@@ -244,7 +253,7 @@ def recover_batches(
             report.in_progress.append(listing.batch_id)
             continue
         try:
-            _Recovery(planned, listing, ledger, service, policy, progress, report).run()
+            _Recovery(planned, listing, ledger, service, policy, progress, report, under_way).run()
         except JudgeError as error:
             if error.failure not in _OUT_OF_REACH:
                 raise
@@ -269,6 +278,58 @@ def _unknown_batches(
 
 
 @dataclass(slots=True)
+class _UnderWay:
+    """Batches that the ledger knows and that their own runs will close.
+
+    A log that was torn may end between a batch and what was asked because of its replies. What a
+    forgotten batch was, a first question or a second one, then shows only in those replies: they
+    are read first, and the batch is left open.
+
+    Attributes:
+        ledger: Where the replies go.
+        service: Which holds them.
+        found: The provider's names of batches that the ledger has none of, by nonce.
+        read: The nonces of those that were read.
+    """
+
+    ledger: RecoveryLedger
+    service: BatchService
+    found: dict[str, str] = field(default_factory=dict)
+    read: set[str] = field(default_factory=set)
+
+    def read_rows(self, tournament_id: str) -> int:
+        """Keep the replies of a tournament's open batches; return how many are new."""
+        n_new = 0
+        scopes = self.ledger.open_scopes(tournament_id).values()
+        for begun in (each for batches in scopes for each in batches):
+            batch_id = begun.batch_id or self.found.get(begun.nonce)
+            if batch_id is None or begun.nonce in self.read:
+                continue
+            try:
+                if self.service.get_batch(batch_id).has_ended:
+                    n_new += self._read(begun, batch_id)
+            except JudgeError as error:
+                if error.failure not in _OUT_OF_REACH:
+                    raise
+            self.read.add(begun.nonce)
+        return n_new
+
+    def _read(self, begun: OpenBatch, batch_id: str) -> int:
+        n_new, n_rows = 0, 0
+        batch = SubmittedBatch(begun.nonce, batch_id, begun.begun_at)
+        rows = self.service.iterate_results(batch_id)
+        while part := list(islice(rows, _CHUNK)):
+            n_new += _keep(batch, _final(batch, part), self.ledger)[0]
+            n_rows += len(part)
+        if n_rows < begun.n_requests:
+            raise JudgeError(
+                f"the results of batch {batch_id} hold {n_rows} rows; expected {begun.n_requests}",
+                failure=JudgeFailure.TRANSIENT,
+            )
+        return n_new
+
+
+@dataclass(slots=True)
 class _Recovery:
     planned: Mapping[str, PlannedRequest]
     listing: BatchStatus
@@ -277,6 +338,7 @@ class _Recovery:
     policy: WaitingPolicy
     progress: JudgingProgress
     report: RecoveryReport
+    under_way: _UnderWay
 
     def run(self) -> None:
         batch_id, report = self.listing.batch_id, self.report
@@ -316,8 +378,11 @@ class _Recovery:
             nonce, key = named
             if key in self.planned:
                 state = self.ledger.batch_states(nonces={nonce}).get(nonce, "")
+                if state in _FORGOTTEN:
+                    return nonce, self.planned[key]
                 # One that is being sent or waited for is looked for by its own run.
-                return (nonce, self.planned[key]) if state in _FORGOTTEN else []
+                self.under_way.found[nonce] = self.listing.batch_id
+                return []
         if not nonce:
             raise JudgeError(
                 f"the results of batch {self.listing.batch_id} hold no row; "
@@ -332,8 +397,11 @@ class _Recovery:
         batch = SubmittedBatch(nonce, listing.batch_id, begun_at)
         attempt = 1
         if request.reply_format is not None:
-            rows = islice(self.service.iterate_results(listing.batch_id), _ROWS_THAT_PROVE)
-            attempt = self._attempt_of(dict(_final(batch, list(rows))).keys(), request.reply_format)
+            self.report.replies += self.under_way.read_rows(request.scope.tournament_id)
+            rows = self.service.iterate_results(listing.batch_id)
+            final = (key for row in rows for key, _ in _final(batch, [row]))
+            keys = frozenset(islice(final, _ROWS_THAT_PROVE))
+            attempt = self._attempt_of(keys, request.reply_format)
         self.ledger.begin_recovery(
             request.scope, batch, model=request.model, attempt=attempt, size=listing.n_requests
         )
@@ -363,14 +431,21 @@ class _Recovery:
             is_over = len(part) < _CHUNK
 
     def _keep(self, batch: SubmittedBatch, part: Sequence[ReplyRow]) -> None:
-        final = dict(reversed(_final(batch, part)))
-        n_held = sum(1 for _ in self.ledger.iterate_replies(final.keys()))
-        twice = self.ledger.record_rows(
-            batch.nonce, list(final.items()), received_at=batch.begun_at
-        )
-        self.report.replies += sum(1 for _ in self.ledger.iterate_replies(final.keys())) - n_held
+        final = _final(batch, part)
+        n_new, twice = _keep(batch, final, self.ledger)
+        self.report.replies += n_new
         self.report.paid_twice += twice
-        self.report.without_reply += len({row.custom_id for row in part}) - len(final)
+        self.report.without_reply += len({row.custom_id for row in part}) - len(dict(final))
+
+
+def _keep(
+    batch: SubmittedBatch, rows: Sequence[tuple[str, ReplyRow]], ledger: RecoveryLedger
+) -> tuple[int, int]:
+    """Keep final rows; return how many replies are new, and how many had been paid for before."""
+    final = dict(reversed(rows))
+    n_held = sum(1 for _ in ledger.iterate_replies(final.keys()))
+    twice = ledger.record_rows(batch.nonce, list(final.items()), received_at=batch.begun_at)
+    return sum(1 for _ in ledger.iterate_replies(final.keys())) - n_held, twice
 
 
 def _final(batch: SubmittedBatch, rows: Sequence[ReplyRow]) -> list[tuple[str, ReplyRow]]:
