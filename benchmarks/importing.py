@@ -20,6 +20,7 @@ from tournament_assets.storage.judgment_files import JudgmentRecord, read_judgme
 from tournament_assets.workflows.transfers import import_judgments, stored_reply
 
 _ROWS = 20_000
+_ROWS_A_SECOND = 5_000
 _REPLY = "The first response names the right vitamin. " * 20 + "\nVERDICT: A"
 
 
@@ -66,6 +67,8 @@ def main() -> None:
     print(f"in chunks   {rate:8,.0f} rows/s ({cpu_rate:,.0f} a second of processor time)")
     print(f"row by row  {slow:8,.0f} rows/s")
     print(f"ratio       {rate / slow:8.1f}")
+    if cpu_rate < _ROWS_A_SECOND:
+        raise SystemExit(f"expected {_ROWS_A_SECOND:,} rows a second of processor time")
 
 
 if __name__ == "__main__":

@@ -11,11 +11,14 @@ from tournament_assets.judging.requests.pairs import PairToJudge, Presentation
 from tournament_assets.judging.requests.requests import (
     JudgeRequest,
     JudgeRequests,
+    ModelRequest,
     ask_again,
     build_requests,
     build_system_message,
     build_user_message,
     custom_id,
+    first_positions,
+    request_keys,
     with_larger_cap,
 )
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
@@ -122,17 +125,55 @@ def test_a_request_is_built_only_when_it_is_looked_at() -> None:
     assert watched.looks == 1
 
 
-def test_of_many_requests_only_the_keys_are_kept() -> None:
+def test_of_many_requests_only_the_keys_are_kept_and_as_bytes() -> None:
     n_pairs, length = 300, 10_000
     long = [replace(PAIR, prompt_text=f"{number}" + "x" * length) for number in range(n_pairs)]
-    requests = build_requests(long, RUBRIC, SETTINGS)
     tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    requests = build_requests(long, RUBRIC, SETTINGS)
     for request in requests:
         assert request.request_key
-    kept, _ = tracemalloc.get_traced_memory()
+    kept = tracemalloc.get_traced_memory()[0] - before
+    positions = first_positions(requests)
+    found = tracemalloc.get_traced_memory()[0] - before - kept
     tracemalloc.stop()
-    # The requests themselves would be 2 * 300 * 20 KB: the system prefix and the prompt.
-    assert kept < 2 * n_pairs * 400
+    # The requests themselves would be 2 * 300 * 20 KB: the system prefix and the prompt. A key as
+    # a text takes 113 bytes, and its place in a dictionary as many again.
+    assert kept < 2 * n_pairs * 100
+    assert found < 2 * n_pairs * 100
+    assert len(positions) == 2 * n_pairs
+
+
+@given(st.lists(st.integers(0, 9), max_size=30))
+def test_each_different_request_is_found_where_it_stands_first(chosen: list[int]) -> None:
+    distinct = list(requests_for(5))
+    requests = [distinct[number] for number in chosen]
+    expected: dict[str, int] = {}
+    for position, request in enumerate(requests):
+        expected.setdefault(request.request_key, position)
+    positions = first_positions(requests)
+    assert list(positions.items()) == list(expected.items())
+    assert all((each.request_key in positions) == (each in requests) for each in distinct)
+
+
+def test_digests_that_begin_alike_are_told_apart() -> None:
+    keys = ["0" * 16 + f"{number:048x}" for number in (7, 2, 7, 5)]
+    requests = [ModelRequest(key, {}) for key in keys]
+    assert dict(first_positions(requests)) == {keys[0]: 0, keys[1]: 1, keys[3]: 3}
+    with pytest.raises(KeyError):
+        first_positions(requests)["0" * 64]
+
+
+def test_a_request_whose_key_is_known_is_not_built_to_tell_it() -> None:
+    watched = Watched([PAIR] * 5)
+    requests = build_requests(watched, RUBRIC, SETTINGS)
+    first = list(requests.keys())
+    looks = watched.looks
+    assert looks == 10
+    assert list(request_keys(requests)) == first == [each.request_key for each in requests[:]]
+    assert watched.looks == 2 * looks
+    assert list(requests.keys()) == first
+    assert watched.looks == 2 * looks
 
 
 def test_all_requests_share_one_system_prefix() -> None:

@@ -117,7 +117,7 @@ def test_a_flip_of_other_texts_is_marked() -> None:
 
 
 def asked(settled: SettledPair, *keys: str) -> SettledPair:
-    return replace(settled, asked=frozenset(keys))
+    return replace(settled, asked=tuple(sorted(set(keys))))
 
 
 def with_copies(n_asked: int, n_copies: int, *, rubric: str, flipped: int = 0) -> list[SettledPair]:
@@ -260,9 +260,13 @@ def test_pairs_of_one_run_alone_are_counted_apart() -> None:
     assert compare_judgments([], [pair(0, A)]).total.flips.rate is None
 
 
-def test_a_pair_that_is_there_twice_is_refused() -> None:
+@pytest.mark.parametrize("other", [[], [0], [1]])
+def test_a_pair_that_is_there_twice_in_either_run_is_refused(other: list[int]) -> None:
+    twice, others = [pair(0, A), turned(pair(0, A))], [pair(number, A) for number in other]
     with pytest.raises(InputError, match="is there twice"):
-        compare_judgments([pair(0, A), turned(pair(0, A))], [])
+        compare_judgments(twice, others)
+    with pytest.raises(InputError, match="is there twice"):
+        compare_judgments(others, twice)
 
 
 def standing(name: str, rank: int | None, mean: float | None) -> Standing:

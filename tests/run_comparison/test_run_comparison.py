@@ -34,7 +34,7 @@ def run(
         folder=Path("runs/pilot"),
         manifest={"inputs": HASHES, "cost": {"total_usd": cost}, **manifest},
         verdicts={"facts": pairs},
-        requests={"facts": frozenset({("key", "1")})},
+        requests={"facts": frozenset({"key"})},
         standings={
             "facts": (
                 Standing(entrant, 1, 1408.0, 1390.0, 1420.0),
@@ -68,7 +68,7 @@ def test_a_flip_of_other_responses_is_never_called_noise() -> None:
 def with_requests(then: FinishedRun, **keys: str) -> FinishedRun:
     """Let every pair be asked under a key of its prompt, some of them under another one."""
     pairs = tuple(
-        replace(pair, asked=frozenset({keys.get(pair.prompt_id, pair.prompt_id)}))
+        replace(pair, asked=(keys.get(pair.prompt_id, pair.prompt_id),))
         for pair in then.verdicts["facts"]
     )
     return replace(then, verdicts={"facts": pairs})

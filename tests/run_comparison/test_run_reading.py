@@ -52,7 +52,7 @@ def test_a_run_directory_gives_its_pairs_with_what_was_shown(tmp_path: Path) -> 
     assert (pair.prompt_id, pair.source, pair.outcome) == ("p1", "recall", Outcome.A_WINS)
     assert None not in (pair.question, pair.response_a, pair.response_b)
     assert pair.response_a != pair.response_b
-    assert run.requests == {"facts": {("k", "1")}}
+    assert run.requests == {"facts": {"k"}}
 
 
 def test_who_has_no_decisive_match_is_not_rated(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from tournament_assets.run_comparison.differences import (
     ComparedPair,
     FlipReport,
     InputComparison,
+    PairKey,
     RatingMove,
     Sameness,
     SamenessVerdict,
@@ -127,18 +128,17 @@ def compare_runs(
 
 
 def _sizes(then: FinishedRun, now: FinishedRun) -> dict[str, tuple[int, int]]:
-    first, second = (
-        {
-            dimension: {pair.key for pair in pairs if pair.outcome is not Outcome.UNJUDGED}
-            for dimension, pairs in run.verdicts.items()
-        }
-        for run in (then, now)
-    )
-    return {
-        dimension: (len(settled), len(second[dimension]))
-        for dimension, settled in first.items()
-        if dimension in second and settled != second[dimension]
-    }
+    sizes: dict[str, tuple[int, int]] = {}
+    for dimension in then.verdicts:
+        if dimension in now.verdicts:
+            first, second = _settled(then, dimension), _settled(now, dimension)
+            if first != second:
+                sizes[dimension] = len(first), len(second)
+    return sizes
+
+
+def _settled(run: FinishedRun, dimension: str) -> set[PairKey]:
+    return {pair.key for pair in run.verdicts[dimension] if pair.outcome is not Outcome.UNJUDGED}
 
 
 def _rubric_edit(dimension: str, then: str | None, now: str | None) -> RubricEdit:
@@ -231,7 +231,7 @@ def _costs(
 ) -> dict[str, tuple[Mapping[str, Any], Mapping[str, Any], int]]:
     then, now = comparison.then, comparison.now
     old, new = (_mapping(_mapping(run.manifest, "cost"), "by_dimension") for run in (then, now))
-    nothing: frozenset[tuple[str, str]] = frozenset()
+    nothing: frozenset[str] = frozenset()
     return {
         dimension: (
             _mapping(old, dimension),

@@ -11,6 +11,7 @@ What two runs rest on, compared by their manifests: settings, and the hash of ev
 How far everybody's rating and place moved from one run to another.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,8 +28,8 @@ from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import canonical_json
 from tournament_assets.tournament.verdicts import Outcome
 
-PairKey = tuple[str, str, frozenset[str]]
-"""Dimension, prompt and the two entrants, in whatever order."""
+PairKey = tuple[str, str, str, str]
+"""Dimension, prompt and the two entrants, in alphabetical order."""
 
 _TURNED = {Outcome.A_WINS: Outcome.B_WINS, Outcome.B_WINS: Outcome.A_WINS}
 
@@ -48,8 +49,8 @@ class SettledPair:
             run does not say, as are the two that follow.
         response_a: Fingerprint of what the first entrant answered.
         response_b: Fingerprint of what the other one answered.
-        asked: Keys of the requests that it was settled by, none for two copies of one response,
-            which settle themselves; None if the run does not say.
+        asked: Keys of the requests that it was settled by, sorted and each once; none for two
+            copies of one response, which settle themselves; None if the run does not say.
     """
 
     dimension: str
@@ -61,12 +62,15 @@ class SettledPair:
     question: str | None = None
     response_a: str | None = None
     response_b: str | None = None
-    asked: frozenset[str] | None = None
+    asked: tuple[str, ...] | None = None
 
     @property
     def key(self) -> PairKey:
         """What makes it the same pair in another run."""
-        return self.dimension, self.prompt_id, frozenset((self.entrant_a, self.entrant_b))
+        first, second = self.entrant_a, self.entrant_b
+        if second < first:
+            first, second = second, first
+        return self.dimension, self.prompt_id, first, second
 
 
 class Change(StrEnum):
@@ -121,7 +125,7 @@ class ComparedPair:
     responses_changed: bool | None
     question_changed: bool | None
     requests_changed: bool | None
-    requests: tuple[frozenset[str], frozenset[str]] | None
+    requests: tuple[tuple[str, ...], tuple[str, ...]] | None
 
     @property
     def is_copy(self) -> bool:
@@ -243,8 +247,7 @@ def compare_judgments(
     Raises:
         InputError: If a run has a pair twice, or an option is out of range.
     """
-    first, second = _by_key(then), _by_key(now)
-    pairs = tuple(_compare(first[key], second[key]) for key in first if key in second)
+    pairs, only_then, only_now = _match(then, now)
     has_touched = any(_may_be_touched(pair) for pair in pairs)
     rest = [pair for pair in pairs if has_touched and not _may_be_touched(pair)]
 
@@ -283,8 +286,8 @@ def compare_judgments(
         )
         if rest
         else None,
-        only_then=_count_by_dimension(first, but=second),
-        only_now=_count_by_dimension(second, but=first),
+        only_then=_count_by_dimension(only_then),
+        only_now=_count_by_dimension(only_now),
     )
 
 
@@ -292,16 +295,37 @@ def _may_be_touched(pair: ComparedPair) -> bool:
     return pair.requests_changed is not False
 
 
-def _by_key(pairs: Iterable[SettledPair]) -> dict[PairKey, SettledPair]:
-    found: dict[PairKey, SettledPair] = {}
-    for pair in pairs:
-        if pair.key in found:
-            raise InputError(
-                f"the pair of {pair.entrant_a!r} and {pair.entrant_b!r} on prompt "
-                f"{pair.prompt_id!r}, {pair.dimension}, is there twice; expected it once"
-            )
-        found[pair.key] = pair
-    return found
+def _match(
+    then: Iterable[SettledPair], now: Iterable[SettledPair]
+) -> tuple[tuple[ComparedPair, ...], Iterable[PairKey], Iterable[PairKey]]:
+    """Return the pairs that both runs have, and the names of those that one alone has."""
+    # Of a large run there are a million pairs: one index, out of which goes what is found.
+    waiting: dict[PairKey, SettledPair | None] = {}
+    for pair in now:
+        if pair.key in waiting:
+            raise _twice(pair)
+        waiting[pair.key] = pair
+    both: list[ComparedPair] = []
+    only_then: dict[PairKey, None] = {}
+    for pair in then:
+        key = pair.key
+        other = waiting.get(key)
+        if (other is None and key in waiting) or key in only_then:
+            raise _twice(pair)
+        if other is None:
+            only_then[key] = None
+        else:
+            both.append(_compare(pair, other))
+            waiting[key] = None
+    only_now = [key for key, pair in waiting.items() if pair is not None]
+    return tuple(both), only_then, only_now
+
+
+def _twice(pair: SettledPair) -> InputError:
+    return InputError(
+        f"the pair of {pair.entrant_a!r} and {pair.entrant_b!r} on prompt "
+        f"{pair.prompt_id!r}, {pair.dimension}, is there twice; expected it once"
+    )
 
 
 def _compare(then: SettledPair, now: SettledPair) -> ComparedPair:
@@ -382,14 +406,8 @@ def _label(outcome: Outcome) -> str | None:
     return None if outcome is Outcome.UNJUDGED else outcome.value
 
 
-def _count_by_dimension(
-    pairs: Mapping[PairKey, SettledPair], *, but: Mapping[PairKey, SettledPair]
-) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for key, pair in pairs.items():
-        if key not in but:
-            counts[pair.dimension] = counts.get(pair.dimension, 0) + 1
-    return counts
+def _count_by_dimension(keys: Iterable[PairKey]) -> dict[str, int]:
+    return dict(Counter(dimension for dimension, *_ in keys))
 
 
 class Sameness(StrEnum):

@@ -31,7 +31,8 @@ class FinishedRun:
         folder: Where it is.
         manifest: What `manifest.json` says.
         verdicts: Settled pairs by dimension.
-        requests: The requests that got a reply, by dimension: request key and attempt.
+        requests: The requests that got a reply, by dimension: the key, and the attempt behind a
+            blank if it is not the first.
         standings: Ratings with the primary K-factor by dimension, in the order of the file.
         rubrics: The texts that the judge had, by dimension, where the directory keeps them.
     """
@@ -39,7 +40,7 @@ class FinishedRun:
     folder: Path
     manifest: Mapping[str, Any]
     verdicts: Mapping[str, tuple[SettledPair, ...]]
-    requests: Mapping[str, frozenset[tuple[str, str]]]
+    requests: Mapping[str, frozenset[str]]
     standings: Mapping[str, tuple[Standing, ...]]
     rubrics: Mapping[str, str] = field(default_factory=dict)
 
@@ -205,10 +206,11 @@ class _Reader:
 
     def _read_verdicts(
         self, dimension: str, shown: _Shown
-    ) -> tuple[tuple[SettledPair, ...], frozenset[tuple[str, str]]]:
+    ) -> tuple[tuple[SettledPair, ...], frozenset[str]]:
         file = f"verdicts/{dimension}.jsonl"
-        pairs: dict[tuple[str, str, str], SettledPair] = {}
-        requests = set()
+        pairs: list[SettledPair] = []
+        known: set[tuple[str, str, str]] = set()
+        requests: set[str] = set()
         for number, row in self._read_rows(file):
             try:
                 a, b = sys.intern(str(row["entrant_a"])), sys.intern(str(row["entrant_b"]))
@@ -232,19 +234,13 @@ class _Reader:
             except ValueError as error:
                 self._note(file, f"line {number}: {error}; expected one of {[*map(str, Outcome)]}")
                 break
-            if key in pairs:
+            if key in known:
                 self._note(file, f"line {number} has the pair of {a!r} and {b!r} a second time")
                 break
-            pairs[key] = pair
-            requests |= {
-                (
-                    sys.intern(str(row[f"request_key_{side}"])),
-                    sys.intern(str(row.get(f"asking_{side}", 1))),
-                )
-                for side in ("ab", "ba")
-                if row.get(f"reply_{side}") is not None and row.get(f"request_key_{side}")
-            }
-        return tuple(pairs.values()), frozenset(requests)
+            known.add(key)
+            pairs.append(pair)
+            requests.update(_answered(row))
+        return tuple(pairs), frozenset(requests)
 
     def _read_standings(self, dimension: str, results: Mapping[str, Any]) -> tuple[Standing, ...]:
         try:
@@ -260,17 +256,23 @@ class _Reader:
             return ()
 
 
-def _asked(row: Mapping[str, Any]) -> frozenset[str] | None:
+def _answered(row: Mapping[str, Any]) -> Iterator[str]:
+    for side in ("ab", "ba"):
+        key = row.get(f"request_key_{side}")
+        if row.get(f"reply_{side}") is not None and key:
+            asking = row.get(f"asking_{side}", 1)
+            yield sys.intern(str(key)) if str(asking) == "1" else f"{key} {asking}"
+
+
+def _asked(row: Mapping[str, Any]) -> tuple[str, ...] | None:
     names = [f"{field}_{side}" for field in ("request_key", "reply") for side in ("ab", "ba")]
     if any(name not in row for name in names) or None in (row[names[0]], row[names[1]]):
         return None
     # Two copies of one response settle themselves: there is an outcome without a reply.
     is_copy = row["outcome"] != Outcome.UNJUDGED and row["reply_ab"] is row["reply_ba"] is None
-    return (
-        frozenset()
-        if is_copy
-        else frozenset((sys.intern(str(row[names[0]])), sys.intern(str(row[names[1]]))))
-    )
+    if is_copy:
+        return ()
+    return tuple(sorted({sys.intern(str(row[names[0]])), sys.intern(str(row[names[1]]))}))
 
 
 def _standing(name: str, row: Mapping[str, Any]) -> Standing:

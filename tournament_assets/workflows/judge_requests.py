@@ -34,6 +34,7 @@ from tournament_assets.judging.requests.requests import (
     Selection,
     build_requests,
     first_positions,
+    request_keys,
 )
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.recovery import refuse_to_repay
@@ -464,7 +465,7 @@ def ask_together(
     """
     left = {
         asking.scope: find_work_left(
-            (request.request_key for request in asking.requests),
+            request_keys(asking.requests),
             scope=asking.scope,
             ledger=ledger,
             reply_format=plan.config.judge.reply_format,
@@ -492,11 +493,12 @@ def ask_together(
         places = {access: threading.Semaphore(access.max_in_flight) for access in services}
         if not step.rejudges:
             _refuse_to_repay(askings, left, services, plan, ledger, step, told)
+        left.clear()  # each settlement looks for itself, and keys are held for hours otherwise
 
         def settle(asking: Asking, sleep: Sleep) -> Tally:
             scope, work = asking.scope, rejudge_requests if step.rejudges else settle_requests
             title = f"{scope.title} is judged"
-            with JudgingBar(title, total=left[scope].total, log=told) as progress:
+            with JudgingBar(title, total=tallies[scope].total, log=told) as progress:
                 return work(
                     asking.requests,
                     scope=scope,

@@ -143,7 +143,7 @@ def torn_logs(run: Run, folder: Path) -> list[Path]:
 
 
 def knows(run: Run) -> tuple[tuple[str, int], ...]:
-    """Return what the ledger holds of each batch: what became of it, and the replies' attempts."""
+    """Return what the ledger holds of each batch: what became of it, and how many replies."""
     return tuple((state, run.n_replies_of(nonce)) for nonce, state in run.batches)
 
 

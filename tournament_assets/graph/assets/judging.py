@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tournament_assets.graph.assets.freshness import (
@@ -17,7 +18,7 @@ from tournament_assets.graph.rows import Step
 from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.judging.requests.pairs import PairToJudge, draw_share, split_identical
-from tournament_assets.judging.requests.requests import JudgeRequests, by_pair
+from tournament_assets.judging.requests.requests import JudgeRequests, by_pair, first_positions
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import Tally
 from tournament_assets.project.project_files import load_rubric
@@ -245,10 +246,19 @@ def _asked_rows(
             "dimension": asking.scope.dimension,
             "judge_model": judge.model,
             "requests": tallies[asking.scope].total,
-            "answered": len(ledger.answered_keys(each.request_key for each in asking.requests)),
+            "answered": _count_answered(asking, ledger),
         }
         for judge, asking in zip(asks.judges, asks.askings, strict=True)
     ]
+
+
+def _count_answered(asking: Asking, ledger: "Ledger") -> int:
+    keys = iter(first_positions(asking.requests))
+    parts = iter(lambda: list(islice(keys, _KEYS_AT_ONCE)), [])
+    return sum(len(ledger.answered_keys(part)) for part in parts)
+
+
+_KEYS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,13 @@ with the same prompt and the same two responses are one request, asked and paid 
 
 import base64
 import re
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, overload
+
+import numpy as np
 
 from tournament_assets.judging.requests.pairs import (
     PRESENTATIONS,
@@ -158,12 +161,25 @@ class JudgeRequests(Sequence[JudgeRequest]):
                 "cache_control": {"type": "ephemeral", "ttl": "1h"},
             }
         ]
-        self._keys: dict[int, str] = {}
+        # As bytes, side by side: texts would take five times the memory.
+        self._keys = bytearray(_KEY_BYTES * len(self))
+        self._has_key = bytearray(len(self))
 
     @property
     def n_distinct(self) -> int:
         """How many different requests they are: pairs of the same texts share theirs."""
-        return len({request.request_key for request in self})
+        return len(first_positions(self))
+
+    def keys(self) -> Iterator[str]:
+        """Yield the requests' keys; a request whose key is known is not built for it."""
+        for position in range(len(self)):
+            if self._has_key[position]:
+                yield self._key(position)
+            else:
+                yield self._build(position).request_key
+
+    def _key(self, position: int) -> str:
+        return self._keys[_KEY_BYTES * position : _KEY_BYTES * (position + 1)].hex()
 
     @property
     def pairs(self) -> Sequence[PairToJudge]:
@@ -205,13 +221,13 @@ class JudgeRequests(Sequence[JudgeRequest]):
             params["output_config"] = output_config()
         if settings.temperature is not None:
             params["temperature"] = settings.temperature
-        key = self._keys.get(position)
-        if key is None:
+        if not self._has_key[position]:
             identity = settings.identity
             key = fingerprint({**identity, "params": params} if identity else params)
-            self._keys[position] = key
+            self._keys[_KEY_BYTES * position : _KEY_BYTES * (position + 1)] = bytes.fromhex(key)
+            self._has_key[position] = True
         return JudgeRequest(
-            request_key=key,
+            request_key=self._key(position),
             prompt_id=pair.prompt_id,
             entrant_a=pair.entrant_a,
             entrant_b=pair.entrant_b,
@@ -291,12 +307,54 @@ def serialised_size(request: ModelRequest) -> int:
     return len(canonical_json(request.params).encode()) + 100
 
 
-def first_positions(requests: Sequence[ModelRequest]) -> dict[str, int]:
+def request_keys(requests: Iterable[ModelRequest]) -> Iterator[str]:
+    """Yield the requests' keys, in their order, without building a request whose key is known."""
+    if isinstance(requests, JudgeRequests):
+        return requests.keys()
+    return (request.request_key for request in requests)
+
+
+class KeyPositions(Mapping[str, int]):
+    """Where each different request stands first, by its key; the keys in the requests' order.
+
+    Sorted digests in an array: a dictionary of texts would take six times the memory.
+    """
+
+    def __init__(self, requests: Iterable[ModelRequest]) -> None:
+        joined = bytearray()
+        for key in request_keys(requests):
+            joined += bytes.fromhex(key)
+        digests = np.frombuffer(joined, dtype=">u8").reshape(-1, _KEY_BYTES // 8)
+        digests = digests.astype(np.uint64)  # (n_requests, 4)
+        # Stable, so that of equal digests the first one of the requests comes first.
+        order = np.lexsort(digests.T[::-1])
+        digests = digests[order]
+        is_first = np.ones(len(order), dtype=bool)
+        is_first[1:] = (digests[1:] != digests[:-1]).any(axis=1)
+        self._positions = order[is_first].astype(np.uint32)
+        self._digests = digests[is_first]
+        self._leading = np.ascontiguousarray(self._digests[:, 0])
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    def __iter__(self) -> Iterator[str]:
+        for place in np.argsort(self._positions):
+            yield self._digests[place].astype(">u8").tobytes().hex()
+
+    def __getitem__(self, key: str) -> int:
+        digest = np.frombuffer(bytes.fromhex(key), dtype=">u8").astype(np.uint64)
+        place = int(np.searchsorted(self._leading, digest[0]))
+        while place < len(self) and self._leading[place] == digest[0]:
+            if (self._digests[place] == digest).all():
+                return int(self._positions[place])
+            place += 1
+        raise KeyError(key)
+
+
+def first_positions(requests: Iterable[ModelRequest]) -> KeyPositions:
     """Return where each different request stands first, by its key."""
-    positions: dict[str, int] = {}
-    for position, request in enumerate(requests):
-        positions.setdefault(request.request_key, position)
-    return positions
+    return KeyPositions(requests)
 
 
 class Selection(Sequence[ModelRequest]):
@@ -336,9 +394,12 @@ class Selection(Sequence[ModelRequest]):
 
     def without(self, answered: AbstractSet[str]) -> "Selection":
         """Return those whose key is not among the answered ones."""
-        left = [
-            position
-            for position, request in zip(self._positions, self, strict=True)
-            if request.request_key not in answered
-        ]
+        left = array(
+            "L",
+            (
+                position
+                for position, request in zip(self._positions, self, strict=True)
+                if request.request_key not in answered
+            ),
+        )
         return Selection(self._requests, left, self._cut_off)

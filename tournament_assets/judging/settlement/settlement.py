@@ -7,6 +7,7 @@ What batches leave over is asked one by one: dearer, and answered at once. So is
 that warms the prompt cache for the others.
 """
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
@@ -352,6 +353,18 @@ class _Settlement:
         self._positions = first_positions(requests)
 
     def run(self) -> None:
+        # What is left is told by places and not by keys, which would be held as long as it takes.
+        first, second = self._select_questions(self._take_stock())
+        if first:
+            self._ask(first, attempt=_FIRST)
+            _, second = self._select_questions(self._find_work_left())
+        if second:
+            self._session.progress.note(f"{len(second)} replies are unreadable; asking again")
+            self._session.tally.second_questions += len(second)
+            self._ask(second, attempt=_SECOND)
+
+    def _take_stock(self) -> WorkLeft:
+        """Take up what is under way; return what is to be asked then."""
         session = self._session
         left = self._find_work_left()
         session.tally.total = left.total
@@ -364,13 +377,7 @@ class _Settlement:
             self._resume(left.open_batches)
             left = self._find_work_left()
             session.tally.answered = left.answered
-        if left.unanswered:
-            self._ask(self._select(left.unanswered), attempt=_FIRST)
-            left = self._find_work_left()
-        if left.unreadable:
-            session.progress.note(f"{len(left.unreadable)} replies are unreadable; asking again")
-            session.tally.second_questions += len(left.unreadable)
-            self._ask(self._select(left.unreadable, left.unreadable), attempt=_SECOND)
+        return left
 
     def _find_work_left(self) -> WorkLeft:
         left = find_work_left(
@@ -381,10 +388,14 @@ class _Settlement:
         )
         return left.without(self._session.tally.withheld)
 
+    def _select_questions(self, left: WorkLeft) -> tuple[Selection, Selection]:
+        """Return what is to be asked for the first time, and what for the second."""
+        return self._select(left.unanswered), self._select(left.unreadable, left.unreadable)
+
     def _select(
         self, keys: Iterable[str], replies: Mapping[str, StoredReply] = MappingProxyType({})
     ) -> Selection:
-        positions = [self._positions[key] for key in keys]
+        positions = array("L", (self._positions[key] for key in keys))
         cut_off = {
             self._positions[key]
             for key, reply in replies.items()
