@@ -2,7 +2,8 @@
 
 import shutil
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.judging.builders import SCOPE, requests_for
+from tests.judging.builders import SCOPE, Progress, keys_of, requests_for
 from tests.loopback.builders import judge_params
 from tournament_assets.judging.batch_service import (
     BatchService,
@@ -220,6 +221,45 @@ def test_a_reply_that_is_taken_back_without_its_cost_counts_as_billed_unseen(
     assert recover(run).replies == 4
     (unpriced,) = run.ledger.unbilled_batches()
     assert (unpriced.n_requests, unpriced.is_lost, unpriced.most_usd) == (1, True, None)
+
+
+class LongBatch:
+    """A service that holds one batch, and looks how much of it is kept as it hands it out."""
+
+    def __init__(self, keys: Sequence[str], ledger: Ledger) -> None:
+        self._keys = keys
+        self._ledger = ledger
+        self.most_on_the_way = 0
+
+    def list_batches(self) -> Iterator[BatchStatus]:
+        yield BatchStatus("batch-0", has_ended=True, n_requests=len(self._keys))
+
+    def iterate_results(self, _batch_id: str) -> Iterator[ReplyRow]:
+        for number, key in enumerate(self._keys):
+            if number % 100 == 0 and self._ledger.batch_states(nonces={"0123456789ab"}):
+                kept = len(self._ledger.answered_keys(self._keys))
+                self.most_on_the_way = max(self.most_on_the_way, number - kept)
+            yield ReplyRow(
+                custom_id=custom_id("0123456789ab", key),
+                result_type="succeeded",
+                stop_reason="end_turn",
+                text="VERDICT: A",
+            )
+
+
+def test_of_a_large_batch_a_part_at_a_time_is_on_its_way_into_the_ledger(tmp_path: Path) -> None:
+    keys = keys_of(800)
+    with closing(Ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")) as ledger:
+        service = LongBatch(keys, ledger)
+        report = recover_batches(
+            dict.fromkeys(keys, PlannedRequest(SCOPE, "judge-1", "line")),
+            ledger=ledger,
+            service=cast("BatchService", service),
+            policy=WaitingPolicy(0.01, 0.02, 20.0),
+            progress=Progress(),
+        )
+    assert (len(report.taken), report.replies) == (1, len(keys)) == (1, 1600)
+    assert 0 < service.most_on_the_way <= 500
 
 
 def test_only_what_is_planned_is_taken_and_the_rest_is_counted(
