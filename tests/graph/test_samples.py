@@ -119,7 +119,10 @@ def test_ratings_count_prompts_and_luck_stands_apart(
     luck = {row["subject"]: row for row in panel if row["measure"] == "sampling_luck"}
     assert set(luck) == {"careful", "sampling", "greedy"}
     assert {row["unit"] for row in luck.values()} == {"points"}
-    assert "sampling luck" in (summary.directory / "report.md").read_text()
+    report = (summary.directory / "report.md").read_text()
+    assert "sampling luck" in report
+    assert f"{N_PROMPTS} prompts" in report
+    assert "each answered 2 times" in report
     findings = rows_of(project, "prompt_audit", ".")
     names = {row["prompt_id"] for row in findings if row["prompt_id"]}
     assert names == {

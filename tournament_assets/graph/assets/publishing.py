@@ -160,6 +160,7 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> "ReportConte
         command=facts.command,
         versions=str(facts.versions),
         confidence=config.ratings.confidence,
+        n_samples=config.generation.n_samples,
         doubts=report_doubts(
             plan, trust=lights, audit=audit, pending=facts.pending, left_out=facts.left_out
         ),

@@ -24,11 +24,13 @@ from tournament_assets.tournament.asset_rows import CoverageRow, LeaderboardRow,
 def facts(contents: ReportContents) -> tuple[str, ...]:
     """Return how much was judged, by whom, and what that cost."""
     audit = list(rows_of(CoverageRow, contents.audit))
-    prompts = max((row.prompts_selected for row in audit), default=0)
+    # The audit counts answers; an entrant should have given so many to each prompt.
+    prompts = max((row.prompts_selected for row in audit), default=0) // contents.n_samples
     judged = sum(row.pairs_judged for row in audit) // 2
     price = total_price(contents)
     return (
         format_plural(prompts, "prompt"),
+        *([f"each answered {contents.n_samples} times"] if contents.n_samples > 1 else []),
         format_plural(len({row.entrant_id for row in audit}), "entrant"),
         format_plural(judged, "judged pair"),
         f"judge: {contents.judge_model or ABSENT}, {contents.judge_label}",

@@ -66,6 +66,7 @@ class ReportContents:
         battles: What the battle browser shows; without it there is none.
         powered: Table "prediction_powered_ratings" of all dimensions.
         calibration: Table "judge_calibration" of all dimensions; empty where nobody labelled.
+        n_samples: How often every prompt was answered.
     """
 
     tournament_id: str
@@ -91,6 +92,7 @@ class ReportContents:
     powered: Sequence[PredictionPoweredRow] = ()
     calibration: Sequence[JudgeCalibrationRow] = ()
     judge_sentence: str = ""
+    n_samples: int = 1
 
 
 _MISSING_REPLIES = (
