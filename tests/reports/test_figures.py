@@ -182,6 +182,15 @@ def test_the_pictures_of_a_paper_come_as_png_and_svg_and_are_the_same_each_time(
             assert Image.open(io.BytesIO(content)).format == "PNG"
 
 
+def test_a_picture_drawn_once_has_the_pixels_that_matplotlib_saves() -> None:
+    saved = io.BytesIO()
+    draw_ladder(LADDER, "factuality").savefig(saved, format="png", dpi="figure")
+    expected = Image.open(saved).convert("RGB").quantize(64).convert("RGB")
+    drawn = Image.open(io.BytesIO(to_png(draw_ladder(LADDER, "factuality")))).convert("RGB")
+    assert drawn.size == expected.size
+    assert drawn.tobytes() == expected.tobytes()
+
+
 def _large_ladder() -> list[LeaderboardRow]:
     """Rate 10 entrants of equal strength on 143 prompts, every pair on each."""
     entrants = tuple(f"entrant_{index}" for index in range(10))

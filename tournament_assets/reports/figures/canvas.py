@@ -7,7 +7,7 @@ pay for it, and no global state decides how a picture looks.
 import io
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tournament_assets.reports.rendering import show_controls
 
@@ -120,11 +120,13 @@ def short_label(name: str) -> str:
 
 def to_png(figure: "Figure") -> bytes:
     """Return the figure as a PNG file with nothing in it but pixels."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image  # comes with matplotlib, which writes its own PNG with it
 
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="rgba", dpi="figure")
-    picture = Image.frombytes("RGBA", figure.canvas.get_width_height(), drawn.getvalue())
+    # `savefig` draws twice, the first time to lay out what drawing lays out anyway.
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.draw()
+    picture = Image.frombytes("RGBA", canvas.get_width_height(), bytes(canvas.buffer_rgba()))
     packed = io.BytesIO()
     # A palette makes the file a quarter of the size, for these pictures have few colours. Nothing
     # but pixels is taken over, so that equal pictures are equal bytes whatever drew them.

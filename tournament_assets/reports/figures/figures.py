@@ -271,11 +271,13 @@ def figure_files(
         drawn[f"k_sensitivity_{dimension}"] = draw_k_sensitivity(
             elo_ratings[dimension], judge_label=judge_label, dimension=dimension
         )
-    return {
-        f"{name}.{kind}": encode(figure)
-        for name, figure in drawn.items()
-        for kind, encode in (("png", to_png), ("svg", to_svg))
-    }
+    files: dict[str, bytes] = {}
+    for name, figure in drawn.items():
+        files[f"{name}.png"] = to_png(figure)
+        # The second file has the layout that the first one found, which takes as long as drawing.
+        figure.set_layout_engine("none")
+        files[f"{name}.svg"] = to_svg(figure)
+    return files
 
 
 def png_markdown(png: bytes, alt: str) -> str:
