@@ -113,6 +113,7 @@ def test_everything_is_counted_and_what_was_not_judged_is_in_no_share() -> None:
     assert right.value == pytest.approx(0.75)
     (error,) = of(rows, "error")
     assert (error.prompt_id, error.value, error.by_judge, error.n) == ("p1", 0.5, 1.0, 2)
+    assert (error.subject, error.other, error.stratum) == ("ada", "bob", "one")
 
 
 def test_nothing_is_said_where_nobody_was_asked() -> None:
@@ -141,11 +142,23 @@ def test_kappa_is_that_of_two_raters_and_of_each_with_the_judge_by_stratum() -> 
     assert {row.stratum for row in of(rows, "agreement", other="ben")} == {None, "one", "two"}
 
 
+def test_raters_are_put_beside_one_another_on_unjudged_pairs_too() -> None:
+    rows = calibrate(
+        [pair(1, "a", {"ann": "a", "ben": "a"}), pair(2, "u", {"ann": "b", "ben": "a"})]
+    )
+    (two,) = of(rows, "agreement", subject="ann", other="ben")
+    (with_judge,) = of(rows, "agreement", subject="ann", other="judge")
+    assert (two.n, two.value) == (2, 0.5)
+    assert (with_judge.n, with_judge.value) == (1, 1.0)
+
+
 def test_wins_are_corrected_by_what_the_judge_gets_wrong() -> None:
     # Of 20 labelled wins of ada the judge sees 18, of 20 others it calls 6 a win of hers.
     labelled = [pair(n, "a" if n < 18 else "b", {"ann": "a"}) for n in range(20)]
     labelled += [pair(20 + n, "a" if n < 6 else "b", {"ann": "b"}) for n in range(20)]
     rest = [pair(40 + n, "a" if n < 376 else "b") for n in range(960)]
+    # Nobody was asked about two copies of one text, and nothing is known of what is unjudged.
+    rest += [pair(1000 + n, "s" if n < 300 else "u") for n in range(500)]
     (ada, bob) = of(calibrate([*labelled, *rest]), "wins")
     assert (ada.sensitivity, ada.specificity, ada.by_judge) == (0.9, 0.7, 0.4)
     assert ada.value == pytest.approx(0.166667, abs=5e-7)
@@ -154,14 +167,43 @@ def test_wins_are_corrected_by_what_the_judge_gets_wrong() -> None:
     assert (unknown.value, unknown.note) == (None, "people gave it no win or no other verdict")
 
 
+def wins_width(*, won_by: int = 1, missed_by: int = 1, rest_by: int = 1) -> float:
+    """Return how wide ada's interval is with so many pairs of a kind on one prompt."""
+    pairs = [
+        pair(n // won_by, "b" if n // 4 % 4 == 0 else "a", {"ann": "a"}) for n in range(40)
+    ] + [
+        pair(100 + n // missed_by, "a" if n // 4 % 4 == 0 else "b", {"ann": "b"}) for n in range(40)
+    ]
+    pairs += [pair(1000 + n // rest_by, "a" if n // 4 % 2 else "b") for n in range(200)]
+    (ada, _) = of(calibrate(pairs), "wins")
+    assert ada.low is not None
+    assert ada.high is not None
+    assert (ada.sensitivity, ada.specificity) == (0.7, 0.7)
+    return ada.high - ada.low
+
+
+def test_pairs_of_one_prompt_tell_less_of_wins_than_those_of_as_many_prompts() -> None:
+    alone = wins_width()
+    assert wins_width(won_by=4) > alone
+    assert wins_width(missed_by=4) > alone
+    assert wins_width(rest_by=4) > alone
+
+
 def test_labels_weigh_what_their_chance_leaves_out() -> None:
     # Errors were drawn four times as often.
     pairs = [
         pair(n, "a", {"ann": "a" if n < 10 else "b"}, chance=0.1 if n < 10 else 0.4)
         for n in range(20)
     ]
-    (right,) = of(calibrate(pairs), "right")
+    rows = calibrate(pairs)
+    (right,) = of(rows, "right")
     assert right.value == pytest.approx(100 / 125)
+    (agreement,) = of(rows, "agreement", subject="ann", other="judge")
+    assert agreement.value == pytest.approx(100 / 125)
+    # Of ten wins of ada that the judge saw, each stands for ten pairs.
+    mixed = [pair(90, "b", {"ann": "a"}, chance=0.4), *(pair(91 + n, "b") for n in range(3))]
+    (ada, _) = of(calibrate([*pairs, *mixed]), "wins")
+    assert ada.sensitivity == pytest.approx(100 / 102.5)
     units = [(f"p{n}", n < 10) for n in range(20)]
     even = measure_by_prompt(units, weights=[3.0] * 20)
     assert even == measure_by_prompt(units)

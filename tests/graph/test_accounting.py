@@ -10,8 +10,7 @@ from tournament_assets.tournament.judge_config import ConfiguredPrice
 from .paid_projects import paid_project
 
 PRESENTATIONS = 24
-THREE_EXPIRE_TWICE = "row_expired:27"
-"""All that `judge_requests` asks, and three when `judge_replies` asks for what is missing."""
+THREE_EXPIRE = "row_expired:3"
 
 
 def test_nothing_is_rated_while_a_presentation_is_pending(tmp_path: Path) -> None:
@@ -20,10 +19,24 @@ def test_nothing_is_rated_while_a_presentation_is_pending(tmp_path: Path) -> Non
         with pytest.raises(WorkError, match="nothing is written"):
             paid.run()
         assert not (paid.project.folder / "storage" / "small" / "elo_ratings").exists()
+        # `judge_replies` does not ask again for what `judge_requests` asked in vain.
+        assert (paid.server.log.batches, paid.n_asked) == (1, PRESENTATIONS)
+
+
+def test_a_run_sends_what_keeps_failing_in_as_many_rounds_as_are_configured(tmp_path: Path) -> None:
+    with paid_project(tmp_path, "row_expired:always") as paid:
+        paid.configure_judge(max_rounds=2, max_direct=0)
+        for n_runs in (1, 2):
+            with pytest.raises(WorkError, match="nothing is written"):
+                paid.run()
+            assert (paid.server.log.batches, paid.n_asked) == (
+                2 * n_runs,
+                2 * n_runs * PRESENTATIONS,
+            )
 
 
 def test_the_accounting_check_stops_the_run_and_says_what_is_missing(tmp_path: Path) -> None:
-    with paid_project(tmp_path, THREE_EXPIRE_TWICE) as paid:
+    with paid_project(tmp_path, THREE_EXPIRE) as paid:
         paid.configure_judge(max_rounds=1, max_direct=0)
         with pytest.raises(WorkError, match=r"21 verdicts .* 3 pending.*--partial") as caught:
             paid.run()
@@ -33,7 +46,7 @@ def test_the_accounting_check_stops_the_run_and_says_what_is_missing(tmp_path: P
 
 
 def test_the_next_run_asks_only_for_what_is_pending(tmp_path: Path) -> None:
-    with paid_project(tmp_path, THREE_EXPIRE_TWICE) as paid:
+    with paid_project(tmp_path, THREE_EXPIRE) as paid:
         paid.configure_judge(max_rounds=1, max_direct=0)
         paid.let_length_win()
         with pytest.raises(WorkError):
@@ -41,11 +54,11 @@ def test_the_next_run_asks_only_for_what_is_pending(tmp_path: Path) -> None:
         summary = paid.run()
         assert summary.requests_submitted == 3
         assert summary.warnings == ()
-        assert paid.server.log.requests == 2 * PRESENTATIONS + 3
+        assert paid.server.log.requests == PRESENTATIONS + 3
 
 
 def test_a_partial_rating_says_so_in_everything_people_read(tmp_path: Path) -> None:
-    with paid_project(tmp_path, THREE_EXPIRE_TWICE) as paid:
+    with paid_project(tmp_path, THREE_EXPIRE) as paid:
         paid.configure_judge(max_rounds=1, max_direct=0)
         summary = paid.run(partial=True)
         assert any("the ratings are PARTIAL" in warning for warning in summary.warnings)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.graph.test_watching import out_of_date
 from tests.projects import SmallProject, make_project
 from tournament_assets.cli import main
 from tournament_assets.definitions import build_plan, default_ledger_url
+from tournament_assets.graph.assets.human_battles import label_versions
 from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.ledger import Ledger
 from tournament_assets.ledger.labels import LabelSample, LabelVote, SampledPair, sample_id_of
@@ -128,6 +130,70 @@ def test_a_project_without_a_ledger_has_no_labels_and_is_given_no_ledger(tmp_pat
     }
     assert len({each.version for each in found}) == 1
     assert not (project.folder / "ledger").exists()
+
+
+def test_a_version_changes_with_what_counts_of_labels_and_with_nothing_else(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    plan = build_plan(load_config(project.config_path), {})
+    texts = {"prompt_text": "?", "response_a": "yes", "response_b": "no"}
+    rows = [
+        {"prompt_id": f"recall-{n}", "entrant_a": "careful", "entrant_b": "sloppy", **texts}
+        for n in range(4)
+    ]
+    sample_id = sample_id_of("small", "pilot", "factuality")
+    sample = LabelSample(
+        sample_id=sample_id,
+        draw=1,
+        tournament_id="small",
+        mode="pilot",
+        dimension="factuality",
+        method="random",
+        seed=0,
+        frame_size=4,
+        same_text=0,
+        overlap=1.0,
+        pairs=tuple(sampled(row, place) for place, row in enumerate(rows)),
+        drawn_at=datetime.now(UTC),
+    )
+
+    def version() -> str:
+        versions = label_versions(plan)
+        (others,) = {each for scope, each in versions.items() if scope != ("factuality", "pilot")}
+        assert others == nothing
+        return versions["factuality", "pilot"]
+
+    nothing = label_versions(plan)["factuality", "pilot"]
+    with closing(Ledger(default_ledger_url(project.folder))) as ledger:
+
+        def say(vote: Any, *, place: int = 0, rater: str = "ann", seconds: float = 1.0) -> str:
+            given = LabelVote(
+                vote_id=f"{next(numbers)}",
+                sample_id=sample_id,
+                pair_id=sample.pairs[place].pair_id,
+                rater=rater,
+                vote=vote,
+                shown="ab",
+                given_at=datetime.now(UTC),
+                seconds=seconds,
+            )
+            ledger.keep_votes([given])
+            return version()
+
+        numbers = count()
+        ledger.keep_label_sample(sample)
+        assert version() == nothing  # a sample is no label
+        first = say("a")
+        assert say("b") not in (nothing, first)
+        assert say("a", seconds=9.0) == first
+        assert say("undo") == nothing
+        assert say("a", rater="ben") not in (nothing, first)
+        assert say("undo", rater="ben") == nothing
+        assert say("a", place=1) not in (nothing, first)
+        assert say("undo", place=1) == nothing
+        assert say("a") == first
+        rarer = tuple(replace(pair, chance=0.5) for pair in sample.pairs)
+        ledger.keep_label_sample(replace(sample, draw=2, frame_size=8, pairs=rarer))
+        assert version() not in (nothing, first)
 
 
 def test_without_labels_there_is_no_row_and_no_word_of_people(judged: SmallProject) -> None:

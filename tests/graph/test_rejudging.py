@@ -16,8 +16,7 @@ def invoke(paid: PaidProject, command: str, *arguments: str) -> Result:
 
 
 def test_what_failed_is_listed_and_then_judged_again_one_by_one(tmp_path: Path) -> None:
-    with paid_project(tmp_path, "stop_refusal:1", "row_expired:25") as paid:
-        # All expire but the refusal, and two again where what is missing is asked for.
+    with paid_project(tmp_path, "stop_refusal:1", "row_expired:2") as paid:
         paid.configure_judge(max_rounds=1, max_direct=0)
         with pytest.raises(WorkError, match="2 pending"):
             paid.run()

@@ -1,6 +1,7 @@
 """A ledger and a judge with one clock and one list of events, and ways to run them."""
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 from tournament_assets.judging.batch_service import Channel
@@ -32,6 +33,7 @@ class Bench:
         scope: JudgingScope = SCOPE,
         approve: Callable[[Sequence[ModelRequest], Channel], None] | None = None,
         may_pay_again: bool = False,
+        failed_since: datetime | None = None,
         reply_format: ReplyFormat = "line",
         **policy: Any,
     ) -> Tally:
@@ -46,6 +48,7 @@ class Bench:
                 policy=patience(self.clock, **policy),
                 approve=approve or (lambda _requests, _channel: None),
                 may_pay_again=may_pay_again,
+                failed_since=failed_since,
                 reply_format=reply_format,
             ),
         )

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from tournament_assets.judging.batch_service import Reply, ReplyRow
 from tournament_assets.judging.costs.budgets import Budget, BudgetTerms
@@ -91,10 +92,14 @@ class FakeLedger:
                     received_at=START,
                 )
 
-    def failed_keys(self, request_keys: Iterable[str]) -> dict[str, str]:
+    def failed_keys(
+        self, request_keys: Iterable[str], *, since: datetime | None = None
+    ) -> dict[str, str]:
         wanted = set(request_keys)
         return {
-            key: row.error_type or row.result_type for key, row in self.failures if key in wanted
+            key: row.error_type or row.result_type
+            for key, row in self.failures
+            if key in wanted and (since is None or since <= START)
         }
 
     def keys_failed(self, result_type: str, *, times: int) -> set[str]:

@@ -1,5 +1,6 @@
 import threading
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 
 import pytest
 
@@ -13,7 +14,7 @@ from tournament_assets.judging.requests.requests import ModelRequest
 from tournament_assets.tournament.errors import BudgetError, JudgeFailure
 
 from .bench import Bench
-from .builders import failure, keys_of, reply_row, requests_for
+from .builders import START, failure, keys_of, reply_row, requests_for
 from .fake_judge import FakeJudge, failing
 
 
@@ -54,6 +55,19 @@ def test_more_than_may_be_asked_one_by_one_stay_without_a_reply() -> None:
     assert (tally.direct, tally.answered) == (0, 0)
     assert bench.progress.heard("4 requests failed 2 times; they stay without a reply")
     assert bench.settle(requests_for(2)).answered == 4
+
+
+def test_what_has_had_its_rounds_in_a_run_is_not_asked_again_in_it() -> None:
+    bench = Bench(answer=failing(*["expired"] * 4))
+    bench.settle(requests_for(1), max_rounds=2, max_direct=0)
+    assert bench.judge.asked == [2, 2]
+    # Two of the four that are wanted now have failed in this run, and two are new.
+    again = bench.settle(requests_for(2), failed_since=START)
+    assert bench.judge.asked == [2, 2, 2]
+    assert (again.total, again.submitted, again.answered) == (4, 2, 2)
+    next_run = START + timedelta(seconds=1)
+    assert bench.settle(requests_for(2), failed_since=next_run).answered == 4
+    assert bench.judge.asked == [2, 2, 2, 2]
 
 
 def test_as_many_as_may_be_are_asked_one_by_one() -> None:

@@ -1,3 +1,5 @@
+from datetime import UTC, datetime, timedelta
+
 from tournament_assets.ledger import Ledger
 
 from .builders import begin_batch, failure, numbered_keys, select, success
@@ -27,6 +29,14 @@ def test_it_is_told_how_a_request_failed_last(ledger: Ledger) -> None:
     ledger.record_failures("n2", [("k1", failure(None, result_type="expired"))])
     assert ledger.failed_keys(["k1", "k2", "k3"]) == {"k1": "expired", "k2": "errored"}
     assert ledger.failed_keys([]) == {}
+
+
+def test_it_is_told_what_failed_since_a_moment(ledger: Ledger) -> None:
+    ledger.record_failures("n1", [("k1", failure("timeout"))])
+    between = datetime.now(UTC)
+    ledger.record_failures("n2", [("k2", failure("timeout"))])
+    assert ledger.failed_keys(["k1", "k2"], since=between) == {"k2": "timeout"}
+    assert ledger.failed_keys(["k1", "k2"], since=between + timedelta(hours=1)) == {}
 
 
 def test_a_request_that_failed_may_be_answered_later(ledger: Ledger) -> None:

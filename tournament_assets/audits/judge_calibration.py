@@ -325,9 +325,7 @@ def _wins(
     own = [
         pair
         for pair in pairs
-        if entrant in (pair.entrant_a, pair.entrant_b)
-        and pair.judged is not None
-        and pair.outcome is not Outcome.SAME_TEXT
+        if entrant in (pair.entrant_a, pair.entrant_b) and pair.judged is not None
     ]
     share = share_by_prompt((pair.prompt_id, pair.judged == _side(pair, entrant)) for pair in own)
     won, missed = (

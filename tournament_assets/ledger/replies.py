@@ -47,8 +47,15 @@ class ReplyRecords(LedgerDatabase):
                 rows = connection.execute(query).all()
             yield from (_stored_reply(row) for row in rows)
 
-    def failed_keys(self, request_keys: Iterable[str]) -> dict[str, str]:
-        """Return how requests failed last, by key: the result's type or the error's."""
+    def failed_keys(
+        self, request_keys: Iterable[str], *, since: datetime | None = None
+    ) -> dict[str, str]:
+        """Return how requests failed last, by key: the result's type or the error's.
+
+        Args:
+            request_keys: The requests.
+            since: Leave out those that have not failed since then.
+        """
         found: dict[str, str] = {}
         table = schema.failures
         with self._transaction() as connection:
@@ -58,6 +65,8 @@ class ReplyRecords(LedgerDatabase):
                     .where(table.c.request_key.in_(chunk))
                     .order_by(table.c.failure_id)
                 )
+                if since is not None:
+                    query = query.where(table.c.failed_at >= time_text(since))
                 for row in connection.execute(query):
                     found[row.request_key] = row.error_type or row.result_type
         return found

@@ -110,7 +110,7 @@ class JudgeConfig(ServiceAccess):
             others go out.
         adopt_grace_seconds: How long a batch whose creation was not confirmed is looked for before
             its requests are sent again; the service's own by default, such as 600.
-        max_rounds: How often requests that failed in passing are sent as a batch.
+        max_rounds: How often a run sends requests that failed in passing as a batch.
         max_direct: How many of those that failed every time are then asked one by one.
         retest_pairs: Pairs that are judged a second time when the judge is tested.
         control_pairs: Planted controls of each kind when the judge is tested.

@@ -328,6 +328,8 @@ class JudgingStep:
         prewarms: Whether it sends one request ahead to fill the prompt cache.
         may_pay_again: Whether requests whose results are lost or unread may be asked again.
         rejudges: Ask what failed again, one by one, instead of what was never answered.
+        failed_since: Requests that failed since then have had their rounds in this run, and are
+            not asked again.
         since: When the run began, for a budget that is for one run; now by default.
         allows_unbudgeted: Whether a headline may be paid for without a budget.
     """
@@ -336,6 +338,7 @@ class JudgingStep:
     prewarms: bool = False
     may_pay_again: bool = False
     rejudges: bool = False
+    failed_since: datetime | None = None
     since: datetime | None = None
     allows_unbudgeted: bool = False
 
@@ -510,6 +513,7 @@ def ask_together(
                         approve=build_approval(terms, ledger=ledger),
                         terms=terms,
                         may_pay_again=step.may_pay_again,
+                        failed_since=step.failed_since,
                         reply_format=plan.config.judge.reply_format,
                         has_batches=asking.access.row.has_batches,
                         max_batch_requests=asking.access.row.max_batch_requests,

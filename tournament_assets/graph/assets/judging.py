@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -216,7 +216,7 @@ def _ask_in_rounds(
         judge: Who is asked.
     """
     tallies: dict[JudgingScope, Tally] = {}
-    asked = look()
+    asked, began = look(), datetime.now(UTC)
     while True:
         found = ask_together(
             [asking for asks in asked for asking in asks.askings],
@@ -236,6 +236,8 @@ def _ask_in_rounds(
         if [len(each.pairs) for each in following] == [len(each.pairs) for each in asked]:
             return asked, tallies
         asked = following
+        # What failed has had its rounds, also where other pairs are asked about now.
+        judging_step = replace(judging_step, failed_since=judging_step.failed_since or began)
 
 
 def _asked_rows(
@@ -339,17 +341,28 @@ def judge_replies(
     options: ReplyOptions,
     ledger: LedgerAccess,
     judge: JudgeAccess,
+    started_at: datetime,
 ) -> Made[WrittenTable]:
     """What the judges wrote, a row for each of a pair's presentations and reply to it.
 
     Replies that the ledger holds for the very same request are used: `judge_requests` has bought
-    them. What is missing nevertheless goes to the judge now. A reply without a verdict is asked for
-    once more.
+    them. What is missing nevertheless goes to the judge now, but for what has failed in this run
+    already. A reply without a verdict is asked for once more.
     """
+    began = options.run_began_at
+    how = replace(
+        _judging_step(step, options),
+        rejudges=options.rejudge,
+        failed_since=datetime.fromisoformat(began) if began else started_at,
+    )
     pairs = pairs_of(pairs_to_judge)
     with ledger.open() as opened:
         asks, tally = _ask(
-            lambda: _judging(step, step.name, pairs, options, opened), step, options, opened, judge
+            lambda: _judging(step, step.name, pairs, options, opened),
+            step,
+            None if options.skip_judging else how,
+            opened,
+            judge,
         )
         requests = asks.requests()
         rows = reply_rows(
@@ -417,15 +430,14 @@ def _judging(
 def _ask(
     look: Callable[[], _Judging],
     step: Step,
-    options: ReplyOptions,
+    how: JudgingStep | None,
     ledger: "Ledger",
     judge: JudgeAccess,
 ) -> tuple[_Judging, Tally]:
     together = Tally()
-    if options.skip_judging:
+    if how is None:
         return look(), together
-    judging_step = replace(_judging_step(step, options), rejudges=options.rejudge)
-    (asks,), tallies = _ask_in_rounds(lambda: [look()], step, judging_step, ledger, judge)
+    (asks,), tallies = _ask_in_rounds(lambda: [look()], step, how, ledger, judge)
     for tally in tallies.values():
         together.add(tally)
     return asks, together

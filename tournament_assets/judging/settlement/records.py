@@ -168,10 +168,16 @@ class JudgingLedger(Protocol):
     def iterate_replies(self, request_keys: Iterable[str]) -> Iterator[StoredReply]:
         """Yield the final replies there are, by key and then by attempt."""
 
-    def failed_keys(self, request_keys: Iterable[str]) -> dict[str, str]:
+    def failed_keys(
+        self, request_keys: Iterable[str], *, since: datetime | None = None
+    ) -> dict[str, str]:
         """Return how requests failed last, by key: the result's type or the error's.
 
         A request may have been answered since.
+
+        Args:
+            request_keys: The requests.
+            since: Leave out those that have not failed since then.
         """
 
     def keys_failed(self, result_type: str, *, times: int) -> set[str]:

@@ -158,6 +158,7 @@ class JudgingOptions:
         policy: How long is waited for what.
         approve: Asked whether a plan can be paid before anything of it is sent.
         may_pay_again: Whether requests whose results are lost or unread may be asked again.
+        failed_since: Requests that failed since then are not asked again; None leaves out none.
         reply_format: How the judge writes its verdict; None where a reply is no verdict, and is
             never asked for twice.
         on_final: Told of every final row once it is in the ledger.
@@ -174,6 +175,7 @@ class JudgingOptions:
     policy: WaitingPolicy
     approve: Approval = approve_anything
     may_pay_again: bool = False
+    failed_since: datetime | None = None
     reply_format: ReplyFormat | None = "line"
     on_final: Listener = tell_nobody
     remedy: str = JUDGE_REMEDY

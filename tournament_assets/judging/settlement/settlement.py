@@ -351,6 +351,7 @@ class _Settlement:
         self._session = session
         self._requests = requests
         self._positions = first_positions(requests)
+        self._given_up: AbstractSet[str] = frozenset()
 
     def run(self) -> None:
         # What is left is told by places and not by keys, which would be held as long as it takes.
@@ -372,7 +373,9 @@ class _Settlement:
         session.progress.advance(session.tally.answered, session.tally.total)
         if not session.options.may_pay_again:
             withhold_unparsable(session, {*left.unanswered, *left.unreadable})
-            left = left.without(session.tally.withheld)
+        if (since := session.options.failed_since) is not None:
+            self._given_up = session.ledger.failed_keys(self._positions, since=since).keys()
+        left = left.without(session.tally.withheld | self._given_up)
         if left.open_batches:
             self._resume(left.open_batches)
             left = self._find_work_left()
@@ -386,7 +389,7 @@ class _Settlement:
             ledger=self._session.ledger,
             reply_format=self._session.options.reply_format,
         )
-        return left.without(self._session.tally.withheld)
+        return left.without(self._session.tally.withheld | self._given_up)
 
     def _select_questions(self, left: WorkLeft) -> tuple[Selection, Selection]:
         """Return what is to be asked for the first time, and what for the second."""
