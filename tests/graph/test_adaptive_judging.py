@@ -250,6 +250,23 @@ def test_the_ratings_of_an_adaptive_run_come_back_from_its_battles(
     assert "Elo plays each as often as it weighs" in notes
 
 
+def test_another_rubric_begins_with_the_first_round_again(
+    population: tuple[PaidProject, RunSummary],
+) -> None:
+    paid, _ = population
+    rubric = paid.project.folder / "rubrics" / "factuality.txt"
+    text = rubric.read_text()
+    assert estimate(paid)[1]["rounds"]["to_ask_at_most"] == 0
+    rubric.write_text(text.replace("# version: 1", "# version: 2") + "Prefer what is true.\n")
+    try:
+        again = estimate(paid)[1]["rounds"]
+    finally:
+        rubric.write_text(text)
+    # 14 prompts of 3 pairs, of which one prompt is of one text.
+    assert 72 <= again["to_ask_now"] <= 84
+    assert again["to_ask_at_most"] == 330
+
+
 def test_one_round_stores_what_a_run_without_the_key_does(tmp_path: Path) -> None:
     stored = {}
     for name, changes in {"off": {}, "one": {"adaptive": {"rounds": 1}}}.items():
