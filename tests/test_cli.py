@@ -165,7 +165,7 @@ def test_an_estimate_needs_neither_weights_nor_key_and_names_the_price(tmp_path:
     assert re.search(r"calibration +1,716 +0 +1,716", output)
     assert "without prompt caching" in output
     assert "572 responses do not exist yet" in output
-    assert "caching pays from 51% cache hits" in output
+    assert "caching pays from 51 % cache hits" in output
 
 
 def test_an_estimate_for_a_model_without_a_price_says_so(

@@ -2,13 +2,18 @@
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
+
+from tournament_assets.cli import main as tournament
 
 ROOT = Path(__file__).parents[1]
 _RENDER = """
@@ -77,3 +82,101 @@ def test_the_example_is_small_whole_and_of_no_particular_machine() -> None:
             assert (example / link).is_file()
     for path in files:
         assert not re.search(r"/(?:home|tmp|root|work|Users)/", path.read_text()), path
+
+
+_PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+_PLACEHOLDERS = str.maketrans("", "", "[]()|")
+_RUN = ("judge-server --list-faults", "dagster-home", "--help", "--version", "bank validate")
+"""What costs nothing and writes nothing: printed commands that begin so are run."""
+
+
+def _fenced(text: str) -> list[str]:
+    """The commands that a page shows in blocks, one a line."""
+    blocks = re.findall(r"^ *```(?:console|sh|bash)?\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    return [line.strip().removeprefix("$ ") for line in lines]
+
+
+def _printed_commands(program: str) -> list[tuple[str, str, bool]]:
+    """Page, command, and whether it stands in a block rather than in a sentence."""
+    found = []
+    for page in _PAGES:
+        text = page.read_text()
+        fenced = [(line, True) for line in _fenced(text)]
+        prose = re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
+        inline = [(" ".join(code.split()), False) for code in re.findall(r"`([^`]+)`", prose)]
+        for command, is_block in (*fenced, *inline):
+            bare = re.sub(r"^(?:[A-Z_]+=\S* )*", "", command)
+            if bare.startswith(f"{program} ") and "tournament_assets" not in bare:
+                found.append((page.name, bare, is_block))
+    return found
+
+
+def _problems(command: str, *, is_block: bool) -> list[str]:
+    """What the real command line says against a command: unknown commands, options and values."""
+    words = shlex.split(re.split(r" (?:[#|>&]|>>|&&) ", command)[0])[1:]
+    here: click.Command = tournament
+    context = click.Context(here, info_name="tournament")
+    while isinstance(here, click.Group) and words and not words[0].startswith("-"):
+        name = words.pop(0).translate(_PLACEHOLDERS)
+        if name in ("…", ""):
+            return []
+        inner = here.get_command(context, name)
+        if inner is None:
+            return [f"no command {name!r}"]
+        here, context = inner, click.Context(inner, info_name=name, parent=context)
+    known = {flag for each in here.params for flag in (*each.opts, *each.secondary_opts)}
+    asked = {word.translate(_PLACEHOLDERS).split("=")[0] for word in words if "--" in word[:2]}
+    wrong = [f"no option {flag!r}" for flag in sorted(asked - known - {"--help", "--version"})]
+    if is_block and not wrong:
+        try:
+            here.make_parser(context).parse_args([word for word in words if word != "…"])
+        except click.UsageError as error:
+            wrong.append(error.format_message())
+    return wrong
+
+
+def test_every_printed_command_has_the_options_that_the_program_has() -> None:
+    printed = _printed_commands("tournament")
+    assert len(printed) > 60
+    wrong = {
+        f"{page}: {command}": found
+        for page, command, is_block in printed
+        if (found := _problems(command, is_block=is_block))
+    }
+    assert not wrong
+
+
+def test_every_printed_target_of_make_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    printed = [command.split()[1:] for _, command, _ in _printed_commands("make")]
+    assert printed
+    named = {word for words in printed for word in words if re.fullmatch(r"[a-z-]+", word)}
+    assert named <= targets
+
+
+def test_printed_commands_that_cost_nothing_do_what_they_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    harmless = {
+        command
+        for _, command, is_block in _printed_commands("tournament")
+        if is_block and command.removeprefix("tournament ").startswith(_RUN)
+    }
+    assert "tournament judge-server --list-faults" in harmless
+    for command in sorted(harmless):
+        done = CliRunner().invoke(tournament, shlex.split(command)[1:])
+        assert done.exit_code == 0, f"{command}: {done.output}"
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        ("tournament fly", "no command 'fly'"),
+        ("tournament run --config x --moed pilot", "no option '--moed'"),
+        ("tournament run --config", "requires an argument"),
+    ],
+)
+def test_a_command_that_is_none_is_found(command: str, problem: str) -> None:
+    assert problem in " ".join(_problems(command, is_block=True))

@@ -24,12 +24,6 @@ from tournament_assets.reports.cost_estimate import (
     response_sentences,
     workload_table,
 )
-from tournament_assets.reports.formatting import (
-    ABSENT,
-    format_confidence,
-    format_interval,
-    format_rating,
-)
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.run_comparison.comparison import (
@@ -48,6 +42,12 @@ from tournament_assets.run_comparison.gate import (
 from tournament_assets.storage.table_schemas import derive_schema
 from tournament_assets.storage.tables import make_table
 from tournament_assets.tournament.battles import RatingSettings
+from tournament_assets.tournament.formatting import (
+    ABSENT,
+    format_confidence,
+    format_interval,
+    format_rating,
+)
 
 if TYPE_CHECKING:
     from tournament_assets.judging.costs.estimates import JudgingEstimate

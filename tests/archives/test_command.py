@@ -263,7 +263,7 @@ def test_the_audit_ends_with_1_where_a_reader_must_be_warned_first(tmp_path: Pat
     values = json.loads(run("audit", archive.description_path, "--json", code=1).stdout)
     assert values["passed"] is False
     (outage,) = values["outages"]
-    assert "Unevenly spread missing runs: Bob 6 of 12 (50.0%), Ada 2 0 of 12" in outage
+    assert "Unevenly spread missing runs: Bob 6 of 12 (50.0 %), Ada 2 0 of 12" in outage
     assert outage in json.loads(run("report", archive.description_path, "--json").stdout)["outages"]
     archive.describe(checks={"max_missing_rate": 0.5, "max_missing_spread": 0.5})
     run("audit", archive.description_path)

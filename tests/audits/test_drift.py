@@ -1,6 +1,7 @@
 import pytest
 
 from tournament_assets.audits.judge_tests import JudgedAnchor, explain_drift, measure_drift
+from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.verdicts import Outcome
 
 A, B, TIE, INCONSISTENT = Outcome.A_WINS, Outcome.B_WINS, Outcome.TIE, Outcome.INCONSISTENT
@@ -42,8 +43,8 @@ def test_a_drift_is_shown_when_the_whole_interval_lies_above_the_threshold(
     result = measure_drift(anchors, max_rate=0.10)
     assert result.has_drifted is drifted
     said = explain_drift(result, confidence=0.95)
-    assert f"{flips} of 40 anchor pairs ({flips / 40:.1%}; 95% interval" in said
-    assert "threshold of 10.0%" in said
+    assert f"{flips} of 40 anchor pairs ({format_share(flips / 40)}; 95 % interval" in said
+    assert "threshold of 10.0 %" in said
     assert ("the judge has drifted" in said) is drifted
     assert ("another judge_model" in said) is drifted
 
@@ -58,4 +59,4 @@ def test_nothing_judged_is_neither_drift_nor_its_absence() -> None:
 def test_the_occasion_before_is_named_with_its_share() -> None:
     result = measure_drift([JudgedAnchor(A, B, B), JudgedAnchor(A, A, B)], max_rate=0.5)
     said = explain_drift(result, confidence=0.95, earlier_occasion="rerun 3")
-    assert "since the occasion 'rerun 3', 1 of 2 anchor pairs (50.0%" in said
+    assert "since the occasion 'rerun 3', 1 of 2 anchor pairs (50.0 %" in said

@@ -102,7 +102,7 @@ def test_a_judge_that_sees_no_difference_in_identical_responses_is_as_expected()
     assert result.rate_high == pytest.approx(0.9433, abs=1e-4)
     assert result.outcomes == {Outcome.TIE: 8, Outcome.INCONSISTENT: 2}
     assert (result.first_slot, result.second_slot) == (4, 1)
-    assert "8 of 10 responses (80.0%; 95% interval 49.0% to 94.3%)" in result.meaning
+    assert "8 of 10 responses (80.0 %; 95 % interval 49.0 % to 94.3 %)" in result.meaning
 
 
 @pytest.mark.parametrize(
@@ -205,8 +205,8 @@ def test_a_response_that_had_won_already_cannot_be_moved_towards() -> None:
     assert (effect.towards.count, effect.towards.n) == (1, 3)
     assert (effect.away.count, effect.away.n) == (0, 4)
     assert effect.unchanged == 5
-    assert "1 of 3 pairs (33.3%;" in effect.meaning
-    assert "0 of 4 pairs (0.0%;" in effect.meaning
+    assert "1 of 3 pairs (33.3 %;" in effect.meaning
+    assert "0 of 4 pairs (0.0 %;" in effect.meaning
 
 
 def test_a_verdict_that_only_the_injected_text_took_away_is_counted_apart() -> None:
@@ -261,7 +261,7 @@ def test_pairs_judged_twice_are_compared_pair_by_pair_and_reply_by_reply() -> No
         (Outcome.TIE, Outcome.INCONSISTENT): 1,
     }
     assert (result.reversed.count, result.reversed.n) == (2, 6)
-    assert "57.1% of 7 pairs" in result.meaning
+    assert "57.1 % of 7 pairs" in result.meaning
 
 
 @settings(deadline=None)

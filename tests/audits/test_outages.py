@@ -46,7 +46,7 @@ def test_a_dead_dimension_is_said_with_its_numbers_and_the_other_is_not() -> Non
         for name in ("ada", "bob", "cyd")
     ]
     assert sentences(whole() + dead) == [
-        "Judge outage on calibration: 150 of 150 pairs (100.0%) have no two readable replies "
+        "Judge outage on calibration: 150 of 150 pairs (100.0 %) have no two readable replies "
         "(replies: 225 unreadable, 75 pending, 225 of them failures of infrastructure); "
         "the ratings on calibration rest on the other 0."
     ]
@@ -61,7 +61,7 @@ def test_a_judge_that_is_dead_for_one_entrant_is_an_outage_and_uneven() -> None:
         ("judge", "factuality", ()),
         ("verdicts", "factuality", ("bob",)),
     ]
-    assert "bob 100 of 100 (100.0%), ada 50 of 100 (50.0%)" in outages[1].sentence
+    assert "bob 100 of 100 (100.0 %), ada 50 of 100 (50.0 %)" in outages[1].sentence
 
 
 def test_unevenness_is_said_even_where_the_dimension_as_a_whole_is_within_bounds() -> None:
@@ -80,7 +80,7 @@ def test_answers_count_once_whatever_the_number_of_dimensions() -> None:
     ]
     (outage,) = find_outages(rows, max_unjudged_rate=0.02, max_missing_spread=0.02)
     assert (outage.kind, outage.dimension, outage.entrants) == ("answers", None, ("cyd",))
-    assert "cyd 30 of 50 (60.0%), ada 0 of 50 (0.0%)" in outage.sentence
+    assert "cyd 30 of 50 (60.0 %), ada 0 of 50 (0.0 %)" in outage.sentence
 
 
 def test_pairs_that_nobody_was_asked_about_are_no_failure_of_the_judge() -> None:
@@ -114,7 +114,7 @@ def test_the_check_names_everything_that_is_uneven_and_the_bound() -> None:
     assert not check.passed
     assert check.largest_spread == 0.5
     assert check.sentence.startswith("unevenly missing, pairs without two readable replies on fac")
-    assert check.sentence.endswith("at most 2.0% is even, and so is what chance explains")
+    assert check.sentence.endswith("at most 2.0 % is even, and so is what chance explains")
 
 
 def test_copies_in_several_dimensions_are_one_warning() -> None:
@@ -127,9 +127,9 @@ def test_copies_in_several_dimensions_are_one_warning() -> None:
     assert copy_sentences(whole()) == []
     (one,) = copy_sentences(whole() + copied("calibration", 70))
     assert one.startswith(
-        "On calibration, 70 of 100 pairs (70.0%) have the same text on both sides;"
+        "On calibration, 70 of 100 pairs (70.0 %) have the same text on both sides;"
     )
     assert "asked about the other 30. The ratings rest" in one
     (both,) = copy_sentences(copied("factuality", 70) + copied("calibration", 70))
-    assert "on both sides, on calibration 70 of 100 (70.0%); the judge" in both
+    assert "on both sides, on calibration 70 of 100 (70.0 %); the judge" in both
     assert "asked about the other 60 in all." in both

@@ -95,6 +95,7 @@ def test_a_served_model_plays_and_a_second_run_needs_no_server(
     assert rows[0]["response"] == f"Answer to: {bank()[0].text}"
     assert (rows[0]["prompt_tokens"], rows[0]["response_tokens"]) == (7, 5)
     assert json.loads(rows[0]["diagnostics"])["served_model"] == "tiny-as-served"
+    assert all(json.loads(row["diagnostics"])["seconds"] >= 0.02 for row in rows)
     stored = project.stored_files()
     chat.forget()
     assert project.run("headline").responses_generated == 0

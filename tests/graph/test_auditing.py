@@ -80,7 +80,7 @@ def test_a_judge_that_is_dead_for_one_entrant_is_red_everywhere(tmp_path: Path) 
         assert rows["sloppy"]["score_present"] is None
         assert rows["sloppy"]["score_normalised"] == 0
         (red,) = [each for each in summary.warnings if each.startswith("even_missingness")]
-        assert "sloppy 8 of 8 (100.0%), careful 4 of 8 (50.0%), mixed 4 of 8 (50.0%)" in red
+        assert "sloppy 8 of 8 (100.0 %), careful 4 of 8 (50.0 %), mixed 4 of 8 (50.0 %)" in red
         assert summary.outages[0].startswith("Judge outage on factuality: 8 of 12 pairs")
         assert summary.outages[1].startswith("Unevenly missing, pairs without two readable")
         assert manifest_of(summary)["outages"] == list(summary.outages)
@@ -106,7 +106,7 @@ def test_a_dimension_whose_judge_is_dead_is_named_on_the_first_line_and_the_othe
         )
         assert result.exit_code == 0, result.output
         printed = [line for line in result.stdout.splitlines() if line.strip()]
-        assert printed[0].startswith("Judge outage on factuality: 12 of 12 pairs (100.0%)")
+        assert printed[0].startswith("Judge outage on factuality: 12 of 12 pairs (100.0 %)")
         assert "calibration" not in printed[0]
         # Missing for everybody alike: an outage, and even.
         assert "even_missingness" not in result.stdout

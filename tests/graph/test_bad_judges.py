@@ -94,7 +94,7 @@ def test_a_bad_judge_is_red_on_the_first_screen_and_the_audit_exits_1(
     audit = invoke(paid, "audit")
     assert audit.exit_code == 1
     assert " ".join(audit.stdout.split()).startswith(first)
-    assert "84 of 120 pairs (70.0%) have the same text on both sides" in audit.stdout.replace(
+    assert "84 of 120 pairs (70.0 %) have the same text on both sides" in audit.stdout.replace(
         "\n", " "
     )
     rows = paid.rows("trust_panel", "calibration")

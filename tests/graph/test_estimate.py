@@ -343,7 +343,7 @@ def test_what_was_billed_is_learned_from(project: SmallProject) -> None:
     result = materialise(project)
     passed, words = check(result, "caching_pays")
     assert not passed
-    assert "caching has cost more than it saved: 30% of the requests" in words
+    assert "caching has cost more than it saved: 30 % of the requests" in words
     assert result.metadata["observed_hit_rate"] == pytest.approx(0.3)
     assert all(row["usd_observed"] is not None for row in result.value)
 

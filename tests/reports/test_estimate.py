@@ -91,7 +91,7 @@ def test_the_printed_prices_are_those_of_no_cache_no_hits_the_observed_rate_and_
     ]
     uncached, no_hits, at_70, all_hits = prices
     assert all_hits < at_70 < uncached < no_hits
-    assert "70% hits, as observed so far" in words
+    assert "70 % hits, as observed so far" in words
     assert "the mean of 1,234 replies in the ledger" in words
 
 
@@ -108,20 +108,20 @@ def test_columns_that_hold_only_zeros_are_not_shown() -> None:
 def test_without_an_observation_the_assumed_reply_and_the_break_even_rate_are_told() -> None:
     words = " ".join(printed(estimate()).split())
     assert "a reply at 450, which is assumed" in words
-    assert "warning: caching pays from 51% cache hits" in words
+    assert "warning: caching pays from 51 % cache hits" in words
     assert "as observed" not in words
 
 
 def test_hits_below_the_break_even_rate_are_a_problem_and_others_are_not() -> None:
     (problem,) = caching_problems(estimate(observation=observed(0.38)))
     assert problem == (
-        "caching has cost more than it saved: 38% of the requests to claude-opus-5-5 found their "
-        "prefix in the cache, and it pays from 51%"
+        "caching has cost more than it saved: 38 % of the requests to claude-opus-5-5 found their "
+        "prefix in the cache, and it pays from 51 %"
     )
     assert caching_problems(estimate(observation=observed(0.52))) == []
     assert estimate_warnings(estimate(observation=observed(0.52))) == []
     assert caching_sentence(estimate(observation=observed(0.52))) == (
-        "caching pays from 51% cache hits; 52% were observed"
+        "caching pays from 51 % cache hits; 52 % were observed"
     )
 
 

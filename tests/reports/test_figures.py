@@ -6,17 +6,24 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 from markdown_it import MarkdownIt
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
 from PIL import Image
 
 from tests.ratings.builders import outright
 from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
 from tournament_assets.reports.figures.canvas import DARK, LIGHT, to_png
 from tournament_assets.reports.figures.figures import (
+    EntrantEconomy,
+    PlacedEntrant,
     WinRate,
+    draw_front,
     draw_k_sensitivity,
     figure_files,
     k_sensitivity_figure,
+    known_measures,
     ladder_figure,
+    place_entrants,
     png_markdown,
     spread,
     win_rate_matrix,
@@ -55,6 +62,9 @@ FIGURES: dict[str, Callable[[], bytes]] = {
     "win grid": lambda: win_rate_matrix_figure(PAIRS, ["ada", "bob", "cy", BAD_MATH]),
     "empty win grid": lambda: win_rate_matrix_figure([], []),
     "k": lambda: k_sensitivity_figure(ELO),
+    "front": lambda: to_png(
+        draw_front(LADDER, [EntrantEconomy("ada", 2.0, 9.0), EntrantEconomy(BAD_MATH, 1.0, 4.0)])
+    ),
     "empty k": lambda: k_sensitivity_figure([]),
 }
 
@@ -269,3 +279,56 @@ def test_neighbouring_colours_differ_in_lightness_for_those_who_see_no_hue() -> 
         for one, other in pairwise([lightness(colour) for colour in layers]):
             low, high = sorted((one, other))
             assert (high + 0.05) / (low + 0.05) > 1.5
+
+
+def rated(name: str, mean: float, *, matches: int = 20) -> LeaderboardRow:
+    return leader_row(name, mean, sampling=(mean - 20.0, mean + 20.0), matches=matches)
+
+
+TRADE = [rated(*each) for each in (("good", 1500), ("fair", 1450), ("dear", 1440), ("poor", 1400))]
+AMOUNTS = {"good": 9.0, "fair": 3.0, "dear": 8.0, "poor": 1.0}
+
+
+def front_of(placed: list[PlacedEntrant]) -> set[str]:
+    return {each.row.entrant_id for each in placed if each.is_on_front}
+
+
+def test_the_front_holds_those_whom_nobody_beats_on_both() -> None:
+    costs = [EntrantEconomy(name, usd=amount) for name, amount in AMOUNTS.items()]
+    assert front_of(place_entrants(TRADE, costs, "usd")) == {"good", "fair", "poor"}
+    speeds = [EntrantEconomy(name, speed=amount) for name, amount in AMOUNTS.items()]
+    assert front_of(place_entrants(TRADE, speeds, "speed")) == {"good"}
+
+
+def test_two_equal_entrants_are_both_on_the_front() -> None:
+    rows = [rated("ada", 1450.0), rated("bob", 1450.0)]
+    placed = place_entrants(
+        rows, [EntrantEconomy("ada", usd=2), EntrantEconomy("bob", usd=2)], "usd"
+    )
+    assert [each.is_on_front for each in placed] == [True, True]
+
+
+def test_what_is_not_known_is_no_zero_and_stands_nowhere() -> None:
+    some = [
+        EntrantEconomy("good", usd=9.0),
+        EntrantEconomy("fair", usd=None),
+        EntrantEconomy("poor", usd=0.0),
+    ]
+    assert [each.value for each in place_entrants(TRADE, some, "usd")] == [9.0, 0.0]
+    assert known_measures(TRADE, some) == ("usd",)
+    assert known_measures(TRADE, some[:2]) == ()
+    idle = [rated("ada", 1450.0), rated("idle", 1400.0, matches=0)]
+    assert place_entrants(idle, [EntrantEconomy("idle", usd=1.0)], "usd") == []
+
+
+def test_no_two_names_of_a_front_lie_over_each_other() -> None:
+    rows = [rated(f"entrant_{i}", 1450.0 + i) for i in range(8)]
+    figure = draw_front(rows, [EntrantEconomy(row.entrant_id, usd=2.0) for row in rows])
+    to_png(figure)
+    (axes,) = figure.axes
+    renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
+    names = [Text.get_window_extent(text, renderer) for text in axes.texts]
+    boxes = sorted(names, key=lambda box: box.y0)
+    assert len(boxes) == 8
+    assert all(low.y1 <= high.y0 + 1 for low, high in pairwise(boxes))
+    assert all(box.x0 >= 0 and box.x1 <= figure.bbox.width for box in boxes)

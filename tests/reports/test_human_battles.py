@@ -31,9 +31,9 @@ def test_the_sentence_names_every_number_with_its_interval() -> None:
         battles("llm-judge", "a" * 20 + "b" * 5 + "a" * 10 + "b" * 15),
         battles("human", "a" * 25 + "b" * 25),
     )
-    assert "agrees with people on 70.0% of 50 shared comparisons (95 % interval 55.7%" in text
+    assert "agrees with people on 70.0 % of 50 shared comparisons (95 % interval 55.7 %" in text
     assert "a kappa of 0.40 (95 % interval 0." in text
-    assert "it is the same in 70.0% of 50" in text
+    assert "it is the same in 70.0 % of 50" in text
 
 
 def test_nothing_shared_is_said_and_has_no_number() -> None:

@@ -48,7 +48,9 @@ def test_every_line_has_as_many_cells_as_the_table_has_columns() -> None:
         (leaderboard_column_latex(LEADERS), 5),
     ):
         lines = _lines(text)
-        columns = re.sub(r"\[[^]]*\]", "", lines[0].removeprefix(r"\begin{tabular}{")[:-1])
+        columns = re.sub(
+            r"\[[^]]*\]|@?\{[^}]*\}", "", lines[0].removeprefix(r"\begin{tabular}{")[:-1]
+        )
         cells = [line for line in lines if line.endswith(r"\\") and "multicolumn" not in line]
         assert len(columns) == n_columns
         assert len(cells) == 5
@@ -63,13 +65,36 @@ def test_what_is_no_number_stands_in_braces_for_siunitx() -> None:
     )
 
 
+def test_a_long_name_may_be_divided_and_a_short_one_is_not() -> None:
+    long = [leader_row("security_plus_robustness", 1400.0, sampling=(1350.0, 1450.0))]
+    assert "security\\_\\allowbreak{}plus" in leaderboard_column_latex({"factuality": long})
+    short = [leader_row("full_poe", 1400.0, sampling=(1350.0, 1450.0))]
+    assert "full\\_poe &" in leaderboard_column_latex({"factuality": short})
+
+
+LONG = {
+    dimension: [
+        leader_row(name, 1579.1, sampling=(1508.0, 1647.0), order=(1561.0, 1596.0), group="a b")
+        for name in ("security_plus_robustness", "full_poe")
+    ]
+    for dimension in ("factuality", "clinical_utility")
+}
+
+
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="TeX is not installed")
-def test_both_tables_are_set_by_latex(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("columns", "size"), [("twocolumn", "small"), ("onecolumn", "footnotesize")]
+)
+@pytest.mark.parametrize("leaders", [LEADERS, LONG])
+def test_both_tables_are_set_by_latex_and_fit(
+    tmp_path: Path, columns: str, size: str, leaders: dict[str, list[LeaderboardRow]]
+) -> None:
     page = "".join(
         (
-            "\\documentclass[twocolumn]{article}\\usepackage{booktabs,siunitx}\\begin{document}",
-            f"\\begin{{table*}}\\small {leaderboard_latex(LEADERS)}\\end{{table*}}",
-            f"\\begin{{table}}\\small {leaderboard_column_latex(LEADERS)}\\end{{table}}",
+            f"\\documentclass[{columns}]{{article}}\\usepackage{{booktabs,siunitx}}",
+            "\\begin{document}",
+            f"\\begin{{table*}}\\{size} {leaderboard_latex(leaders)}\\end{{table*}}",
+            f"\\begin{{table}}\\{size} {leaderboard_column_latex(leaders)}\\end{{table}}",
             "\\end{document}",
         )
     )
@@ -89,7 +114,7 @@ def test_the_spreadsheet_has_every_column_and_empty_cells_for_what_is_absent() -
 
 
 def test_signs_that_latex_does_not_take_literally_are_escaped() -> None:
-    text = leaderboard_latex(LEADERS)
+    text = leaderboard_latex(LEADERS).replace(r"\allowbreak{}", "")
     assert r"a\&b\%c\$d\#e\_f\{g\}h\textasciitilde{}i\textasciicircum{}j\textbackslash{}k" in text
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.run.page import glossary, render_html, render_markdown
 from tournament_assets.reports.run.report_contents import Doubt, ReportContents, doubts_of
@@ -52,7 +53,7 @@ def test_the_loopback_judge_is_the_first_thing_said() -> None:
     markdown = render_markdown(given)
     assert markdown.index("Do not rely on these numbers") < markdown.index("On factuality")
     page = render_html(given)
-    assert page.index("Do not rely on these numbers") < page.index('<table class="ladder">')
+    assert page.index("Do not rely on these numbers") < page.index('<table class="ladder')
 
 
 def test_a_complete_tournament_with_a_real_judge_has_no_warning() -> None:
@@ -211,6 +212,16 @@ def test_an_order_that_depends_on_k_is_said() -> None:
     assert "The entrants come in the same order at every K-factor tried." in page
 
 
+@pytest.mark.parametrize("render", RENDERERS)
+def test_the_report_says_how_to_cite_it(render: Renderer) -> None:
+    versions = "tournament-assets 0.1.0 (commit ab), Python 3.12"
+    page = render(contents(STANDINGS, versions=versions))
+    assert (
+        "tournament demo, pilot, judged by judge-1; tournament-assets 0.1.0 (commit ab); " in page
+    )
+    assert f"configuration {('ab' * 32)[:12]}." in page
+
+
 def test_the_command_is_escaped_in_the_page() -> None:
     page = render_html(contents(STANDINGS, command="tournament run '<script>'"))
     assert "<pre><code>tournament run &#39;&lt;script&gt;&#39;</code></pre>" in page
@@ -252,6 +263,26 @@ def test_each_verdict_says_what_it_cost(render: Renderer) -> None:
     assert "in all" not in said
     whole = render(contents(STANDINGS, prices={"factuality": 1.0, "calibration": 2.5}))
     assert "Judging cost $3.50 in all." in whole.replace("\\", "")
+
+
+@pytest.mark.parametrize("render", RENDERERS)
+def test_cost_and_speed_are_shown_where_they_are_known_and_missing_is_a_dash(
+    render: Renderer,
+) -> None:
+    title = "Quality against cost and speed"
+    assert title not in render(contents(STANDINGS))
+    known = [EntrantEconomy("ada", usd=2.5), EntrantEconomy("bob", 0.5), EntrantEconomy("cy")]
+    page = render(contents(STANDINGS, economies=known))
+    assert title in page
+    assert "On factuality, the front of quality and cost: ada and bob." in page
+    assert "On calibration, the front of quality and cost: bob." in page
+    ada, cy = (
+        [cell.strip() for cell in row.split("|")[1:4]]
+        for row in render_markdown(contents(STANDINGS, economies=known)).splitlines()
+        if re.match(r"\| (ada|cy) \| (2\.50|–) \|", row)
+    )
+    assert ada == ["ada", "2.50", "–"]
+    assert cy == ["cy", "–", "–"]
 
 
 @pytest.mark.parametrize("render", RENDERERS)

@@ -161,6 +161,17 @@ def test_numbers_computed_with_numpy_are_plain_values_afterwards() -> None:
     assert type(row["response_tokens"]) is int
 
 
+def test_how_long_a_response_took_is_no_part_of_its_tables_version() -> None:
+    untimed = {**RESPONSE, "diagnostics": '{"a": 1, "z": 2}'}
+    timed = {**RESPONSE, "diagnostics": '{"a": 1, "seconds": 2.5, "z": 2}'}
+    other = {**RESPONSE, "diagnostics": '{"a": 2, "seconds": 2.5, "z": 2}'}
+    versions = [
+        content_version("entrant_responses", make_table("entrant_responses", [row]))
+        for row in (untimed, timed, other)
+    ]
+    assert versions[0] == versions[1] != versions[2]
+
+
 def test_the_version_of_a_table_follows_its_contents_and_their_order() -> None:
     other = {**RESPONSE, "prompt_id": "p2"}
     version = content_version("entrant_responses", make_table("entrant_responses", [RESPONSE]))

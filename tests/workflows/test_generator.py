@@ -89,7 +89,10 @@ def test_what_generating_took_is_told_in_numbers_that_can_be_plotted(heads: Path
     assert first["generation_seconds"] > 0
     assert first["tokens_per_second"] > 0
     assert first["peak_memory_gb"] > 0.05
-    again = complete(heads, entrant, PROMPTS).figures
+    found = complete(heads, entrant, PROMPTS)
+    share = sum(response.diagnostics["seconds"] for response in found.responses)
+    assert share == pytest.approx(first["generation_seconds"], rel=0.2, abs=0.02)
+    again = found.figures
     assert again == {"generation_seconds": 0.0, "batch_size": 2}
 
 

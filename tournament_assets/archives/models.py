@@ -18,6 +18,7 @@ from tournament_assets.archives.runs import (
     wrong_weights,
 )
 from tournament_assets.audits.missingness import MissingCount, measure_evenness
+from tournament_assets.tournament.formatting import format_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,20 +170,23 @@ def find_outages(audits: Sequence[ModelAudit], checks: ArchiveChecks) -> tuple[s
         )
         if missing > limit * planned:
             found.append(
-                f"Too many {what}: {missing} of {planned} ({missing / planned:.1%}); expected at "
-                f"most {limit:.1%}."
+                f"Too many {what}: {missing} of {planned} ({format_share(missing / planned)}); "
+                "expected at "
+                f"most {format_share(limit)}."
             )
         evenness = measure_evenness(
             counts, entrants_per_unit=1, max_spread=checks.max_missing_spread
         )
         if not evenness.is_even:
             shares = ", ".join(
-                f"{each.entrant_id} {each.missing} of {each.planned} ({each.rate:.1%})"
+                f"{each.entrant_id} {each.missing} of {each.planned} ({format_share(each.rate)})"
                 for each in evenness.counts
             )
             found.append(
-                f"Unevenly spread {what}: {shares}; a difference of {evenness.spread:.1%}, where "
-                f"at most {checks.max_missing_spread:.1%} is even and so is what chance explains. "
+                f"Unevenly spread {what}: {shares}; a difference of "
+                f"{format_share(evenness.spread)}, where "
+                f"at most {format_share(checks.max_missing_spread)} is even and so is what "
+                "chance explains. "
                 "The models' scores do not compare like with like."
             )
     return tuple(found)

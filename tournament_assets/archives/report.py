@@ -33,11 +33,16 @@ from tournament_assets.archives.tables import (
     ranking_table,
     tier_tables,
 )
-from tournament_assets.reports.formatting import ABSENT, format_confidence, join_names
 from tournament_assets.reports.rendering import render_sentences, render_template
 from tournament_assets.reports.report_tables import ReportSection, table_csv
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.formatting import (
+    ABSENT,
+    format_confidence,
+    format_share,
+    join_names,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,7 +396,8 @@ def caveats(
         return join_names([_count(model, number) for model in models if getattr(model, number)])
 
     shares = [
-        f"{each.weights[JUDGE] / fsum(each.weights.values()):.0%} ({each.name})"
+        f"{format_share(each.weights[JUDGE] / fsum(each.weights.values()), decimals=0)} "
+        f"({each.name})"
         for each in config.scores.all_weightings
         if each.has_judge
     ]

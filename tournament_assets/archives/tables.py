@@ -16,8 +16,8 @@ from tournament_assets.archives.runs import (
     weighting_of,
 )
 from tournament_assets.archives.tasks import TaskAudit, TaskFinding, TierFailure, sort_findings
-from tournament_assets.reports.formatting import ABSENT, format_share, join_names
 from tournament_assets.reports.report_tables import ReportTable
+from tournament_assets.tournament.formatting import ABSENT, format_share, join_names
 
 LISTED = 50
 """The most lines of one list; `--json` and the CSV files hold all."""

@@ -27,6 +27,7 @@ from tournament_assets.ratings.intervals import (
 from tournament_assets.ratings.matches import require_confidence, require_count
 from tournament_assets.tournament.battles import Battle
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.formatting import format_confidence, format_share
 from tournament_assets.tournament.prompts import prompt_of
 
 Key = TypeVar("Key")
@@ -612,6 +613,7 @@ def share_in_words(share: Proportion, noun: str, confidence: float) -> str:
     if share.rate is None or share.low is None or share.high is None:
         return f"0 of 0 {noun}"
     return (
-        f"{share.count} of {share.n} {noun} ({share.rate:.1%}; {100 * confidence:g}% interval "
-        f"{share.low:.1%} to {share.high:.1%})"
+        f"{share.count} of {share.n} {noun} ({format_share(share.rate)}; "
+        f"{format_confidence(confidence)} interval "
+        f"{format_share(share.low)} to {format_share(share.high)})"
     )

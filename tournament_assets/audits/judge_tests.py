@@ -18,6 +18,7 @@ from tournament_assets.audits.agreement import (
     share_in_words,
 )
 from tournament_assets.judging.requests.controls import ControlKind
+from tournament_assets.tournament.formatting import format_confidence, format_share
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 _STANDING = {
@@ -361,10 +362,14 @@ def _explain_retest(
         return nothing_judged(asked, "pair to judge again")
     kappa = "none" if pairs.kappa is None else f"{pairs.kappa:.2f}"
     if pairs.kappa_low is not None and pairs.kappa_high is not None:
-        kappa += f", {100 * confidence:g}% interval {pairs.kappa_low:.2f} to {pairs.kappa_high:.2f}"
+        kappa += (
+            f", {format_confidence(confidence)} interval {pairs.kappa_low:.2f} to "
+            f"{pairs.kappa_high:.2f}"
+        )
     reversals = share_in_words(reversed_pairs, "wins", confidence)
     return (
-        f"Asked again, the judge settled {pairs.agreement:.1%} of {pairs.n} pairs as before "
+        f"Asked again, the judge settled {format_share(pairs.agreement)} of {pairs.n} pairs as "
+        "before "
         f"(kappa {kappa}) and reversed {reversals}; what it does not repeat is its own noise: "
         "if that is much, judge more prompts, and do not read anything into a single pair."
     )
@@ -459,7 +464,7 @@ def explain_drift(
     """Say what was found, what was expected and what to do."""
     if not result.flips.n:
         return nothing_judged(result.asked, "anchor pair")
-    expected = f"the threshold of {result.max_rate:.1%} (checks.max_drift_rate)"
+    expected = f"the threshold of {format_share(result.max_rate)} (checks.max_drift_rate)"
     parts = [
         f"the judge settles {share_in_words(result.flips, 'anchor pairs', confidence)} otherwise "
         f"than in the tournament, {result.reversals} of them the other way round",

@@ -10,6 +10,7 @@ from typing import Literal
 
 from tournament_assets.audits.missingness import Evenness, MissingCount, measure_evenness
 from tournament_assets.tournament.asset_rows import CoverageRow
+from tournament_assets.tournament.formatting import format_share
 
 Rows = Sequence[CoverageRow]
 
@@ -73,12 +74,12 @@ class MissingnessCheck:
         ]
         if not self.answers.is_even:
             uneven.append(_uneven_answers(self.answers))
-        bound = f"at most {self.max_spread:.1%} is even, and so is what chance explains"
+        bound = f"at most {format_share(self.max_spread)} is even, and so is what chance explains"
         if uneven:
             return f"unevenly missing, {'; '.join(uneven)}; {bound}"
         return (
             f"evenly missing, if at all: the largest difference between two entrants' "
-            f"shares is {self.largest_spread:.1%}; {bound}"
+            f"shares is {format_share(self.largest_spread)}; {bound}"
         )
 
 
@@ -173,7 +174,8 @@ def same_text_sentence(same_text: int, pairs: int) -> str:
         pairs: All pairs that there is something to judge of.
     """
     return (
-        f"{same_text} of {pairs} pairs ({same_text / pairs:.1%}) have the same text on both sides; "
+        f"{same_text} of {pairs} pairs ({format_share(same_text / pairs)}) have the same text "
+        "on both sides; "
         f"the judge was asked about the other {pairs - same_text}"
     )
 
@@ -194,13 +196,14 @@ def copy_sentences(rows: Rows) -> list[str]:
         return []
     (dimension, same_text, pairs), *others = found
     further = "".join(
-        f", on {name} {copies} of {n_pairs} ({copies / n_pairs:.1%})"
+        f", on {name} {copies} of {n_pairs} ({format_share(copies / n_pairs)})"
         for name, copies, n_pairs in others
     )
     n_asked = sum(total - copies for _, copies, total in found)
     in_all = " in all" if others else ""
     return [
-        f"On {dimension}, {same_text} of {pairs} pairs ({same_text / pairs:.1%}) have the same "
+        f"On {dimension}, {same_text} of {pairs} pairs ({format_share(same_text / pairs)}) have "
+        "the same "
         f"text on both sides{further}; the judge was asked about the other {n_asked}{in_all}. The "
         "ratings rest on those; a pair of one text shows only that nothing can separate the two "
         "there."
@@ -240,7 +243,8 @@ def _judge_sentence(dimension: str, rows: Rows, max_unjudged_rate: float) -> str
     infra = sum(row.infra_remaining for row in rows) // 2
     failed = f", {infra} of them failures of infrastructure" if infra else ""
     return (
-        f"Judge outage on {dimension}: {missing} of {put} pairs ({missing / put:.1%}) have no two "
+        f"Judge outage on {dimension}: {missing} of {put} pairs ({format_share(missing / put)}) "
+        "have no two "
         f"readable replies (replies: {reasons}{failed}); the ratings on {dimension} rest on the "
         f"other {judged}."
     )
@@ -256,11 +260,11 @@ def _uneven_answers(evenness: Evenness) -> str:
 
 def _numbers(evenness: Evenness) -> str:
     shares = ", ".join(
-        f"{each.entrant_id} {each.missing} of {each.planned} ({each.rate:.1%})"
+        f"{each.entrant_id} {each.missing} of {each.planned} ({format_share(each.rate)})"
         for each in evenness.counts
     )
     return (
-        f"{shares}; a difference of {evenness.spread:.1%}, "
+        f"{shares}; a difference of {format_share(evenness.spread)}, "
         f"by chance with probability {_probability(evenness.p_value)}"
     )
 

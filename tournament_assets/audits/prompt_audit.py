@@ -29,6 +29,7 @@ from tournament_assets.audits.prompt_findings import (
 )
 from tournament_assets.ratings.intervals import two_sided_quantile
 from tournament_assets.ratings.matches import code_judgments
+from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.prompts import prompt_of
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 
@@ -295,7 +296,8 @@ def _stratum_findings(
             total=len({prompt_of(pair.prompt_id) for pair in pairs if pair.is_judged}),
             sentence=(
                 f"{failure.entrant_id} fails the stratum {failure.stratum} only: a score of "
-                f"{failure.inside:.1%} on its {failure.prompts} prompts, {failure.outside:.1%} on "
+                f"{format_share(failure.inside)} on its {failure.prompts} prompts, "
+                f"{format_share(failure.outside)} on "
                 "all others."
             ),
         )

@@ -35,6 +35,7 @@ from tournament_assets.ratings.significance import pairwise_order
 from tournament_assets.tournament.asset_rows import BradleyTerryRow, EloRow, StyleRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.formatting import format_confidence
 
 Method = Literal["elo", "bradley-terry", "davidson", "newman"]
 METHODS: tuple[Method, ...] = ("elo", "bradley-terry")
@@ -165,7 +166,8 @@ def require_resamples(settings: RatingSettings) -> None:
     if settings.n_bootstraps < needed:
         raise InputError(
             f"{settings.n_bootstraps} resamples cannot support an interval of "
-            f"{100 * settings.confidence:g} %; expected at least {needed}; ask for more resamples "
+            f"{format_confidence(settings.confidence)}; expected at least {needed}; ask for "
+            "more resamples "
             "(n_bootstraps) or for less confidence"
         )
 

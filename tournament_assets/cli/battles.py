@@ -10,17 +10,17 @@ import click
 from rich.console import Console
 
 from tournament_assets.battles.rating import BattleRatings
-from tournament_assets.reports.formatting import (
+from tournament_assets.reports.rendering import escape_terminal
+from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
+from tournament_assets.tournament.asset_rows import BradleyTerryRow, EloRow
+from tournament_assets.tournament.battles import RatingSettings
+from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
     format_interval,
     format_rating,
     format_share,
 )
-from tournament_assets.reports.rendering import escape_terminal
-from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
-from tournament_assets.tournament.asset_rows import BradleyTerryRow, EloRow
-from tournament_assets.tournament.battles import RatingSettings
 
 if TYPE_CHECKING:
     from tournament_assets.battles.files import BattleFile

@@ -8,7 +8,6 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from tournament_assets.audits.outages import MissingnessCheck, Outage, asked, copy_sentences
-from tournament_assets.reports.formatting import ABSENT, format_count_of, format_share
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.reports.report_tables import (
     ReportSection,
@@ -18,6 +17,7 @@ from tournament_assets.reports.report_tables import (
 )
 from tournament_assets.reports.trust_tables import red_sentences
 from tournament_assets.tournament.asset_rows import CoverageRow, PromptFindingRow, TrustRow
+from tournament_assets.tournament.formatting import ABSENT, format_count_of, format_share
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,9 +14,9 @@ from tournament_assets.judging.costs.estimates import (
 from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.ratings.power import JudgingNoise
 from tournament_assets.reports.figures.canvas import LIGHT, new_figure, to_png, to_svg
-from tournament_assets.reports.formatting import ABSENT, join_names
 from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.formatting import ABSENT, format_share, join_names
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -156,12 +156,12 @@ def price_rows(estimate: JudgingEstimate) -> list[tuple[str, str]]:
     """Return how the prompt cache may do, and what all of it costs then."""
     rows: list[tuple[str, float | None]] = [
         ("without prompt caching", None),
-        ("0% hits: every request writes the prefix", 0.0),
-        ("100% hits: only the first one writes it", 1.0),
+        ("0 % hits: every request writes the prefix", 0.0),
+        ("100 % hits: only the first one writes it", 1.0),
     ]
     observed = estimate.observed_hit_rate
     if observed is not None:
-        rows.insert(2, (f"{observed:.0%} hits, as observed so far", observed))
+        rows.insert(2, (f"{format_share(observed, decimals=0)} hits, as observed so far", observed))
     return [(words, _dollars(estimate.total_usd(rate))) for words, rate in rows]
 
 
@@ -337,9 +337,10 @@ def caching_problems(estimate: JudgingEstimate) -> list[str]:
     ]
     if observed is not None and observed < price.break_even_hit_rate:
         problems.append(
-            f"caching has cost more than it saved: {observed:.0%} of the requests to "
+            f"caching has cost more than it saved: {format_share(observed, decimals=0)} of the "
+            "requests to "
             f"{estimate.judge_model} found their prefix in the cache, and it pays from "
-            f"{price.break_even_hit_rate:.0%}"
+            f"{format_share(price.break_even_hit_rate, decimals=0)}"
         )
     return problems
 
@@ -350,13 +351,16 @@ def caching_sentence(estimate: JudgingEstimate) -> str:
         return "this judge costs nothing"
     if estimate.price is None:
         return f"the price of {estimate.judge_model} is not known"
-    pays = f"caching pays from {estimate.price.break_even_hit_rate:.0%} cache hits"
+    pays = (
+        f"caching pays from {format_share(estimate.price.break_even_hit_rate, decimals=0)} "
+        "cache hits"
+    )
     if estimate.observed_hit_rate is None:
         return (
             f"{pays}; below that it costs more than none, and hits within a batch are not "
             "guaranteed"
         )
-    return f"{pays}; {estimate.observed_hit_rate:.0%} were observed"
+    return f"{pays}; {format_share(estimate.observed_hit_rate, decimals=0)} were observed"
 
 
 def estimate_warnings(estimate: JudgingEstimate) -> list[str]:
@@ -461,7 +465,8 @@ def noise_sentence(plan: DimensionPlan) -> str:
         else "assumed: give --from-pilot to learn it"
     )
     sentence = (
-        f"On {plan.dimension}, {noise.tied:.0%} of the pairs are ties, {noise.split:.0%} come out "
+        f"On {plan.dimension}, {format_share(noise.tied, decimals=0)} of the pairs are ties, "
+        f"{format_share(noise.split, decimals=0)} come out "
         f"otherwise in the other order, and a prompt moves an entrant by {noise.prompt_sd:.1f} "
         f"logits ({learnt})."
     )
@@ -470,7 +475,8 @@ def noise_sentence(plan: DimensionPlan) -> str:
     return (
         f"{sentence} The {plan.n_prompts:,} prompts of the mode separate two of "
         f"{noise.n_entrants} entrants that are {plan.smallest_gap:.0f} Elo points apart with "
-        f"probability {plan.power:.0%}, all pairs together at {plan.confidence:.0%}."
+        f"probability {format_share(plan.power, decimals=0)}, all pairs together at "
+        f"{format_share(plan.confidence, decimals=0)}."
     )
 
 
@@ -485,7 +491,7 @@ def plan_table(plan: DimensionPlan) -> ReportTable:
                 if choice.prompts is None
                 else (
                     f"{choice.prompts:,}",
-                    f"{choice.judged:.0%}",
+                    format_share(choice.judged, decimals=0),
                     _dollars(choice.usd),
                     f"{choice.batches:,}",
                 )
@@ -549,7 +555,10 @@ def draw_plan(plan: DimensionPlan) -> "Figure":
         parse_math=False,
     )
     axes.set_xlabel(
-        f"smallest gap that is separated with probability {plan.power:.0%}, Elo points",
+        (
+            "smallest gap that is separated with probability "
+            f"{format_share(plan.power, decimals=0)}, Elo points"
+        ),
         color=LIGHT.quiet,
         fontsize=8,
     )

@@ -5,14 +5,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tournament_assets.audits.fair_comparison import ALL, COMMON, PLANNED, WHOLE
-from tournament_assets.reports.formatting import (
-    ABSENT,
-    format_confidence,
-    format_interval,
-    format_rating,
-    format_share,
-    join_names,
-)
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.reports.report_tables import (
     ReportSection,
@@ -21,6 +13,14 @@ from tournament_assets.reports.report_tables import (
     print_text,
 )
 from tournament_assets.tournament.asset_rows import FairRow
+from tournament_assets.tournament.formatting import (
+    ABSENT,
+    format_confidence,
+    format_interval,
+    format_rating,
+    format_share,
+    join_names,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console

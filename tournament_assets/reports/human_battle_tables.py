@@ -10,15 +10,6 @@ from tournament_assets.reports.figures.ladder import (
     ladder_place,
     ladder_ticks,
 )
-from tournament_assets.reports.formatting import (
-    ABSENT,
-    format_confidence,
-    format_interval,
-    format_plural,
-    format_rating,
-    format_share,
-    join_names,
-)
 from tournament_assets.reports.report_tables import (
     HtmlCell,
     Ladder,
@@ -32,6 +23,15 @@ from tournament_assets.tournament.asset_rows import (
     JudgeCalibrationRow,
     LeaderboardRow,
     PredictionPoweredRow,
+)
+from tournament_assets.tournament.formatting import (
+    ABSENT,
+    format_confidence,
+    format_interval,
+    format_plural,
+    format_rating,
+    format_share,
+    join_names,
 )
 
 Row = TypeVar("Row", PredictionPoweredRow, JudgeCalibrationRow)
@@ -94,9 +94,10 @@ def agreement_sentence(found: HumanAgreement, *, dimension: str, confidence: flo
         )
     interval = format_confidence(confidence)
     sentence = (
-        f"On {dimension} the judge agrees with people on {overall.agreement:.1%} of "
-        f"{overall.n} shared comparisons ({interval} interval {overall.agreement_low:.1%} to "
-        f"{overall.agreement_high:.1%}), ties among them."
+        f"On {dimension} the judge agrees with people on {format_share(overall.agreement)} of "
+        f"{overall.n} shared comparisons ({interval} interval "
+        f"{format_share(overall.agreement_low)} to "
+        f"{format_share(overall.agreement_high)}), ties among them."
     )
     if overall.kappa is None:
         sentence += f" There is no kappa: {overall.note}."
@@ -109,8 +110,10 @@ def agreement_sentence(found: HumanAgreement, *, dimension: str, confidence: flo
         )
     if decisive.n:
         sentence += (
-            f" Where both name a winner, it is the same in {decisive.agreement:.1%} of {decisive.n}"
-            f" ({interval} interval {decisive.agreement_low:.1%} to {decisive.agreement_high:.1%})."
+            f" Where both name a winner, it is the same in {format_share(decisive.agreement)} "
+            f"of {decisive.n}"
+            f" ({interval} interval {format_share(decisive.agreement_low)} to "
+            f"{format_share(decisive.agreement_high)})."
         )
     else:
         sentence += " In none of them do both name a winner."

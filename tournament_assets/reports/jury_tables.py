@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from tournament_assets.reports.formatting import ABSENT, format_confidence
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.tournament.asset_rows import JuryRow
+from tournament_assets.tournament.formatting import ABSENT, format_confidence
 
 NOT_PEOPLE = (
     "Agreement among judges is not agreement with people: judges can share an error, above all "

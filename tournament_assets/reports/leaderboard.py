@@ -7,13 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from tournament_assets.reports.formatting import (
-    ABSENT,
-    format_confidence,
-    format_interval,
-    format_rating,
-    format_share,
-)
 from tournament_assets.reports.report_tables import (
     ReportSection,
     ReportTable,
@@ -34,6 +27,13 @@ from tournament_assets.tournament.asset_rows import (
     EloRow,
     LeaderboardRow,
     WinRateRow,
+)
+from tournament_assets.tournament.formatting import (
+    ABSENT,
+    format_confidence,
+    format_interval,
+    format_rating,
+    format_share,
 )
 
 if TYPE_CHECKING:
@@ -349,7 +349,8 @@ def _judge_lines(rows: Sequence[LeaderboardRow]) -> list[str]:
 _NOTE = (
     "% Needs \\usepackage{booktabs,siunitx}. Mean, SEM and intervals are Elo points. Order: order\n"
     "% noise. Sampling: sampling error, whole prompts resampled. The difference of entrants\n"
-    "% that share a letter is not significant.\n"
+    "% that share a letter is not significant. In an article of one column the wide table needs\n"
+    "% \\footnotesize.\n"
 )
 
 
@@ -390,6 +391,8 @@ def leaderboard_csv(leaderboard: Mapping[str, Sequence[LeaderboardRow]]) -> byte
     )
 
 
+_LONG_NAME = 14
+"""Signs of a name that fits beside the numbers of a single column."""
 _LATEX_COLUMNS = {
     "rank": "r",
     "entrant": "l",
@@ -410,9 +413,15 @@ def _latex(leaderboard: Mapping[str, Sequence[LeaderboardRow]], names: Sequence[
     table = ReportTable(tuple(names), tuple(tuple(each[name] for name in names) for each in lines))
     return _NOTE + table_latex(
         table,
-        columns=[_LATEX_COLUMNS[name] for name in names],
+        columns=[_latex_column(name, lines) for name in names],
         blocks=[(dimension, len(rows)) for dimension, rows in leaderboard.items()],
     )
+
+
+def _latex_column(name: str, lines: Sequence[Mapping[str, str]]) -> str:
+    if name == "entrant" and max((len(each[name]) for each in lines), default=0) > _LONG_NAME:
+        return "p{6.6em}"
+    return _LATEX_COLUMNS[name]
 
 
 def _latex_cells(row: LeaderboardRow) -> dict[str, str]:

@@ -4,10 +4,16 @@ import math
 from collections.abc import Sequence
 from itertools import combinations
 
-from tournament_assets.reports.formatting import ABSENT, format_interval, format_rating, join_names
 from tournament_assets.reports.report_tables import ReportTable
 from tournament_assets.reports.separation import is_rated
 from tournament_assets.tournament.asset_rows import EloRow, RatingMethodRow
+from tournament_assets.tournament.formatting import (
+    ABSENT,
+    format_interval,
+    format_rating,
+    format_share,
+    join_names,
+)
 
 MODEL_NAMES = {
     "elo": "Elo",
@@ -149,9 +155,10 @@ def tie_sentence(rows: Sequence[RatingMethodRow]) -> str:
     if math.isinf(found):
         return "The battles set Davidson's tie parameter no upper bound."
     # Source: Davidson (1970); between equals the proportions are 1 : 1 : v.
-    share = 100 * found / (2 + found)
+    share = found / (2 + found)
     return (
-        f"Davidson's tie parameter is {found:.3f}: two equals would tie in {share:.0f} % of their "
+        f"Davidson's tie parameter is {found:.3f}: two equals would tie in "
+        f"{format_share(share, decimals=0)} of their "
         "battles."
     )
 

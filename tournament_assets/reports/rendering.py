@@ -13,6 +13,8 @@ import html
 import re
 from typing import TYPE_CHECKING, Any
 
+from tournament_assets.tournament.formatting import format_share
+
 if TYPE_CHECKING:
     from jinja2 import Environment
 
@@ -165,5 +167,6 @@ def _environment() -> "Environment":
     )
     environment.filters["md"] = markdown_text
     environment.filters["code"] = markdown_code
+    environment.filters["share"] = format_share
     environment.filters["zip"] = zip
     return environment

@@ -35,6 +35,8 @@ _LONGEST_NUMBER = 36
 """Signs of the longest cell that is a number with what belongs to it."""
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 """What siunitx aligns by its point."""
+_LATEX_GAP = "@{\\hskip 7pt}"
+"""Between two columns in LaTeX, whose own gap of 12 pt makes the table wider than a column."""
 _GAP = 2
 """Columns of a terminal between two columns of a table."""
 
@@ -179,6 +181,12 @@ class Ladder:
     ticks: tuple[tuple[float, str], ...]
     caption: str = ""
 
+    @property
+    def most_letters(self) -> int:
+        """Letters of the group that shares the most; 3 stands for more."""
+        groups = (len(bar.group.split()) for _, bars in self.lines for bar in bars)
+        return min(max(groups, default=0), 3)
+
 
 @dataclass(frozen=True, slots=True)
 class ReportSection:
@@ -231,8 +239,8 @@ def table_latex(
 
     Args:
         table: The table.
-        columns: What LaTeX is told of each column: l, c, r, or an S of siunitx, in which what is
-            no number stands in braces.
+        columns: What LaTeX is told of each column: l, c, r, a p of some width, whose names may be
+            divided, or an S of siunitx, in which what is no number stands in braces.
         blocks: Between two rules each, a title, which may be empty, and how many rows follow it.
     """
     lines = [_latex_line(row, columns) for row in table.rows]
@@ -243,7 +251,7 @@ def table_latex(
         del lines[:size]
     return "".join(
         (
-            f"\\begin{{tabular}}{{{''.join(columns)}}}\n\\toprule\n",
+            f"\\begin{{tabular}}{{@{{}}{_LATEX_GAP.join(columns)}@{{}}}}\n\\toprule\n",
             "\\midrule\n".join(parts),
             "\\bottomrule\n\\end{tabular}\n",
         )
@@ -251,13 +259,18 @@ def table_latex(
 
 
 def _latex_line(texts: Iterable[str], columns: Sequence[str]) -> str:
-    cells = [
-        f"{{{escape_latex(text)}}}"
-        if column.startswith("S") and not _NUMBER.fullmatch(text)
-        else escape_latex(text)
-        for text, column in zip(texts, columns, strict=True)
-    ]
+    cells = [_latex_cell(text, column) for text, column in zip(texts, columns, strict=True)]
     return f"{' & '.join(cells)} \\\\\n"
+
+
+def _latex_cell(text: str, column: str) -> str:
+    cell = escape_latex(text)
+    if column.startswith("S") and not _NUMBER.fullmatch(text):
+        return f"{{{cell}}}"
+    if column.startswith("p"):
+        # Where a long name is divided: TeX would run it into the next column.
+        return re.sub(r"\\_|[./]", r"\g<0>\\allowbreak{}", cell)
+    return cell
 
 
 def print_sections(title: str, sections: Sequence[ReportSection], console: "Console") -> None:

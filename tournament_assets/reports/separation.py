@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from tournament_assets.reports.formatting import (
+from tournament_assets.tournament.asset_rows import EloRow, LeaderboardRow, WinRateRow
+from tournament_assets.tournament.formatting import (
     format_confidence,
     format_gap,
     format_share,
     join_names,
 )
-from tournament_assets.tournament.asset_rows import EloRow, LeaderboardRow, WinRateRow
 
 STOPS_EARLY = "pairs stop early"
 """What the leaderboard says of a judge that is not asked about every pair."""

@@ -22,16 +22,16 @@ import pyarrow.parquet as pq
 
 from tournament_assets.reports.figures.canvas import short_label
 from tournament_assets.reports.figures.figures import spread
-from tournament_assets.reports.formatting import (
+from tournament_assets.reports.rendering import render_template
+from tournament_assets.storage.run_directory import read_manifest
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.formatting import (
     ABSENT,
     format_interval,
     format_plural,
     format_rating,
     join_names,
 )
-from tournament_assets.reports.rendering import render_template
-from tournament_assets.storage.run_directory import read_manifest
-from tournament_assets.tournament.errors import InputError
 
 GENERATOR = "tournament site"
 """What the first page says of who made it, so that nothing else is ever replaced."""

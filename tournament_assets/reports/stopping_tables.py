@@ -19,14 +19,15 @@ from tournament_assets.reports.figures.canvas import (
     to_png,
 )
 from tournament_assets.reports.figures.figures import png_data_uri
-from tournament_assets.reports.formatting import (
+from tournament_assets.reports.report_tables import Picture, ReportSection, ReportTable
+from tournament_assets.tournament.asset_rows import DecisionRow
+from tournament_assets.tournament.formatting import (
     ABSENT,
     format_confidence,
     format_count_of,
+    format_share,
     join_names,
 )
-from tournament_assets.reports.report_tables import Picture, ReportSection, ReportTable
-from tournament_assets.tournament.asset_rows import DecisionRow
 
 QUESTIONS = {
     "bank": (
@@ -82,7 +83,7 @@ def stopping_section(
         "Where judging stopped",
         tuple(sentences),
         tuple((name, _decisions_table(own)) for name, own in by_dimension.items()),
-        finding=f"{share:.0%} of the pairs were not needed",
+        finding=f"{format_share(share, decimals=0)} of the pairs were not needed",
         pictures=tuple(_picture(name, own) for name, own in by_dimension.items()),
         one_at_a_time=True,
     )
@@ -126,7 +127,7 @@ def _decisions_table(rows: Sequence[DecisionRow]) -> ReportTable:
                 str(len(row.tail)),
                 str(row.not_needed),
                 str(row.round),
-                ABSENT if row.share is None else f"{100 * row.share:.0f} %",
+                ABSENT if row.share is None else format_share(row.share, decimals=0),
                 _capital(row) if is_of_bank else _sequence(row),
             )
             for row in rows
@@ -145,7 +146,7 @@ def _capital(row: DecisionRow) -> str:
 def _sequence(row: DecisionRow) -> str:
     if row.low is None or row.high is None:
         return ABSENT
-    return f"{100 * row.low:.0f} % to {100 * row.high:.0f} %"
+    return f"{format_share(row.low, decimals=0)} to {format_share(row.high, decimals=0)}"
 
 
 def _picture(dimension: str, rows: Sequence[DecisionRow]) -> Picture:

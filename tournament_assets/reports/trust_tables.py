@@ -2,9 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 
-from tournament_assets.reports.formatting import ABSENT, format_confidence, join_names
 from tournament_assets.reports.report_tables import HtmlCell, ReportSection, ReportTable
 from tournament_assets.tournament.asset_rows import TrustRow
+from tournament_assets.tournament.formatting import (
+    ABSENT,
+    format_confidence,
+    format_share,
+    join_names,
+)
 from tournament_assets.trust.measures import (
     FIRST_SLOT,
     FLIPS,
@@ -288,7 +293,7 @@ def _number(value: float | None, unit: str) -> str:
     if value is None:
         return ABSENT
     if unit == "share":
-        return f"{100 * value:.1f} %"
+        return format_share(value)
     if unit == "points":
         return f"{value:+.0f} Elo" if round(value) else "0 Elo"
     return f"{value:.3f}" if unit == "p" else f"{value:.2f}"
@@ -306,7 +311,7 @@ def _threshold(measure: str, threshold: float | None, unit: str) -> str:
     if threshold is None:
         return ABSENT
     if measure in (FIRST_SLOT, FLIPS):
-        return f"{100 * (0.5 - threshold):.1f} to {100 * (0.5 + threshold):.1f} %"
+        return f"{100 * (0.5 - threshold):.1f} to {format_share(0.5 + threshold)}"
     if measure == LENGTH:
         return f"at most {threshold:.0f} Elo up or down"
     word = "at most" if measure in _UPPER else "at least"

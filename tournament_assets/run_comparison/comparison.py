@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from difflib import unified_diff
 from typing import TYPE_CHECKING, Any
 
-from tournament_assets.reports.formatting import format_confidence, join_names
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
 from tournament_assets.run_comparison.comparison_text import (
@@ -41,6 +40,7 @@ from tournament_assets.run_comparison.differences import (
 )
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.config import CheckThresholds
+from tournament_assets.tournament.formatting import format_confidence, join_names
 from tournament_assets.tournament.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def verdict_line(comparison: RunComparison) -> str:
     return (
         f"{words[verdict.sameness]} (exit code {verdict.sameness.exit_code}): "
         f"{'; '.join(verdict.reasons)}. "
-        f"Flips of up to {100 * verdict.tolerance:g} % count as noise."
+        f"Flips of up to {format_confidence(verdict.tolerance)} count as noise."
     )
 
 

@@ -4,13 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tournament_assets.audits.agreement import Agreement
-from tournament_assets.reports.formatting import (
-    ABSENT,
-    format_confidence,
-    format_interval,
-    format_share,
-    join_names,
-)
 from tournament_assets.reports.report_tables import ReportTable
 from tournament_assets.run_comparison.differences import (
     Change,
@@ -23,6 +16,13 @@ from tournament_assets.run_comparison.differences import (
     Standing,
 )
 from tournament_assets.tournament.fingerprints import short
+from tournament_assets.tournament.formatting import (
+    ABSENT,
+    format_confidence,
+    format_interval,
+    format_share,
+    join_names,
+)
 from tournament_assets.tournament.verdicts import Outcome
 
 INPUT_WORDS = {

@@ -26,6 +26,7 @@ from tournament_assets.audits.agreement import (
 )
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import canonical_json
+from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.verdicts import Outcome
 
 PairKey = tuple[str, str, str, str]
@@ -494,7 +495,7 @@ def _share(where: str, count: FlipCount) -> str:
         return f"nothing was asked {where}"
     return (
         f"{flips.count} of {flips.n} different questions flipped {where} "
-        f"({100 * flips.low:.1f} % to {100 * flips.high:.1f} %)"
+        f"({format_share(flips.low)} to {format_share(flips.high)})"
     )
 
 

@@ -20,7 +20,6 @@ from tournament_assets.audits.non_inferiority import (
     holm,
     prompt_scores,
 )
-from tournament_assets.reports.formatting import ABSENT
 from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.reports.report_tables import (
     ReportTable,
@@ -30,6 +29,7 @@ from tournament_assets.reports.report_tables import (
 )
 from tournament_assets.run_comparison.run_reading import FinishedRun
 from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.formatting import ABSENT, format_confidence
 from tournament_assets.tournament.json_lines import numbered_lines, parse_rows
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.verdicts import Judgment, Outcome
@@ -292,7 +292,7 @@ def _doubts(run: FinishedRun, test: DifferenceTest, settings: GateSettings) -> t
     if test.settled < settings.min_coverage * max(n_planned, 1):
         doubts.append(
             f"{test.settled} of {n_planned} pairs of the two are settled; "
-            f"expected at least {100 * settings.min_coverage:g} %"
+            f"expected at least {format_confidence(settings.min_coverage)}"
         )
     lights = _at(manifest, "trust", test.dimension)
     if not isinstance(lights, Mapping):
@@ -377,7 +377,7 @@ def _cells(each: GatedDimension) -> tuple[str, ...]:
 def gate_sentences(gate: Gate) -> list[str]:
     """Say what the gate says, what leaves it undecided, and how often somebody looked before."""
     asked = gate.settings
-    level = f"{100 * asked.confidence:g} %"
+    level = format_confidence(asked.confidence)
     words = {
         Passage.NOT_WORSE: f"{asked.candidate} is not worse than {asked.baseline} by "
         f"{asked.margin:g} Elo points or more, at {level} confidence",

@@ -26,6 +26,7 @@ from tournament_assets.storage.table_schemas import (
     derive_schema,
 )
 from tournament_assets.tournament.late_modules import late_module
+from tournament_assets.tournament.prompts import without_time
 
 if TYPE_CHECKING:
     import numpy as np
@@ -447,15 +448,24 @@ def _check_columns(name: str, found: pa.Schema, *, without: Collection[str] = fr
 
 
 def content_version(name: str, table: AnyTable) -> str:
-    """Return SHA-256 of a table's contents, whatever file it is kept in."""
+    """Return SHA-256 of a table's contents, whatever file it is kept in.
+
+    How long a response took is left out: the same response, made again, is the same.
+    """
     # Arrow keeps arbitrary bytes where a value is absent or sliced away; new arrays have none.
     columns = _without_descriptions(SCHEMAS[name])
     hashed = _Hashed()
     with pa.ipc.new_stream(hashed, columns) as stream:
-        for part in _parts(iterate_rows(name, table)):
+        for part in _parts(map(_unmeasured, iterate_rows(name, table))):
             stream.write_table(pa.Table.from_pylist(part, schema=columns))
             part.clear()
     return hashed.hexdigest()
+
+
+def _unmeasured(row: dict[str, Any]) -> dict[str, Any]:
+    if "diagnostics" not in row:
+        return row
+    return {**row, "diagnostics": without_time(row["diagnostics"])}
 
 
 def encode_npz(traces: EloTraces) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import re
 from collections import Counter
@@ -239,6 +240,10 @@ def prompt_seed(prompt_id: str, seed: int | None = None) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest(), "big") % 2**32
 
 
+TIME = "seconds"
+"""Diagnostic: what a response took; of a batch, an equal share. Measured, so no part of a hash."""
+
+
 @dataclass(frozen=True, slots=True)
 class GeneratedResponse:
     """One entrant's answer to one prompt.
@@ -259,6 +264,18 @@ class GeneratedResponse:
     prompt_tokens: int | None = None
     response_tokens: int | None = None
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
+
+    def timed(self, seconds: float) -> GeneratedResponse:
+        """Return the response with the time that it took, in seconds, in its diagnostics."""
+        return replace(self, diagnostics={**self.diagnostics, TIME: round(seconds, 4)})
+
+
+def without_time(diagnostics: str) -> str:
+    """Return diagnostics as they are stored, without the time: what is left can be repeated."""
+    if f'"{TIME}"' not in diagnostics:
+        return diagnostics
+    said = json.loads(diagnostics)
+    return json.dumps({name: said[name] for name in said if name != TIME}, sort_keys=True)
 
 
 def repeat_for_samples(

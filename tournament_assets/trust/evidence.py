@@ -19,6 +19,7 @@ from tournament_assets.tournament.asset_rows import (
     RetestRow,
     StyleRow,
 )
+from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
@@ -171,7 +172,7 @@ def people_of(frame: pd.DataFrame | None) -> Estimate | str | None:
         row.kappa_low,
         row.kappa_high,
         row.comparisons,
-        f"the same in {row.agreement:.1%} of {row.comparisons} comparisons{note}",
+        f"the same in {format_share(row.agreement)} of {row.comparisons} comparisons{note}",
     )
 
 
@@ -221,5 +222,8 @@ def length_of(frame: pd.DataFrame, *, n_judged: int) -> Estimate | str:
         row.low,
         row.high,
         n_judged,
-        f"a usual difference is {row.scale:.0%} of the words of both responses together{note}",
+        (
+            f"a usual difference is {format_share(row.scale, decimals=0)} of the words of both "
+            f"responses together{note}"
+        ),
     )

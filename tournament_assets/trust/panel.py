@@ -29,6 +29,7 @@ from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.ratings.matches import Matches, code_judgments, code_samples
 from tournament_assets.ratings.sandwich import SamplingLuck, sampling_luck
 from tournament_assets.tournament.config import CheckThresholds
+from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.prompts import sample_of
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.trust.measures import (
@@ -144,7 +145,7 @@ def _kappa_estimate(agreement: Agreement) -> Estimate:
         agreement.kappa_low,
         agreement.kappa_high,
         agreement.n,
-        f"the same in {agreement.agreement:.1%} of {agreement.n} pairs{note}",
+        f"the same in {format_share(agreement.agreement)} of {agreement.n} pairs{note}",
     )
 
 
@@ -236,7 +237,7 @@ def _estimate_luck(found: SamplingLuck) -> Estimate:
         None,
         None,
         found.n_prompts,
-        f"{share:.0%} of the variance behind its standard error of {found.standard_error:.1f} "
+        f"{format_share(share, decimals=0)} of the variance behind its standard error of {found.standard_error:.1f} "
         f"points, from {found.n_samples} judged samples of {found.n_prompts} prompts",
     )
 

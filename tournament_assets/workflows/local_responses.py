@@ -204,15 +204,19 @@ def _generate(
             captured=config.cuda_graphs if generator.cuda_graphs is None else generator.cuda_graphs,
             memory_share=generator.memory_share,
         )
+        batch_began = time.monotonic()
         for batch in batches:
+            share = (time.monotonic() - batch_began) / len(batch)
             ledger.keep_responses(
-                identity, [(fingerprints[response.prompt_id], response) for response in batch]
+                identity,
+                [(fingerprints[each.prompt_id], each.timed(share)) for each in batch],
             )
             n_tokens = sum(response.response_tokens or 0 for response in batch)
             progress.advance(len(batch), tokens=n_tokens)
             work.tokens += n_tokens
             work.seconds = time.monotonic() - began
             work.peak_bytes = max(work.peak_bytes or 0, taken_bytes(place.device))
+            batch_began = time.monotonic()
     return place.sentence
 
 

@@ -1,6 +1,8 @@
 """The parts of the report that have an asset of their own."""
 
+import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tournament_assets.audits.outages import (
@@ -10,6 +12,9 @@ from tournament_assets.audits.outages import (
     copy_sentences,
     find_outages,
 )
+from tournament_assets.judging.batch_service import Channel, TokenUsage
+from tournament_assets.judging.costs.prices import PriceList, load_newest_prices
+from tournament_assets.storage.tables import AnyTable, rows_of
 from tournament_assets.tournament.asset_rows import (
     CoverageRow,
     DecisionRow,
@@ -19,10 +24,18 @@ from tournament_assets.tournament.asset_rows import (
     TrustRow,
 )
 from tournament_assets.tournament.config import Mode, TournamentConfig
+from tournament_assets.tournament.entrants import (
+    AnthropicApiEntrant,
+    AnyEntrant,
+    OpenAiApiEntrant,
+    get_entrant,
+)
+from tournament_assets.tournament.prompts import TIME
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import limit_warnings, partial_warnings
 
 if TYPE_CHECKING:
+    from tournament_assets.reports.figures.figures import EntrantEconomy
     from tournament_assets.reports.report_tables import ReportSection
     from tournament_assets.reports.run.report_contents import Doubt
 
@@ -97,7 +110,7 @@ def judge_sentence(config: TournamentConfig, mode: Mode, models: Collection[str]
         mode: The mode.
         models: The models that replied.
     """
-    from tournament_assets.reports.formatting import join_names
+    from tournament_assets.tournament.formatting import join_names
 
     panel = [each.model for each in config.judge.panel]
     others = sorted(set(models).difference(panel))
@@ -158,6 +171,64 @@ def report_doubts(
         *(("most pairs are of one text", each, "audit", False) for each in copy_sentences(audit)),
     ]
     return [Doubt(short, sentence, section, is_red) for short, sentence, section, is_red in said]
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    prompt_tokens: int | None
+    response_tokens: int | None
+    diagnostics: str
+
+
+def entrant_economies(
+    config: TournamentConfig, responses: Mapping[str, AnyTable]
+) -> "list[EntrantEconomy]":
+    """Return what each entrant costs and how fast it writes, where its responses say so.
+
+    Args:
+        config: The tournament's.
+        responses: Table `entrant_responses` of each entrant.
+
+    Returns:
+        An entrant each, in the order of the config. Responses whose tokens nobody counted, or that
+        nobody timed, count neither way; tables from before responses were timed have no speed.
+    """
+    from tournament_assets.reports.figures.figures import EntrantEconomy
+
+    prices = load_newest_prices(config.judge.prices)
+    return [
+        EntrantEconomy(name, usd=_usd(entrant, rows, prices), speed=_speed(rows))
+        for name, table in responses.items()
+        for entrant in [get_entrant(config.entrants, name)]
+        for rows in [list(rows_of(_Work, table))]
+    ]
+
+
+def _usd(entrant: AnyEntrant, rows: Sequence[_Work], prices: PriceList) -> float | None:
+    """Return US dollars for 1,000 responses; None where tokens or the price are not known."""
+    if not isinstance(entrant, AnthropicApiEntrant | OpenAiApiEntrant):
+        return None
+    channel: Channel = "batch" if isinstance(entrant, AnthropicApiEntrant) else "direct"
+    used = [
+        TokenUsage(row.prompt_tokens, row.response_tokens)
+        for row in rows
+        if row.prompt_tokens is not None and row.response_tokens is not None
+    ]
+    if not used:
+        return None
+    dollars = prices.cost_usd(entrant.model, sum(used, TokenUsage()), channel=channel)
+    return None if dollars is None else 1000 * dollars / len(used)
+
+
+def _speed(rows: Sequence[_Work]) -> float | None:
+    timed = [
+        (row.response_tokens, seconds)
+        for row in rows
+        if row.response_tokens is not None
+        and (seconds := json.loads(row.diagnostics).get(TIME)) is not None
+    ]
+    whole = sum(seconds for _, seconds in timed)
+    return sum(tokens for tokens, _ in timed) / whole if whole else None
 
 
 def missingness_of(plan: TournamentPlan, rows: Sequence[CoverageRow]) -> MissingnessCheck:

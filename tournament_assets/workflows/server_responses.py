@@ -125,7 +125,7 @@ def complete_by_server(
         with ExitStack() as stack:
             access = read_access(entrant, environment)
             server = stack.enter_context(closing(OpenAiServer(entrant, access)))
-            asker: OpenAiServer | _PaidServer = server
+            asker: _TimedServer | _PaidServer = _TimedServer(server)
             if not is_free:
                 asker = _begin_to_pay(
                     entrant,
@@ -179,7 +179,7 @@ def _missing(
 
 def _ask(
     entrant: OpenAiApiEntrant,
-    server: "OpenAiServer | _PaidServer",
+    server: "_TimedServer | _PaidServer",
     missing: Sequence[Prompt],
     *,
     has_answered: bool,
@@ -252,6 +252,18 @@ class _Intent:
 
     request: ResponseRequest
     nonce: str
+
+
+@dataclass(frozen=True, slots=True)
+class _TimedServer:
+    """Asks a server that costs nothing; satisfies `generation.server_answers.ChatServer`."""
+
+    server: OpenAiServer
+
+    def ask(self, prompt: Prompt) -> GeneratedResponse:
+        """Ask once, wait for the answer, and note how long that took."""
+        began = time.monotonic()
+        return self.server.ask(prompt).timed(time.monotonic() - began)
 
 
 class _PaidServer:
@@ -352,6 +364,7 @@ class _PaidServer:
 
     def _settle(self, intent: _Intent, prompt: Prompt) -> GeneratedResponse:
         key, nonce, ledger = intent.request.request_key, intent.nonce, self._ledger
+        began = time.monotonic()
         try:
             answer = self._server.send(prompt)
         except ServerError as error:
@@ -360,8 +373,9 @@ class _PaidServer:
             ledger.record_failures(nonce, [(key, row)])
             ledger.record_closed(nonce, state="harvested" if error.may_be_billed else "refused")
             raise
+        seconds = time.monotonic() - began
         try:
-            response = self._server.read(answer, prompt)
+            response = self._server.read(answer, prompt).timed(seconds)
             # Before it counts as paid: a process that dies in between asks for nothing twice.
             identity = self._entrant.fingerprint(self._entrant.content_hash)
             ledger.keep_responses(identity, [(prompt.fingerprint, response)])

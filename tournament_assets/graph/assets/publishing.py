@@ -49,6 +49,7 @@ from tournament_assets.workflows.provenance import (
     provenance_lines,
 )
 from tournament_assets.workflows.report_sections import (
+    entrant_economies,
     judge_sentence,
     outages_of,
     report_doubts,
@@ -189,6 +190,7 @@ def _contents(step: Step, inputs: ReportInputs, facts: RunFacts) -> "ReportConte
             for each in inputs.calibration.values()
             for row in rows_of(JudgeCalibrationRow, each)
         ],
+        economies=entrant_economies(plan.config, inputs.responses),
     )
 
 
@@ -270,7 +272,7 @@ def _run_files(
 
     plan, mode = step.plan, step.mode
     settings = settings_of_run(plan.config, mode=mode, n_permutations=manifest["n_perms"])
-    tables = _run_tables(inputs, rubric_texts(plan, mode, facts.inputs, step.records))
+    tables = _run_tables(plan, inputs, rubric_texts(plan, mode, facts.inputs, step.records))
     return build_run_files(tables, manifest=manifest, settings=settings)
 
 
@@ -353,7 +355,9 @@ def _manifest(
     )
 
 
-def _run_tables(inputs: ArtifactInputs, rubrics: Mapping[str, str]) -> "RunTables":
+def _run_tables(
+    plan: TournamentPlan, inputs: ArtifactInputs, rubrics: Mapping[str, str]
+) -> "RunTables":
     from tournament_assets.reports.run.run_files import RunTables
 
     return RunTables(
@@ -367,6 +371,7 @@ def _run_tables(inputs: ArtifactInputs, rubrics: Mapping[str, str]) -> "RunTable
         leaderboard=inputs.leaderboard,
         report=inputs.report,
         rubrics=rubrics,
+        economies=entrant_economies(plan.config, inputs.responses),
     )
 
 

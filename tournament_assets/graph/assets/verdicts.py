@@ -20,6 +20,7 @@ from tournament_assets.storage.tables import (
 )
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, JuryRow, VerdictRow
 from tournament_assets.tournament.config import CheckThresholds
+from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 from tournament_assets.workflows.adaptive_judging import Unasked, Weigh, weights_of
@@ -242,7 +243,8 @@ def _verdict_checks(
             passed=unjudged_rate <= thresholds.max_unjudged_rate,
             description=(
                 f"{where}: {unjudged} of {asked} pairs asked have no two readable replies "
-                f"({unjudged_rate:.1%}; at most {thresholds.max_unjudged_rate:.1%} expected); "
+                f"({format_share(unjudged_rate)}; at most "
+                f"{format_share(thresholds.max_unjudged_rate)} expected); "
                 "run again to ask for what is pending"
             ),
             metadata={"unjudged": unjudged, "asked": asked, "unjudged_rate": unjudged_rate},
@@ -252,8 +254,8 @@ def _verdict_checks(
             passed=inconsistency_rate <= thresholds.max_inconsistency_rate,
             description=(
                 f"{where}: {inconsistent} of {judged} judged pairs changed with the position of "
-                f"the responses ({inconsistency_rate:.1%}; at most "
-                f"{thresholds.max_inconsistency_rate:.1%} expected)"
+                f"the responses ({format_share(inconsistency_rate)}; at most "
+                f"{format_share(thresholds.max_inconsistency_rate)} expected)"
             ),
             metadata={
                 "inconsistent": inconsistent,

@@ -5,6 +5,8 @@ Equal rows give equal bytes.
 
 How every entrant's mean rating moves with the K-factor.
 
+Quality against cost and against speed, with the front: those whom nobody beats on both.
+
 The win grid: how often the entrant of each row beats the entrant of each column.
 """
 
@@ -13,24 +15,27 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tournament_assets.reports.figures.canvas import (
     LIGHT,
     Palette,
+    clear_axes,
     label_axis,
+    new_canvas,
     new_figure,
     short_label,
     to_png,
     to_svg,
 )
-from tournament_assets.reports.figures.ladder import draw_ladder, draw_ladders
-from tournament_assets.reports.formatting import ABSENT
+from tournament_assets.reports.figures.ladder import draw_ladder, draw_ladders, ladder_span
 from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.reports.separation import rated_mean
 from tournament_assets.tournament.asset_rows import EloRow, LeaderboardRow, WinRateRow
+from tournament_assets.tournament.formatting import ABSENT, format_share
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -114,6 +119,195 @@ def draw_k_sensitivity(
     return figure
 
 
+@dataclass(frozen=True, slots=True)
+class EntrantEconomy:
+    """What an entrant costs and how fast it writes; None where that is not known.
+
+    Attributes:
+        entrant_id: The entrant.
+        usd: US dollars for 1,000 responses, by their tokens and the price list.
+        speed: Tokens that it wrote a second.
+    """
+
+    entrant_id: str
+    usd: float | None = None
+    speed: float | None = None
+
+
+Measure = Literal["usd", "speed"]
+"""A field of `EntrantEconomy`."""
+
+_MEASURES: tuple[tuple[Measure, str], ...] = (
+    ("usd", "US dollars for 1,000 responses"),
+    ("speed", "tokens written a second"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedEntrant:
+    """A rated entrant whose cost or speed is known.
+
+    Attributes:
+        row: Its row of table "leaderboard".
+        quality: Its rating in Elo points.
+        value: US dollars for 1,000 responses, or tokens a second.
+        is_on_front: Whether nobody is at least as good on both, and better on one.
+    """
+
+    row: LeaderboardRow
+    quality: float
+    value: float
+    is_on_front: bool
+
+
+def place_entrants(
+    rows: Sequence[LeaderboardRow], economies: Sequence[EntrantEconomy], measure: Measure
+) -> list[PlacedEntrant]:
+    """Return who stands where between quality and cost or speed, best first.
+
+    Args:
+        rows: Rows of table "leaderboard" of one dimension, best entrant first.
+        economies: What is known of the entrants.
+        measure: `usd`, of which less is better, or `speed`, of which more is.
+
+    Returns:
+        Nobody without a rating, and nobody whose cost or speed is not known.
+    """
+    values = {each.entrant_id: getattr(each, measure) for each in economies}
+    known = [
+        (row, mean, value)
+        for row in rows
+        if (mean := rated_mean(row)) is not None
+        and (value := values.get(row.entrant_id)) is not None
+    ]
+    sign = -1.0 if measure == "usd" else 1.0
+    points = [(mean, sign * value) for _, mean, value in known]
+    return [
+        PlacedEntrant(
+            row,
+            mean,
+            value,
+            is_on_front=not any(
+                other != point and other[0] >= point[0] and other[1] >= point[1] for other in points
+            ),
+        )
+        for (row, mean, value), point in zip(known, points, strict=True)
+    ]
+
+
+def known_measures(
+    rows: Sequence[LeaderboardRow], economies: Sequence[EntrantEconomy]
+) -> tuple[Measure, ...]:
+    """Return what is known of two rated entrants or more, so that there is something to compare."""
+    return tuple(
+        measure for measure, _ in _MEASURES if len(place_entrants(rows, economies, measure)) > 1
+    )
+
+
+def draw_front(
+    rows: Sequence[LeaderboardRow],
+    economies: Sequence[EntrantEconomy],
+    *,
+    judge_label: str = "",
+    palette: Palette = LIGHT,
+    dimension: str = "",
+) -> "Figure":
+    """Draw quality against cost and against speed, a panel for each that is known.
+
+    Args:
+        rows: Rows of table "leaderboard" of one dimension, best entrant first.
+        economies: What is known of the entrants.
+        judge_label: What kind of judge judged.
+        palette: The colours.
+        dimension: The quality that was judged, where the picture stands alone.
+
+    Returns:
+        A figure: the entrants with their sampling intervals, and a line through the front. The
+        better corner is at the top left for cost and at the top right for speed.
+    """
+    measures = known_measures(rows, economies)
+    figure = new_canvas(
+        height=max(2.9, 1.3 + 0.26 * len(rows)), width=3.7 * max(len(measures), 2), palette=palette
+    )
+    if dimension:
+        figure.suptitle(
+            dimension, x=0.02, ha="left", fontsize=11, fontweight="bold", color=palette.ink
+        )
+    words = dict(_MEASURES)
+    for index, measure in enumerate(measures):
+        axes = figure.add_subplot(1, len(measures), index + 1)
+        clear_axes(axes, palette=palette)
+        _draw_placed(
+            axes,
+            place_entrants(rows, economies, measure),
+            inches=figure.get_figheight() - 1.2,
+            palette=palette,
+        )
+        label_axis(axes, words[measure], judge_label if not index else "", palette=palette)
+        if not index:
+            axes.set_ylabel("mean rating, Elo points", color=palette.quiet, fontsize=9)
+    return figure
+
+
+def _draw_placed(
+    axes: "Axes", placed: Sequence[PlacedEntrant], *, inches: float, palette: Palette
+) -> None:
+    low, high = ladder_span([each.row for each in placed])
+    axes.set_ylim(low, high)
+    most = max(each.value for each in placed)
+    # From nothing, so that twice as far is twice as much; names stand right of the points.
+    axes.set_xlim(0, most * 1.75 or 1)
+    axes.grid(color=palette.grid, linewidth=0.7)
+    front = sorted((each.value, each.quality) for each in placed if each.is_on_front)
+    axes.plot(
+        [value for value, _ in front],
+        [quality for _, quality in front],
+        color=palette.accent,
+        linewidth=1.2,
+        zorder=2,
+    )
+    ascending = sorted(placed, key=lambda each: (each.quality, each.row.entrant_id))
+    gap = (high - low) * 0.2 / inches
+    heights = spread([each.quality for each in ascending], gap=gap)
+    for each, height in zip(ascending, heights, strict=True):
+        _draw_point(axes, each, height=height, ends=(low, high), palette=palette)
+
+
+def _draw_point(
+    axes: "Axes",
+    placed: PlacedEntrant,
+    *,
+    height: float,
+    ends: tuple[float, float],
+    palette: Palette,
+) -> None:
+    row = placed.row
+    bottom = ends[0] if row.sampling_low is None else row.sampling_low
+    top = ends[1] if row.sampling_high is None else row.sampling_high
+    axes.plot([placed.value] * 2, [bottom, top], color=palette.sampling, linewidth=3.5, zorder=1)
+    axes.plot(
+        placed.value,
+        placed.quality,
+        "o",
+        markersize=7,
+        color=palette.accent if placed.is_on_front else palette.paper,
+        markeredgecolor=palette.accent if placed.is_on_front else palette.quiet,
+        zorder=3,
+    )
+    axes.annotate(
+        short_label(row.entrant_id),
+        xy=(placed.value, placed.quality),
+        xytext=(placed.value + axes.get_xlim()[1] * 0.04, height),
+        arrowprops={"arrowstyle": "-", "color": palette.grid, "shrinkA": 0, "shrinkB": 4},
+        va="center",
+        fontsize=8.5,
+        color=palette.ink,
+        fontweight="bold" if placed.is_on_front else "normal",
+        parse_math=False,
+        annotation_clip=False,
+    )
+
+
 def spread(positions: Sequence[float], *, gap: float) -> list[float]:
     """Move ascending positions apart until neighbours are `gap` away from each other."""
     moved: list[float] = []
@@ -185,7 +379,9 @@ def draw_win_grid(
             if cell is None:
                 text = ABSENT
             else:
-                text = f"{100 * cell.rate:.0f} %" + (f"\n{cell.count}" if level == 0 else "")
+                text = format_share(cell.rate, decimals=0) + (
+                    f"\n{cell.count}" if level == 0 else ""
+                )
             if i != j and level < 2:
                 axes.text(j, i, text, ha="center", va="center", fontsize=8.5, color="#101820")
     names = [short_label(name) for name in order]
@@ -248,6 +444,7 @@ def figure_files(
     elo_ratings: Mapping[str, Sequence[EloRow]],
     win_rates: Mapping[str, Sequence[WinRateRow]],
     judge_label: str,
+    economies: Sequence[EntrantEconomy] = (),
 ) -> dict[str, bytes]:
     """Draw the pictures of a paper, each as PNG and as SVG.
 
@@ -256,10 +453,11 @@ def figure_files(
         elo_ratings: Rows of table "elo_ratings" by dimension.
         win_rates: Rows of table "win_rates" by dimension.
         judge_label: What kind of judge judged.
+        economies: What the entrants cost and how fast they are, where that is known.
 
     Returns:
         The files by name: `ladders`, and for every dimension `ladder_`, `win_rates_` and
-        `k_sensitivity_` with its name.
+        `k_sensitivity_` with its name; `quality_cost_speed_` where there is something to draw.
     """
     drawn: dict[str, Figure] = {"ladders": draw_ladders(leaderboard)}
     for dimension, rows in leaderboard.items():
@@ -271,6 +469,10 @@ def figure_files(
         drawn[f"k_sensitivity_{dimension}"] = draw_k_sensitivity(
             elo_ratings[dimension], judge_label=judge_label, dimension=dimension
         )
+        if known_measures(rows, economies):
+            drawn[f"quality_cost_speed_{dimension}"] = draw_front(
+                rows, economies, judge_label=judge_label, dimension=dimension
+            )
     files: dict[str, bytes] = {}
     for name, figure in drawn.items():
         files[f"{name}.png"] = to_png(figure)

@@ -18,9 +18,9 @@ from tournament_assets.reports.figures.canvas import (
     new_figure,
     short_label,
 )
-from tournament_assets.reports.formatting import format_interval, format_rating
 from tournament_assets.reports.separation import is_rated, rated_mean
 from tournament_assets.tournament.asset_rows import LeaderboardRow
+from tournament_assets.tournament.formatting import format_interval, format_rating
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

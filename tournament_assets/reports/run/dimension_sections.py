@@ -4,18 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tournament_assets.judging.costs.prices import format_usd
-from tournament_assets.reports.figures.canvas import DARK, LIGHT
+from tournament_assets.reports.figures.canvas import DARK, LIGHT, to_png
 from tournament_assets.reports.figures.figures import (
+    Measure,
+    draw_front,
     k_sensitivity_figure,
+    known_measures,
+    place_entrants,
     png_data_uri,
     win_rate_matrix,
-)
-from tournament_assets.reports.formatting import (
-    ABSENT,
-    format_confidence,
-    format_count_of,
-    format_gap,
-    join_names,
 )
 from tournament_assets.reports.human_battle_tables import people_section, people_sentences
 from tournament_assets.reports.leaderboard import (
@@ -39,6 +36,7 @@ from tournament_assets.reports.run.report_contents import ReportContents
 from tournament_assets.reports.separation import (
     MOST_PAIRS,
     UnseparatedPair,
+    rated_mean,
     separation,
     unseparated_pairs,
     unseparated_sentence,
@@ -50,6 +48,15 @@ from tournament_assets.tournament.asset_rows import (
     LeaderboardRow,
     RatingMethodRow,
     WinRateRow,
+)
+from tournament_assets.tournament.formatting import (
+    ABSENT,
+    format_confidence,
+    format_count_of,
+    format_gap,
+    format_rating,
+    format_share,
+    join_names,
 )
 
 Rows = Sequence[LeaderboardRow]
@@ -103,6 +110,7 @@ def dimension_sections(
         "verdict": _verdicts(contents, dimensions),
         "numbers": _numbers(dimensions, confidence),
         "unseparated": _unseparated(dimensions, link),
+        **_economy(contents, dimensions, has_pictures=has_pictures),
         "models": _models(dimensions, confidence),
         "k-factor": _k_factor(contents, dimensions, has_pictures=has_pictures),
     }
@@ -131,7 +139,7 @@ def _win_grid(dimension: _Dimension, link: BattleLink) -> ReportTable:
             if cell is None:
                 texts.append("" if name == other else ABSENT)
                 continue
-            text = f"{100 * cell.rate:.0f} %"
+            text = format_share(cell.rate, decimals=0)
             texts.append(f"{text} ({cell.count})")
             html[row, column] = HtmlCell(
                 text,
@@ -267,6 +275,85 @@ def _unseparated_table(
         ),
         n_labels=2,
         html=html,
+    )
+
+
+def _economy(
+    contents: ReportContents, dimensions: Sequence[_Dimension], *, has_pictures: bool
+) -> dict[str, ReportSection]:
+    known = {each.name: known_measures(each.leaders, contents.economies) for each in dimensions}
+    if not any(known.values()):
+        return {}
+    said = {
+        each.name: _front_sentence(contents, each, known[each.name])
+        for each in dimensions
+        if known[each.name]
+    }
+    section = ReportSection(
+        "Quality against cost and speed",
+        (*render_sentences("economy_note.jinja"), *said.values()),
+        (("Cost and speed of the entrants", _economy_table(contents, dimensions)),),
+        finding="who is better, and who is cheaper or faster",
+        pictures=tuple(
+            Picture(
+                each.name,
+                f"Mean rating against cost and speed on {each.name}. {said[each.name]} "
+                "The table holds the numbers.",
+                {
+                    theme: png_data_uri(
+                        to_png(
+                            draw_front(
+                                each.leaders,
+                                contents.economies,
+                                judge_label=contents.judge_label,
+                                palette=palette,
+                            )
+                        )
+                    )
+                    for theme, palette in _PALETTES.items()
+                },
+            )
+            for each in dimensions
+            if has_pictures and each.name in said
+        ),
+    )
+    return {"economy": section}
+
+
+_FRONTS: Mapping[Measure, str] = {"usd": "cost", "speed": "speed"}
+
+
+def _front_sentence(
+    contents: ReportContents, dimension: _Dimension, measures: Sequence[Measure]
+) -> str:
+    fronts = "; ".join(
+        f"of quality and {_FRONTS[measure]}: {join_names(_front(contents, dimension, measure))}"
+        for measure in measures
+    )
+    return f"On {dimension.name}, the front {fronts}."
+
+
+def _front(contents: ReportContents, dimension: _Dimension, measure: Measure) -> list[str]:
+    placed = place_entrants(dimension.leaders, contents.economies, measure)
+    return [each.row.entrant_id for each in placed if each.is_on_front]
+
+
+def _economy_table(contents: ReportContents, dimensions: Sequence[_Dimension]) -> ReportTable:
+    means = [{row.entrant_id: rated_mean(row) for row in each.leaders} for each in dimensions]
+    return ReportTable(
+        headers=(
+            *("entrant", "US dollars for 1,000 responses", "tokens a second"),
+            *(f"Elo points, {each.name}" for each in dimensions),
+        ),
+        rows=tuple(
+            (
+                each.entrant_id,
+                ABSENT if each.usd is None else f"{each.usd:,.2f}",
+                ABSENT if each.speed is None else f"{each.speed:,.1f}",
+                *(format_rating(mean.get(each.entrant_id)) for mean in means),
+            )
+            for each in contents.economies
+        ),
     )
 
 

@@ -6,12 +6,6 @@ one picture serves light and dark paper, and a narrow window gets narrower bars.
 
 from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.reports.figures.ladder import ladder_place, ladder_span, ladder_ticks
-from tournament_assets.reports.formatting import (
-    ABSENT,
-    format_interval,
-    format_plural,
-    format_rating,
-)
 from tournament_assets.reports.human_battle_tables import people_sentences
 from tournament_assets.reports.leaderboard import by_dimension
 from tournament_assets.reports.report_tables import Ladder, LadderBar
@@ -19,6 +13,12 @@ from tournament_assets.reports.run.report_contents import ReportContents
 from tournament_assets.reports.separation import answer_sentence, rated_mean
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow, LeaderboardRow, WinRateRow
+from tournament_assets.tournament.formatting import (
+    ABSENT,
+    format_interval,
+    format_plural,
+    format_rating,
+)
 
 
 def facts(contents: ReportContents) -> tuple[str, ...]:

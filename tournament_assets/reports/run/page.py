@@ -5,12 +5,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tournament_assets.reports.battle_pages import BattlePages, lay_out_battles
-from tournament_assets.reports.formatting import format_confidence
 from tournament_assets.reports.rendering import render_page, render_sentences, render_template
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.run import first_screen
 from tournament_assets.reports.run.dimension_sections import BattleLink, dimension_sections
 from tournament_assets.reports.run.report_contents import DATE_MARK, ReportContents, doubts_of
+from tournament_assets.tournament.formatting import format_confidence
 
 
 def render_markdown(contents: ReportContents) -> str:
@@ -100,6 +100,20 @@ def glossary() -> ReportTable:
     )
 
 
+def _citation(contents: ReportContents) -> str:
+    program = contents.versions.partition(",")[0]
+    _, _, config = dict(contents.provenance).get("config", "").rpartition(" ")
+    return "".join(
+        (
+            f"To cite this result: tournament {contents.tournament_id}, {contents.mode}",
+            f", judged by {contents.judge_model}" if contents.judge_model else "",
+            f"; {program}" if program else "",
+            f"; configuration {config[:12]}" if config else "",
+            ". The program itself is cited as its CITATION.cff says.",
+        )
+    )
+
+
 def _how(contents: ReportContents) -> dict[str, ReportSection]:
     """Return what it cost, how it was done, and what decides the result."""
     price = first_screen.total_price(contents)
@@ -134,9 +148,9 @@ def _how(contents: ReportContents) -> dict[str, ReportSection]:
         ),
         "provenance": ReportSection(
             "Provenance",
-            (*versions, "This report is made again by the command below."),
+            (*versions, _citation(contents), "This report is made again by the command below."),
             (("Everything that decides the result", hashes),),
-            finding="every hash, seed and version, and the command that makes this report again",
+            finding="every hash, seed and version, how to cite this, and how to make it again",
             command=contents.command,
         ),
     }

@@ -8,7 +8,7 @@ import pandas as pd
 
 from tournament_assets.audits.outages import asked
 from tournament_assets.reports.battle_pages import BattleTables
-from tournament_assets.reports.formatting import format_count_of, format_plural
+from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.reports.report_tables import ReportSection
 from tournament_assets.storage.tables import rows_of
 from tournament_assets.tournament.asset_rows import (
@@ -16,6 +16,7 @@ from tournament_assets.tournament.asset_rows import (
     JudgeCalibrationRow,
     PredictionPoweredRow,
 )
+from tournament_assets.tournament.formatting import format_count_of, format_plural
 
 DATE_MARK = "<!-- date -->"
 """Stands in a page for the day of its run, of which the page's version must not know."""
@@ -67,6 +68,7 @@ class ReportContents:
         powered: Table "prediction_powered_ratings" of all dimensions.
         calibration: Table "judge_calibration" of all dimensions; empty where nobody labelled.
         n_samples: How often every prompt was answered.
+        economies: What the entrants cost and how fast they write, in the order of the config.
     """
 
     tournament_id: str
@@ -93,6 +95,7 @@ class ReportContents:
     calibration: Sequence[JudgeCalibrationRow] = ()
     judge_sentence: str = ""
     n_samples: int = 1
+    economies: Sequence[EntrantEconomy] = ()
 
 
 _MISSING_REPLIES = (

@@ -22,7 +22,7 @@ leaderboard.parquet            the table `leaderboard`, all dimensions
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
@@ -36,7 +36,7 @@ from tournament_assets.battles.columns import complete_battle_table
 from tournament_assets.battles.files import encode_elo_reports
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.reports.battle_pages import verdicts_with_replies
-from tournament_assets.reports.figures.figures import figure_files
+from tournament_assets.reports.figures.figures import EntrantEconomy, figure_files
 from tournament_assets.reports.leaderboard import (
     by_dimension,
     leaderboard_column_latex,
@@ -85,6 +85,7 @@ class RunTables:
         leaderboard: Table `leaderboard`, all dimensions.
         report: Table `report`.
         rubrics: The texts that the dimensions were judged by, where they are known.
+        economies: What the entrants cost and how fast they write.
     """
 
     match_lists: Mapping[str, AnyTable]
@@ -97,6 +98,7 @@ class RunTables:
     leaderboard: pd.DataFrame
     report: AnyTable
     rubrics: Mapping[str, str]
+    economies: Sequence[EntrantEconomy] = ()
 
 
 def build_run_files(
@@ -147,6 +149,7 @@ def _papers(tables: RunTables) -> dict[str, bytes]:
         elo_ratings={d: list(rows_of(EloRow, f)) for d, f in tables.elo_ratings.items()},
         win_rates={d: list(rows_of(WinRateRow, f)) for d, f in tables.win_rates.items()},
         judge_label="; ".join(sorted({r.judge for rows in leaderboard.values() for r in rows})),
+        economies=tables.economies,
     )
     return {
         **{f"figures/{name}": content for name, content in figures.items()},

@@ -28,14 +28,14 @@ def format_interval(low: float | None, high: float | None, *, absent: str) -> st
     return f"{low:.0f}\N{EN DASH}{high:.0f}"
 
 
-def format_share(value: float | None) -> str:
-    """Return a share as per cent with one decimal."""
-    return ABSENT if value is None else f"{100 * value:.1f} %"
+def format_share(value: float | None, *, decimals: int = 1) -> str:
+    """Return a share as people read it everywhere: `33.7 %`."""
+    return ABSENT if value is None else f"{value:.{decimals}%}".replace("%", " %")
 
 
 def format_count_of(part: int, whole: int) -> str:
     """Return a part of a whole, with its share where there is a whole."""
-    return f"{part} of {whole}" + (f" ({100 * part / whole:.1f} %)" if whole else "")
+    return f"{part} of {whole}" + (f" ({format_share(part / whole)})" if whole else "")
 
 
 def format_plural(count: int, noun: str) -> str:

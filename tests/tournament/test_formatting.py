@@ -1,4 +1,4 @@
-from tournament_assets.reports.formatting import (
+from tournament_assets.tournament.formatting import (
     format_confidence,
     format_count_of,
     format_gap,
