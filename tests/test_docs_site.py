@@ -92,8 +92,9 @@ _RUN = ("judge-server --list-faults", "dagster-home", "--help", "--version", "ba
 
 def _fenced(text: str) -> list[str]:
     """The commands that a page shows in blocks, one a line."""
-    blocks = re.findall(r"^ *```(?:console|sh|bash)?\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
-    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    blocks = re.findall(r"^ *```(\w*)\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
+    shown = [body for language, body in blocks if language in ("", "console", "sh", "bash")]
+    lines = "".join(shown).replace("\\\n", " ").splitlines()
     return [line.strip().removeprefix("$ ") for line in lines]
 
 
@@ -104,10 +105,15 @@ def _printed_commands(program: str) -> list[tuple[str, str, bool]]:
         text = page.read_text()
         fenced = [(line, True) for line in _fenced(text)]
         prose = re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
-        inline = [(" ".join(code.split()), False) for code in re.findall(r"`([^`]+)`", prose)]
+        inline = [
+            (" ".join(code.split()), False)
+            for paragraph in re.split(r"\n\s*\n|\n(?=[|*-] |\d+\. )", re.sub(r"``.*?``", "", prose))
+            for code in re.findall(r"`([^`]+)`", paragraph)
+        ]
         for command, is_block in (*fenced, *inline):
             bare = re.sub(r"^(?:[A-Z_]+=\S* )*", "", command)
-            if bare.startswith(f"{program} ") and "tournament_assets" not in bare:
+            is_prose = re.search(r"[a-z][.:,;] \w", bare) is not None  # between two backticks
+            if bare.startswith(f"{program} ") and not is_prose:
                 found.append((page.name, bare, is_block))
     return found
 

@@ -1,8 +1,14 @@
+import re
+from pathlib import Path
+
+import tournament_assets
 from tournament_assets.tournament.formatting import (
+    ABSENT,
     format_confidence,
     format_count_of,
     format_gap,
     format_interval,
+    format_share,
     join_names,
 )
 
@@ -33,3 +39,18 @@ def test_coverage_is_written_without_needless_decimals() -> None:
 def test_names_are_joined_as_in_a_sentence() -> None:
     assert join_names(["ada"]) == "ada"
     assert join_names(["ada", "bob", "cy"]) == "ada, bob and cy"
+
+
+def test_a_share_is_written_in_one_style_everywhere() -> None:
+    assert format_share(0.3366) == "33.7 %"
+    assert format_share(0.3366, decimals=0) == "34 %"
+    assert format_share(None) == ABSENT
+    package = Path(tournament_assets.__file__).parent
+    other = re.compile(r":\.\d%\}|:g\}%|:\.\df\}%")
+    # What the stand-in for a judge writes is a reply, which nobody rewrites.
+    found = [
+        path.name
+        for path in package.rglob("*.py")
+        if "loopback" not in path.parts and other.search(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []

@@ -74,9 +74,9 @@ class EstimateRow:
     message_tokens: Annotated[int, "tokens of all messages to send, without prefix"]
     output_tokens: Annotated[int, "tokens that the replies to them will take"]
     usd_uncached: Annotated[float | None, "US dollars without prompt caching"] = None
-    usd_no_hits: Annotated[float | None, "if every request writes its prefix to the cache"] = None
-    usd_observed: Annotated[float | None, "at the share of cache hits seen so far"] = None
-    usd_all_hits: Annotated[float | None, "if every request but the first reads it there"] = None
+    usd_no_hits: Annotated[float | None, "US dollars if no request finds its prefix cached"] = None
+    usd_observed: Annotated[float | None, "US dollars at the share of cache hits so far"] = None
+    usd_all_hits: Annotated[float | None, "US dollars if all but the first find it cached"] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +151,9 @@ class DecisionRow:
     goal: Annotated[str, "the question: bank or population; everything: no pair stops"]
     round: Annotated[int, "the round, from 1"]
     prompts: Annotated[int, "prompts of the two in all"]
-    looked_at: Annotated[int, "those asked about by the end of the round, in the hashed order"]
-    counted: Annotated[int, "those of them with a verdict or of one text"]
-    pending: Annotated[int, "those of them without their last reply: nothing is decided"]
+    looked_at: Annotated[int, "prompts asked about by the end of the round, in hashed order"]
+    counted: Annotated[int, "of these, those with a verdict or identical responses"]
+    pending: Annotated[int, "of these, those that wait for a reply: nothing is decided"]
     share: Annotated[float | None, "the first entrant's mean share of a win"] = None
     low: Annotated[float | None, "lower end of the share's confidence sequence"] = None
     high: Annotated[float | None, "upper end of the share's confidence sequence"] = None
@@ -166,8 +166,8 @@ class DecisionRow:
     side: Annotated[str | None, "who is ahead; absent: open, or the whole bank is level"] = None
     tail: Annotated[tuple[str, ...], "later prompts that are judged all the same"]
     weight: Annotated[float, "prompts that a verdict of the tail stands for"]
-    not_needed: Annotated[int, "prompts on which nobody is asked about the two"]
-    free: Annotated[int, "prompts on which their responses are one text, so that nobody is asked"]
+    not_needed: Annotated[int, "prompts on which no judge is asked about the two"]
+    free: Annotated[int, "prompts with identical responses, which no judge is asked about"]
     undecided: Annotated[int, "prompts of later rounds, which wait for what is pending"]
     path: Annotated[tuple[float, ...], "the evidence after each prompt; in the last row alone"]
 
@@ -187,10 +187,10 @@ class EloRow:
     order_high: Annotated[float | None, "upper end of the spread over orderings"] = None
     sampling_low: Annotated[float | None, "lower end of the prompt-resampling interval"] = None
     sampling_high: Annotated[float | None, "upper end of the prompt-resampling interval"] = None
-    rank_best: Annotated[int | None, "1 and the number of entrants shown to be above it"] = None
-    rank_worst: Annotated[int | None, "ranked entrants without those shown to be below it"] = None
-    shown_above: Annotated[tuple[str, ...], "entrants that are shown to be below it"]
-    group: Annotated[str | None, "letters; two entrants that share one are not separated"] = None
+    rank_best: Annotated[int | None, "best possible rank: 1 + entrants shown to be above it"] = None
+    rank_worst: Annotated[int | None, "worst possible rank: all but those shown below it"] = None
+    shown_above: Annotated[tuple[str, ...], "entrants that are significantly below it"]
+    group: Annotated[str | None, "letters; who shares one does not differ significantly"] = None
     n_decisive_matches: Annotated[int, "decisive matches on the dimension"]
     n_entrant_matches: Annotated[int, "decisive matches of this entrant"]
     note: Annotated[str | None, "why there is no rating"] = None
@@ -259,10 +259,10 @@ class WinRateRow:
     wins_b: Annotated[int, "pairs entrant_b won"]
     ties: Annotated[int, "both presentations said tie"]
     inconsistent: Annotated[int, "the presentations disagreed: counts as a tie here"]
-    same_text: Annotated[int, "both responses are the same text: nobody was asked"]
+    same_text: Annotated[int, "identical responses: the judge was not asked"]
     unjudged: Annotated[int, "a reply is missing or unreadable: counts as nothing"]
     judged: Annotated[int, "pairs that were asked, with two readable replies"]
-    win_rate_a: Annotated[float | None, "wins and half of what nobody won, but for unjudged"] = None
+    win_rate_a: Annotated[float | None, "share won; no winner: half; without unjudged ones"] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,7 +300,7 @@ class ArenaRatingRow:
     sampling_high: Annotated[float | None, "upper end of the prompt-resampling interval"] = None
     n_battles: Annotated[int, "battles of this entrant, ties among them"]
     scale: Annotated[str, "arena, or own: then compare within the basis alone"]
-    anchor: Annotated[str | None, "who was put where the human battles put it"] = None
+    anchor: Annotated[str | None, "the entrant whose rating the human battles fix"] = None
     note: Annotated[str | None, "why a rating or a bound is absent"] = None
 
 
@@ -316,10 +316,10 @@ class PredictionPoweredRow:
     sampling_low: Annotated[float | None, "lower end of its interval"] = None
     sampling_high: Annotated[float | None, "upper end of its interval"] = None
     rank: Annotated[int | None, "1 is best among those with an interval"] = None
-    rank_best: Annotated[int | None, "1 and the number of entrants shown to be above it"] = None
-    rank_worst: Annotated[int | None, "ranked entrants without those shown to be below it"] = None
-    shown_above: Annotated[tuple[str, ...], "entrants that are shown to be below it"]
-    group: Annotated[str | None, "letters; two entrants that share one are not separated"] = None
+    rank_best: Annotated[int | None, "best possible rank: 1 + entrants shown to be above it"] = None
+    rank_worst: Annotated[int | None, "worst possible rank: all but those shown below it"] = None
+    shown_above: Annotated[tuple[str, ...], "entrants that are significantly below it"]
+    group: Annotated[str | None, "letters; who shares one does not differ significantly"] = None
     labelled_prompts: Annotated[int, "prompts on which a pair of the entrant counts as labelled"]
     weight: Annotated[float, "how much the judge's verdicts count beside the labels, 0 to 1"]
     note: Annotated[str | None, "why a number is absent"] = None
@@ -340,8 +340,8 @@ class JudgeCalibrationRow:
     low: Annotated[float | None, "lower end of its interval, prompts as clusters"] = None
     high: Annotated[float | None, "upper end of it"] = None
     by_judge: Annotated[float | None, "the same share as the judge says (wins, error)"] = None
-    sensitivity: Annotated[float | None, "how often the judge says so where people do"] = None
-    specificity: Annotated[float | None, "how often it does not where people do not"] = None
+    sensitivity: Annotated[float | None, "how often the judge says so where people say so"] = None
+    specificity: Annotated[float | None, "how often the judge denies it where people do"] = None
     note: Annotated[str | None, "why a number is absent"] = None
 
 
@@ -359,7 +359,7 @@ class HumanAgreementRow:
     kappa_low: Annotated[float | None, "lower end of its prompt-resampling interval"] = None
     kappa_high: Annotated[float | None, "upper end of its prompt-resampling interval"] = None
     only_judge: Annotated[int, "comparisons that only the judge made"]
-    only_human: Annotated[int, "those on the judged prompts that only people made"]
+    only_human: Annotated[int, "comparisons on the judged prompts that only people made"]
     without_majority: Annotated[int, "shared, but one side's own verdicts are a draw"]
     note: Annotated[str | None, "why a number is absent"] = None
 
@@ -369,29 +369,27 @@ class CoverageRow:
     """What of an entrant's pairs was answered, judged and consistent."""
 
     dimension: Annotated[str, "the quality being judged"]
-    entrant_id: Annotated[str, "whose coverage it is"]
+    entrant_id: Annotated[str, "the entrant"]
     prompts_selected: Annotated[int, "prompts the entrant should have answered"]
     responses: Annotated[int, "prompts it answered"]
     empty_responses: Annotated[int, "answers without any text"]
     truncated_responses: Annotated[int, "answers that the token cap ended"]
     pairs_planned: Annotated[int, "pairs it should take part in"]
-    pairs_unanswered: Annotated[int, "those not asked about: somebody did not answer"]
-    pairs_same_text: Annotated[int, "both responses are the same text: not asked"]
-    pairs_judged: Annotated[int, "those asked, with two readable replies"]
+    pairs_unanswered: Annotated[int, "pairs not asked about: an entrant did not answer"]
+    pairs_same_text: Annotated[int, "identical responses: the judge is not asked"]
+    pairs_judged: Annotated[int, "pairs asked about, with two readable replies"]
     pairs_inconsistent: Annotated[int, "judged pairs whose replies disagree"]
-    pairs_clean: Annotated[int, "judged and consistent, or of one text; all whole"]
-    coverage: Annotated[float | None, "judged pairs and those of one text, over planned"] = None
+    pairs_clean: Annotated[int, "pairs judged consistently, or identical"]
+    coverage: Annotated[float | None, "judged and identical pairs, divided by planned ones"] = None
     score_present: Annotated[float | None, "win share over the same pairs; ties are a half"] = None
     score_clean: Annotated[float | None, "win share over clean pairs"] = None
-    score_normalised: Annotated[float | None, "points over planned pairs: missing is nothing"] = (
-        None
-    )
+    score_normalised: Annotated[float | None, "points by planned pairs: missing adds none"] = None
     replies_refused: Annotated[int, "presentations the judge declined"]
     replies_unreadable: Annotated[int, "presentations without a readable verdict"]
     replies_permanent: Annotated[int, "presentations that can never succeed"]
     replies_pending: Annotated[int, "presentations without a reply yet"]
-    infra_remaining: Annotated[int, "presentations that infrastructure failed"]
-    infra_rejudged: Annotated[int, "those it failed at first and that were judged"]
+    infra_remaining: Annotated[int, "presentations that failed in the infrastructure"]
+    infra_rejudged: Annotated[int, "presentations that failed there at first and were judged"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -399,11 +397,11 @@ class PromptFindingRow:
     """A finding or a measurement about a prompt or a stratum."""
 
     dimension: Annotated[str, "the quality being judged"]
-    kind: Annotated[str, "what is said; docs/audits.md says when"]
-    is_finding: Annotated[bool, "whether to look at it, or just a measurement"]
+    kind: Annotated[str, "the kind of finding; docs/audits.md says when"]
+    is_finding: Annotated[bool, "true: look at it; false: a measurement alone"]
     prompt_id: Annotated[str | None, "the prompt; absent where it is about a stratum"] = None
     stratum: Annotated[str, "the prompt's stratum"]
-    entrants: Annotated[tuple[str, ...], "whom it is about; empty: all"]
+    entrants: Annotated[tuple[str, ...], "the entrants concerned; empty: all"]
     value: Annotated[float | None, "a share, a score, Elo points or a ratio, by kind"] = None
     count: Annotated[int, "what was counted"]
     total: Annotated[int, "out of how many"]
@@ -423,21 +421,21 @@ class LeaderboardRow:
     order_high: Annotated[float | None, "upper end of the spread over orderings"] = None
     sampling_low: Annotated[float | None, "lower end of the prompt-resampling interval"] = None
     sampling_high: Annotated[float | None, "upper end of the prompt-resampling interval"] = None
-    rank_best: Annotated[int | None, "1 and the number of entrants shown to be above it"] = None
-    rank_worst: Annotated[int | None, "ranked entrants without those shown to be below it"] = None
-    shown_above: Annotated[tuple[str, ...], "entrants that are shown to be below it"]
-    group: Annotated[str | None, "letters; two entrants that share one are not separated"] = None
+    rank_best: Annotated[int | None, "best possible rank: 1 + entrants shown to be above it"] = None
+    rank_worst: Annotated[int | None, "worst possible rank: all but those shown below it"] = None
+    shown_above: Annotated[tuple[str, ...], "entrants that are significantly below it"]
+    group: Annotated[str | None, "letters; who shares one does not differ significantly"] = None
     n_decisive_matches: Annotated[int, "decisive matches on the dimension"]
     n_entrant_matches: Annotated[int, "decisive matches of this entrant"]
     note: Annotated[str | None, "why there is no rating"] = None
-    win_rate: Annotated[float | None, "wins and half of what nobody won, but for unjudged"] = None
+    win_rate: Annotated[float | None, "share won; no winner: half; without unjudged ones"] = None
     same_answers_as: Annotated[tuple[str, ...], "who wrote the same to every prompt"]
     lead_rests_on: Annotated[tuple[str, ...], "first: prompts that alone put it there"]
     leader_wins: Annotated[int | None, "pairs that the first won against this entrant"] = None
     leader_losses: Annotated[int | None, "pairs that the first lost against it"] = None
     leader_ties: Annotated[int | None, "ties of the two"] = None
     leader_inconsistent: Annotated[int | None, "inconsistent pairs of the two"] = None
-    leader_same_text: Annotated[int | None, "pairs of the two that are of one text"] = None
+    leader_same_text: Annotated[int | None, "pairs of the two with identical responses"] = None
     leader_unjudged: Annotated[int | None, "unjudged pairs of the two"] = None
     bradley_terry: Annotated[float | None, "Bradley-Terry rating on the Elo scale"] = None
     judge_model: Annotated[str, "the model that judged"]
@@ -457,7 +455,7 @@ class ControlRow:
     """A control: a pair whose right outcome is known."""
 
     kind: Annotated[str, "identical, corrupted or injection"]
-    control_id: Annotated[str, "which control it is"]
+    control_id: Annotated[str, "name of the control"]
     prompt_id: Annotated[str, "the prompt of both responses"]
     dimension: Annotated[str, "the quality being judged"]
     entrant_a: Annotated[str, "whose response stands as it was given"]
@@ -468,9 +466,9 @@ class ControlRow:
     outcome: Annotated[str, "how it was settled"]
     verdict_ab: Annotated[str, "what the reply to presentation ab says"]
     verdict_ba: Annotated[str, "what the reply to presentation ba says"]
-    as_expected: Annotated[
-        bool | None, "whether the judge was right; absent if it said nothing"
-    ] = None
+    as_expected: Annotated[bool | None, "whether the judge was right; absent without a verdict"] = (
+        None
+    )
     judge_model: Annotated[str, "the model that judged"]
     rubric_hash: Annotated[str, "SHA-256 of the rubric as the judge saw it"]
 
@@ -506,7 +504,7 @@ class DriftRow:
     outcome: Annotated[str, "how it was settled on this occasion"]
     flipped: Annotated[bool | None, "whether the two differ; absent if it was not judged"] = None
     earlier_occasion: Annotated[str | None, "the occasion before; absent if there is none"] = None
-    earlier_outcome: Annotated[str | None, "how it was settled then; absent if not asked so"] = None
+    earlier_outcome: Annotated[str | None, "how it was settled then; absent if not asked"] = None
     flipped_since: Annotated[bool | None, "whether it differs from then; absent if unknown"] = None
     verdict_ab: Annotated[str, "the verdict on presentation ab on this occasion"]
     verdict_ba: Annotated[str, "the verdict on presentation ba on this occasion"]
@@ -522,7 +520,7 @@ class RunComparisonRow:
     dimension: Annotated[str, "the quality that was judged"]
     source: Annotated[str | None, "the prompts' stratum; absent for all of them"] = None
     settled_in_both: Annotated[int, "pairs that both settled and an edit could touch"]
-    flipped: Annotated[int, "those settled differently"]
+    flipped: Annotated[int, "pairs settled differently"]
     flip_rate: Annotated[float | None, "their share; absent if no pair is in both"] = None
     flip_rate_low: Annotated[float | None, "lower end of its Wilson interval"] = None
     flip_rate_high: Annotated[float | None, "upper end of its Wilson interval"] = None
@@ -611,14 +609,14 @@ class FairRow:
     prompts: Annotated[int, "prompts of the stratum that the basis has"]
     points: Annotated[float, "wins and half the ties; inconsistent is a tie"]
     pairs: Annotated[int, "the entrant's pairs: judged ones, or planned ones"]
-    share: Annotated[float | None, "points over pairs"] = None
+    share: Annotated[float | None, "points divided by pairs"] = None
     share_rank: Annotated[int | None, "1 is the highest share; equal ones share the better"] = None
     rating: Annotated[float | None, "Bradley-Terry on the Elo scale; absent for planned"] = None
     rank: Annotated[int | None, "1 is the highest rating"] = None
     sampling_low: Annotated[float | None, "lower end of the prompt-resampling interval"] = None
     sampling_high: Annotated[float | None, "upper end of the prompt-resampling interval"] = None
     note: Annotated[str | None, "why there is no rating"] = None
-    next_below: Annotated[str | None, "who is rated next below"] = None
+    next_below: Annotated[str | None, "the entrant rated next below"] = None
     gap: Annotated[float | None, "Elo points above the next below"] = None
     gap_low: Annotated[float | None, "lower end of the interval of that difference"] = None
     gap_high: Annotated[float | None, "upper end of the interval of that difference"] = None

@@ -237,7 +237,8 @@ def _estimate_luck(found: SamplingLuck) -> Estimate:
         None,
         None,
         found.n_prompts,
-        f"{format_share(share, decimals=0)} of the variance behind its standard error of {found.standard_error:.1f} "
+        f"{format_share(share, decimals=0)} of the variance behind its "
+        f"standard error of {found.standard_error:.1f} "
         f"points, from {found.n_samples} judged samples of {found.n_prompts} prompts",
     )
 
