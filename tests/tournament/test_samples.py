@@ -20,6 +20,7 @@ from tournament_assets.tournament.entrants import (
     answers_once,
 )
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,
@@ -87,6 +88,19 @@ def test_a_tournament_that_answers_once_is_what_it_was(project: SmallProject) ->
     assert len(select_prompts(twice.config, "headline", BANK)) == 2 * len(BANK)
 
 
+def test_what_answers_once_is_known_by_what_it_was_known_by(
+    project: SmallProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        "tournament_assets.tournament.config.fingerprint",
+        lambda values: counted.append(values["generation"]) or "",
+    )
+    for k in (1, 2):
+        assert plan_of(project, generation={"n_samples": k}).config.fingerprint == ""
+    assert ["n_samples" in each for each in counted] == [False, True]
+
+
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
@@ -147,3 +161,7 @@ def test_every_sample_of_a_bought_or_served_model_is_a_request_of_its_own() -> N
         key for key, each in requests.items() if sample_of(each.prompts[0].prompt_id) == 1
     ]
     assert len(build_server_requests(served, samples)) == len(samples)
+    # A prompt that is answered once has the key that ledgers hold of it.
+    for key, request in build_response_requests(bought, BANK).items():
+        asked = {"response_of": bought.fingerprint(bought.content_hash), "params": request.params}
+        assert key == fingerprint(asked)
