@@ -53,7 +53,7 @@ def interrupt_run(number: signal.Signals, reference: GetReference, nursery: Nurs
         process.send_signal(number)
         status = process.wait(_PATIENCE_SECONDS)
         problems = []
-        if status != 1 or _SAID_WHEN_INTERRUPTED not in project.said:
+        if status != 130 or _SAID_WHEN_INTERRUPTED not in project.said:
             problems.append(f"exit code {status} after {number.name}: {project.said[-2000:]}")
         return _finish("runs, interrupted", (number.name,), problems, project, reference)
 

@@ -127,7 +127,7 @@ LOSING = Scenario(
         "results_cut_mid_line:2",
         "results_garbage_line",
     ),
-    grace_seconds=0.7,
+    grace_seconds=3.0,
 )
 TOGETHER = Scenario(
     "all dimensions in flight",
