@@ -92,10 +92,12 @@ def test_what_answers_once_is_known_by_what_it_was_known_by(
     project: SmallProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted: list[dict[str, Any]] = []
-    monkeypatch.setattr(
-        "tournament_assets.tournament.config.fingerprint",
-        lambda values: counted.append(values["generation"]) or "",
-    )
+
+    def count(values: dict[str, Any]) -> str:
+        counted.append(values["generation"])
+        return ""
+
+    monkeypatch.setattr("tournament_assets.tournament.config.fingerprint", count)
     for k in (1, 2):
         assert plan_of(project, generation={"n_samples": k}).config.fingerprint == ""
     assert ["n_samples" in each for each in counted] == [False, True]

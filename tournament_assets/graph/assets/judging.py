@@ -364,24 +364,28 @@ def judge_replies(
             opened,
             judge,
         )
-        requests = asks.requests()
-        rows = reply_rows(
-            by_pair(asks.pairs, requests),
-            asks.pairs,
-            opened.iterate_replies,
-            asks.rubric,
-            identical=asks.identical,
-            withheld=tally.withheld,
-        )
-        counted = _CountedReplies(rows)
-        shown = Shown(counted, ("prompt_id", "entrant_a", "entrant_b", "presentation", "reply"))
-        written = write_table("judge_replies", shown)
+        counted, made = _write_replies(asks, tally, opened)
     _refuse_empty(counted.results, asks, tally)
-    return Made(
-        written,
-        metadata={**_reply_metadata(asks, requests, counted, tally), "first_rows": shown.markdown},
-        checks=[_rubric_check(asks)],
+    return replace(made, checks=[_rubric_check(asks)])
+
+
+def _write_replies(
+    asks: _Judging, tally: Tally, ledger: "Ledger"
+) -> tuple["_CountedReplies", Made[WrittenTable]]:
+    requests = asks.requests()
+    rows = reply_rows(
+        by_pair(asks.pairs, requests),
+        asks.pairs,
+        ledger.iterate_replies,
+        asks.rubric,
+        identical=asks.identical,
+        withheld=tally.withheld,
     )
+    counted = _CountedReplies(rows)
+    shown = Shown(counted, ("prompt_id", "entrant_a", "entrant_b", "presentation", "reply"))
+    written = write_table("judge_replies", shown)
+    metadata = _reply_metadata(asks, requests, counted, tally)
+    return counted, Made(written, metadata={**metadata, "first_rows": shown.markdown})
 
 
 def _judging(

@@ -118,8 +118,7 @@ def entrant_requests(
     them holds a place in the pool `gpu` meanwhile. Responses are kept in the ledger, where
     `entrant_responses` finds them; what the ledger holds already is not asked.
     """
-    prompts = prompts_of(selected)
-    began = options.run_began_at
+    prompts, began = prompts_of(selected), options.run_began_at
     answered = answer_together(
         step.plan,
         prompts=prompts,
@@ -139,16 +138,21 @@ def entrant_requests(
             "replies_pending": sum(
                 len(prompts) - len(answers.responses) for answers in answered.values()
             ),
-            **{
-                f"{figure}_{name}": answers.figures[figure]
-                for name, answers in answered.items()
-                for figure in ("generation_seconds", "tokens_per_second")
-                if answers.generated and figure in answers.figures
-            },
+            **_speeds(answered),
             "first_rows": markdown_table(rows, ("entrant_id", "prompts", "answered")),
         },
         version=fingerprint("entrants are asked before their responses are read"),
     )
+
+
+def _speeds(answered: Mapping[str, CompletedResponses]) -> dict[str, float]:
+    """Return how long each entrant took that was asked now, and its tokens per second if known."""
+    return {
+        f"{figure}_{name}": answers.figures[figure]
+        for name, answers in answered.items()
+        for figure in ("generation_seconds", "tokens_per_second")
+        if answers.generated and figure in answers.figures
+    }
 
 
 def has_served_entrants(plan: TournamentPlan) -> bool:
