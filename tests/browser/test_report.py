@@ -13,7 +13,8 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from tests.reports.builders import audit_row, battle_tables, contents
 from tournament_assets.audits.judge_calibration import CalibratedPair, Labelling, calibrate_judge
-from tournament_assets.ratings.prediction_powered import LabelledPair, rate_on_every_basis
+from tournament_assets.ratings.labelled_pairs import LabelledPair
+from tournament_assets.ratings.prediction_powered import rate_on_every_basis
 from tournament_assets.ratings.rating_tables import powered_rows
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.run.page import render_pages

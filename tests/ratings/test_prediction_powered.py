@@ -8,9 +8,9 @@ import pytest
 from scipy.optimize import minimize
 
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT
+from tournament_assets.ratings.labelled_pairs import LabelledPair
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.prediction_powered import (
-    LabelledPair,
     PoweredFit,
     draw_by_worth,
     label_worth,

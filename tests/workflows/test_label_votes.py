@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from tests.workflows.test_labelling import pairs
+from tournament_assets.battles.formats.label_tools import FORMATS, ReadingOptions
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.workflows import label_votes
-from tournament_assets.workflows.label_votes import ImportedLabels, ReadingOptions
+from tournament_assets.workflows.label_votes import ImportedLabels
 from tournament_assets.workflows.labelling import draw_label_sample
 
 SCOPE = ("tiny", "pilot", "factuality")
@@ -216,7 +217,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path, ledger: Ledger) -> None:
     assert heard(ledger) == []
 
 
-@pytest.mark.parametrize("format_name", label_votes.FORMATS)
+@pytest.mark.parametrize("format_name", FORMATS)
 def test_any_bytes_are_labels_or_are_refused(
     tmp_path: Path, ledger: Ledger, format_name: str
 ) -> None:

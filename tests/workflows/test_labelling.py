@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.ledger import Ledger
-from tournament_assets.ledger.labels import LabelSample, LabelVote, pair_identity
+from tournament_assets.ledger.labels import LabelSample, LabelVote, clean_rater, pair_identity
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint_text
 from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.workflows.label_votes import (
-    clean_rater,
     import_votes,
     read_votes,
     said_as_shown,

@@ -9,10 +9,9 @@ from tournament_assets.battles.files import BattleFile, FormatOptions, WriteRepo
 from tournament_assets.battles.formats.alpaca_eval import ALPACA_EVAL
 from tournament_assets.battles.formats.arena import JUDGEARENA, LMARENA, TOURNAMENT, ArenaFormat
 from tournament_assets.battles.formats.arena_hard import ARENA_HARD
-from tournament_assets.battles.formats.evalica import EVALICA
 from tournament_assets.battles.formats.mt_bench import MT_BENCH
-from tournament_assets.battles.formats.one_hot import ONE_HOT
 from tournament_assets.battles.formats.orq_arena import ORQ_ARENA
+from tournament_assets.battles.formats.winner_columns import EVALICA, ONE_HOT
 from tournament_assets.battles.rows import RowFormat
 from tournament_assets.storage.row_files import sample_file
 from tournament_assets.tournament.battles import RatingSettings

@@ -90,7 +90,8 @@ def label_group(
     if config_path is None or mode is None:
         raise click.UsageError("Missing option '--config' or '--mode'.")
     from tournament_assets.launching import opened_ledger
-    from tournament_assets.workflows.label_votes import clean_rater, votes_by_rater
+    from tournament_assets.ledger.labels import clean_rater
+    from tournament_assets.workflows.label_votes import votes_by_rater
     from tournament_assets.workflows.labelling import (
         LabelDesk,
         create_label_app,
@@ -282,13 +283,10 @@ def label_import_command(
     Other tools' labels count for pairs of the sample that was drawn here. Where none was drawn,
     --random says that the labelled pairs are a random draw, and they become the sample.
     """
+    from tournament_assets.battles.formats.label_tools import ReadingOptions
     from tournament_assets.launching import opened_ledger
     from tournament_assets.tournament.errors import Problems
-    from tournament_assets.workflows.label_votes import (
-        ReadingOptions,
-        import_foreign_votes,
-        import_votes,
-    )
+    from tournament_assets.workflows.label_votes import import_foreign_votes, import_votes
     from tournament_assets.workflows.labelling import pairs_to_label
 
     problems = Problems()

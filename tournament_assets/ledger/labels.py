@@ -17,6 +17,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.ledger import schema
 from tournament_assets.ledger.database import LedgerDatabase, storable, time_text
+from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
 
 Vote = Literal["a", "b", "tie", "both_bad"]
@@ -27,6 +28,7 @@ DrawMethod = Literal["random", "judge", "active", "given"]
 """How a sample was drawn: all pairs alike; by the judge's verdicts; where a label is worth most;
 not here, and somebody says at random."""
 
+_LONGEST_NAME = 60
 _DRAWS, _PAIRS, _VOTES = schema.label_draws, schema.label_pairs, schema.label_votes
 
 
@@ -169,6 +171,32 @@ class Label:
     def share(self) -> float:
         """Entrant a's share of the vote: 1, 0, or ½ where nobody won."""
         return {"a": 1.0, "b": 0.0}.get(self.vote, 0.5)
+
+
+def clean_rater(name: object) -> str:
+    """Return a rater's name without outer white space.
+
+    Raises:
+        InputError: If it is none that could be shown.
+    """
+    cleaned = " ".join(name.split()) if isinstance(name, str) else ""
+    if not (0 < len(cleaned) <= _LONGEST_NAME and cleaned.isprintable()):
+        raise InputError(
+            f"the rater is {name!r:.100}; expected a name of 1 to {_LONGEST_NAME} printable "
+            "characters"
+        )
+    return cleaned
+
+
+def time_of(value: object) -> datetime | None:
+    """Read a time with its zone; None if it is none that could be meant."""
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    # Within these years no time zone leads out of what a datetime can hold.
+    known = moment is not None and moment.tzinfo is not None and 2000 <= moment.year < 2200
+    return moment if known else None
 
 
 def sample_id_of(tournament_id: str, mode: str, dimension: str | None) -> str:

@@ -10,22 +10,25 @@ and https://arxiv.org/abs/2501.18577; several raters: Cameron, Gelbach and Mille
 with multiway clustering", https://doi.org/10.1198/jbes.2010.07136.
 """
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, find_standing
+from tournament_assets.ratings.bradley_terry import ELO_PER_NAT
 from tournament_assets.ratings.intervals import BootstrapRatings, two_sided_quantile
+from tournament_assets.ratings.labelled_pairs import (
+    Floats,
+    LabelledPair,
+    PairDesign,
+    connected_entrants,
+    require_labelled,
+)
 from tournament_assets.ratings.matches import require_confidence
-from tournament_assets.ratings.sandwich import contrast_inverse, laplacian
+from tournament_assets.ratings.sandwich import contrast_inverse
 from tournament_assets.ratings.significance import SeparatedEntrants, separate_entrants
-from tournament_assets.tournament.battles import Battle
-from tournament_assets.tournament.errors import InputError, Problems, RatingError
-from tournament_assets.tournament.prompts import prompt_of
-from tournament_assets.tournament.verdicts import Judgment, Outcome
+from tournament_assets.tournament.errors import InputError, RatingError
 
 MIN_PROMPTS = 15
 """An entrant with fewer labelled prompts gets no interval: their spread says too little."""
@@ -33,53 +36,6 @@ _MAX_STEPS = 100
 _MOST_HALVINGS = 8
 _FARTHEST = 40.0
 """Natural logarithms of odds between two entrants, some 7,000 Elo points, that no labels show."""
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class LabelledPair:
-    """A pair that the judge settled, and that a person may have labelled.
-
-    Attributes:
-        prompt_id: The prompt; what belongs to one prompt counts as one draw.
-        first: One entrant.
-        second: The other one.
-        judged: The first one's share of the judge's verdict: 1, 0, or 0.5 for a tie.
-        labelled: Its share of the people's verdict; None where nobody labelled the pair.
-        chance: The chance with which the pair was drawn to be labelled, above 0 and at most 1.
-        raters: Who labelled it, with the first one's share of each label; empty where it is not
-            known who did. `labelled` is their mean.
-    """
-
-    prompt_id: str
-    first: str
-    second: str
-    judged: float
-    labelled: float | None
-    chance: float = 1.0
-    raters: tuple[tuple[str, float], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Vote:
-    """What one person said of two responses to a prompt.
-
-    Attributes:
-        prompt_id: The prompt.
-        first: One entrant.
-        second: The other one.
-        share: The first one's share: 1, 0, or 0.5 for a tie.
-        rater: Who said it; None where that is not known.
-        chance: The chance with which the pair was drawn to be labelled.
-    """
-
-    prompt_id: str
-    first: str
-    second: str
-    share: float
-    rater: str | None = None
-    chance: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,66 +83,6 @@ class PoweredFit:
     n_prompts: int
 
 
-_SHARES = {
-    Outcome.A_WINS: 1.0,
-    Outcome.B_WINS: 0.0,
-    Outcome.TIE: 0.5,
-    Outcome.INCONSISTENT: 0.5,
-    Outcome.SAME_TEXT: 0.5,
-}
-
-
-def votes_of_battles(battles: Iterable[Battle]) -> list[Vote]:
-    """Return comparisons by people as votes; one without a prompt belongs to no pair."""
-    return [
-        Vote(
-            battle.question_id,
-            battle.model_a,
-            battle.model_b,
-            0.5 if battle.is_tie else float(battle.winner == "model_a"),
-        )
-        for battle in battles
-        if battle.question_id is not None
-    ]
-
-
-def label_pairs(judgments: Iterable[Judgment], votes: Iterable[Vote]) -> tuple[LabelledPair, ...]:
-    """Put people's votes beside the judge's verdicts on the same pairs.
-
-    Several votes on one pair count as their mean. A pair that the judge left open is left out, and
-    so is a vote on a pair that was not judged. An inconsistent pair is half a win for each.
-
-    Args:
-        judgments: Settled pairs of one dimension.
-        votes: What people said.
-    """
-    heard: dict[tuple[str, frozenset[str]], list[Vote]] = {}
-    for vote in votes:
-        heard.setdefault((vote.prompt_id, frozenset((vote.first, vote.second))), []).append(vote)
-    pairs = []
-    for each in judgments:
-        if each.outcome not in _SHARES:
-            continue
-        own = heard.get((each.prompt_id, frozenset((each.entrant_a, each.entrant_b))), ())
-        shares = [vote.share if vote.first == each.entrant_a else 1 - vote.share for vote in own]
-        pairs.append(
-            LabelledPair(
-                each.prompt_id,
-                each.entrant_a,
-                each.entrant_b,
-                judged=_SHARES[each.outcome],
-                labelled=math.fsum(shares) / len(shares) if shares else None,
-                chance=own[0].chance if own else 1.0,
-                raters=tuple(
-                    (vote.rater, share)
-                    for vote, share in zip(own, shares, strict=True)
-                    if vote.rater is not None
-                ),
-            )
-        )
-    return tuple(pairs)
-
-
 def rate_prediction_powered(
     pairs: Sequence[LabelledPair],
     *,
@@ -216,9 +112,9 @@ def rate_prediction_powered(
         RatingError: If the likelihood could not be maximised.
     """
     require_confidence(confidence)
-    _check(pairs, entrants, weight)
-    members = _connected(pairs, entrants)
-    design = _Design.of(
+    require_labelled(pairs, entrants, weight)
+    members = connected_entrants(pairs, entrants)
+    design = PairDesign.of(
         [each for each in pairs if {each.first, each.second} <= members.keys()], members
     )
     strengths, weight = _fit_by_best_weight(design) if weight is None else (None, weight)
@@ -300,144 +196,6 @@ def separate_powered(
     )
 
 
-def _check(pairs: Sequence[LabelledPair], entrants: Sequence[str], weight: float | None) -> None:
-    problems, known = Problems(), frozenset(entrants)
-    if weight is not None and not 0 <= weight <= 1:
-        problems.add(f"weight is {weight!r}; expected a number from 0 to 1")
-    for pair in pairs:
-        if pair.first not in known or pair.second not in known or pair.first == pair.second:
-            words = f"are no pair of entrants; expected two of {', '.join(entrants)}"
-            problems.add(f"{_named(pair)} {words}")
-        for name, share in (("judged", pair.judged), ("labelled", pair.labelled)):
-            if share is not None and not 0 <= share <= 1:
-                problems.add(f"{_named(pair)}: {name} is {share!r}; expected a share from 0 to 1")
-        if not 0 < pair.chance <= 1:
-            words = f"chance is {pair.chance!r}; expected above 0 and at most 1"
-            problems.add(f"{_named(pair)}: {words}")
-    problems.raise_if_any()
-    if all(pair.labelled is None for pair in pairs):
-        raise InputError(f"none of {len(pairs)} pairs is labelled; expected some; label a sample")
-
-
-def _named(pair: LabelledPair) -> str:
-    return f"{pair.first!r} and {pair.second!r} on prompt {pair.prompt_id!r}"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Design:
-    # The pairs as arrays; `label` is 0 where there is none. `labelled` are weights that sum to 1
-    # over the pairs with a label, and `judged_by` over those whose verdict counts for itself: the
-    # pairs without a label, or all of them where chances are unequal. `rater_of` says of every
-    # single label of a known rater its pair, its rater and its share.
-    entrants: tuple[str, ...]
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-    prompt: NDArray[np.int64]
-    n_prompts: int
-    judged: Floats
-    label: Floats
-    is_labelled: NDArray[np.bool_]
-    labelled: Floats
-    judged_by: Floats
-    chance: Floats
-    rater_of: tuple[NDArray[np.int64], NDArray[np.int64], Floats]
-
-    @classmethod
-    def of(cls, pairs: Sequence[LabelledPair], place: Mapping[str, int]) -> "_Design":
-        prompts = {
-            prompt: index
-            for index, prompt in enumerate(dict.fromkeys(prompt_of(p.prompt_id) for p in pairs))
-        }
-        is_labelled = np.array([pair.labelled is not None for pair in pairs], dtype=np.bool_)
-        chance = np.array([pair.chance for pair in pairs], dtype=np.float64)
-        is_even = np.ptp(chance[is_labelled]) < 1e-12 if is_labelled.any() else True
-        raters: dict[str, int] = {}
-        single = [
-            (index, raters.setdefault(name, len(raters)), share)
-            for index, pair in enumerate(pairs)
-            for name, share in pair.raters
-        ]
-        return cls(
-            entrants=tuple(place),
-            first=np.array([place[pair.first] for pair in pairs], dtype=np.int64),
-            second=np.array([place[pair.second] for pair in pairs], dtype=np.int64),
-            prompt=np.array([prompts[prompt_of(pair.prompt_id)] for pair in pairs], dtype=np.int64),
-            n_prompts=len(prompts),
-            judged=np.array([pair.judged for pair in pairs], dtype=np.float64),
-            label=np.array([pair.labelled or 0.0 for pair in pairs], dtype=np.float64),
-            is_labelled=is_labelled,
-            labelled=_shares(is_labelled / chance),
-            judged_by=_shares(np.where(is_labelled & is_even, 0.0, 1.0)),
-            chance=chance,
-            rater_of=(
-                np.array([index for index, _, _ in single], dtype=np.int64),
-                np.array([rater for _, rater, _ in single], dtype=np.int64),
-                np.array([share for _, _, share in single], dtype=np.float64),
-            ),
-        )
-
-    @property
-    def n_entrants(self) -> int:
-        return len(self.entrants)
-
-    def expected(self, strengths: Floats) -> Floats:
-        """Return the first one's expected share of every pair."""
-        shares: Floats = 1 / (1 + np.exp(strengths[self.second] - strengths[self.first]))
-        return shares
-
-    def by_entrant(self, pulls: Floats) -> Floats:
-        """Sum what every pair asks of its entrants, shape (n_entrants,)."""
-        n = self.n_entrants
-        gained = np.bincount(self.first, pulls, minlength=n)
-        return np.asarray(gained - np.bincount(self.second, pulls, minlength=n), dtype=np.float64)
-
-    def by_prompt(self, pulls: Floats) -> Floats:
-        """The same for each prompt by itself, shape (n_prompts, n_entrants)."""
-        return self.by_group(np.arange(pulls.size), self.prompt, pulls, self.n_prompts)
-
-    def by_group(
-        self, pairs: NDArray[np.int64], groups: NDArray[np.int64], pulls: Floats, n_groups: int
-    ) -> Floats:
-        """Sum what single pulls on pairs ask for by group, shape (n_groups, n_entrants)."""
-        n, size = self.n_entrants, n_groups * self.n_entrants
-        gained = np.bincount(groups * n + self.first[pairs], pulls, minlength=size)
-        lost = np.bincount(groups * n + self.second[pairs], pulls, minlength=size)
-        return np.asarray(gained - lost, dtype=np.float64).reshape(n_groups, n)
-
-    def information(self, weights: Floats) -> Floats:
-        """Sum weighted outer squares of (first - second), shape (n_entrants, n_entrants)."""
-        return laplacian(self.first, self.second, weights, self.n_entrants)
-
-
-def _shares(weights: Floats) -> Floats:
-    total = weights.sum()
-    return weights / total if total else weights
-
-
-def _connected(pairs: Sequence[LabelledPair], entrants: Sequence[str]) -> dict[str, int]:
-    """Find those whom chains of wins connect, in the labels and by the judge; with their places."""
-    code = {entrant: index for index, entrant in enumerate(entrants)}
-    first = np.array([code[pair.first] for pair in pairs], dtype=np.int64)
-    second = np.array([code[pair.second] for pair in pairs], dtype=np.int64)
-    judged = np.array([pair.judged for pair in pairs], dtype=np.float64)
-    label = np.array(
-        [np.nan if pair.labelled is None else pair.labelled for pair in pairs], dtype=np.float64
-    )
-    wins = np.zeros((2, len(entrants), len(entrants)))
-    for own, shares in zip(wins, (label, judged), strict=True):
-        heard = ~np.isnan(shares)
-        np.add.at(own, (first[heard], second[heard]), shares[heard])
-        np.add.at(own, (second[heard], first[heard]), 1 - shares[heard])
-    found = np.arange(len(entrants))
-    while True:
-        inside = np.ix_(found, found)
-        rated = find_standing(wins[0][inside]).rated & find_standing(wins[1][inside]).rated
-        if rated.all() or not rated.any():
-            found = found[rated]
-            return {entrants[int(index)]: place for place, index in enumerate(found)}
-        found = found[rated]
-
-
 def _for_all(fitted: PoweredFit, entrants: Sequence[str]) -> PoweredFit:
     """Give those without a rating a note, and everybody the place asked for."""
     place = {each.entrant: index for index, each in enumerate(fitted.ratings)}
@@ -457,14 +215,14 @@ def _for_all(fitted: PoweredFit, entrants: Sequence[str]) -> PoweredFit:
     )
 
 
-def _labelled_prompts(design: _Design) -> NDArray[np.int64]:
+def _labelled_prompts(design: PairDesign) -> NDArray[np.int64]:
     met = np.zeros((design.n_prompts, design.n_entrants), dtype=np.bool_)
     for side in (design.first, design.second):
         met[design.prompt[design.is_labelled], side[design.is_labelled]] = True
     return np.asarray(met.sum(axis=0), dtype=np.int64)
 
 
-def _fit_by_best_weight(design: _Design) -> tuple[Floats, float]:
+def _fit_by_best_weight(design: PairDesign) -> tuple[Floats, float]:
     """Return the strengths by the best weight, and that weight.
 
     Few labels can correct the verdicts by so much that the loss has no minimum. It has one for the
@@ -482,7 +240,7 @@ def _fit_by_best_weight(design: _Design) -> tuple[Floats, float]:
     return _fit(design, 0.0), 0.0
 
 
-def _fit(design: _Design, weight: float) -> Floats:
+def _fit(design: PairDesign, weight: float) -> Floats:
     """Minimise the loss, in natural logarithms of strengths that average to 0."""
     strengths = _minimum(design, weight)
     if strengths is None:
@@ -493,7 +251,7 @@ def _fit(design: _Design, weight: float) -> Floats:
     return strengths
 
 
-def _minimum(design: _Design, weight: float) -> Floats | None:
+def _minimum(design: PairDesign, weight: float) -> Floats | None:
     """Return where the loss is least; None where it falls for ever."""
     strengths = np.zeros(design.n_entrants)
     if not strengths.size:
@@ -517,7 +275,7 @@ def _minimum(design: _Design, weight: float) -> Floats | None:
     return None
 
 
-def _best_weight(design: _Design, strengths: Floats) -> float:
+def _best_weight(design: PairDesign, strengths: Floats) -> float:
     """Return the weight of the judge with the least total variance, from 0 to 1."""
     expected = design.expected(strengths)
     bread = _bread(design, expected)
@@ -538,14 +296,14 @@ def _best_weight(design: _Design, strengths: Floats) -> float:
     return float(np.clip(gain / cost, 0.0, 1.0)) if cost > 0 else 0.0
 
 
-def _bread(design: _Design, expected: Floats) -> Floats:
+def _bread(design: PairDesign, expected: Floats) -> Floats:
     if not expected.size:
         return np.zeros((0, 0))
     weights = expected * (1 - expected) / expected.size
     return contrast_inverse(design.information(weights))
 
 
-def _covariance(design: _Design, one: Floats, other: Floats, weights: Floats) -> Floats:
+def _covariance(design: PairDesign, one: Floats, other: Floats, weights: Floats) -> Floats:
     """Covariance of what single pairs ask of the entrants, by weights that sum to 1."""
     n = np.count_nonzero(weights)
     means = [design.by_entrant(weights * pulls) for pulls in (one, other)]
@@ -554,7 +312,7 @@ def _covariance(design: _Design, one: Floats, other: Floats, weights: Floats) ->
 
 
 def _with_errors(
-    design: _Design,
+    design: PairDesign,
     strengths: Floats,
     weight: float,
     *,
@@ -591,7 +349,7 @@ def _with_errors(
     )
 
 
-def _spread(design: _Design, strengths: Floats, weight: float) -> Floats:
+def _spread(design: PairDesign, strengths: Floats, weight: float) -> Floats:
     """Covariance of the log strengths, with each prompt's pairs, labelled or not, as one draw."""
     expected = design.expected(strengths)
     of_judge = expected - design.judged
@@ -611,7 +369,7 @@ def _spread(design: _Design, strengths: Floats, weight: float) -> Floats:
     return np.asarray(influence.T @ influence + by_rater)
 
 
-def _spread_of_raters(design: _Design, expected: Floats, weight: float) -> Floats:
+def _spread_of_raters(design: PairDesign, expected: Floats, weight: float) -> Floats:
     """What raters add to the covariance of what the labels ask for; never less than nothing."""
     pairs, raters, shares = design.rater_of
     n_raters, nothing = np.unique(raters).size, np.zeros((design.n_entrants, design.n_entrants))
@@ -704,13 +462,15 @@ def draw_by_worth(worth: Floats, numbers: Floats, chances: Floats, n_new: int) -
 def _worth_of_labels(pairs: Sequence[LabelledPair], entrants: Sequence[str]) -> Floats:
     """Return what a label of each pair is worth, adding up to 1; even where ratings are open."""
     judged = [replace(pair, labelled=pair.judged, chance=1.0, raters=()) for pair in pairs]
-    _check(judged, entrants, None)
-    members = _connected(judged, entrants)
+    require_labelled(judged, entrants, None)
+    members = connected_entrants(judged, entrants)
     inside = np.array([{each.first, each.second} <= members.keys() for each in pairs])
-    design = _Design.of([pair for pair, is_in in zip(pairs, inside, strict=True) if is_in], members)
+    design = PairDesign.of(
+        [pair for pair, is_in in zip(pairs, inside, strict=True) if is_in], members
+    )
     worth = np.ones(len(pairs))
     if inside.any():
-        told = _Design.of([p for p, is_in in zip(judged, inside, strict=True) if is_in], members)
+        told = PairDesign.of([p for p, is_in in zip(judged, inside, strict=True) if is_in], members)
         expected = told.expected(_fit(told, 0.0))
         spread = np.sqrt(expected * (1 - expected) * _surprise(design, expected))
         bread = _bread(told, expected)
@@ -721,7 +481,7 @@ def _worth_of_labels(pairs: Sequence[LabelledPair], entrants: Sequence[str]) -> 
     return np.asarray(worth / worth.sum())
 
 
-def _surprise(design: _Design, expected: Floats) -> Floats:
+def _surprise(design: PairDesign, expected: Floats) -> Floats:
     """Return by how much people's labels stray more than the ratings say, by kind of verdict."""
     factors = np.ones(expected.size)
     for is_decided in (True, False):

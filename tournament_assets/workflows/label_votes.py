@@ -1,34 +1,34 @@
-"""What people said of pairs: votes as our page writes them, and labels of other tools.
+"""What people said of pairs: votes as our page writes them, and labels that other tools hold.
 
-The tools are Label Studio, Argilla, and CSV as LMSYS publishes it. The shapes of their files are
-those of the tools' documentation, not of files that they wrote for us:
-Label Studio's JSON export: https://labelstud.io/guide/export.html
-Argilla's `dataset.records.to_json`, and the records of its first version:
-https://docs.argilla.io/latest/reference/argilla/records/records/
-LMSYS on Kaggle, `train.csv`: https://www.kaggle.com/competitions/lmsys-chatbot-arena/data
-A pair is found by its texts, or by prompt and entrants' names where there are no texts.
+A label of another tool is of the pair whose texts it shows, or, where there are no texts, of the
+pair with its prompt and entrants' names; `battles/formats/label_tools.py` reads the tools' files.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+from tournament_assets.battles.formats.label_tools import (
+    ForeignVote,
+    ReadingOptions,
+    plain_text,
+    read_foreign_votes,
+)
 from tournament_assets.judging.requests.pairs import PairToJudge, split_identical
 from tournament_assets.ledger import Ledger
 from tournament_assets.ledger.labels import (
-    GivenVote,
     LabelSample,
     LabelVote,
     SampledPair,
+    clean_rater,
     pair_identity,
     sample_id_of,
+    time_of,
 )
-from tournament_assets.storage.row_files import csv_rows, read_json_list
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.json_lines import parse_object
@@ -37,28 +37,13 @@ VOTES_FORMAT = "tournament-votes"
 MAX_FILE_BYTES = 8 * 2**20
 MAX_VOTES = 20_000
 _LISTED_PROBLEMS = 50
-_LONGEST_NAME = 60
+_HEX = re.compile("[0-9a-f]{16,64}")
 _SAID = {"A": "a", "B": "b", "tie": "tie", "both_bad": "both_bad", "undo": "undo"}
 _LONGEST_SECONDS = 86_400.0
 
-FORMATS = ("label-studio", "argilla", "lmsys")
 NO_PAIR = "no pair of the mode has these texts or names"
 SAME_TEXT = "both responses are the same text"
 NOT_DRAWN = "the pair is not in the sample"
-_MAX_FOREIGN_BYTES = 256 * 2**20
-_SIDES = (
-    *(("response_a", "response_b"), ("response_1", "response_2"), ("response1", "response2")),
-    *(("answer_a", "answer_b"), ("text1", "text2"), ("left", "right"), ("a", "b")),
-)
-_NAMES = (("model_a", "model_b"), ("entrant_a", "entrant_b"))
-_FILLING = re.compile(r"\b(response|answer|model|option|text|assistant|is|are|better|wins|the)\b")
-_WORDS: Mapping[str, GivenVote] = {
-    **dict.fromkeys(("a", "left", "1", "first"), "a"),
-    **dict.fromkeys(("b", "right", "2", "second"), "b"),
-    **dict.fromkeys(("tie", "draw", "equal", "equally good", "same", "both good"), "tie"),
-    **dict.fromkeys(("both bad", "bothbad", "tie bothbad", "tie both bad"), "both_bad"),
-    "equally bad": "both_bad",
-}
 
 
 def said_as_shown(vote: LabelVote) -> str:
@@ -73,24 +58,6 @@ def last_votes(votes: Iterable[LabelVote]) -> dict[tuple[str, str], LabelVote]:
     ordered = sorted(votes, key=lambda vote: vote.given_at)  # stable: equal times as they came
     last = {(vote.pair_id, vote.rater): vote for vote in ordered}
     return {key: vote for key, vote in last.items() if vote.vote != "undo"}
-
-
-def clean_rater(name: object) -> str:
-    """Return a rater's name without outer white space.
-
-    Raises:
-        InputError: If it is none that could be shown.
-    """
-    cleaned = " ".join(name.split()) if isinstance(name, str) else ""
-    if not (0 < len(cleaned) <= _LONGEST_NAME and cleaned.isprintable()):
-        raise InputError(
-            f"the rater is {name!r:.100}; expected a name of 1 to {_LONGEST_NAME} printable "
-            "characters"
-        )
-    return cleaned
-
-
-_HEX = re.compile("[0-9a-f]{16,64}")
 
 
 def read_votes(
@@ -181,17 +148,6 @@ def _row_problems(row: object, pairs: Mapping[str, SampledPair]) -> Iterator[str
 
 def _is_number(value: object, most: float) -> bool:
     return type(value) in (int, float) and 0 <= value <= most  # type: ignore[operator]
-
-
-def time_of(value: object) -> datetime | None:
-    """Read a time with its zone; None if it is none that could be meant."""
-    try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    # Within these years no time zone leads out of what a datetime can hold.
-    known = moment is not None and moment.tzinfo is not None and 2000 <= moment.year < 2200
-    return moment if known else None
 
 
 def _when(row: Mapping[str, Any], now: datetime) -> datetime:
@@ -288,31 +244,6 @@ def votes_by_rater(votes: Iterable[LabelVote]) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignVote:
-    """A vote as another tool's file tells it.
-
-    Attributes:
-        name: Names it in that tool.
-        rater: Who voted.
-        said: `a` for the response that stood first, `b` for the other one.
-        texts: The two responses, in the order shown; None where the file has none.
-        models: Who wrote them, in that order; None where the file does not say.
-        strings: Every short or long text beside them, one of which is the prompt or its id.
-        at: When; None where the file does not say.
-        seconds: How long it took; None where the file does not say.
-    """
-
-    name: str
-    rater: str
-    said: GivenVote
-    texts: tuple[str, str] | None
-    models: tuple[str, str] | None
-    strings: frozenset[str]
-    at: datetime | None = None
-    seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ImportedLabels:
     """What a file of another tool came to.
 
@@ -329,234 +260,6 @@ class ImportedLabels:
     sample: LabelSample
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingOptions:
-    """What a file may not say itself.
-
-    Attributes:
-        rater: Who labelled, where the file does not say; None takes every row for a rater's own.
-        question: The question, or control, that compares the responses, where there are several.
-        sides: The keys of the response that stood first and of the other one.
-    """
-
-    rater: str | None = None
-    question: str | None = None
-    sides: tuple[str, str] | None = None
-
-
-@dataclass
-class _Reading:
-    options: ReadingOptions
-    left_out: Counter[str] = field(default_factory=Counter)
-
-    def vote(
-        self,
-        values: Mapping[str, Any],
-        said: object,
-        *,
-        name: str,
-        rater: object = None,
-        at: object = None,
-        seconds: object = None,
-    ) -> ForeignVote:
-        """Read one vote; `values` hold the texts under the keys that a person gave them."""
-        heard = _heard(said)
-        flat = {key: _plain(value) for key, value in values.items()}
-        texts = _first_two(flat, [self.options.sides] if self.options.sides else _SIDES)
-        if self.options.sides and texts is None:
-            raise InputError(f"there is no text under {' and '.join(self.options.sides)}")
-        given = rater if rater not in (None, "") else self.options.rater
-        return ForeignVote(
-            name=name,
-            rater=clean_rater(f"unnamed {name}"[:60] if given is None else str(given)[:60]),
-            said=heard,
-            texts=texts,
-            models=_first_two(flat, _NAMES),
-            strings=frozenset(_normal(text) for text in flat.values() if text is not None),
-            at=time_of(at),
-            seconds=float(seconds) if _is_seconds(seconds) else None,  # type: ignore[arg-type]
-        )
-
-
-def _is_seconds(value: object) -> bool:
-    return type(value) in (int, float) and 0 <= value <= 86_400  # type: ignore[operator]
-
-
-def _heard(said: object) -> GivenVote:
-    if not isinstance(said, str):
-        raise InputError(f"the answer is {said!r:.80}; expected a text such as 'left' or 'tie'")
-    words = " ".join(re.sub(r"[^a-z0-9]+", " ", said.lower()).split())
-    vote = _WORDS.get(" ".join(_FILLING.sub(" ", words).split()))
-    if vote is None:
-        raise InputError(
-            f"the answer is {said!r:.80}; expected A or B, left or right, 1 or 2, tie, or both bad"
-        )
-    return vote
-
-
-def _plain(value: object) -> str | None:
-    """Return a text; of a conversation of one turn, that turn."""
-    if isinstance(value, str) and value.startswith("["):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return str(value)
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
-        return value[0]
-    return str(value) if isinstance(value, str | int) else None
-
-
-def _first_two(
-    flat: Mapping[str, str | None], keys: Iterable[tuple[str, str]]
-) -> tuple[str, str] | None:
-    for first, second in keys:
-        one, other = flat.get(first), flat.get(second)
-        if one is not None and other is not None:
-            return one, other
-    return None
-
-
-def _normal(text: str) -> str:
-    return text.replace("\r\n", "\n").strip()
-
-
-def _label_studio(task: Mapping[str, Any], reading: _Reading) -> Iterator[ForeignVote]:
-    data, annotations = task.get("data"), task.get("annotations")
-    if not isinstance(data, Mapping) or not isinstance(annotations, list):
-        raise InputError("there is no data or no annotations; expected Label Studio's JSON export")
-    for number, annotation in enumerate(annotations):
-        if not isinstance(annotation, Mapping):
-            raise InputError(f"annotation {number} is {type(annotation).__name__}; expected object")
-        if annotation.get("was_cancelled"):
-            reading.left_out["skipped by the rater"] += 1
-            continue
-        answers = list(_answers(annotation.get("result"), reading.options.question))
-        if not answers:
-            reading.left_out["no answer"] += 1
-            continue
-        if len(answers) > 1:
-            raise InputError("several answers in one annotation; name one by --question")
-        by = annotation.get("completed_by")
-        if isinstance(by, Mapping):
-            by = by.get("email") or by.get("id")
-        yield reading.vote(
-            data,
-            answers[0],
-            name=f"{task.get('id')}.{annotation.get('id', number)}",
-            rater=f"rater {by}" if type(by) is int else by,
-            at=annotation.get("updated_at") or annotation.get("created_at"),
-            seconds=annotation.get("lead_time"),
-        )
-
-
-def _answers(result: object, question: str | None) -> Iterator[object]:
-    for item in result if isinstance(result, list) else ():
-        if not isinstance(item, Mapping) or not isinstance(item.get("value"), Mapping):
-            raise InputError(f"a result is {item!r:.80}; expected an object with a value")
-        if question is not None and item.get("from_name") != question:
-            continue
-        if item.get("type") == "pairwise":
-            yield item["value"].get("selected")
-        elif item.get("type") == "choices":
-            yield from item["value"].get("choices") or ()
-
-
-def _argilla(record: Mapping[str, Any], reading: _Reading) -> Iterator[ForeignVote]:
-    fields, metadata = record.get("fields"), record.get("metadata") or {}
-    if not isinstance(fields, Mapping) or not isinstance(metadata, Mapping):
-        raise InputError("there are no fields; expected a record of Argilla")
-    for number, (question, response) in enumerate(_responses(record.get("responses"))):
-        if reading.options.question not in (None, question):
-            continue
-        if not isinstance(response, Mapping):
-            raise InputError(f"a response is {type(response).__name__}; expected an object")
-        if response.get("status", "submitted") != "submitted":
-            reading.left_out["not submitted"] += 1
-            continue
-        by = response.get("user_id")
-        yield reading.vote(
-            {**metadata, **fields},
-            response.get("value"),
-            name=f"{record.get('id')}.{question}.{by or number}",
-            rater=by,
-        )
-
-
-def _responses(found: object) -> Iterator[tuple[str, object]]:
-    """Yield answers with their questions: by question in version 2, by rater in version 1."""
-    if isinstance(found, Mapping):
-        for question, responses in found.items():
-            for response in responses if isinstance(responses, list) else (responses,):
-                yield str(question), response
-        return
-    for response in found if isinstance(found, list) else ():
-        values = response.get("values") if isinstance(response, Mapping) else None
-        if not isinstance(values, Mapping):
-            raise InputError(f"a response is {response!r:.80}; expected one with values")
-        for question, value in values.items():
-            answer = value.get("value") if isinstance(value, Mapping) else value
-            yield str(question), {**response, "value": answer}
-
-
-def _lmsys(row: Mapping[str, Any], reading: _Reading) -> Iterator[ForeignVote]:
-    said = row.get("winner")
-    if said in (None, ""):
-        marked = [
-            name
-            for name in ("winner_model_a", "winner_model_b", "winner_tie")
-            if row.get(name) in ("1", "1.0", "True", "true")
-        ]
-        if len(marked) != 1:
-            raise InputError(f"{len(marked)} of the columns winner_… are 1; expected one")
-        said = marked[0].removeprefix("winner_")
-    name = str(
-        row.get("id") or row.get("question_id") or fingerprint(list(map(str, row.values())))[:12]
-    )
-    yield reading.vote(row, said, name=name, rater=row.get("judge"))
-
-
-_READERS = {"label-studio": _label_studio, "argilla": _argilla, "lmsys": _lmsys}
-
-
-def read_foreign_votes(
-    path: Path, *, format_name: str, options: ReadingOptions
-) -> tuple[list[ForeignVote], Counter[str]]:
-    """Read another tool's file.
-
-    Args:
-        path: The file.
-        format_name: One of `FORMATS`.
-        options: What the file may not say itself.
-
-    Returns:
-        The votes, and what is no vote, counted by the reason.
-
-    Raises:
-        InputError: With everything that is wrong with it, the first 50 spelled out.
-    """
-    try:
-        size = path.stat().st_size
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    if size > _MAX_FOREIGN_BYTES:
-        raise InputError(
-            f"{path}: larger than {_MAX_FOREIGN_BYTES // 2**20} MiB; expected fewer labels"
-        )
-    reading, problems = _Reading(options), Problems(listed=_LISTED_PROBLEMS)
-    votes: list[ForeignVote] = []
-    rows: Iterable[tuple[str, object]]
-    rows = csv_rows(path, needed=()) if format_name == "lmsys" else read_json_list(path)
-    for where, row in rows:
-        try:
-            if not isinstance(row, Mapping):
-                raise InputError(f"it is {type(row).__name__}; expected an object")
-            votes += _READERS[format_name](row, reading)
-        except InputError as error:
-            problems.extend(f"{where}: {problem}" for problem in error.problems)
-    problems.raise_if_any()
-    return votes, reading.left_out
-
-
 _Found = tuple[PairToJudge, Literal["ab", "ba"]]
 
 
@@ -567,7 +270,7 @@ class _Pairs:
         self._by_texts: dict[tuple[str, str], list[_Found]] = {}
         self._by_names: dict[tuple[str, str], list[_Found]] = {}
         for pair in pairs:
-            texts = (_normal(pair.response_a), _normal(pair.response_b))
+            texts = (plain_text(pair.response_a), plain_text(pair.response_b))
             names = (pair.entrant_a, pair.entrant_b)
             for known, both in ((self._by_texts, texts), (self._by_names, names)):
                 known.setdefault(both, []).append((pair, "ab"))
@@ -577,14 +280,14 @@ class _Pairs:
         """Return the pairs that show these texts, each with its order; several may show them."""
         named = self._by_names.get(vote.models, []) if vote.models else []
         if vote.texts is not None and any(vote.texts):
-            found = self._by_texts.get((_normal(vote.texts[0]), _normal(vote.texts[1])), [])
+            found = self._by_texts.get((plain_text(vote.texts[0]), plain_text(vote.texts[1])), [])
             found = [each for each in found if each in named] if named else found
         else:
             found = named
         return [
             (pair, shown)
             for pair, shown in found
-            if {pair.prompt_id, _normal(pair.prompt_text)} & vote.strings
+            if {pair.prompt_id, plain_text(pair.prompt_text)} & vote.strings
         ]
 
 

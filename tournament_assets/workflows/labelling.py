@@ -34,6 +34,7 @@ from tournament_assets.ledger.labels import (
     LabelSample,
     LabelVote,
     SampledPair,
+    clean_rater,
     pair_identity,
     sample_id_of,
 )
@@ -49,7 +50,6 @@ from tournament_assets.tournament.json_lines import parse_object
 from tournament_assets.tournament.prompts import CURATED_SOURCE
 from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.workflows.label_votes import (
-    clean_rater,
     last_votes,
     read_votes,
     said_as_shown,

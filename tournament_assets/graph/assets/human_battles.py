@@ -57,7 +57,8 @@ if TYPE_CHECKING:
     from tournament_assets.battles.human import HumanBattles
     from tournament_assets.ledger import Ledger
     from tournament_assets.ledger.labels import Label
-    from tournament_assets.ratings.prediction_powered import LabelledPair, PoweredFit, Vote
+    from tournament_assets.ratings.labelled_pairs import LabelledPair, Vote
+    from tournament_assets.ratings.prediction_powered import PoweredFit
 else:
     pd = late_module("pandas")
     pa = late_module("pyarrow")
@@ -283,7 +284,7 @@ def _labelled_pairs(
     """Return the judged pairs with labels, or else with votes; none where nobody said anything."""
     from tournament_assets.battles.columns import battles_of
     from tournament_assets.battles.human import on_prompts
-    from tournament_assets.ratings.prediction_powered import label_pairs, votes_of_battles
+    from tournament_assets.ratings.labelled_pairs import label_pairs, votes_of_battles
 
     judged = judgments_of(verdicts)
     if any(each.weight != 1 for each in judged):
@@ -404,7 +405,7 @@ class HumanLabels:
     def votes(self) -> "list[Vote]":
         """The labels as ratings take them."""
         # Imported here: looking whether anything is new needs no statistics.
-        from tournament_assets.ratings.prediction_powered import Vote
+        from tournament_assets.ratings.labelled_pairs import Vote
 
         return [
             Vote(
@@ -517,7 +518,8 @@ def label_worths(
         labels: What people said so far.
         verdicts: Table `judge_verdicts` of the dimension.
     """
-    from tournament_assets.ratings.prediction_powered import label_pairs, label_worth
+    from tournament_assets.ratings.labelled_pairs import label_pairs
+    from tournament_assets.ratings.prediction_powered import label_worth
 
     judged = [
         Judgment(row.prompt_id, "", row.entrant_a, row.entrant_b, outcome)

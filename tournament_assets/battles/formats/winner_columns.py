@@ -1,5 +1,10 @@
-"""One-hot votes of people, as in the sets that LMSYS gave to Kaggle: CSV, Parquet or JSON lines.
+"""Formats that name two models and tell in columns of their own who won, and nothing else.
 
+Evalica's CSV has `left`, `right` and `winner`, which is left, right or tie. The file does not say
+who decided, so the reader has to be told. Some have a column `prompt`; where there is none, every
+row counts as a prompt of its own.
+Source: https://github.com/dustalov/evalica
+One-hot votes are of people, as in the sets that LMSYS gave to Kaggle: CSV, Parquet or JSON lines.
 `winner_model_a`, `winner_model_b` and `winner_tie` are 0 or 1, and one of them is 1. The text of
 the prompt is what names the prompt: `id` is another one for every row.
 Source: https://www.kaggle.com/competitions/lmsys-chatbot-arena/data
@@ -15,9 +20,39 @@ from tournament_assets.battles.rows import LeftOut, Row, RowFormat, Unwritten
 from tournament_assets.tournament.battles import BattleWinner
 from tournament_assets.tournament.errors import InputError
 
-NO_VERDICT = "no verdict: the winner's columns are empty"
+_SIDE_COLUMNS = ("left", "right", "winner")
+_SIDES: Mapping[str, BattleWinner] = {"left": "model_a", "right": "model_b", "tie": "tie"}
+_SIDE_WORDS: Mapping[BattleWinner, str] = {"model_a": "left", "model_b": "right"}
 
-_WINNERS: Mapping[str, BattleWinner] = {
+
+def _parse_evalica(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
+    if row["winner"] == "":
+        return [LeftOut("no verdict: the winner is empty")]
+    if row["winner"] not in _SIDES:
+        raise InputError(f"winner is {row['winner']!r:.40}; expected 'left', 'right' or 'tie'")
+    return [{"model_a": row["left"], "model_b": row["right"], "winner": _SIDES[row["winner"]]}]
+
+
+def _make_evalica_rows(table: pa.Table, _: FormatOptions, __: Unwritten) -> Iterator[Row]:
+    for battle in battles_of(table):
+        word = _SIDE_WORDS.get(battle.winner, "tie")
+        yield {"left": battle.model_a, "right": battle.model_b, "winner": word}
+
+
+EVALICA = RowFormat(
+    name="evalica",
+    title="evalica",
+    kinds=("csv",),
+    columns=_SIDE_COLUMNS,
+    prompts=("prompt", "question_id", "prompt_id", "prompt_hash"),
+    holds=frozenset({"model_a", "model_b", "winner"}),
+    source=None,
+    parse=_parse_evalica,
+    make_rows=_make_evalica_rows,
+    written=_SIDE_COLUMNS,
+)
+
+_FLAG_COLUMNS: Mapping[str, BattleWinner] = {
     "winner_model_a": "model_a",
     "winner_model_b": "model_b",
     "winner_tie": "tie",
@@ -34,10 +69,10 @@ _FLAGS: Mapping[object, bool] = {
 }
 
 
-def _parse(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
-    given = {name: row[name] for name in _WINNERS if row.get(name) not in (None, "")}
+def _parse_one_hot(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
+    given = {name: row[name] for name in _FLAG_COLUMNS if row.get(name) not in (None, "")}
     if not given:
-        return [LeftOut(NO_VERDICT)]
+        return [LeftOut("no verdict: the winner's columns are empty")]
     wrong = {
         name: value
         for name, value in given.items()
@@ -48,11 +83,15 @@ def _parse(row: Row, _: FormatOptions) -> Iterable[Row | LeftOut]:
         said = ", ".join(f"{name} {value!r:.40}" for name, value in given.items())
         raise InputError(f"the winner's columns are {said}; expected one 1 and otherwise 0")
     return [
-        {"model_a": row.get("model_a"), "model_b": row.get("model_b"), "winner": _WINNERS[won[0]]}
+        {
+            "model_a": row.get("model_a"),
+            "model_b": row.get("model_b"),
+            "winner": _FLAG_COLUMNS[won[0]],
+        }
     ]
 
 
-def _make_rows(table: pa.Table, _: FormatOptions, __: Unwritten) -> Iterator[Row]:
+def _make_one_hot_rows(table: pa.Table, _: FormatOptions, __: Unwritten) -> Iterator[Row]:
     for number, battle in enumerate(battles_of(table), start=1):
         won = "tie" if battle.is_tie else battle.winner
         yield {
@@ -75,8 +114,8 @@ ONE_HOT = RowFormat(
     prompts=("prompt", "question_id", "prompt_id", "prompt_hash", "id"),
     holds=frozenset({"model_a", "model_b", "winner", "question_id"}),
     source="human",
-    parse=_parse,
-    make_rows=_make_rows,
+    parse=_parse_one_hot,
+    make_rows=_make_one_hot_rows,
     written=(
         *("id", "model_a", "model_b", "prompt"),
         *("winner_model_a", "winner_model_b", "winner_tie"),

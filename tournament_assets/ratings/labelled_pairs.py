@@ -1,0 +1,291 @@
+"""Pairs that a judge settled and that some people labelled, beside one another and as arrays.
+
+What people said may be votes on a page, labels of another tool or recorded comparisons; how ratings
+come of both is told in `prediction_powered`.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tournament_assets.ratings.bradley_terry import find_standing
+from tournament_assets.ratings.sandwich import laplacian
+from tournament_assets.tournament.battles import Battle
+from tournament_assets.tournament.errors import InputError, Problems
+from tournament_assets.tournament.prompts import prompt_of
+from tournament_assets.tournament.verdicts import Judgment, Outcome
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledPair:
+    """A pair that the judge settled, and that a person may have labelled.
+
+    Attributes:
+        prompt_id: The prompt; what belongs to one prompt counts as one draw.
+        first: One entrant.
+        second: The other one.
+        judged: The first one's share of the judge's verdict: 1, 0, or 0.5 for a tie.
+        labelled: Its share of the people's verdict; None where nobody labelled the pair.
+        chance: The chance with which the pair was drawn to be labelled, above 0 and at most 1.
+        raters: Who labelled it, with the first one's share of each label; empty where it is not
+            known who did. `labelled` is their mean.
+    """
+
+    prompt_id: str
+    first: str
+    second: str
+    judged: float
+    labelled: float | None
+    chance: float = 1.0
+    raters: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """What one person said of two responses to a prompt.
+
+    Attributes:
+        prompt_id: The prompt.
+        first: One entrant.
+        second: The other one.
+        share: The first one's share: 1, 0, or 0.5 for a tie.
+        rater: Who said it; None where that is not known.
+        chance: The chance with which the pair was drawn to be labelled.
+    """
+
+    prompt_id: str
+    first: str
+    second: str
+    share: float
+    rater: str | None = None
+    chance: float = 1.0
+
+
+_SHARES = {
+    Outcome.A_WINS: 1.0,
+    Outcome.B_WINS: 0.0,
+    Outcome.TIE: 0.5,
+    Outcome.INCONSISTENT: 0.5,
+    Outcome.SAME_TEXT: 0.5,
+}
+
+
+def votes_of_battles(battles: Iterable[Battle]) -> list[Vote]:
+    """Return comparisons by people as votes; one without a prompt belongs to no pair."""
+    return [
+        Vote(
+            battle.question_id,
+            battle.model_a,
+            battle.model_b,
+            0.5 if battle.is_tie else float(battle.winner == "model_a"),
+        )
+        for battle in battles
+        if battle.question_id is not None
+    ]
+
+
+def label_pairs(judgments: Iterable[Judgment], votes: Iterable[Vote]) -> tuple[LabelledPair, ...]:
+    """Put people's votes beside the judge's verdicts on the same pairs.
+
+    Several votes on one pair count as their mean. A pair that the judge left open is left out, and
+    so is a vote on a pair that was not judged. An inconsistent pair is half a win for each.
+
+    Args:
+        judgments: Settled pairs of one dimension.
+        votes: What people said.
+    """
+    heard: dict[tuple[str, frozenset[str]], list[Vote]] = {}
+    for vote in votes:
+        heard.setdefault((vote.prompt_id, frozenset((vote.first, vote.second))), []).append(vote)
+    pairs = []
+    for each in judgments:
+        if each.outcome not in _SHARES:
+            continue
+        own = heard.get((each.prompt_id, frozenset((each.entrant_a, each.entrant_b))), ())
+        shares = [vote.share if vote.first == each.entrant_a else 1 - vote.share for vote in own]
+        pairs.append(
+            LabelledPair(
+                each.prompt_id,
+                each.entrant_a,
+                each.entrant_b,
+                judged=_SHARES[each.outcome],
+                labelled=math.fsum(shares) / len(shares) if shares else None,
+                chance=own[0].chance if own else 1.0,
+                raters=tuple(
+                    (vote.rater, share)
+                    for vote, share in zip(own, shares, strict=True)
+                    if vote.rater is not None
+                ),
+            )
+        )
+    return tuple(pairs)
+
+
+def require_labelled(
+    pairs: Sequence[LabelledPair], entrants: Sequence[str], weight: float | None = None
+) -> None:
+    """Refuse pairs that nothing can be rated by, and a weight of the judge that is none.
+
+    Raises:
+        InputError: If a share, a chance or the weight is out of its range, a pair names somebody
+            else, or nobody labelled anything.
+    """
+    problems, known = Problems(), frozenset(entrants)
+    if weight is not None and not 0 <= weight <= 1:
+        problems.add(f"weight is {weight!r}; expected a number from 0 to 1")
+    for pair in pairs:
+        if pair.first not in known or pair.second not in known or pair.first == pair.second:
+            words = f"are no pair of entrants; expected two of {', '.join(entrants)}"
+            problems.add(f"{_named(pair)} {words}")
+        for name, share in (("judged", pair.judged), ("labelled", pair.labelled)):
+            if share is not None and not 0 <= share <= 1:
+                problems.add(f"{_named(pair)}: {name} is {share!r}; expected a share from 0 to 1")
+        if not 0 < pair.chance <= 1:
+            words = f"chance is {pair.chance!r}; expected above 0 and at most 1"
+            problems.add(f"{_named(pair)}: {words}")
+    problems.raise_if_any()
+    if all(pair.labelled is None for pair in pairs):
+        raise InputError(f"none of {len(pairs)} pairs is labelled; expected some; label a sample")
+
+
+def _named(pair: LabelledPair) -> str:
+    return f"{pair.first!r} and {pair.second!r} on prompt {pair.prompt_id!r}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairDesign:
+    """Pairs as arrays, and what sums over them ask of the entrants.
+
+    Arrays have shape (n_pairs,) where nothing else is said.
+
+    Attributes:
+        entrants: Who is rated.
+        first: Index of one entrant.
+        second: Index of the other one.
+        prompt: Index of the prompt.
+        n_prompts: How many prompts there are.
+        judged: The first one's share of the judge's verdict.
+        label: Its share of the people's verdict; 0 where nobody labelled the pair.
+        is_labelled: Where somebody did.
+        labelled: Weights of the pairs with a label, adding up to 1.
+        judged_by: Weights, adding up to 1, of the pairs whose verdict counts for itself: those
+            without a label, or all of them where chances are unequal.
+        chance: The chance of a pair to be drawn.
+        rater_of: Of every single label of a known rater its pair, its rater and its share, each of
+            shape (n_labels,).
+    """
+
+    entrants: tuple[str, ...]
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    prompt: NDArray[np.int64]
+    n_prompts: int
+    judged: Floats
+    label: Floats
+    is_labelled: NDArray[np.bool_]
+    labelled: Floats
+    judged_by: Floats
+    chance: Floats
+    rater_of: tuple[NDArray[np.int64], NDArray[np.int64], Floats]
+
+    @classmethod
+    def of(cls, pairs: Sequence[LabelledPair], place: Mapping[str, int]) -> "PairDesign":
+        """Lay out pairs of entrants, each of whom has a place."""
+        prompts = {
+            prompt: index
+            for index, prompt in enumerate(dict.fromkeys(prompt_of(p.prompt_id) for p in pairs))
+        }
+        is_labelled = np.array([pair.labelled is not None for pair in pairs], dtype=np.bool_)
+        chance = np.array([pair.chance for pair in pairs], dtype=np.float64)
+        is_even = np.ptp(chance[is_labelled]) < 1e-12 if is_labelled.any() else True
+        raters: dict[str, int] = {}
+        single = [
+            (index, raters.setdefault(name, len(raters)), share)
+            for index, pair in enumerate(pairs)
+            for name, share in pair.raters
+        ]
+        return cls(
+            entrants=tuple(place),
+            first=np.array([place[pair.first] for pair in pairs], dtype=np.int64),
+            second=np.array([place[pair.second] for pair in pairs], dtype=np.int64),
+            prompt=np.array([prompts[prompt_of(pair.prompt_id)] for pair in pairs], dtype=np.int64),
+            n_prompts=len(prompts),
+            judged=np.array([pair.judged for pair in pairs], dtype=np.float64),
+            label=np.array([pair.labelled or 0.0 for pair in pairs], dtype=np.float64),
+            is_labelled=is_labelled,
+            labelled=_shares(is_labelled / chance),
+            judged_by=_shares(np.where(is_labelled & is_even, 0.0, 1.0)),
+            chance=chance,
+            rater_of=(
+                np.array([index for index, _, _ in single], dtype=np.int64),
+                np.array([rater for _, rater, _ in single], dtype=np.int64),
+                np.array([share for _, _, share in single], dtype=np.float64),
+            ),
+        )
+
+    @property
+    def n_entrants(self) -> int:
+        """How many are rated."""
+        return len(self.entrants)
+
+    def expected(self, strengths: Floats) -> Floats:
+        """Return the first one's expected share of every pair."""
+        shares: Floats = 1 / (1 + np.exp(strengths[self.second] - strengths[self.first]))
+        return shares
+
+    def by_entrant(self, pulls: Floats) -> Floats:
+        """Sum what every pair asks of its entrants, shape (n_entrants,)."""
+        n = self.n_entrants
+        gained = np.bincount(self.first, pulls, minlength=n)
+        return np.asarray(gained - np.bincount(self.second, pulls, minlength=n), dtype=np.float64)
+
+    def by_prompt(self, pulls: Floats) -> Floats:
+        """The same for each prompt by itself, shape (n_prompts, n_entrants)."""
+        return self.by_group(np.arange(pulls.size), self.prompt, pulls, self.n_prompts)
+
+    def by_group(
+        self, pairs: NDArray[np.int64], groups: NDArray[np.int64], pulls: Floats, n_groups: int
+    ) -> Floats:
+        """Sum what single pulls on pairs ask for by group, shape (n_groups, n_entrants)."""
+        n, size = self.n_entrants, n_groups * self.n_entrants
+        gained = np.bincount(groups * n + self.first[pairs], pulls, minlength=size)
+        lost = np.bincount(groups * n + self.second[pairs], pulls, minlength=size)
+        return np.asarray(gained - lost, dtype=np.float64).reshape(n_groups, n)
+
+    def information(self, weights: Floats) -> Floats:
+        """Sum weighted outer squares of (first - second), shape (n_entrants, n_entrants)."""
+        return laplacian(self.first, self.second, weights, self.n_entrants)
+
+
+def _shares(weights: Floats) -> Floats:
+    total = weights.sum()
+    return weights / total if total else weights
+
+
+def connected_entrants(pairs: Sequence[LabelledPair], entrants: Sequence[str]) -> dict[str, int]:
+    """Find those whom chains of wins connect, in the labels and by the judge; with their places."""
+    code = {entrant: index for index, entrant in enumerate(entrants)}
+    first = np.array([code[pair.first] for pair in pairs], dtype=np.int64)
+    second = np.array([code[pair.second] for pair in pairs], dtype=np.int64)
+    judged = np.array([pair.judged for pair in pairs], dtype=np.float64)
+    label = np.array(
+        [np.nan if pair.labelled is None else pair.labelled for pair in pairs], dtype=np.float64
+    )
+    wins = np.zeros((2, len(entrants), len(entrants)))
+    for own, shares in zip(wins, (label, judged), strict=True):
+        heard = ~np.isnan(shares)
+        np.add.at(own, (first[heard], second[heard]), shares[heard])
+        np.add.at(own, (second[heard], first[heard]), 1 - shares[heard])
+    found = np.arange(len(entrants))
+    while True:
+        inside = np.ix_(found, found)
+        rated = find_standing(wins[0][inside]).rated & find_standing(wins[1][inside]).rated
+        if rated.all() or not rated.any():
+            found = found[rated]
+            return {entrants[int(index)]: place for place, index in enumerate(found)}
+        found = found[rated]
