@@ -148,6 +148,40 @@ def test_judges_that_agree_on_nothing_count_alike_and_say_so() -> None:
     assert all(each.rating is not None for each in found.ratings)
 
 
+def said_by_all(matches: Matches, slots: np.ndarray, *, times: int) -> tuple[Matches, np.ndarray]:
+    """Return one judge's verdicts as if so many judges had given them."""
+    return replace(
+        matches,
+        first=np.tile(matches.first, times),
+        second=np.tile(matches.second, times),
+        prompt_index=np.tile(matches.prompt_index, times),
+        preference=np.tile(matches.preference, times),
+        weight=np.tile(matches.weight, times),
+        judges=tuple(f"judge_{index}" for index in range(times)),
+        judge_index=np.repeat(np.arange(times), matches.n_matches),
+    ), np.tile(slots, times)
+
+
+def test_judges_that_say_the_same_of_few_pairs_rate_as_one_of_them() -> None:
+    # Rounding leaves a discrimination's variance of 0 a little above or below it.
+    for seed in range(12):
+        one = simulate_presentations((0.5, 0.0, -0.5), JURY[1:2], n_prompts=4, seed=seed)
+        found = fit_judge_aware(*said_by_all(*one, times=3), confidence=0.95)
+        known = [each.discrimination for each in found.judges if each.discrimination]
+        assert [each.value for each in known] == pytest.approx([1.0] * len(known))
+        assert points(found) == pytest.approx(points(fit_judge_aware(*one, confidence=0.95)))
+
+
+def test_entrants_that_are_alike_leave_the_judges_alike() -> None:
+    # In the seeds named, rounding lets three equal entrants through to a matrix without an inverse.
+    for seed in (6, 8, 91, 130, *range(10, 20)):
+        one = simulate_presentations(
+            (0.0, 0.0, 0.0), (SimulatedJudge(1.0, 0.2),), n_prompts=2, seed=seed, presentations=2
+        )
+        found = fit_judge_aware(*said_by_all(*one, times=3), confidence=0.95)
+        assert points(found) == pytest.approx(points(fit_judge_aware(*one, confidence=0.95)))
+
+
 def test_a_judge_that_says_nothing_is_named() -> None:
     matches, slots = simulate_presentations(STRENGTHS, JURY, n_prompts=20, seed=7)
     silent = replace(matches, judges=(*matches.judges, "mute"))

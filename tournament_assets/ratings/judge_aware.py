@@ -181,7 +181,8 @@ def _fit_together(data: Matches, alone: Sequence[_Alone], *, confidence: float) 
     while judges.size > 1:
         try:
             fit, weakest = _fit_discriminating(data, judges, confidence=confidence)
-        except RatingError:
+        except (RatingError, np.linalg.LinAlgError):
+            # Entrants that are all alike say nothing of how far a judge tells them apart.
             break
         if fit is not None:
             return fit
@@ -222,9 +223,10 @@ def _fit_discriminating(
     parameters = maximise(cells, start=start)
     covariance, n_prompts = sandwich_covariance(own, parameters, own.prompt_index, penalty=0.0)
     raw = parameters[-judges.size :]
-    errors = np.sqrt(np.diagonal(covariance)[-judges.size :])
-    # Without spread between prompts there is no error to doubt a discrimination by.
-    reach = np.where(np.isfinite(errors), errors, 0.0)
+    variances = np.diagonal(covariance)[-judges.size :]
+    # Without spread between prompts there is no error to doubt a discrimination by, and what
+    # rounding leaves of it may be less than nothing.
+    reach = np.sqrt(np.where(np.isfinite(variances) & (variances > 0), variances, 0.0))
     if n_prompts > 1:
         reach = reach * two_sided_quantile(confidence, degrees_of_freedom=n_prompts - 1)
     if (raw - reach <= 0).any():
