@@ -215,6 +215,40 @@ def test_labels_weigh_what_their_chance_leaves_out() -> None:
     assert weighted.kappa == pytest.approx(measure_agreement(repeated, n_bootstraps=50).kappa)
 
 
+def test_wins_are_as_sure_as_weighted_labels_and_no_surer() -> None:
+    won = [pair(n, "a" if n < 18 else "b", {"ann": "a"}) for n in range(20)]
+    # Ten of ada's losses stand for two pairs each, ten for ten; the judge misses four and two.
+    missed = [
+        pair(
+            20 + n,
+            "a" if n < 4 or n >= 18 else "b",
+            {"ann": "b"},
+            chance=0.5 if n < 10 else 0.1,
+        )
+        for n in range(20)
+    ]
+    rest = [pair(40 + n, "a" if n < 376 else "b") for n in range(960)]
+    ada, bob = of(calibrate([*won, *missed, *rest]), "wins")
+    right = (6 * 2 + 8 * 10) / 120
+    squares = 4 * (6 * (1 - right) ** 2 + 4 * right**2)
+    squares += 100 * (8 * (1 - right) ** 2 + 2 * right**2)
+    # Twenty labels, and by their weights worth fourteen.
+    n_missed = right * (1 - right) / (20 / 19 * squares / 120**2)
+    assert n_missed == pytest.approx(14.2426, abs=5e-5)
+    # n prompts of equal weight are known as n - 1 independent ones would be.
+    hers = correct_share(
+        0.4, 999, specificity=right, sensitivity=0.9, n_negative=n_missed, n_positive=19
+    )
+    his = correct_share(
+        0.6, 999, specificity=0.9, sensitivity=right, n_negative=19, n_positive=n_missed
+    )
+    for row, expected in ((ada, hers), (bob, his)):
+        assert row.n == 40
+        assert row.value == pytest.approx(expected.value)
+        assert row.low == pytest.approx(expected.low)
+        assert row.high == pytest.approx(expected.high)
+
+
 def test_ten_pairs_to_read_are_the_worst_and_each_prompt_comes_once_first() -> None:
     pairs = [pair(n, "a", {"ann": "b" if n < 12 else "t"}) for n in range(14)]
     twin = [replace(pairs[0], entrant_b="cy"), pair(90, "a", {"ann": "b", "ben": "b"})]
