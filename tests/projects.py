@@ -8,7 +8,8 @@ from typing import Any
 
 import yaml
 
-from tournament_assets.launching import RunOptions, RunSummary, StageListener, run_tournament
+from tournament_assets.graph.automation.jobs import RunOptions
+from tournament_assets.launching import RunSummary, StageListener, run_tournament
 from tournament_assets.tournament.config import Mode
 
 N_WITH_GOLD = 8

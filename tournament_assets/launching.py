@@ -23,8 +23,16 @@ from tournament_assets.definitions import (
 )
 from tournament_assets.graph.automation.failure_notices import failed_checks, raise_failure
 from tournament_assets.graph.automation.fresh_work import FreshWork
-from tournament_assets.graph.automation.jobs import Stage, build_stages
-from tournament_assets.graph.automation.reruns import PartitionKey, WorkOfStage
+from tournament_assets.graph.automation.jobs import (
+    RunOptions,
+    Stage,
+    build_stages,
+    options_by_asset,
+    run_config,
+    texts_told,
+)
+from tournament_assets.graph.automation.reruns import WorkOfStage
+from tournament_assets.graph.automation.scheduled_reruns import diagnose_automation
 from tournament_assets.graph.local_runs import (
     PROCESS_TAG,
     close_runs_of_dead_processes,
@@ -42,7 +50,6 @@ from tournament_assets.storage.tables import StoredTable, decode_parquet, rows_o
 from tournament_assets.tournament.asset_rows import CoverageRow, TrustRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError, Problems, WorkError
-from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.workflows.judge_requests import UNBUDGETED_TAG
 from tournament_assets.workflows.local_responses import release_models
 from tournament_assets.workflows.plan import TournamentPlan
@@ -54,41 +61,6 @@ if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
     from tournament_assets.reports.cost_estimate import DimensionPlan
     from tournament_assets.workflows.preflight import Finding
-
-_DAEMON_SECONDS = 300
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """What a person may ask of one run.
-
-    Attributes:
-        config_path: The tournament's configuration.
-        mode: A mode of the tournament, such as `pilot`.
-        judge_model: Ask this model instead of the configured one.
-        n_perms: Rate this many orderings instead of the configured number.
-        limit_pairs: Keep only the first pairs of each dimension.
-        skip_judging: Rate what the ledger holds, ask nothing.
-        partial: Rate although some presentations have no reply yet.
-        rejudge: Ask what failed again, one by one, instead of what was never answered.
-        pay_again: Ask again for paid results that the service no longer keeps or does not hand out.
-        no_budget: Let a headline be paid for without a budget.
-        output_dir: Where the run directory goes.
-        everything: Run also what is fresh.
-    """
-
-    config_path: Path
-    mode: Mode
-    judge_model: str | None = None
-    n_perms: int | None = None
-    limit_pairs: int | None = None
-    skip_judging: bool = False
-    partial: bool = False
-    rejudge: bool = False
-    pay_again: bool = False
-    no_budget: bool = False
-    output_dir: Path | None = None
-    everything: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +138,7 @@ def run_tournament(
         PROCESS_TAG: own_identity(),
         **({UNBUDGETED_TAG: "yes"} if options.no_budget else {}),
     }
-    by_asset = _options_by_asset(plan, options, started_at)
+    by_asset = options_by_asset(plan, options, started_at)
     with (
         dg.DagsterInstance.from_config(str(home)) as instance,
         kept_connections(instance),
@@ -194,7 +166,7 @@ def run_tournament(
                 result = definitions.resolve_job_def(stage.job_name).execute_in_process(
                     instance=instance,
                     partition_key=key,
-                    run_config=_run_config(plan, names, by_asset, told=_told(rubrics, key)),
+                    run_config=run_config(plan, names, by_asset, told=texts_told(rubrics, key)),
                     tags=tags,
                     asset_selection=list(work[key]) or None,
                     raise_on_error=False,
@@ -388,76 +360,6 @@ def _never_fresh(options: RunOptions) -> frozenset[str]:
 _PAID = ("entrant_requests", "entrant_responses", "judge_requests", "judge_replies")
 
 
-def _options_by_asset(
-    plan: TournamentPlan, options: RunOptions, started_at: datetime
-) -> Mapping[str, Mapping[str, Any]]:
-    """Return what was asked of a run, by asset; what was not asked is left out."""
-    asked = {
-        "judge_model": options.judge_model,
-        # Nothing else waits for the place of a run that somebody watches.
-        "wait_seconds": plan.config.judge.deadline_seconds,
-        "run_began_at": started_at.isoformat(),
-    }
-    by_asset: dict[str, dict[str, Any]] = {
-        "match_list": {"limit_pairs": options.limit_pairs},
-        "entrant_requests": {
-            "pay_again": options.pay_again,
-            "run_began_at": started_at.isoformat(),
-        },
-        "entrant_responses": {"run_began_at": started_at.isoformat()},
-        "judging_estimate": {"judge_model": options.judge_model},
-        "judge_requests": {**asked, "pay_again": options.pay_again},
-        # What was paid for again when all were asked is not to be paid for a third time.
-        "judge_replies": {
-            **asked,
-            "skip_judging": options.skip_judging,
-            "rejudge": options.rejudge,
-        },
-        "judge_verdicts": {"allow_partial": options.partial or options.skip_judging},
-        "elo_traces": {"n_permutations": options.n_perms},
-        "run_artifacts": {
-            "output_dir": str(options.output_dir.resolve()) if options.output_dir else None,
-            "started_at": started_at.isoformat(),
-        },
-    }
-    return {
-        name: {key: value for key, value in asked.items() if value is not None}
-        for name, asked in by_asset.items()
-    }
-
-
-def _told(rubrics: Mapping[str, Rubric], key: PartitionKey) -> Mapping[str, Mapping[str, Any]]:
-    """Return by asset what the judge is told, as it was when the run began."""
-    texts = {name: rubric.text for name, rubric in rubrics.items()}
-    own = {rubric.instructions for rubric in rubrics.values()} - {None}
-    instructions = {"instructions": own.pop()} if own else {}
-    dimension = str(key).split("|")[0]
-    return {
-        "judge_requests": {"rubrics": texts, **instructions},
-        "judge_replies": {"rubric": texts.get(dimension), **instructions},
-    }
-
-
-def _run_config(
-    plan: TournamentPlan,
-    names: Sequence[str],
-    by_asset: Mapping[str, Mapping[str, Any]],
-    *,
-    told: Mapping[str, Mapping[str, Any]],
-) -> dict[str, Any]:
-    return {
-        "ops": {
-            f"{plan.tournament_id}__{name}": {
-                "config": {**by_asset[name], **told.get(name, {})},
-            }
-            for name in names
-            if name in by_asset
-        },
-        # Dagster's own log would bury the progress; it is all in the UI.
-        "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
-    }
-
-
 def _total(metadata: Mapping[str, list[Mapping[str, Any]]], name: str, key: str) -> int:
     return sum(int(each[key].value) for each in metadata.get(name, ()))
 
@@ -595,38 +497,4 @@ def diagnose_project(
         )
     home = prepare_dagster_home(project, environment.get("DAGSTER_HOME"))
     with dg.DagsterInstance.from_config(str(home)) as instance:
-        for plan in plans:
-            yield from _diagnose_automation(plan, instance)
-        if not _has_daemon(instance):
-            yield preflight.Finding(
-                "daemon",
-                preflight.Health.LOOK,
-                "none has reported in the last five minutes, so no schedule or sensor fires",
-                "start it: dagster dev, or dagster-daemon run",
-            )
-
-
-def _diagnose_automation(plan: TournamentPlan, instance: dg.DagsterInstance) -> "Iterator[Finding]":
-    from tournament_assets.workflows.preflight import Finding, Health
-
-    running = {
-        state.name for state in instance.all_instigator_state() if state.status.value == "RUNNING"
-    }
-    wanted = {
-        f"{plan.tournament_id}_{mode}_schedule": plan.config.mode(mode).schedule is not None
-        for mode in plan.config.mode_names
-    }
-    wanted[f"{plan.tournament_id}_rerun_after_edits"] = plan.config.automation.rerun_after_edits
-    for name in (name for name, is_wanted in wanted.items() if is_wanted):
-        if name in running:
-            yield Finding(name, Health.WELL, "on")
-        else:
-            yield Finding(
-                name, Health.LOOK, "the config names it and it is off", "switch it on in the UI"
-            )
-
-
-def _has_daemon(instance: dg.DagsterInstance) -> bool:
-    beats = instance.get_daemon_heartbeats().values()
-    newest = max((beat.timestamp for beat in beats), default=0.0)
-    return datetime.now(UTC).timestamp() - newest < _DAEMON_SECONDS
+        yield from diagnose_automation(plans, instance)

@@ -250,7 +250,8 @@ class Tournament:
             InputError: If any input cannot be used; nothing has been spent then.
             WorkError: If a step failed; what was paid for until then is in the ledger.
         """
-        from tournament_assets.launching import RunOptions, run_tournament
+        from tournament_assets.graph.automation.jobs import RunOptions
+        from tournament_assets.launching import run_tournament
 
         def tell(stage: Any, label: str) -> None:
             if progress is not None:

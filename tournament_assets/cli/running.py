@@ -18,7 +18,7 @@ from tournament_assets.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from tournament_assets.launching import RunOptions
+    from tournament_assets.graph.automation.jobs import RunOptions
 
 
 @click.command("run", short_help="Materialise a tournament, prompts to leaderboard.")
@@ -83,7 +83,7 @@ def run_command(
     on where it stopped, and a second run costs nothing. Stages that would only make again what is
     stored are skipped, and said to be fresh.
     """
-    from tournament_assets.launching import RunOptions
+    from tournament_assets.graph.automation.jobs import RunOptions
 
     _run(
         RunOptions(
@@ -188,7 +188,8 @@ def rejudge_command(config_path: Path, mode: str, judge_model: str | None, dry_r
     or empty, and what a gateway said in the judge's place. Each costs twice as much as in a batch.
     Earlier replies stay; the first one that holds a verdict counts. Then everything is rated anew.
     """
-    from tournament_assets.launching import RunOptions, opened_ledger
+    from tournament_assets.graph.automation.jobs import RunOptions
+    from tournament_assets.launching import opened_ledger
     from tournament_assets.workflows.ledger_lookup import find_failed_presentations, print_failures
 
     with opened_ledger(config_path, os.environ) as (plan, ledger):

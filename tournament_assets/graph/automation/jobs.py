@@ -1,7 +1,12 @@
-"""The jobs of a tournament, its stages in the order they run, and the inputs as they are now."""
+"""The jobs of a tournament, its stages in the order they run, and the inputs as they are now.
+
+What a person asks of a run of the stages is told to their assets here.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -13,6 +18,7 @@ from tournament_assets.graph.rows import AssetRow, JobRow
 from tournament_assets.graph.table import JOBS, rows_of
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import Problems
+from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.workflows.plan import TournamentPlan
 
 DRIFT_ASSET = "judge_drift"
@@ -67,6 +73,119 @@ def stage_making(plan: TournamentPlan, asset: str) -> Stage:
     name = rows_of(plan)[asset].job
     (stage,) = (_stage(plan, job) for job in JOBS if job.name == name)
     return stage
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What a person may ask of one run.
+
+    Attributes:
+        config_path: The tournament's configuration.
+        mode: A mode of the tournament, such as `pilot`.
+        judge_model: Ask this model instead of the configured one.
+        n_perms: Rate this many orderings instead of the configured number.
+        limit_pairs: Keep only the first pairs of each dimension.
+        skip_judging: Rate what the ledger holds, ask nothing.
+        partial: Rate although some presentations have no reply yet.
+        rejudge: Ask what failed again, one by one, instead of what was never answered.
+        pay_again: Ask again for paid results that the service no longer keeps or does not hand out.
+        no_budget: Let a headline be paid for without a budget.
+        output_dir: Where the run directory goes.
+        everything: Run also what is fresh.
+    """
+
+    config_path: Path
+    mode: Mode
+    judge_model: str | None = None
+    n_perms: int | None = None
+    limit_pairs: int | None = None
+    skip_judging: bool = False
+    partial: bool = False
+    rejudge: bool = False
+    pay_again: bool = False
+    no_budget: bool = False
+    output_dir: Path | None = None
+    everything: bool = False
+
+
+def options_by_asset(
+    plan: TournamentPlan, options: RunOptions, started_at: datetime
+) -> Mapping[str, Mapping[str, Any]]:
+    """Return what was asked of a run, by asset; what was not asked is left out."""
+    asked = {
+        "judge_model": options.judge_model,
+        # Nothing else waits for the place of a run that somebody watches.
+        "wait_seconds": plan.config.judge.deadline_seconds,
+        "run_began_at": started_at.isoformat(),
+    }
+    by_asset: dict[str, dict[str, Any]] = {
+        "match_list": {"limit_pairs": options.limit_pairs},
+        "entrant_requests": {
+            "pay_again": options.pay_again,
+            "run_began_at": started_at.isoformat(),
+        },
+        "entrant_responses": {"run_began_at": started_at.isoformat()},
+        "judging_estimate": {"judge_model": options.judge_model},
+        "judge_requests": {**asked, "pay_again": options.pay_again},
+        # What was paid for again when all were asked is not to be paid for a third time.
+        "judge_replies": {
+            **asked,
+            "skip_judging": options.skip_judging,
+            "rejudge": options.rejudge,
+        },
+        "judge_verdicts": {"allow_partial": options.partial or options.skip_judging},
+        "elo_traces": {"n_permutations": options.n_perms},
+        "run_artifacts": {
+            "output_dir": str(options.output_dir.resolve()) if options.output_dir else None,
+            "started_at": started_at.isoformat(),
+        },
+    }
+    return {
+        name: {key: value for key, value in asked.items() if value is not None}
+        for name, asked in by_asset.items()
+    }
+
+
+def texts_told(
+    rubrics: Mapping[str, Rubric], key: dg.MultiPartitionKey | str | None
+) -> Mapping[str, Mapping[str, Any]]:
+    """Return by asset what the judge is told, as it was when the run began."""
+    texts = {name: rubric.text for name, rubric in rubrics.items()}
+    own = {rubric.instructions for rubric in rubrics.values()} - {None}
+    instructions = {"instructions": own.pop()} if own else {}
+    dimension = str(key).split("|")[0]
+    return {
+        "judge_requests": {"rubrics": texts, **instructions},
+        "judge_replies": {"rubric": texts.get(dimension), **instructions},
+    }
+
+
+def run_config(
+    plan: TournamentPlan,
+    names: Sequence[str],
+    by_asset: Mapping[str, Mapping[str, Any]],
+    *,
+    told: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return what Dagster is told when some assets of a stage run.
+
+    Args:
+        plan: The tournament.
+        names: The assets that run.
+        by_asset: What was asked of the run, as of `options_by_asset`.
+        told: What the judge is told, as of `texts_told`.
+    """
+    return {
+        "ops": {
+            f"{plan.tournament_id}__{name}": {
+                "config": {**by_asset[name], **told.get(name, {})},
+            }
+            for name in names
+            if name in by_asset
+        },
+        # Dagster's own log would bury the progress; it is all in the UI.
+        "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
+    }
 
 
 def _jobs_of(plan: TournamentPlan) -> list[JobRow]:

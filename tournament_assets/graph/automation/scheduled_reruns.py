@@ -4,7 +4,7 @@ Schedules begin reruns of modes, a sensor takes them from stage to stage, and an
 judging: batches that nobody waits for, requests that failed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -41,6 +41,9 @@ from tournament_assets.tournament.judges import ServiceAccess
 from tournament_assets.tournament.yaml_files import KeyPath
 from tournament_assets.workflows.judge_requests import UNBUDGETED_TAG
 from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.workflows.preflight import Finding, Health
+
+_DAEMON_SECONDS = 300
 
 
 def schedule_problems(config: TournamentConfig) -> list[tuple[KeyPath, str]]:
@@ -383,3 +386,47 @@ def _request_run(
         run_config={"ops": {f"{plan.tournament_id}__{asset}": {"config": config}}},
         tags={**tags, **allowed},
     )
+
+
+def diagnose_automation(
+    plans: Iterable[TournamentPlan], instance: dg.DagsterInstance
+) -> Iterator[Finding]:
+    """Look at whether what the configs want to go on by itself is on, and would be noticed.
+
+    Args:
+        plans: The tournaments.
+        instance: Where Dagster keeps what is on.
+    """
+    for plan in plans:
+        yield from _diagnose_automation(plan, instance)
+    if not _has_daemon(instance):
+        yield Finding(
+            "daemon",
+            Health.LOOK,
+            "none has reported in the last five minutes, so no schedule or sensor fires",
+            "start it: dagster dev, or dagster-daemon run",
+        )
+
+
+def _diagnose_automation(plan: TournamentPlan, instance: dg.DagsterInstance) -> Iterator[Finding]:
+    running = {
+        state.name for state in instance.all_instigator_state() if state.status.value == "RUNNING"
+    }
+    wanted = {
+        f"{plan.tournament_id}_{mode}_schedule": plan.config.mode(mode).schedule is not None
+        for mode in plan.config.mode_names
+    }
+    wanted[f"{plan.tournament_id}_rerun_after_edits"] = plan.config.automation.rerun_after_edits
+    for name in (name for name, is_wanted in wanted.items() if is_wanted):
+        if name in running:
+            yield Finding(name, Health.WELL, "on")
+        else:
+            yield Finding(
+                name, Health.LOOK, "the config names it and it is off", "switch it on in the UI"
+            )
+
+
+def _has_daemon(instance: dg.DagsterInstance) -> bool:
+    beats = instance.get_daemon_heartbeats().values()
+    newest = max((beat.timestamp for beat in beats), default=0.0)
+    return datetime.now(UTC).timestamp() - newest < _DAEMON_SECONDS
