@@ -107,6 +107,49 @@ def test_where_nothing_is_missing_all_three_denominators_agree() -> None:
         assert planned[name].rating is None
 
 
+def stopped(n_prompts: int, *, weight: float, tail: Sequence[int]) -> list[Judgment]:
+    """Return what is judged where ada wins all, bob beats cyd, and ada's pairs stop after ten."""
+    return [
+        Judgment(f"p{n:02}", "f", a, b, Outcome.A_WINS, 1.0 if n < 10 or a != "ada" else weight)
+        for n in range(n_prompts)
+        for a, b in combinations(("ada", "bob", "cyd"), 2)
+        if n < 10 or n in tail or a != "ada"
+    ]
+
+
+def test_what_is_not_needed_is_not_missing_from_planned_pairs() -> None:
+    names = ("ada", "bob", "cyd")
+    # Three tail prompts of weight 5 stand for 15 of the 20 that are left.
+    judged = stopped(30, weight=5.0, tail=(12, 17, 25))
+    planned = of(compare(judged, n_prompts=30, names=names), PLANNED)
+    assert [planned[name].share for name in names] == pytest.approx([1.0, 0.5, 0.0])
+    assert [planned[name].pairs for name in names] == [60, 60, 60]
+
+
+def test_a_failed_verdict_of_the_tail_is_missing_as_far_as_it_stands_for_others() -> None:
+    names = ("ada", "bob", "cyd")
+    judged = stopped(30, weight=5.0, tail=(12, 15, 17, 25))
+    failed = [
+        replace(each, outcome=Outcome.UNJUDGED)
+        if (each.prompt_id, each.entrant_b, each.weight) == ("p12", "bob", 5.0)
+        else each
+        for each in judged
+    ]
+    planned = of(compare(failed, n_prompts=30, names=names), PLANNED)
+    assert planned["ada"].share == pytest.approx((25 + 30) / 60)
+
+
+def test_a_pair_of_whom_nothing_was_needed_in_a_stratum_is_not_planned_there() -> None:
+    names = ("ada", "bob", "cyd")
+    prompts = [PlannedPrompt(f"p{n:02}", "early" if n < 10 else "late") for n in range(30)]
+    judged = [each for each in stopped(30, weight=5.0, tail=()) if each.weight == 1.0]
+    judged[0] = replace(judged[0], weight=2.0)
+    rows = compare(judged, n_prompts=30, names=names, prompts=prompts)
+    late = of(rows, PLANNED, stratum_by="source", stratum="late")
+    assert [late[name].pairs for name in names] == [0, 20, 20]
+    assert [late[name].share for name in names] == [None, 1.0, 0.0]
+
+
 def test_an_outage_for_one_entrant_shows_in_the_difference_of_the_denominators() -> None:
     # The judge failed on the prompts that ada would have lost.
     judgments = [

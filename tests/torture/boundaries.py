@@ -16,6 +16,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from tournament_assets.judging.batch_service import UNPARSABLE
+
 _WRITES = frozenset(
     {
         "acquire_lease",
@@ -171,12 +173,15 @@ class MortalService:
         return call
 
     def _each(self, name: str, items: Iterator[Any]) -> Iterator[Any]:
+        n_rows = 0
         for n_read, item in enumerate(items, start=1):
-            if name == "iterate_results":
+            # A line that is not JSON is read and counted, and no row that is to be written down.
+            if name == "iterate_results" and item.result_type != UNPARSABLE:
+                n_rows += 1
                 nonce, _, _ = item.custom_id.partition("-")
                 # Rows that are read to see whose they are need not be written down.
                 if self._life.harvested_by.get(nonce) == threading.get_ident():
-                    self._life.rows_read[nonce] = n_read
+                    self._life.rows_read[nonce] = n_rows
             self._life.step(f"after row {n_read} of {name}")
             yield item
         self._life.step(f"after {name}")

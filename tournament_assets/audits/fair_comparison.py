@@ -11,7 +11,7 @@ Feng, "LLM evaluators recognize and favor their own generations", https://arxiv.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -266,16 +266,57 @@ def rank_by_rating(
 
 
 def _rank_by_planned_share(
-    judgments: Iterable[Judgment], *, entrants: Sequence[str], planned_prompts: int
+    judgments: Iterable[Judgment],
+    *,
+    entrants: Sequence[str],
+    planned_prompts: int,
+    not_needed: Counter[str],
 ) -> tuple[FairPlace, ...]:
     """Rank everyone by points over planned pairs: whatever is missing counts as nothing."""
     points, _ = _count(judgments)
-    planned = planned_prompts * (len(entrants) - 1)
-    shares = {each: points[each] / planned if planned else None for each in entrants}
+    planned = {each: planned_prompts * (len(entrants) - 1) - not_needed[each] for each in entrants}
+    shares = {each: points[each] / n if n else None for each, n in planned.items()}
     ranks = _ranks(shares)
     return tuple(
-        FairPlace(each, points[each], planned, shares[each], ranks[each]) for each in entrants
+        FairPlace(each, points[each], planned[each], shares[each], ranks[each]) for each in entrants
     )
+
+
+def _standing_for_all(
+    judgments: Sequence[Judgment],
+    prompts: AbstractSet[str],
+    answered: Mapping[str, AbstractSet[str]],
+) -> list[Judgment]:
+    """Let two entrants' verdicts together stand for all prompts on which both have an answer.
+
+    Where pairs stop early, the tail's weights add up to that on average only; what chance adds or
+    leaves out would look like missing pairs. A verdict that failed keeps its part, and is missing.
+    """
+    weights: defaultdict[tuple[str, str], float] = defaultdict(float)
+    for each in judgments:
+        weights[each.entrant_a, each.entrant_b] += each.weight
+    factors = {
+        (a, b): len(prompts & answered[a] & answered[b]) / weight
+        for (a, b), weight in weights.items()
+    }
+    return [
+        replace(each, weight=each.weight * factors[each.entrant_a, each.entrant_b])
+        for each in judgments
+    ]
+
+
+def _not_needed(
+    judgments: Sequence[Judgment],
+    prompts: AbstractSet[str],
+    answered: Mapping[str, AbstractSet[str]],
+) -> Counter[str]:
+    """Count the pairs of entrants of whom nothing was asked on these prompts, by entrant."""
+    asked = {frozenset((each.entrant_a, each.entrant_b)) for each in judgments}
+    found: Counter[str] = Counter()
+    for a, b in combinations(answered, 2):
+        if frozenset((a, b)) not in asked:
+            found.update(dict.fromkeys((a, b), len(prompts & answered[a] & answered[b])))
+    return found
 
 
 def _count(
@@ -478,7 +519,12 @@ def fair_comparison_rows(
             COMMON: ranked_on(with_pairs & common),
             ALL: ranked_on(with_pairs),
             PLANNED: _rank_by_planned_share(
-                inside, entrants=entrants, planned_prompts=len(members)
+                inside if is_whole else _standing_for_all(inside, members, answered),
+                entrants=entrants,
+                planned_prompts=len(members),
+                not_needed=Counter()
+                if is_whole
+                else _not_needed(inside, members, {name: answered[name] for name in entrants}),
             ),
         }
         judged = {each.prompt_id for each in inside if each.outcome is not Outcome.UNJUDGED}
