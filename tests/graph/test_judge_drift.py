@@ -162,7 +162,7 @@ def test_a_judge_that_has_changed_is_found(judged: PaidProject) -> None:
     assert not check.passed
     assert numbers["flip_rate_low"] > 0.10
     assert f"{flipped} of {both} anchor pairs" in check.description
-    assert "10.0% (checks.max_drift_rate): the judge has drifted" in check.description
+    assert "10.0 % (checks.max_drift_rate): the judge has drifted" in check.description
     assert "judge everything by another judge_model" in check.description
 
 
