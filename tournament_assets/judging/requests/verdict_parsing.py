@@ -112,7 +112,7 @@ READING_VERSION = 3
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _BLANK = " \t\u00a0\u202f"
 _MARKS = rf"[*_`#>{_BLANK}\"'\u201c\u201d\u2018\u2019«»]*"
-# ASCII: otherwise the case-blind match takes a dotless i (U+0131) for the I of TIE.
+# ASCII: otherwise the match without case takes a dotless i (U+0131) for the I of TIE.
 _VERDICT_LINE = re.compile(
     rf"{_MARKS}(?:[-+•]{_MARKS})?VERDICT{_MARKS}:{_MARKS}(?P<verdict>[A-Z]+){_MARKS}(?:\.{_MARKS})?",
     re.ASCII | re.IGNORECASE,
