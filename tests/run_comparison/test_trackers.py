@@ -149,7 +149,7 @@ def test_a_collector_that_refuses_is_no_success(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ((), "nobody is to be told"),
+        ((), "no tool to send the run to"),
         (("--otlp", "http://ada:secret@127.0.0.1:1"), "OTEL_EXPORTER_OTLP_HEADERS"),
         (("--mlflow", "http://ada:secret@127.0.0.1:1"), "MLFLOW_TRACKING_TOKEN"),
     ],

@@ -269,7 +269,10 @@ def verdict_sentences(
             sentences.append(f"{what} {join_names(names)}.")
     between = neighbours(gaps, ranked)
     for what, members in (
-        ("Neighbours within noise", [gap for gap in between if gap.is_within_noise]),
+        (
+            "Neighbours without a significant difference",
+            [gap for gap in between if gap.is_within_noise],
+        ),
         (
             "Neighbours that the tasks cannot tell apart",
             [gap for gap in between if not (gap.is_separated or gap.is_within_noise)],

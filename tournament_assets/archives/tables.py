@@ -226,8 +226,8 @@ def gap_table(gaps: Sequence[Gap], labels: Mapping[str, str]) -> ReportTable:
 
 def _reading(gap: Gap) -> str:
     if gap.is_separated:
-        return "separated"
-    return "within noise" if gap.is_within_noise else "cannot be told"
+        return "significant"
+    return "not significant" if gap.is_within_noise else "cannot be told"
 
 
 def common_table(support: CommonSupport, labels: Mapping[str, str]) -> ReportTable:

@@ -76,9 +76,9 @@ def main() -> None:
     """Find out which configuration of a language model is better, and how sure you can be."""
 
 
-@main.command("dagster-home", short_help="Print the folder Dagster keeps its runs in.")
+@main.command("dagster-home", short_help="Print the folder in which Dagster keeps its runs.")
 def dagster_home_command() -> None:
-    """Print the folder that Dagster keeps its runs in, and make it if need be."""
+    """Print the folder in which Dagster keeps its runs, and create it if necessary."""
     from tournament_assets.project.project_files import prepare_dagster_home
 
     project = Path(os.environ.get("TOURNAMENT_PROJECT") or Path.cwd())
@@ -110,5 +110,5 @@ for command in (
 
 # The name that the command had before: for one release more, and not listed.
 _earlier = copy.copy(fair_comparison_command)
-_earlier.hidden, _earlier.deprecated = True, "it is called fair-comparison now"
+_earlier.hidden, _earlier.deprecated = True, "use fair-comparison"
 main.add_command(_earlier, "report")

@@ -36,7 +36,7 @@ _exclude_option = click.option(
     multiple=True,
     metavar="MODEL",
     callback=_split_names,
-    help="Leave this model out; may be given again, or several with commas.",
+    help="Leave this model out. May be repeated, or name several with commas.",
 )
 
 
@@ -48,23 +48,23 @@ def archive_group() -> None:
     """
 
 
-@archive_group.command("audit", short_help="Say what is there, what is missing, what is odd.")
+@archive_group.command("audit", short_help="Show what is there, what is missing, what is odd.")
 @_archive_argument
 @_exclude_option
 @json_option
 def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool) -> None:
     """Count and average every model's runs, and look at every task across models.
 
-    Files that cannot be read are listed and count as missing. Nothing is asked and nothing is
-    changed.
+    Files that cannot be read are listed and count as missing. It sends no request and changes
+    nothing.
 
     \b
-    Exit code 0: what is missing is missing for every model alike, and is little.
+    Exit code 0: little is missing, evenly over models.
               1: too many runs are missing or judging failed too often, or for some models more
                  than for others (`checks` in the description).
               2: bad usage or input.
 
-    What is said of tasks never changes the exit code: it is for a person to look at.
+    Findings about tasks never change the exit code: they are for a person to look at.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
     from tournament_assets.archives.audit import (
         archive_audit_sections,
@@ -89,18 +89,17 @@ def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool)
         click.get_current_context().exit(1)
 
 
-@archive_group.command("rejudge", short_help="Ask the judge again where judging failed.")
+@archive_group.command("rejudge", short_help="Judge runs again whose judging failed.")
 @_archive_argument
-@click.option("--dry-run", is_flag=True, help="Only list what failed, and what would be asked.")
+@click.option("--dry-run", is_flag=True, help="Only list what failed, and what would be sent.")
 @click.option(
     "--limit", type=click.IntRange(min=1), metavar="N", help="Judge only the first N of them."
 )
 def archive_rejudge_command(archive: Path, dry_run: bool, limit: int | None) -> None:
-    """Ask the judge again, directly, about runs whose judging failed, and score them anew.
+    """Judge runs again, by direct requests, whose judging failed, and score them anew.
 
-    The judge counts in a run's score only where the deciding component is at its ceiling. Every
-    reply is in the ledger before a file is touched, so nothing is paid for twice; what stood in
-    the file stays beside the new value as judge_result_before and run_score_before.
+    Every reply is in the ledger before a file is touched, so nothing is paid for twice. The old
+    values stay in the file, beside the new ones, as judge_result_before and run_score_before.
     """
     from tournament_assets.archives.config import load_archive_config
     from tournament_assets.archives.questions import cost_sentence, require_rejudging
@@ -197,7 +196,7 @@ def _print_rejudged(result: "RejudgeResult", console: Console) -> None:
 def archive_report_command(
     archive: Path, exclude: frozenset[str], markdown_path: Path | None, as_json: bool
 ) -> None:
-    """Rank the models, and say what was the same for all, what is missing, and what is noise.
+    """Rank the models, and show what was the same for all, what is missing, and what is noise.
 
     With --markdown OUT.md every table is also written as CSV into OUT_tables/.
     """

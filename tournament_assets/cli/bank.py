@@ -10,7 +10,7 @@ _COP_BASES: dict[str | None, Literal[0, 1] | None] = {None: None, "0": 0, "1": 1
 
 @click.group("bank")
 def bank_group() -> None:
-    """Check a prompt bank, or build one."""
+    """Check, build or import a prompt bank."""
 
 
 @bank_group.command("validate")
@@ -18,9 +18,9 @@ def bank_group() -> None:
 def bank_validate_command(bank: Path) -> None:
     """Check every row of a prompt bank, a JSONL file, and count what is in it.
 
-    A row has prompt_id, text and source; a gold_answer, if a dimension compares with one; an
-    expected_behavior (answer, hedge or abstain), with source "curated" in any case; and optionally
-    subject, category and tags.
+    A row needs prompt_id, text and source. It needs a gold_answer if a dimension compares with
+    one, and an expected_behavior (answer, hedge or abstain) if its source is "curated". It may
+    have subject, category and tags.
     """
     from collections import Counter
 
@@ -94,7 +94,7 @@ def bank_build_command(
 
 @bank_group.command("import")
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--format", "format_name", help="The file's format; found out from the file.")
+@click.option("--format", "format_name", help="The file's format, if its content does not show it.")
 @click.option(
     "--map",
     "columns",
@@ -108,9 +108,9 @@ def bank_build_command(
     "values",
     metavar="FIELD=VALUE",
     multiple=True,
-    help="A field that all prompts have alike, such as source=wild.",
+    help="A field with the same value for all prompts, such as source=wild.",
 )
-@click.option("--split", help="Which split of a dataset's folder.")
+@click.option("--split", help="The split to take from a dataset's folder.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The bank to write.")
 def bank_import_command(
     path: Path,
@@ -120,7 +120,7 @@ def bank_import_command(
     split: str | None,
     out: Path,
 ) -> None:
-    """Make a prompt bank of the prompts in another tool's file, or in a Hugging Face dataset.
+    """Make a prompt bank from another tool's file, or from a Hugging Face dataset.
 
     FILE is whatever recorded responses are read from (AlpacaEval, arena-hard, lm-eval, inspect,
     CSV …), a file of questions (MT-bench, arena-hard), requests of an OpenAI batch, or the folder
@@ -148,6 +148,6 @@ def _assignments(given: tuple[str, ...], option: str) -> dict[str, str]:
     wrong = [name for name, sign, value in pairs if not (name and sign and value)]
     if wrong:
         raise click.BadParameter(
-            f"{', '.join(map(repr, wrong))} is given; expected FIELD=NAME", param_hint=option
+            f"{', '.join(map(repr, wrong))} is given; expected FIELD=VALUE", param_hint=option
         )
     return {name: value for name, _, value in pairs}

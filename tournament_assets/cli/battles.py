@@ -35,17 +35,19 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 def _reading_options(command: _Command) -> _Command:
     for option in (
         click.option(
-            "--baseline", metavar="MODEL", help="Whom all others met, where the file does not say."
+            "--baseline",
+            metavar="MODEL",
+            help="The model that all others met, if the file does not say.",
         ),
         click.option(
             "--source",
             type=click.Choice(["llm-judge", "human"]),
-            help="Who decided, where the file does not say.",
+            help="Who decided, if the file does not say.",
         ),
         click.option(
             "--prompt-column",
             metavar="NAME",
-            help="The column that names the prompt, where it is not one the format knows.",
+            help="The column that names the prompt, if the format does not know it.",
         ),
     ):
         command = option(command)
@@ -54,7 +56,7 @@ def _reading_options(command: _Command) -> _Command:
 
 @click.group("battles")
 def battles_group() -> None:
-    """Take battles from other tools' files, write such files, and rate any of them."""
+    """Import battles from other tools' files, export them, and rate them."""
 
 
 @battles_group.command("import")
@@ -63,22 +65,22 @@ def battles_group() -> None:
     "--format",
     "format_name",
     type=click.Choice(_FORMATS),
-    help="Found out from the file if absent.",
+    help="The format; detected from the file by default.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     required=True,
-    help="The new file of ours, .parquet or .jsonl.",
+    help="The file to write, .parquet or .jsonl.",
 )
 @_reading_options
 def battles_import_command(
     file: Path, format_name: str | None, out: Path, **reading: str | None
 ) -> None:
-    """Read another tool's FILE and write its battles as a file of ours.
+    """Read another tool's FILE and write its battles in our own format.
 
-    What is no battle, because nobody gave a verdict, is left out and counted by the reason. A file
-    with anything wrong is refused whole, with everything that is wrong with it.
+    Rows that are not battles, because nobody gave a verdict, are left out and counted by reason.
+    A file with any error is refused as a whole, with a list of its errors.
     """
     from tournament_assets.battles.registry import write_battles
 
@@ -93,10 +95,10 @@ def battles_import_command(
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--format", "format_name", type=click.Choice(_FORMATS), required=True)
 @click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The new file."
+    "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The file to write."
 )
 @click.option(
-    "--from", "from_format", type=click.Choice(_FORMATS), help="FILE's format, if it needs saying."
+    "--from", "from_format", type=click.Choice(_FORMATS), help="FILE's format; detected by default."
 )
 @click.option("--dimension", metavar="NAME", help="Only the battles on this dimension.")
 @_reading_options
@@ -110,8 +112,8 @@ def battles_export_command(
 ) -> None:
     """Write the battles of FILE as a file of another tool.
 
-    What the format has no place for is counted: battles that are left out, and values that are
-    lost although their battle is written.
+    The command counts what the format has no place for: battles that are left out, and values
+    that are lost although their battle is written.
     """
     from tournament_assets.battles.columns import of_dimension
     from tournament_assets.battles.files import FormatOptions
@@ -144,9 +146,15 @@ def battles_export_command(
     "--format",
     "format_name",
     type=click.Choice(_FORMATS),
-    help="Found out from the file if absent.",
+    help="The format; detected from the file by default.",
 )
-@click.option("--dimension", "dimensions", multiple=True, metavar="NAME", help="Only this; repeat.")
+@click.option(
+    "--dimension",
+    "dimensions",
+    multiple=True,
+    metavar="NAME",
+    help="Only the battles on this dimension. May be repeated.",
+)
 @click.option(
     "--method",
     type=click.Choice(["both", "elo", "bradley-terry", "davidson", "newman", "all"]),
@@ -154,18 +162,33 @@ def battles_export_command(
     show_default=True,
     help="both: Elo and Bradley-Terry; Bradley-Terry alone is faster for millions of battles.",
 )
-@click.option("--k-factor", type=float, metavar="K", help="The most one match can change.")
-@click.option("--n-permutations", type=click.IntRange(min=1), metavar="N", help="Orderings.")
-@click.option("--shuffle-seed", type=click.IntRange(min=0), metavar="SEED")
-@click.option("--n-bootstraps", type=click.IntRange(min=1), metavar="N", help="Resamples.")
-@click.option("--bootstrap-seed", type=click.IntRange(min=0), metavar="SEED")
-@click.option("--initial-rating", type=float, metavar="ELO")
-@click.option("--confidence", type=float, metavar="SHARE", help="Of the intervals, such as 0.95.")
+@click.option("--k-factor", type=float, metavar="K", help="The largest change one match can make.")
+@click.option(
+    "--n-permutations",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of random orderings of the matches.",
+)
+@click.option(
+    "--shuffle-seed", type=click.IntRange(min=0), metavar="SEED", help="Seeds the orderings."
+)
+@click.option(
+    "--n-bootstraps", type=click.IntRange(min=1), metavar="N", help="Number of resamples."
+)
+@click.option(
+    "--bootstrap-seed", type=click.IntRange(min=0), metavar="SEED", help="Seeds the resampling."
+)
+@click.option(
+    "--initial-rating", type=float, metavar="ELO", help="Elo rating before the first match."
+)
+@click.option(
+    "--confidence", type=float, metavar="SHARE", help="Coverage of the intervals, such as 0.95."
+)
 @click.option(
     "--anchor",
     type=(str, float),
     metavar="MODEL ELO",
-    help="Move all ratings so that MODEL has this one.",
+    help="Move all ratings so that MODEL has the rating ELO.",
 )
 @click.option(
     "--soft", is_flag=True, help="Let Bradley-Terry share a win by the preference, if there is one."
@@ -175,13 +198,15 @@ def battles_export_command(
     type=click.Choice(["percentile", "bca"]),
     default="percentile",
     show_default=True,
-    help="Of Bradley-Terry: expanded percentiles, or corrected for bias and skewness.",
+    help="For Bradley-Terry: expanded percentiles, or BCa, corrected for bias and skewness.",
 )
-@click.option("--pairs", is_flag=True, help="Print win rates and P(A above B) of each two models.")
+@click.option(
+    "--pairs", is_flag=True, help="Print win rates and P(A above B) for every two models."
+)
 @click.option(
     "--responses",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="JSON lines of model, question_id, response: rate at equal style, too.",
+    help="JSON lines of model, question_id, response; rates at equal style, too.",
 )
 @_reading_options
 def battles_rate_command(
@@ -200,8 +225,8 @@ def battles_rate_command(
     """Rate the battles of FILES together: Elo and Bradley-Terry, each with its intervals.
 
     A file that a run wrote says how it was rated, and gives the run's numbers to the bit. Options
-    override what the file says; files of other tools are rated as a tournament's config does by
-    default.
+    override what the file says. Files of other tools are rated by the defaults of a tournament's
+    config.
     """
     from tournament_assets.battles.pooling import pool_battles, read_responses
     from tournament_assets.battles.rating import (

@@ -32,14 +32,14 @@ a config that runs; [entrants](entrants.md), [judging](judging.md), [operations]
 _LIMITS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 
 
-@click.command("init", short_help="Write a small tournament to put your own in its place.")
+@click.command("init", short_help="Write a small tournament to replace with your own.")
 @click.argument("folder", metavar="[DIR]", default=".", type=click.Path(path_type=Path))
 def init_command(folder: Path) -> None:
-    """Write a tournament that runs as it stands to DIR, this folder unless given.
+    """Write a tournament that runs as it is to DIR, by default this folder.
 
-    It is called after its folder. Its entrants' responses are recorded and its judge is the
-    loopback judge, so it needs no key and costs nothing; comments in its config say what to put in
-    the place of what. No file is overwritten.
+    It is named after its folder. Its entrants' responses are recorded and its judge is the loopback
+    judge, so it needs no key and costs nothing. Comments in its config say what to replace. No
+    file is overwritten.
     """
     from tournament_assets.project.config_files import write_new_project
 

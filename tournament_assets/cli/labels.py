@@ -28,44 +28,46 @@ _SAMPLE = 120
     type=click.Path(path_type=Path),
     help="The tournament's YAML, such as configs/demo.yaml.",
 )
-@click.option("--mode", metavar="MODE", help="Whose pairs: pilot, headline or one of the config's.")
-@click.option("--dimension", metavar="NAME", help="Ask for this quality; in general if absent.")
+@click.option(
+    "--mode", metavar="MODE", help="Label pairs of this mode: pilot, headline or another."
+)
+@click.option("--dimension", metavar="NAME", help="Label this quality; in general by default.")
 @click.option(
     "--sample",
     "size",
     type=click.IntRange(min=1),
     metavar="N",
-    help=f"How many pairs; {_SAMPLE}, or what was drawn before. More extend what was drawn.",
+    help=f"How many pairs; {_SAMPLE} at first, then as before. A larger number adds pairs.",
 )
-@click.option("--rater", "raters", multiple=True, metavar="NAME", help="Who labels; repeat.")
+@click.option("--rater", "raters", multiple=True, metavar="NAME", help="A rater. May be repeated.")
 @click.option(
     "--overlap",
     type=click.FloatRange(0, 1),
     metavar="SHARE",
     help="Share of the pairs that every rater is asked about; 0.2 at first.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Of the draw; 0 at first.")
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Seeds the draw; 0 at first.")
 @click.option(
     "--stratify",
     type=click.Choice(["judge"]),
-    help="Draw as many pairs of each verdict of the judge, with known chances.",
+    help="Draw equally many pairs of each verdict of the judge, with known chances.",
 )
 @click.option(
     "--next",
     "n_next",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Draw N more pairs, above all those whose labels would narrow the intervals most.",
+    help="Draw N more pairs, mainly those whose labels would narrow the intervals most.",
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True)
-@click.option("--host", default="127.0.0.1", show_default=True, help="Others need a --token.")
-@click.option("--token", metavar="SECRET", help="What browsers must show, in the address.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Any other needs a --token.")
+@click.option("--token", metavar="SECRET", help="The secret that the address must contain.")
 @click.option("--no-browser", is_flag=True, help="Only print the addresses.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="OUT.html",
-    help="Write one self-contained file for the rater instead, to send.",
+    help="Write one self-contained file to send to the rater, and serve nothing.",
 )
 def label_group(
     config_path: Path | None,
@@ -260,14 +262,18 @@ def _print_sample(sample: "LabelSample") -> None:
     type=click.Choice(["votes", "label-studio", "argilla", "lmsys"]),
     default="votes",
     show_default=True,
-    help="votes: what a page of --out saved. The others need --mode.",
+    help="votes: a file that a page of --out saved. The others need --mode.",
 )
-@click.option("--mode", metavar="MODE", help="Whose pairs another tool's labels are of.")
-@click.option("--dimension", metavar="NAME", help="What was asked there; in general if absent.")
-@click.option("--rater", metavar="NAME", help="Who labelled, where the file does not say.")
-@click.option("--question", metavar="NAME", help="The one that compares, where there are several.")
+@click.option("--mode", metavar="MODE", help="The mode whose pairs another tool's labels are on.")
+@click.option("--dimension", metavar="NAME", help="The quality labelled; in general by default.")
+@click.option("--rater", metavar="NAME", help="Who labelled, if the file does not say.")
+@click.option(
+    "--question", metavar="NAME", help="The question that compares, if there are several."
+)
 @click.option("--sides", type=(str, str), metavar="A B", help="The keys of the two responses.")
-@click.option("--random", "is_random", is_flag=True, help="They are a random draw of all pairs.")
+@click.option(
+    "--random", "is_random", is_flag=True, help="The pairs are a random draw of all pairs."
+)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 def label_import_command(
     config_path: Path,
@@ -278,9 +284,9 @@ def label_import_command(
     is_random: bool,
     **reading: Any,
 ) -> None:
-    """Keep votes that pages of --out saved, or labels of other tools; twice is once.
+    """Import votes that pages of --out saved, or labels of other tools. Repeating it adds nothing.
 
-    Other tools' labels count for pairs of the sample that was drawn here. Where none was drawn,
+    Other tools' labels count for pairs of the sample that was drawn here. If none was drawn,
     --random says that the labelled pairs are a random draw, and they become the sample.
     """
     from tournament_assets.battles.formats.label_tools import ReadingOptions

@@ -13,7 +13,7 @@ _LISTED = 5
 
 @click.group("ledger")
 def ledger_group() -> None:
-    """Take judgments out of the ledger, put some in, or have the service give them back."""
+    """Export judgments from the ledger, import them, or recover them from the service."""
 
 
 @ledger_group.command("export")
@@ -26,7 +26,7 @@ def ledger_group() -> None:
     help="The folder for judgments_<dimension>.jsonl.",
 )
 def ledger_export_command(config_path: Path, mode: str, out: Path) -> None:
-    """Write every reply that the ledger holds to a mode's requests, one file a dimension."""
+    """Write all replies that the ledger holds to a mode's requests, one file per dimension."""
     from tournament_assets.launching import opened_ledger
     from tournament_assets.workflows.transfers import export_judgments
 
@@ -40,9 +40,9 @@ def ledger_export_command(config_path: Path, mode: str, out: Path) -> None:
 @config_option
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 def ledger_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
-    """Keep the replies of judgments_*.jsonl files, so that they are not paid for again.
+    """Put the replies of judgments_*.jsonl files into the ledger, so that you do not pay again.
 
-    A reply counts for the very same request only. Files of an earlier cache, whose rows are named
+    A reply counts only for the very same request. Files of an earlier cache, whose rows are named
     by 12 hexadecimal digits (responses_<entrant>.jsonl as well), are matched by prompt, pair, order
     and texts; what does not match is counted. What a gateway said in the judge's place is kept
     as a failure: see `tournament rejudge`.
@@ -65,10 +65,11 @@ def ledger_import_command(config_path: Path, files: tuple[Path, ...]) -> None:
 @config_option
 @click.option("--judge-model", metavar="ID", help="The judge that was asked, if not the config's.")
 def ledger_recover_command(config_path: Path, judge_model: str | None) -> None:
-    """Take back replies that were paid for and that the ledger has forgotten; nothing is sent.
+    """Take back replies that were paid for and that the ledger has lost. It sends no request.
 
-    Reads the service's batches of the last 29 days that the ledger does not know. A batch that
-    answers a request of this tournament is taken back with all its replies.
+    It reads the batches of the last 29 days that the ledger does not know, at every service that
+    the config names. A batch that answers a request of this tournament is taken back with all its
+    replies.
     """
     from tournament_assets.launching import opened_ledger
     from tournament_assets.workflows.judge_requests import JudgeConnection

@@ -32,7 +32,7 @@ markdown_option = click.option(
     "markdown_path",
     metavar="OUT.md",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write it to this file as well, with the column or the file behind every number.",
+    help="Also write a page to this file, with the column or the file behind every number.",
 )
 
 

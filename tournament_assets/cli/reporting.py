@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from tournament_assets.reports.audit_tables import AuditReport
 
 
-@click.command(
-    "fair-comparison", short_help="Compare the entrants on equal terms, and find the page."
-)
+@click.command("fair-comparison", short_help="Compare the entrants on equal terms.")
 @config_option
 @mode_option
 @click.option(
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
     "excluded",
     metavar="ENTRANT",
     multiple=True,
-    help="Leave an entrant out, as if it had not taken part. May be given several times.",
+    help="Leave an entrant out, as if it had not taken part. May be repeated.",
 )
 @markdown_option
 @json_option
@@ -50,19 +48,19 @@ def fair_comparison_command(
     markdown_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare the entrants on equal terms, from what a mode has stored. Nothing is asked.
+    """Compare the entrants on equal terms, from a mode's stored tables. It sends no request.
 
-    Ratings and win shares stand side by side: on the prompts that everyone answered and was judged
-    on, on all judged pairs, and over all planned pairs, where whatever is missing counts as
-    nothing. Beside them: which gaps between neighbours are within noise, every stratum, and which
-    entrants are of the judge's family. It also says where the run's page is.
+    Ratings and win shares stand side by side: on the prompts that all entrants answered and were
+    judged on, on all judged pairs, and over all planned pairs, where what is missing earns
+    nothing. It also shows which gaps between neighbours are not significant, every stratum, which
+    entrants are of the judge's family, and where the run's report is.
 
     \b
     tournament fair-comparison --config configs/mine.yaml --mode headline
     tournament fair-comparison --config configs/mine.yaml --mode headline --exclude base
 
-    An entrant whose responses or judgments are missing makes the common prompts few; leave it out
-    to see the others on all that they share.
+    If an entrant lacks responses or judgments, few prompts are common; leave it out to see the
+    others on all prompts that they share.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
     from tournament_assets.reports.fair_tables import fair_markdown, fair_values, print_fair_report
 
@@ -126,7 +124,7 @@ def load_fair_report(
     )
 
 
-@click.command("compare", short_help="Say what differs between two finished runs.")
+@click.command("compare", short_help="Compare two finished runs.")
 @click.argument("run_a", type=click.Path(path_type=Path))
 @click.argument("run_b", type=click.Path(path_type=Path))
 @markdown_option
@@ -137,7 +135,7 @@ def load_fair_report(
     default=20,
     show_default=True,
     metavar="N",
-    help="The most changed judgments to list.",
+    help="List at most N changed judgments.",
 )
 @click.option(
     "--tolerance",
@@ -153,14 +151,14 @@ def compare_command(
     limit: int,
     tolerance: float | None,
 ) -> None:
-    """Compare two run directories, RUN_A then and RUN_B now. This is how to review a rubric edit.
+    """Compare two run directories, the earlier RUN_A and the later RUN_B, as after a rubric edit.
 
-    It says which inputs differ and what was edited in a rubric, which of the judgments that this
-    could touch flipped (by dimension and stratum, with kappa), how ratings and places moved, and
-    what each run cost. Nothing is asked and nothing is changed.
+    It says which inputs differ and what was edited in a rubric, which of the judgments that the
+    edit could touch flipped (by dimension and stratum, with kappa), how ratings and places moved,
+    and what each run cost. It sends no request and changes nothing.
 
-    The exit code is 0 if the runs come to the same, 1 if they differ beyond noise, 3 if neither
-    can be said, and 2 if a directory cannot be read.
+    The exit code is 0 if the runs agree, 1 if they differ beyond noise, 3 if neither can be said,
+    and 2 if a directory cannot be read.
 
     \b
     tournament run --config configs/mine.yaml --mode pilot
@@ -191,16 +189,16 @@ def compare_command(
         click.get_current_context().exit(comparison.verdict.sameness.exit_code)
 
 
-@click.command("gate", short_help="Let a candidate pass that is not worse than a baseline.")
+@click.command("gate", short_help="Pass a candidate that is not worse than a baseline.")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--candidate", required=True, metavar="ENTRANT", help="Who is to pass.")
-@click.option("--baseline", required=True, metavar="ENTRANT", help="Whom it is compared with.")
+@click.option("--candidate", required=True, metavar="ENTRANT", help="The entrant to test.")
+@click.option("--baseline", required=True, metavar="ENTRANT", help="The entrant to compare with.")
 @click.option(
     "--dimension",
     "dimensions",
     metavar="NAME",
     multiple=True,
-    help="A dimension it must not be worse on; all of the run unless given. May be repeated.",
+    help="A dimension on which it must not be worse; all by default. May be repeated.",
 )
 @click.option(
     "--margin",
@@ -208,14 +206,14 @@ def compare_command(
     default=20.0,
     show_default=True,
     metavar="ELO",
-    help="The largest difference that would not matter, in Elo points.",
+    help="The largest difference that does not matter, in Elo points.",
 )
 @click.option(
     "--confidence",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.95,
     show_default=True,
-    help="One less the chance that a candidate passes that is worse by the margin.",
+    help="1 minus the chance that a candidate passes that is worse by the margin.",
 )
 @click.option(
     "--min-coverage",
@@ -223,18 +221,18 @@ def compare_command(
     default=0.98,
     show_default=True,
     metavar="SHARE",
-    help="Share of the planned pairs of the two that must be settled.",
+    help="The share of the planned pairs of these two that must be settled.",
 )
 @click.option(
     "--sequential",
     is_flag=True,
-    help="Judge by evidence over all looks at this candidate, which stands however many there are.",
+    help="Decide by evidence that stays valid however often this candidate is looked at.",
 )
 @click.option(
     "--history",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Where looks are remembered; gate_history.jsonl beside the run unless given.",
+    help="The file that counts the looks; gate_history.jsonl beside the run by default.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print every number, as JSON.")
 @click.option(
@@ -257,12 +255,12 @@ def gate_command(
     as_json: bool,
     markdown_path: Path | None,
 ) -> None:
-    """Hold a candidate of the run directory RUN against a baseline. Nothing is asked.
+    """Compare a candidate with a baseline in the run directory RUN. It sends no request.
 
-    The candidate passes if every dimension shows that it is not worse by the margin: with few
-    prompts nobody passes, because nothing can be shown. Several dimensions count together, by
-    Holm's method. Missing verdicts, a red light of the judge or a judge that is no language model
-    leave it undecided.
+    The candidate passes if every dimension shows that it is not worse by the margin; with few
+    prompts nothing can be shown, so no candidate passes. Several dimensions count together, by
+    Holm's method. With missing verdicts, a red light on the judge or a judge that is not a
+    language model, the gate stays undecided.
 
     The exit code is 0 if the candidate is not worse, 1 if it is worse by more than the margin, 3
     if neither can be said, and 2 if the input is bad.
@@ -311,15 +309,15 @@ def gate_command(
         click.get_current_context().exit(gate.passage.exit_code)
 
 
-@click.command("track", short_help="Tell MLflow or an OpenTelemetry collector of a run.")
+@click.command("track", short_help="Send a run to MLflow or an OpenTelemetry collector.")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--mlflow", metavar="URI", help="Where MLflow keeps runs, a server or a database.")
+@click.option("--mlflow", metavar="URI", help="The server or database in which MLflow keeps runs.")
 @click.option("--otlp", metavar="URL", help="A collector that takes OTLP over HTTP.")
 def track_command(run: Path, mlflow: str | None, otlp: str | None) -> None:
-    """Tell other tools of the finished run directory RUN. Nothing is asked of a judge.
+    """Send the finished run directory RUN to other tools. It sends no request to a judge.
 
-    MLflow gets one run in the experiment that is called like the tournament: settings, ratings with
-    their intervals, red lights of the judge, and the report. Told again, it is the same run. The
+    MLflow gets one run in the experiment named after the tournament: settings, ratings with their
+    intervals, red lights on the judge, and the report. Sending it again updates the same run. The
     collector gets an event gen_ai.evaluation.result for every pair and dimension.
 
     \b
@@ -330,7 +328,7 @@ def track_command(run: Path, mlflow: str | None, otlp: str | None) -> None:
     from tournament_assets.run_comparison.trackers import send_evaluations, track_in_mlflow
 
     if mlflow is None and otlp is None:
-        raise InputError("nobody is to be told; expected --mlflow URI, --otlp URL or both")
+        raise InputError("no tool to send the run to; expected --mlflow URI, --otlp URL or both")
     (finished,) = read_finished_runs([run])
     if mlflow is not None:
         click.echo(f"MLflow has it as run {track_in_mlflow(finished, mlflow)}")
@@ -357,11 +355,11 @@ def track_command(run: Path, mlflow: str | None, otlp: str | None) -> None:
     help="The folder to write; an earlier site there is replaced.",
 )
 def site_command(folder: Path, out: Path) -> None:
-    """Build a folder of static pages over all finished runs. Nothing is asked.
+    """Build a folder of static pages over all finished runs. It sends no request.
 
     The index shows every tournament, a page for each mode shows its ratings over time with their
     intervals and which inputs changed between runs, and every report is copied beside them. The
-    pages work from disk and behind any static host, such as GitHub Pages.
+    pages work from disk and on any static host, such as GitHub Pages.
 
     \b
     tournament site
@@ -378,7 +376,7 @@ def site_command(folder: Path, out: Path) -> None:
     click.echo(f"{len(runs)} {noun}, {len(files)} files, {megabytes:.1f} MB: {out / 'index.html'}")
 
 
-@click.command("audit", short_help="Say what is missing, for whom, and which prompts decide.")
+@click.command("audit", short_help="Show what is missing, for whom, and which prompts decide.")
 @config_option
 @mode_option
 @json_option
@@ -389,27 +387,27 @@ def site_command(folder: Path, out: Path) -> None:
     default=12,
     show_default=True,
     metavar="N",
-    help="The most rows of each table about prompts.",
+    help="Show at most N rows of each table about prompts.",
 )
 def audit_command(
     config_path: Path, mode: str, as_json: bool, markdown_path: Path | None, limit: int
 ) -> None:
-    """Say whether a mode's results can be trusted, from the tables of its last run.
+    """Show whether a mode's results can be trusted, from the tables of its last run.
 
     By entrant and dimension: pairs planned, present and clean; the mean score over each; replies
     that were refused, unreadable or lost to infrastructure, and those judged again; empty and
     cut-off responses. By prompt, across entrants: where nobody wins, where every judgment is
-    inconsistent, where the judge failed, strata that one entrant fails, prompts with more noise
-    than signal, and those that decide the ranking. The judge's red lights and dimensions of mostly
-    the same text come first. Nothing is asked and nothing is changed.
+    inconsistent, where the judge failed, strata in which one entrant fails, prompts with more
+    noise than signal, and those that decide the ranking. Red lights on the judge and dimensions of
+    mostly the same text come first. It sends no request and changes nothing.
 
     \b
-    Exit code 0: little is missing, for everybody alike, and no light of the trust panel is red.
+    Exit code 0: little is missing, evenly over entrants, and no light of the trust panel is red.
               1: a dimension had a judge outage, an entrant misses more than the others, or a light
                  of the trust panel is red.
               2: bad usage or input, or nothing was materialised yet.
 
-    What is said of prompts never changes the exit code: it is for a person to look at.
+    Findings about prompts never change the exit code: they are for a person to look at.
     """  # noqa: D301 (\b tells click to keep the lines that follow)
     from tournament_assets.reports.audit_tables import audit_markdown, audit_values, print_audit
 

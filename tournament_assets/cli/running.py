@@ -45,17 +45,17 @@ if TYPE_CHECKING:
 @click.option(
     "--partial",
     is_flag=True,
-    help="Rate although some presentations have no reply yet; every result says so.",
+    help="Rate even if some presentations have no reply yet; every result says so.",
 )
 @click.option(
     "--pay-again",
     is_flag=True,
-    help="Ask again for paid results that the service no longer keeps or does not hand out.",
+    help="Send requests again whose paid results the service no longer keeps or cannot deliver.",
 )
 @click.option(
     "--no-budget",
     is_flag=True,
-    help="Let a headline be judged for money although the config sets no judge.budget_usd.",
+    help="Let a mode other than pilot cost money although the config sets no judge.budget_usd.",
 )
 @click.option(
     "--output-dir",
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Where the run directory goes; runs/ in the project folder by default.",
 )
-@click.option("--all", "everything", is_flag=True, help="Run every stage, also what is fresh.")
+@click.option("--all", "everything", is_flag=True, help="Run every stage, even if it is fresh.")
 def run_command(
     config_path: Path,
     mode: str,
@@ -79,9 +79,9 @@ def run_command(
 ) -> None:
     """Materialise a tournament through Dagster, from prompts to leaderboard.
 
-    What the ledger holds is never generated or judged again, so a run that was interrupted goes
-    on where it stopped, and a second run costs nothing. Stages that would only make again what is
-    stored are skipped, and said to be fresh.
+    What the ledger holds is never generated or judged again, so an interrupted run continues
+    where it stopped, and a second run costs nothing. Stages that would only make again what is
+    stored are skipped and listed as fresh.
     """
     from tournament_assets.graph.automation.jobs import RunOptions
 
@@ -174,19 +174,20 @@ def _step_name(stage: Any, label: str) -> str:
     return f"{stage.title} ({label})" if label else str(stage.title)
 
 
-@click.command("rejudge", short_help="Ask the judge again about what failed.")
+@click.command("rejudge", short_help="Send failed judge requests again.")
 @config_option
 @mode_option
 @click.option(
-    "--judge-model", metavar="ID", help="The model that was asked, if not the configured."
+    "--judge-model", metavar="ID", help="The model that was asked, if not the configured one."
 )
-@click.option("--dry-run", is_flag=True, help="Only list what failed, by entrant and class.")
+@click.option("--dry-run", is_flag=True, help="Only list failed requests, by entrant and class.")
 def rejudge_command(config_path: Path, mode: str, judge_model: str | None, dry_run: bool) -> None:
-    """Ask the judge again, one request at a time, about what failed.
+    """Send failed judge requests again, one by one.
 
-    That is what errored, expired or was canceled, refusals, replies that are unreadable, cut off
-    or empty, and what a gateway said in the judge's place. Each costs twice as much as in a batch.
-    Earlier replies stay; the first one that holds a verdict counts. Then everything is rated anew.
+    A request failed if it errored, expired or was canceled, if the judge refused, if its reply is
+    unreadable, cut off or empty, or if a gateway replied in the judge's place. Each costs twice as
+    much as in a batch. Earlier replies stay; the first that holds a verdict counts. Then
+    everything is rated anew.
     """
     from tournament_assets.graph.automation.jobs import RunOptions
     from tournament_assets.launching import opened_ledger
@@ -214,24 +215,24 @@ def rejudge_command(config_path: Path, mode: str, judge_model: str | None, dry_r
         )
 
 
-@click.command("estimate", short_help="Say what judging would cost, and send nothing.")
+@click.command("estimate", short_help="Estimate what judging would cost, and send nothing.")
 @config_option
 @mode_option
 @click.option("--judge-model", metavar="ID", help="Price this model instead of the configured one.")
 @click.option(
     "--count-tokens",
     is_flag=True,
-    help="Let the service count the tokens of 20 requests a dimension, which is free.",
+    help="Let the service count the tokens of 20 requests per dimension, which is free.",
 )
 @json_option
 def estimate_command(
     config_path: Path, mode: str, judge_model: str | None, count_tokens: bool, as_json: bool
 ) -> None:
-    """Count the requests that a mode would send to the judge, and their price.
+    """Count the requests that a mode would send to the judge, and estimate their price.
 
-    The requests are built as they would be sent, from the responses there are; what the ledger
-    holds is not asked again. Weights, a GPU and a key are not needed, and nothing is sent, unless
-    --count-tokens lets the service count a sample of them: that takes the key and costs nothing.
+    The requests are built as they would be sent, from the responses that exist; those that the
+    ledger answers are left out. The command needs no weights, GPU or key and sends nothing, unless
+    --count-tokens lets the service count a sample: that needs the key and costs nothing.
     """
     from tournament_assets.launching import estimate_tournament
     from tournament_assets.reports.cost_estimate import estimate_json, print_estimate
@@ -251,7 +252,7 @@ def estimate_command(
     )
 
 
-@click.command("plan", short_help="Say how many prompts it takes, and what they cost.")
+@click.command("plan", short_help="Compute how many prompts it takes, and what they cost.")
 @config_option
 @click.option("--mode", metavar="MODE", default="headline", show_default=True, help="What to plan.")
 @click.option(
@@ -259,14 +260,14 @@ def estimate_command(
     "pilot",
     metavar="RUN_DIR",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Learn from this finished run how prompts differ and how many pairs are ties.",
+    help="A finished run that shows how prompts differ and how many pairs are ties.",
 )
 @click.option("--judge-model", metavar="ID", help="Price this model instead of the configured one.")
 @click.option(
     "--picture",
     metavar="OUT.svg",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Draw dollars against the smallest gap one could see, as PNG or SVG; a file a dimension.",
+    help="Draw dollars against the smallest visible gap, as PNG or SVG; one file per dimension.",
 )
 @json_option
 def plan_command(
@@ -277,10 +278,11 @@ def plan_command(
     picture: Path | None,
     as_json: bool,
 ) -> None:
-    """Say how many prompts it takes to separate two entrants 10, 20 and 50 Elo points apart.
+    """Compute how many prompts it takes to separate entrants 10, 20 and 50 Elo points apart.
 
-    With probability 80 %, all pairs of a dimension together, as the leaderboard separates them;
-    with the bill of judging everything or adaptively, in both orders or in one. Nothing is sent.
+    Two entrants are separated if their difference is significant by the leaderboard's rule for all
+    pairs of a dimension together; the probability of that is to be 80 %. The plan also gives the
+    cost of judging everything or adaptively, in both orders or in one. It sends nothing.
     """
     from tournament_assets.launching import plan_tournament
     from tournament_assets.reports.cost_estimate import plan_files, plan_json, print_plan
@@ -300,20 +302,20 @@ def plan_command(
     )
 
 
-@click.command("doctor", short_help="Say what stands ready, and what to do where it does not.")
+@click.command("doctor", short_help="Check that everything is ready, and say what to do if not.")
 @click.option(
     "--config",
     "config_paths",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Look at this tournament alone; all in configs/ unless given. May be repeated.",
+    help="Check this tournament alone; all in configs/ by default. May be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print what was found, as JSON.")
 def doctor_command(config_paths: tuple[Path, ...], as_json: bool) -> None:
-    """Look at everything that a run needs, spend nothing, and say what to do.
+    """Check everything that a run needs, spend nothing, and say what to do.
 
-    Versions, device, ledger, storage, every config with its files and its judge, and whether the
-    schedules and sensors that a config names are on. A judging service is asked for nothing but
+    It checks versions, device, ledger, storage, every config with its files and its judge, and
+    whether the schedules and sensors that a config names are on. It asks a judging service only
     whether it knows the model.
 
     The exit code is 1 if something is broken, and 0 if not.

@@ -187,7 +187,7 @@ def _check_faults(_context: Any, _option: Any, faults: tuple[str, ...]) -> tuple
 
 
 @click.command("judge-server", short_help="Run the loopback judge on its own.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 takes a free one.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 takes a free port.")
 @click.option(
     "--state",
     type=click.Path(path_type=Path, file_okay=False),
@@ -207,9 +207,9 @@ def _check_faults(_context: Any, _option: Any, faults: tuple[str, ...]) -> tuple
     multiple=True,
     metavar="NAME[:ARG]",
     callback=_check_faults,
-    help="Go wrong in this way, such as create_drop_after:2; may be given again.",
+    help="Inject this fault, such as create_drop_after:2. May be repeated.",
 )
-@click.option("--list-faults", is_flag=True, help="List what can go wrong, and stop.")
+@click.option("--list-faults", is_flag=True, help="List all faults, and stop.")
 def judge_server_command(
     port: int,
     state: Path | None,
@@ -219,9 +219,11 @@ def judge_server_command(
 ) -> None:
     """Run the loopback judge on 127.0.0.1, in the foreground, until interrupted.
 
-    It speaks the Messages and Message Batches protocol, and is a lexical scorer, not a language
-    model. To use it: export ANTHROPIC_BASE_URL=http://127.0.0.1:PORT ANTHROPIC_API_KEY=any
-    It speaks OpenAI's chat completions, too: judge.base_url http://127.0.0.1:PORT/v1
+    It is a lexical scorer, not a language model. It speaks the Messages and Message Batches
+    protocol; to use it, export ANTHROPIC_BASE_URL=http://127.0.0.1:PORT ANTHROPIC_API_KEY=any
+
+    It also speaks OpenAI's chat completions and Batch API, at judge.base_url
+    http://127.0.0.1:PORT/v1
     """
     if list_faults:
         click.echo(describe_catalogue())

@@ -73,7 +73,7 @@ class OpenAiApiEntrant(WrittenEntrant):
             `chat_template_kwargs` of vLLM.
         api_key_env: The name of the environment variable that holds the key, where one is needed.
         max_concurrency: Requests under way at once; the server makes batches of them.
-        max_retries: How often a request that failed in passing is sent again.
+        max_retries: How often a request that failed transiently is sent again.
         timeout_seconds: The longest wait for one response.
     """
 

@@ -97,8 +97,8 @@ class JudgeConfig(ServiceAccess):
         budget_usd: The most dollars that may be spent; None sets no limit.
         budget_period: What counts towards the budget: one `run`, or everything that the ledger
             holds of this calendar `month` (UTC).
-        allow_unbudgeted: Let a headline be judged by a service that costs money without
-            `budget_usd`; otherwise that is refused before anything is asked.
+        allow_unbudgeted: Let modes other than the pilot be judged by a service that costs money
+            without `budget_usd`; otherwise that is refused before anything is asked.
         prices: Prices by model id, for models that the price list does not name or that cost
             something else here; entrants' models as well.
         poll_initial_seconds: Wait before the first look at a batch; it doubles from look to look.
@@ -110,7 +110,7 @@ class JudgeConfig(ServiceAccess):
             others go out.
         adopt_grace_seconds: How long a batch whose creation was not confirmed is looked for before
             its requests are sent again; the service's own by default, such as 600.
-        max_rounds: How often a run sends requests that failed in passing as a batch.
+        max_rounds: How often a run sends requests that failed transiently as a batch.
         max_direct: How many of those that failed every time are then asked one by one.
         retest_pairs: Pairs that are judged a second time when the judge is tested.
         control_pairs: Planted controls of each kind when the judge is tested.

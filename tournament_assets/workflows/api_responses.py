@@ -288,7 +288,7 @@ class _Purchase:
         reasons: dict[str, str] = {}
         for key, request in missing.items():
             for prompt in request.prompts:
-                reason = f"it failed in passing ({failed.get(key)}); the next run asks again"
+                reason = f"it failed transiently ({failed.get(key)}); the next run asks again"
                 if key in withheld:
                     reason = (
                         "its result was paid and could not be read; run again later, or with "
