@@ -122,7 +122,7 @@ def test_the_inputs_that_differ_are_named_and_no_others(runs: tuple[Path, Path])
     ]
     assert found["summary"][0] == (
         "Inputs that differ: the rubric of factuality (version 1, then 2); the responses of "
-        "careful and sloppy. The judge was asked otherwise on factuality (12 of 12 pairs) and "
+        "careful and sloppy. The judge's requests differ on factuality (12 of 12 pairs) and "
         "calibration (6 of 18 pairs)."
     )
 
@@ -149,9 +149,9 @@ def test_flips_are_those_of_the_verdict_files_and_marked_as_of_other_responses(
     assert not any(row["question_changed"] for row in rows)
     # Every pair on factuality, and those on calibration's two curated prompts.
     assert found["flips"]["asked_otherwise"] == {"factuality": 12, "calibration": 6}
-    assert f"{len(rows)} of 18 judgments that were asked otherwise" in found["summary"][1]
+    assert f"{len(rows)} of 18 judgments whose requests differ" in found["summary"][1]
     assert (
-        "The other 12 pairs that both runs settled were asked the same: 0 flipped."
+        "The other 12 pairs that both runs settled had the same requests: 0 flipped."
         in (found["summary"][1])
     )
     strata = {

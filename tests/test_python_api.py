@@ -174,7 +174,7 @@ def test_a_judge_that_is_no_language_model_lets_nobody_pass(run: ta.Run) -> None
     gate = run.gate(candidate="careful", baseline="sloppy")
     assert (gate.passage, gate.is_not_worse) == ("undecided", False)
     assert list(gate.frame["passage"]) == ["undecided"]
-    assert "no language model" in gate._repr_html_()
+    assert "not a language model" in gate._repr_html_()
 
 
 def test_the_odds_of_two_models_are_their_wins() -> None:

@@ -90,7 +90,7 @@ def test_no_shard_is_a_problem() -> None:
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     (problem,) = problems_of(tmp_path / "head.pt")
-    assert "head.pt' is no file; expected one; download it or correct the path" in problem
+    assert "head.pt' is not a file; expected one; download it or correct the path" in problem
 
 
 @pytest.mark.parametrize("suffix", [".pt", ".safetensors", ".bin"])
@@ -113,9 +113,9 @@ def test_pickled_code_is_refused_and_does_not_run(tmp_path: Path) -> None:
     torch.save(state, tmp_path / "zipped.pt")
     (tmp_path / "bare.pt").write_bytes(pickle.dumps(state, protocol=2))
     zipped, bare = problems_of(tmp_path / "zipped.pt", tmp_path / "bare.pt")
-    assert "holds pickled objects that are no tensors, posix.system among them" in zipped
+    assert "holds pickled objects that are not tensors, posix.system among them" in zipped
     assert "expected a state dict of tensors alone; save the adapter's tensors as safe" in zipped
-    assert "holds pickled objects that are no tensors" in bare
+    assert "holds pickled objects that are not tensors" in bare
     assert "weights_only" not in zipped + bare
     assert not (tmp_path / "ran").exists()
 

@@ -37,7 +37,7 @@ def test_a_run_is_held_against_the_gate_of_its_config(tmp_path: Path) -> None:
     summary = project.run()
     (warning,) = [each for each in summary.warnings if "careful" in each and "sloppy" in each]
     assert "Undecided whether careful is worse than sloppy by 30 Elo points" in warning
-    assert "the judge is no language model" in warning
+    assert "the judge is not a language model" in warning
     assert len((tmp_path / "runs" / "gate_history.jsonl").read_text().splitlines()) == 2
 
 

@@ -141,7 +141,7 @@ def test_the_first_thing_said_is_the_verdict(project: SmallProject) -> None:
     metadata = metadata_of(project)
     assert next(name for name in metadata if not name.startswith("dagster/")) == "verdict"
     assert metadata["verdict"].startswith(
-        f"{flipped} of {settled} judgments that were asked otherwise flipped after factuality's "
+        f"{flipped} of {settled} judgments whose requests differ flipped after factuality's "
         "rubric went from version 1 to version 2 <b>new</b> | bold; the responses of careful and "
         "sloppy changed. "
     )

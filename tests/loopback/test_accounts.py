@@ -121,5 +121,5 @@ def test_a_question_has_the_hash_under_which_the_project_keeps_its_reply() -> No
 
 
 def test_the_accounts_of_no_directory_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is no directory"):
+    with pytest.raises(ValueError, match="is not a directory"):
         read_accounts(tmp_path / "nowhere")

@@ -90,5 +90,5 @@ def test_the_order_of_the_rows_is_fixed_and_not_the_one_of_the_requests() -> Non
     ],
 )
 def test_a_line_that_is_no_request_is_quoted(line: bytes) -> None:
-    with pytest.raises(ValueError, match="is no request of a batch"):
+    with pytest.raises(ValueError, match="is not a request of a batch"):
         read([line])

@@ -82,7 +82,7 @@ def test_differences_are_relative_and_change_sign_with_the_sides() -> None:
 
 def test_unknown_features_and_uneven_lists_are_refused() -> None:
     features = count_style("a")
-    with pytest.raises(InputError, match="'emoji' is no style feature"):
+    with pytest.raises(InputError, match="'emoji' is not a style feature"):
         style_differences([features], [features], names=["emoji"])
     with pytest.raises(InputError, match="1 first and 0 second"):
         style_differences([features], [])

@@ -83,7 +83,7 @@ def test_the_gate_says_what_the_verdicts_show(outcomes: str, expected: Passage) 
 @pytest.mark.parametrize(
     ("changes", "doubt"),
     [
-        ({"judge": "loopback (lexical, not a language model)"}, "no language model"),
+        ({"judge": "loopback (lexical, not a language model)"}, "not a language model"),
         ({"trust": {"facts": {"flip bias": "red"}}}, "red: flip bias"),
         ({"trust": {}}, "does not say"),
         ({"is_partial": True}, "partial"),
@@ -219,7 +219,7 @@ def test_a_run_says_all_that_the_gate_asks(tmp_path: Path) -> None:
     summary = make_project(tmp_path).run("pilot")
     (finished,) = read_finished_runs([summary.directory])
     gate = hold_gate(finished, GateSettings(candidate="careful", baseline="sloppy"))
-    assert {each.doubts[0] for each in gate.dimensions} == {"the judge is no language model"}
+    assert {each.doubts[0] for each in gate.dimensions} == {"the judge is not a language model"}
     assert any("red: length_effect" in doubt for doubt in gate.dimensions[0].doubts)
     assert {each.test.settled for each in gate.dimensions} == {4, 6}
     assert finished.manifest["prompts_planned"] == {"factuality": 4, "calibration": 6}

@@ -79,10 +79,10 @@ def test_the_judge_was_asked_otherwise_only_where_it_was() -> None:
     edited = {"judge_requests": {"facts": "2"}}
     now = with_requests(run(A, TIE, A, inputs=edited), p2="edited")
     paragraphs = summary(compare_runs(then, now))
-    assert "The judge was asked otherwise on facts (1 of 3 pairs)." in paragraphs[0]
-    assert paragraphs[1].startswith("1 of 1 judgments that were asked otherwise flipped (100.0 %;")
+    assert "The judge's requests differ on facts (1 of 3 pairs)." in paragraphs[0]
+    assert paragraphs[1].startswith("1 of 1 judgments whose requests differ flipped (100.0 %;")
     assert (
-        "The other 2 pairs that both runs settled were asked the same: 0 flipped."
+        "The other 2 pairs that both runs settled had the same requests: 0 flipped."
         in (paragraphs[1])
     )
     (changed,) = json.loads(json.dumps(comparison_values(compare_runs(then, now))))["flips"][
@@ -94,7 +94,7 @@ def test_the_judge_was_asked_otherwise_only_where_it_was() -> None:
     paragraphs = summary(compare_runs(then, more))
     assert "otherwise" not in paragraphs[0]
     assert paragraphs[1].startswith(
-        "0 of 3 judgments flipped: the judge was asked otherwise about no pair that both runs have."
+        "0 of 3 judgments flipped: the judge's requests differ for no pair that both runs have."
     )
 
 

@@ -32,7 +32,7 @@ def inputs(version: str | None, text: str = "1", **more: object) -> dict[str, ob
         (
             {"judge_requests": {"facts": "1"}},
             {"judge_requests": {"facts": "2"}},
-            "the judge was asked otherwise on facts",
+            "the judge's requests differ on facts",
         ),
     ],
 )

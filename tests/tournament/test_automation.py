@@ -68,7 +68,7 @@ def test_a_cron_that_dagster_cannot_fire_is_refused(project: SmallProject, cron:
 @pytest.mark.parametrize("name", ["Europe/Berlim", "Europe", "", "../../etc/passwd", "CET+9"])
 def test_a_time_zone_that_nobody_knows_is_refused(project: SmallProject, name: str) -> None:
     problem = problem_of(project, cron="0 6 * * 1", time_zone=name)
-    assert f"{name!r} is no time zone; expected an IANA name such as 'Europe/Berlin'" in problem
+    assert f"{name!r} is not a time zone; expected an IANA name such as 'Europe/Berlin'" in problem
     assert ("did you mean 'Europe/Berlin'?" in problem) == (name == "Europe/Berlim")
 
 

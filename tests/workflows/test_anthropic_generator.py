@@ -165,7 +165,8 @@ def test_what_failed_in_every_round_is_missing_with_its_reason_and_asked_by_the_
         assert len(completed.reasons) == 2
         for name, reason in completed.reasons.items():
             assert reason == (
-                f"prompt {name!r}: it failed transiently (overloaded_error); the next run asks again"
+                f"prompt {name!r}: it failed transiently (overloaded_error); "
+                "the next run asks again"
             )
         assert texts(bench.complete()) == ALL
         assert paid(bench.server) == ONCE

@@ -95,7 +95,10 @@ def battles_import_command(
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--format", "format_name", type=click.Choice(_FORMATS), required=True)
 @click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The file to write."
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="The file to write.",
 )
 @click.option(
     "--from", "from_format", type=click.Choice(_FORMATS), help="FILE's format; detected by default."

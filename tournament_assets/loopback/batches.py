@@ -103,7 +103,7 @@ def read_rows(file: BinaryIO) -> Iterator[BatchedRequest]:
                 row["custom_id"], {**common, **row["params"]}, row["cache_use"], row.get("fault")
             )
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{line[:80]!r} is no request of a batch") from error
+            raise ValueError(f"{line[:80]!r} is not a request of a batch") from error
 
 
 def digest(text: str) -> str:

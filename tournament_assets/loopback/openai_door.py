@@ -109,7 +109,7 @@ def read_line(line: bytes) -> dict[str, Any]:
         row = json.loads(line)
         return {"custom_id": row["custom_id"], "params": read_chat(row["body"])}
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise invalid(f"{line[:60]!r} is no request of a batch.") from None
+        raise invalid(f"{line[:60]!r} is not a request of a batch.") from None
 
 
 def write_batch(batch: Mapping[str, Any]) -> dict[str, Any]:

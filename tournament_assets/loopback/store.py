@@ -327,7 +327,9 @@ def read_accounts(directory: Path) -> Accounts:
         ValueError: If there is no such directory, or one of the files is no batch.
     """
     if not directory.is_dir():
-        raise ValueError(f"{directory} is no directory; expected the one that a server was given")
+        raise ValueError(
+            f"{directory} is not a directory; expected the one that a server was given"
+        )
     own = [batch for batch in _read_batches(directory) if not batch.is_foreign]
     in_batches: Counter[str] = Counter()
     in_messages = Counter(message.params_hash for message in read_messages(directory))

@@ -140,7 +140,7 @@ def require_labelled(
         problems.add(f"weight is {weight!r}; expected a number from 0 to 1")
     for pair in pairs:
         if pair.first not in known or pair.second not in known or pair.first == pair.second:
-            words = f"are no pair of entrants; expected two of {', '.join(entrants)}"
+            words = f"are not a pair of entrants; expected two of {', '.join(entrants)}"
             problems.add(f"{_named(pair)} {words}")
         for name, share in (("judged", pair.judged), ("labelled", pair.labelled)):
             if share is not None and not 0 <= share <= 1:

@@ -96,7 +96,7 @@ def style_differences(
     columns = [field.name for field in fields(StyleFeatures)]
     unknown = [name for name in names if name not in columns]
     if unknown:
-        raise InputError(f"{unknown[0]!r} is no style feature; expected some of {columns}")
+        raise InputError(f"{unknown[0]!r} is not a style feature; expected some of {columns}")
     if len(first) != len(second):
         raise InputError(
             f"there are {len(first)} first and {len(second)} second responses; expected as many"

@@ -225,7 +225,7 @@ def _read_run(folder: Path) -> SiteRun:
     tournament, mode = str(manifest["tournament"]), str(manifest["mode"])
     for name in (tournament, mode):
         if not _SAFE_NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a tournament or mode")
+            raise ValueError(f"{name!r} is not the name of a tournament or mode")
     if not (folder / "report.html").is_file():
         raise ValueError("report.html is missing")
     standings: dict[str, list[Standing]] = {}

@@ -277,13 +277,13 @@ def _notes() -> tuple[str, ...]:
         "flipped: both runs settled the pair, differently: reversed, to or from a tie, or to "
         "or from inconsistent (two verdicts that disagree). "
         "lost, gained: only the first, only the second run settled it.",
-        "Flips are counted over the pairs about which the judge was asked otherwise, where there "
-        "are any; the rest is all others.",
+        "Flips are counted over the pairs whose requests differ, where there are any; the rest is "
+        "all others.",
         "other texts: flips of pairs whose prompt or responses differ between the runs.",
         f"kappa: agreement corrected for chance; {share} interval, whole prompts resampled. The "
         "interval of the share of flips takes pairs as independent, so it is rather too narrow.",
         "Each sampling interval is of one run alone. Runs that share prompts share much of that "
-        "error, so it is no interval of the difference.",
+        "error, so it is not an interval of the difference.",
     )
 
 
@@ -391,9 +391,9 @@ def verdict_sentences(comparison: RunComparison) -> str:
         comparison: Two runs side by side.
     """
     flips = comparison.flips.total.flips
-    asked = "that were asked otherwise " if comparison.flips.asked_otherwise else ""
+    asked = "whose requests differ " if comparison.flips.asked_otherwise else ""
     if not flips.n and asked:
-        said = "No pair that was asked otherwise was settled in both runs"
+        said = "No pair whose requests differ was settled in both runs"
     elif not flips.n:
         said = "No pair was settled in both runs, so no judgment can be said to have flipped"
     else:
@@ -433,7 +433,7 @@ def _causes(inputs: InputComparison) -> list[str]:
         causes.append(f"{join_names(others)} changed")
     asked = inputs.names(_REQUESTS)
     if asked and not causes:
-        causes.append(f"the judge was asked otherwise on {join_names(asked)}")
+        causes.append(f"the judge's requests differ on {join_names(asked)}")
     return causes
 
 

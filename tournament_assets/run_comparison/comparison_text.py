@@ -119,14 +119,14 @@ def input_sentences(
 def _asked_sentences(hashes_differ: Sequence[str], flips: FlipReport) -> list[str]:
     if not flips.pairs or not flips.knows_requests:
         return (
-            [f"The judge was asked otherwise on {join_names(hashes_differ)}."]
+            [f"The judge's requests differ on {join_names(hashes_differ)}."]
             if hashes_differ
             else []
         )
     asked = flips.asked_otherwise
     if not asked:
         return (
-            ["About the pairs that both runs have the judge was asked the same."]
+            ["The judge's requests about the pairs that both runs have are the same."]
             if hashes_differ
             else []
         )
@@ -134,7 +134,7 @@ def _asked_sentences(hashes_differ: Sequence[str], flips: FlipReport) -> list[st
     for pair in flips.pairs:
         totals[pair.dimension] = totals.get(pair.dimension, 0) + 1
     where = [f"{name} ({count} of {_count(totals[name], 'pair')})" for name, count in asked.items()]
-    return [f"The judge was asked otherwise on {join_names(where)}."]
+    return [f"The judge's requests differ on {join_names(where)}."]
 
 
 def _rubric_phrase(dimension: str, inputs: InputComparison) -> str:
@@ -163,14 +163,14 @@ def flip_sentences(flips: FlipReport, *, confidence: float) -> list[str]:
     if rest is not None:
         noise = ", which is the judge's own noise, or was read otherwise"
         sentences.append(
-            f"The other {_count(rest.flips.n, 'pair')} that both runs settled were asked the same"
-            f"{_copies_clause(flips)}: {rest.flips.count} flipped"
+            f"The other {_count(rest.flips.n, 'pair')} that both runs settled had the same "
+            f"requests{_copies_clause(flips)}: {rest.flips.count} flipped"
             f"{noise if rest.flips.count else ''}."
         )
     if not flips.knows_requests:
         sentences.append(
-            "Not every verdict names its requests, so it is not known everywhere about which pairs "
-            "the judge was asked otherwise; those are counted as if it was."
+            "Not every verdict names its requests, so it is not known of every pair whether its "
+            "requests differ; those pairs are counted as if they did."
         )
     if total.shown_otherwise:
         sentences.append(
@@ -197,18 +197,18 @@ def flip_sentences(flips: FlipReport, *, confidence: float) -> list[str]:
 def _flip_sentence(flips: FlipReport, *, confidence: float) -> str:
     total = flips.total
     if not total.flips.n:
-        return "No pair about which the judge was asked otherwise was settled in both runs."
+        return "No pair whose requests differ was settled in both runs."
     is_touched = bool(flips.asked_otherwise)
     said = f"{total.flips.count} of {total.flips.n} judgments"
     if is_touched:
-        said += " that were asked otherwise"
+        said += " whose requests differ"
     if is_touched and total.questions.n < total.flips.n:
         noun = "question" if total.questions.n == 1 else "different questions"
         said += f" ({total.questions.n} {noun})"
     said += " flipped"
     if flips.knows_requests and not is_touched and not total.flips.count:
         return (
-            f"{said}: the judge was asked otherwise about no pair that both runs have"
+            f"{said}: the judge's requests differ for no pair that both runs have"
             f"{_copies_clause(flips)}."
         )
     return (

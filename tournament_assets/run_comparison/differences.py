@@ -485,7 +485,7 @@ def judge_sameness(
         return SamenessVerdict(Sameness.UNDECIDED, tolerance, tuple(open_))
     reasons = tuple(_share(*group) for group in groups)
     return SamenessVerdict(
-        Sameness.SAME, tolerance, reasons or ("no judgment flipped and none was asked otherwise",)
+        Sameness.SAME, tolerance, reasons or ("no judgment flipped and all requests are the same",)
     )
 
 

@@ -283,7 +283,7 @@ def _doubts(run: FinishedRun, test: DifferenceTest, settings: GateSettings) -> t
         for service in SERVICES.values()
         if not service.is_language_model
     ):
-        doubts.append("the judge is no language model")
+        doubts.append("the judge is not a language model")
     if manifest.get("is_partial"):
         doubts.append("the run is partial: replies were still missing")
     # What somebody did not answer is not among the run's pairs, but was planned.

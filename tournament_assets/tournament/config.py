@@ -59,7 +59,7 @@ class RerunSchedule(Frozen):
             close = difflib.get_close_matches(name, zoneinfo.available_timezones(), n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise ValueError(
-                f"{name!r} is no time zone; expected an IANA name such as 'Europe/Berlin'{hint}"
+                f"{name!r} is not a time zone; expected an IANA name such as 'Europe/Berlin'{hint}"
             ) from None
         return name
 

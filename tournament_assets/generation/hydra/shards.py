@@ -42,7 +42,7 @@ def load_shard_file(path: Path) -> Mapping[Any, Any]:
     """
     name = f"LoRA shard {str(path)!r}"
     if not path.is_file():
-        raise InputError(f"{name} is no file; expected one; download it or correct the path")
+        raise InputError(f"{name} is not a file; expected one; download it or correct the path")
     if is_lfs_pointer(path):
         raise InputError(
             f"{name} is a Git-LFS pointer; expected the content itself; "
@@ -75,7 +75,7 @@ def _load_pickle(path: Path, *, name: str) -> Mapping[Any, Any]:
         named = _GLOBAL.search(str(error))
         found = f", {named[1]} among them" if named else ""
         raise InputError(
-            f"{name} holds pickled objects that are no tensors{found}; they could run code, and "
+            f"{name} holds pickled objects that are not tensors{found}; they could run code, and "
             "none was loaded; expected a state dict of tensors alone; "
             "save the adapter's tensors as safetensors"
         ) from error

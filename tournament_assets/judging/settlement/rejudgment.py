@@ -97,7 +97,7 @@ def rejudge_requests(
         ValueError: If the replies are no verdicts.
     """
     if options.reply_format is None:
-        raise ValueError("these replies are no verdicts; expected a format to read them in")
+        raise ValueError("these replies are not verdicts; expected a format to read them in")
     positions = first_positions(requests)
     with open_session(
         scope, ledger=ledger, service=service, progress=progress, options=options

@@ -335,8 +335,8 @@ _ADVICE = {
     401: "; the key was refused: check the environment variable that api_key_env names",
     402: "; the account cannot pay: check its credit",
     403: "; the key was refused for this: check the environment variable that api_key_env names",
-    404: "; there is no such model or address: check model, and base_url, which mostly ends in /v1",
-    405: "; this is no chat server: check base_url, which mostly ends in /v1",
+    404: "; no such model or address: check model, and base_url, which usually ends in /v1",
+    405: "; this is not a chat server: check base_url, which usually ends in /v1",
 }
 
 
