@@ -1,9 +1,13 @@
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import dagster as dg
 import psutil
 import pytest
 import sqlalchemy as sa
+from alembic.script import Script, ScriptDirectory
 
 from tournament_assets.graph import local_runs
 from tournament_assets.graph.local_runs import kept_connections
@@ -56,6 +60,46 @@ def test_what_is_written_over_kept_connections_is_what_others_read_meanwhile(
         assert kinds_of(tmp_path, run(instance)) == expected
     # Dagster makes a new run's database over connections of its own.
     assert n_opened < 3 * len(expected)
+
+
+def shape_of(home: Path, run_id: str) -> dict[str, list[tuple[object, ...]]]:
+    """Return what a run's database is apart from the run's events."""
+    path = home / "history" / "runs" / f"{run_id}.db"
+    with closing(sqlite3.connect(path)) as connection:
+        return {
+            asked: connection.execute(asked).fetchall()
+            for asked in (
+                "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name",
+                "SELECT version_num FROM alembic_version",
+                "PRAGMA journal_mode",
+            )
+        }
+
+
+def test_migrations_are_read_once_and_leave_the_databases_as_they_would_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dagster.yaml").touch()
+    read: list[ScriptDirectory] = []
+    load = ScriptDirectory._load_revisions
+
+    def count(directory: ScriptDirectory) -> Iterator[Script]:
+        read.append(directory)
+        return load(directory)
+
+    monkeypatch.setattr(ScriptDirectory, "_load_revisions", count)
+    before = vars(ScriptDirectory)["from_config"]
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        expected = shape_of(tmp_path, run(instance))
+        read.clear()
+        with kept_connections(instance):
+            run_ids = [run(instance) for _ in range(3)]
+        assert len(read) == 1
+        assert vars(ScriptDirectory)["from_config"] is before
+        assert [shape_of(tmp_path, run_id) for run_id in run_ids] == [expected] * 3
+    tables, versions, _ = expected.values()
+    assert "event_logs" in {name for _, name, *_ in tables}
+    assert len(versions) == 1
 
 
 def test_an_event_log_that_is_not_in_sqlite_is_left_alone() -> None:

@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import cache
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -57,6 +58,7 @@ def kept_connections(instance: dg.DagsterInstance) -> Iterator[None]:
 
             events._connect = connect  # type: ignore[method-assign]
             changed.callback(vars(events).pop, "_connect")
+            changed.enter_context(_migrations_read_once())
         if type(runs) is SqliteRunStorage:
 
             @contextmanager
@@ -67,6 +69,24 @@ def kept_connections(instance: dg.DagsterInstance) -> Iterator[None]:
             runs.connect = connect_runs  # type: ignore[method-assign]
             changed.callback(vars(runs).pop, "connect")
         yield
+
+
+@contextmanager
+def _migrations_read_once() -> Iterator[None]:
+    """Read Dagster's migrations once.
+
+    They lie in 90 files. Dagster reads them for every run whose database it opens, and twice for
+    one that it makes, only to know which of them is the newest.
+    """
+    from alembic.script import ScriptDirectory
+
+    read = vars(ScriptDirectory)["from_config"]
+    # Dagster has one configuration for the events of all runs, so that all share what was read.
+    ScriptDirectory.from_config = cache(ScriptDirectory.from_config)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        ScriptDirectory.from_config = read  # type: ignore[method-assign]
 
 
 def _wait_for_no_disk(connection: "DBAPIConnection", _: object) -> None:
