@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from tournament_assets.ratings.bradley_terry import bootstrap_bradley_terry, fit_bradley_terry
+from tournament_assets.ratings import bradley_terry
+from tournament_assets.ratings.bradley_terry import (
+    bootstrap_bradley_terry,
+    fit_bradley_terry,
+    rate_resamples,
+)
 from tournament_assets.ratings.intervals import draw_prompts
 from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.ratings.newton_bootstrap import PromptResamples
@@ -95,6 +101,31 @@ def test_every_row_of_the_bootstrap_is_the_fit_of_its_copied_prompts(
             assert not np.isfinite(row[rated][unrated]).any()
             assert np.isfinite(row[rated][~unrated]).all()
     assert bootstrap.n_degenerate == n_degenerate
+
+
+def test_equal_resamples_are_rated_once_and_as_each_would_be_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # So few prompts that resamples lie far from the whole or fall apart, and many are equal.
+    judgments = simulate_judgments([0.0, 0.3, 0.6, 1.0], n_prompts=4, seed=2)
+    matches = code_judgments(judgments, entrants=ENTRANTS)
+    draw = PromptResamples(matches, seed=3).draw
+    alone = [
+        rate_resamples(ENTRANTS, matches.wins, draw, n_bootstraps=1, n_prompts=4, seed=3).ratings[0]
+        for _ in range(400)
+    ]
+    rated: list[bytes] = []
+    rate = bradley_terry.log_strengths
+
+    def count(wins: NDArray[np.float64]) -> NDArray[np.float64]:
+        rated.append(wins.tobytes())
+        return rate(wins)
+
+    monkeypatch.setattr(bradley_terry, "log_strengths", count)
+    together = bootstrap_bradley_terry(matches, n_bootstraps=400, seed=3)
+    np.testing.assert_array_equal(together.ratings, alone)
+    # Of four prompts there are 35 resamples, and few of them leave anything unconnected.
+    assert 0 < len(rated) < together.n_degenerate / 2
 
 
 @pytest.mark.parametrize("n_prompts", [0, 1, 7, 143, 70_000])

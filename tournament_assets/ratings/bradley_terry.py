@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from tournament_assets.ratings.intervals import BootstrapRatings
 from tournament_assets.ratings.matches import Matches, require_count
 from tournament_assets.ratings.newton_bootstrap import (
+    FITTED,
     UNCONNECTED,
-    UNSETTLED,
     PromptResamples,
     SimplifiedNewton,
 )
@@ -205,10 +205,7 @@ def rate_resamples(
             tables = _among(draw_wins(min(at_once, n_bootstraps - start)), rated)
             fitted, outcomes = newton.fit(tables)
             fitted *= ELO_PER_NAT
-            for index in np.flatnonzero(outcomes == UNSETTLED):
-                fitted[index] = log_strengths(tables[index]) * ELO_PER_NAT
-            for index in np.flatnonzero(outcomes == UNCONNECTED):
-                fitted[index] = _degenerate_ratings(tables[index], strengths * ELO_PER_NAT)
+            _rate_unfitted(fitted, tables, outcomes, point=strengths * ELO_PER_NAT)
             n_degenerate += int((outcomes == UNCONNECTED).sum())
             ratings[start : start + at_once, rated] = fitted
     return BootstrapRatings(
@@ -276,6 +273,30 @@ def _group_ratings(wins: NDArray[np.float64], rated: NDArray[np.bool_]) -> NDArr
 def _among(wins: NDArray[np.float64], group: NDArray[np.bool_]) -> NDArray[np.float64]:
     # Picking everyone out of a table would copy it for nothing.
     return wins if group.all() else wins[..., group, :][..., group]
+
+
+def _rate_unfitted(
+    fitted: NDArray[np.float64],
+    tables: NDArray[np.float64],
+    outcomes: NDArray[np.int64],
+    *,
+    point: NDArray[np.float64],
+) -> None:
+    """Rate, in place, what `SimplifiedNewton.fit` left, and equal tables once.
+
+    Resamples of few prompts are thousands, and few of them differ.
+    """
+    known: dict[bytes, NDArray[np.float64]] = {}
+    for index in np.flatnonzero(outcomes != FITTED):
+        wins = tables[index]
+        key = wins.tobytes()
+        if key not in known:
+            known[key] = (
+                _degenerate_ratings(wins, point)
+                if outcomes[index] == UNCONNECTED
+                else log_strengths(wins) * ELO_PER_NAT
+            )
+        fitted[index] = known[key]
 
 
 def _degenerate_ratings(
