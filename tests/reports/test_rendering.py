@@ -52,10 +52,13 @@ def test_code_is_not_altered_and_stays_code() -> None:
 def test_signs_that_turn_the_direction_of_a_text_are_shown_as_escapes() -> None:
     assert "\u202e" not in escape_markdown("a\u202eb")
     page = render_template(
-        "leaderboard.md.jinja",
-        sections=[("tone\u2067", ReportTable(("name",), (("a\u202eb",),)), "ada\u200f leads")],
-        judges=["j\u202d"],
-        notes=[],
+        "fair_comparison.md.jinja",
+        title="tone\u2067",
+        facts=["j\u202d"],
+        sentences=["ada\u200f leads"],
+        tables=[("tone", ReportTable(("name",), (("a\u202eb",),)))],
+        origin="o",
+        columns=ReportTable(("name",), ()),
     )
     assert not set(page) & set("\u2067\u202e\u200f\u202d")
     assert "u202e" in page
