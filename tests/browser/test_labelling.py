@@ -374,6 +374,8 @@ def test_a_rater_needs_no_mouse(browser: Browser, server: LabelServer) -> None:
         expect(dialog).to_be_hidden()
         page.keyboard.press("a")
         expect(page.get_by_text("last vote: A is better")).to_be_visible()
+        # A vote's time is known but for how long it was on its way: let it arrive first.
+        expect(page.get_by_text("all votes saved")).to_be_visible()
         page.keyboard.press("u")
         expect(page.locator("#prompt")).to_have_text(first)
         page.keyboard.press(" ")
