@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
 
 from tests.browser.servers import free_port
 from tests.projects import ENTRANTS, SmallProject, bank_rows, make_project, write_json_lines
@@ -353,6 +353,25 @@ def other_server(port: int) -> Iterator[None]:
         yield
         serving.shutdown()
         thread.join()
+
+
+def test_a_vote_that_was_long_on_its_way_does_not_count_over_a_later_one(
+    browser: Browser, server: LabelServer
+) -> None:
+    with opened(browser, server.url) as (page, _, _):
+        page.get_by_label("Your name").fill("Dr. Slow")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name=QUESTION)).to_be_focused()
+        held: list[Route] = []
+        page.route("**/votes", lambda route: held.append(route) if not held else route.continue_())
+        for key, said in (("a", "A is better"), ("u", ""), (" ", "both bad")):
+            page.keyboard.press(key)
+            if said:
+                expect(page.get_by_text(f"last vote: {said}")).to_be_visible()
+        page.wait_for_timeout(700)
+        held[0].continue_()
+        expect(page.get_by_text("all votes saved")).to_be_visible()
+    assert [each.vote for each in server.labels() if each.rater == "Dr. Slow"] == ["both_bad"]
 
 
 def test_a_rater_needs_no_mouse(browser: Browser, server: LabelServer) -> None:

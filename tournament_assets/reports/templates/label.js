@@ -18,6 +18,7 @@
   let since = 0;
   let seen = 0;
   let sending = false;
+  let answered = 0; // when votes arrived last: none that is sent later was given before
   let retry = 0;
   let refused = "";
   let offline = false;
@@ -199,7 +200,7 @@
     clearTimeout(retry);
     const batch = queue.slice(0, BATCH);
     const now = Date.now();
-    const votes = batch.map(({ when, ...vote }) => ({ ...vote, age: Math.max(now - when, 0) }));
+    const votes = batch.map(({ when, ...vote }) => ({ ...vote, age: Math.max(now - Math.max(when, answered), 0) }));
     let again = 0;
     try {
       const answer = await fetch("votes", {
@@ -211,6 +212,7 @@
       if (answer.ok) {
         const sent = new Set(batch.map((vote) => vote.id));
         const state = await answer.json();
+        answered = Date.now();
         queue = queue.filter((vote) => !sent.has(vote.id));
         store();
         offline = false;
