@@ -1,6 +1,8 @@
 import re
+from typing import get_args
 
 import pytest
+from anthropic.types import Model
 
 from tournament_assets.judging.batch_service import TokenUsage
 from tournament_assets.judging.costs.budgets import most_usd
@@ -51,6 +53,20 @@ def test_every_model_that_is_served_has_its_prices_and_half_of_them_in_batches(
     usage = TokenUsage(million, million, million, million)
     assert prices.cost_usd(model, usage, channel="direct") == pytest.approx(dollars)
     assert prices.cost_usd(model, usage, channel="batch") == pytest.approx(dollars / 2)
+
+
+# The published page had no price for them in October 2026.
+UNPRICED = {"claude-fable-5-2", "claude-mythos-5-2", "claude-mythos-preview"}
+SNAPSHOT = re.compile(r"(?P<model>.+)-20\d{6}")
+
+
+def test_every_model_that_the_sdk_names_has_a_price_or_is_known_to_have_none() -> None:
+    priced = set(load_newest_prices().models)
+    names = {name for part in get_args(Model) for name in get_args(part)}
+    assert len(names) > 15
+    snapshots = {name: found["model"] for name in names if (found := SNAPSHOT.fullmatch(name))}
+    assert set(snapshots.values()) <= priced
+    assert names - set(snapshots) - priced == UNPRICED
 
 
 def test_the_list_says_where_its_prices_were_published() -> None:
