@@ -1,5 +1,6 @@
 """Scores that are computed part by part, against those of the whole vocabulary at once."""
 
+import pytest
 import torch
 
 from tournament_assets.generation.hydra.drafts import score_jury
@@ -37,3 +38,25 @@ def test_of_equally_probable_tokens_the_first_gets_the_vote_whatever_its_part() 
     votes = score_jury(hydra, hidden, heads=torch.tensor([0, 1])).votes
     assert votes.shape == (2, 1, 3)
     assert not votes.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_in_half_precision_heads_are_scored_in_float32_and_the_base_model_as_generate_does(
+    dtype: torch.dtype,
+) -> None:
+    """Rounded to the weights' precision, logits would move votes."""
+    model = build_model(vocab_size=4600, sharpness=1.0).to(dtype)
+    hydra = put_heads_on(model, build_adapters(model))
+    hidden = randn(3, 400, 1, 16, generator=torch.Generator().manual_seed(3)).to(dtype)
+    with decoding_threads(1), torch.inference_mode():
+        rounded = model.lm_head(model.model.norm(hidden))
+        exact = model.model.norm(hidden).double() @ model.lm_head.weight.double().mT
+        jury = score_jury(hydra, hidden, heads=torch.zeros(400, dtype=torch.long))
+        assert jury.drawn.dtype == hydra.logits(hidden).dtype == torch.float32
+        torch.testing.assert_close(hydra.logits(hidden).double(), exact, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(jury.drawn.double(), exact[0], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(jury.verifiers, exact[1:].sum(dim=0), atol=1e-4, rtol=0)
+        votes = exact.argmax(dim=-1).permute(1, 2, 0)
+        assert (jury.votes == votes).float().mean() > 0.999
+        assert (rounded.argmax(dim=-1).permute(1, 2, 0) != votes).any()  # the rounded would not
+        assert torch.equal(hydra.plain_logits(hidden), rounded)

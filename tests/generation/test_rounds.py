@@ -101,6 +101,37 @@ def test_a_round_asks_for_no_value_that_only_the_device_knows(
             bool(rounds.witnesses.isnan().any())  # this does, and is seen to
 
 
+class MasksOfAttention(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Collects the masks that attention is given, and counts what makes one."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.masks: list[torch.Tensor] = []
+        self.n_made = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name = func.overloadpacket.__name__
+        self.n_made += name.startswith("masked_fill")
+        if name == "scaled_dot_product_attention":
+            self.masks.append(args[3])
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(("way", "n_masks"), [("jury", 2), ("one head", 1)])
+def test_the_mask_is_made_once_a_round_and_not_in_every_layer(way: str, n_masks: int) -> None:
+    """One for the trunk, and the same once more for each head; attention adds it as it is."""
+    model = build_model(n_layers=6)
+    rounds = start(put_heads_on(model, build_adapters(model, heads_depth=3)), WAYS[way])
+    with MasksOfAttention() as seen:
+        rounds.play(rounds.n_slots(0))
+    assert len(seen.masks) == 6
+    assert len({mask.data_ptr() for mask in seen.masks}) == n_masks
+    assert {mask.dtype for mask in seen.masks} == {torch.float32}
+    assert seen.n_made == 1
+
+
 @each_way
 def test_what_a_round_changes_stays_where_it_is(
     hydra: HydraModel, settings: DecodingSettings

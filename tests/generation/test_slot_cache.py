@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from tournament_assets.generation.hydra.slot_cache import SlotCache, visible_slots
+from tournament_assets.generation.hydra.slot_cache import SlotCache, mask_slots
 from tournament_assets.generation.models.base_models import decoding_threads
 
 from .hydra_builders import build_model, randn
@@ -55,7 +55,9 @@ def test_a_slot_can_be_written_again() -> None:
 
 
 def test_a_token_sees_its_own_slot_and_those_before() -> None:
-    seen = visible_slots(torch.tensor([[0, 1], [4, 5]]), n_slots=N_SLOTS)
+    mask = mask_slots(torch.tensor([[0, 1], [4, 5]]), n_slots=N_SLOTS, dtype=torch.float32)
+    assert set(mask.flatten().tolist()) == {0.0, float("-inf")}  # attention adds it to its scores
+    seen = mask == 0
     assert seen.shape == (2, 1, 2, N_SLOTS)
     assert seen.sum(dim=-1).tolist() == [[[1, 2]], [[5, 6]]]
     assert seen[1, 0, 0].tolist() == [True] * 5 + [False]
@@ -102,7 +104,7 @@ def test_a_layer_of_olmo2_takes_it_in_place_of_its_own_cache() -> None:
             )
             for cache, mask in (
                 (own, None),
-                (ours.at(positions), visible_slots(positions, n_slots=9)),
+                (ours.at(positions), mask_slots(positions, n_slots=9, dtype=torch.float32)),
             )
         )
         torch.testing.assert_close(got, expected, atol=1e-6, rtol=0)
@@ -111,7 +113,7 @@ def test_a_layer_of_olmo2_takes_it_in_place_of_its_own_cache() -> None:
 def attend(cache: SlotCache) -> Tensor:
     """Let one token at position 2 attend to what row 0 of layer 4 holds."""
     query = torch.ones(1, 2, 1, 3)
-    seen = visible_slots(torch.tensor([[2]]), n_slots=N_SLOTS)
+    seen = mask_slots(torch.tensor([[2]]), n_slots=N_SLOTS, dtype=torch.float32)
     return torch.nn.functional.scaled_dot_product_attention(
         query, cache.keys[4][:1], cache.values[4][:1], attn_mask=seen
     )

@@ -146,6 +146,8 @@ class SoloDrafter:
     ) -> None:
         self._reader = _Reader(model, selection, n_prompts=n_prompts, n_slots=n_slots)
         self._temperature = temperature
+        # The base model writes what `generate` writes, so it is scored as there.
+        self._score = model.plain_logits if selection.changes is None else model.logits
 
     def prefill(self, ids: Tensor) -> None:
         """Read prompts from position 0 on."""
@@ -154,7 +156,7 @@ class SoloDrafter:
     def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor, *, n_slots: int) -> Drafts:
         """Read one token per prompt and draft one."""
         hidden = self._reader.read(tokens[:, None], positions[:, None], n_slots=n_slots)[0]
-        q = draft_probabilities(self._reader.model.logits(hidden), temperature=self._temperature)
+        q = draft_probabilities(self._score(hidden), temperature=self._temperature)
         return Drafts(tokens=draw(q, uniforms), q=q, jury=None, witnesses=hidden[:, 0])
 
 

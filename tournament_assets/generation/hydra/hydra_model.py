@@ -233,19 +233,35 @@ class HydraModel:
         return normed
 
     def score(self, normed: Tensor, tokens: slice) -> Tensor:
-        """Score some tokens.
+        """Score some tokens, for all rows in one product of matrices.
+
+        Logits are float32 whatever the precision of the weights. In bfloat16, logits near 20 are
+        multiples of 0.125: heads would vote for the first of several equals, and a product of
+        eight heads would add up eight roundings.
 
         Args:
             normed: What `normalise` returned, shape (..., hidden_size).
             tokens: Which tokens, one of `parts`.
 
         Returns:
-            Logits, shape (..., tokens of the part).
+            Logits, float32, shape (..., tokens of the part).
         """
-        return torch.nn.functional.linear(normed, self._model.lm_head.weight[tokens])
+        return _project_exactly(normed, self._model.lm_head.weight[tokens])
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Score the known tokens; ghost rows of the vocabulary are left out.
+        """Score the known tokens as heads do; ghost rows of the vocabulary are left out.
+
+        Args:
+            hidden: The residual stream before the final norm, shape (..., hidden_size).
+
+        Returns:
+            Logits, float32, shape (..., n_tokens).
+        """
+        normed = self.normalise(hidden)
+        return _join([self.score(normed, part) for part in self.parts])
+
+    def plain_logits(self, hidden: Tensor) -> Tensor:
+        """Score the known tokens as the base model and `generate` do, in the weights' precision.
 
         Args:
             hidden: The residual stream before the final norm, shape (..., hidden_size).
@@ -254,8 +270,28 @@ class HydraModel:
             Logits, shape (..., n_tokens).
         """
         normed = self.normalise(hidden)
-        scores = [self.score(normed, part) for part in self.parts]
-        return scores[0] if len(scores) == 1 else torch.cat(scores, dim=-1)
+        weight = self._model.lm_head.weight
+        return _join([torch.nn.functional.linear(normed, weight[part]) for part in self.parts])
+
+
+def _project_exactly(rows: Tensor, weight: Tensor) -> Tensor:
+    """Multiply rows with a matrix of weights, summing up in float32 and rounding nothing after.
+
+    Products of two bfloat16 or float16 numbers are exact in float32. A GPU reads the weights as
+    they are and writes float32, which takes no copy of them: float32 weights would be 1.6 GB more
+    for OLMo-2-7B, and twice as much to read.
+    """
+    if weight.dtype == torch.float32:
+        return torch.nn.functional.linear(rows, weight)
+    if weight.device.type == "cuda":
+        scores = torch.mm(rows.flatten(0, -2), weight.mT, out_dtype=torch.float32)
+        return scores.view(*rows.shape[:-1], weight.shape[0])
+    # Other devices have no such product; they copy one part of the vocabulary at a time.
+    return torch.nn.functional.linear(rows.to(torch.float32), weight.to(torch.float32))
+
+
+def _join(scores: Sequence[Tensor]) -> Tensor:
+    return scores[0] if len(scores) == 1 else torch.cat(list(scores), dim=-1)
 
 
 def _cut(n_tokens: int, *, into: int) -> tuple[slice, ...]:

@@ -25,6 +25,11 @@ class SlotCache:
     keys: Mapping[int, Tensor]
     values: Mapping[int, Tensor]
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the model."""
+        return next(iter(self.keys.values())).dtype
+
     @classmethod
     def zeros(
         cls,
@@ -102,17 +107,24 @@ class SlotWriter:
         return keys[:, :, : self.n_seen], values[:, :, : self.n_seen]
 
 
-def visible_slots(slots: Tensor, *, n_slots: int) -> Tensor:
+def mask_slots(slots: Tensor, *, n_slots: int, dtype: torch.dtype) -> Tensor:
     """Return the mask for attention: a token sees its own slot and those before.
+
+    It is what attention adds to its scores, made once for all layers: of a boolean mask, every
+    layer would make this one for itself.
 
     Args:
         slots: The slot of each token, shape (n_rows, n_tokens).
         n_slots: Slots per row.
+        dtype: The precision of the model.
 
     Returns:
-        True where a slot is seen, shape (n_rows, 1, n_tokens, n_slots).
+        0 where a slot is seen, else minus infinity, shape (n_rows, 1, n_tokens, n_slots).
     """
-    return torch.arange(n_slots, device=slots.device) <= slots[:, None, :, None]
+    hidden = torch.arange(n_slots, device=slots.device) > slots[:, None, :, None]
+    return torch.zeros(hidden.shape, dtype=dtype, device=slots.device).masked_fill_(
+        hidden, float("-inf")
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +134,7 @@ class TokenPositions:
     Attributes:
         positions: Absolute position of each token, shape (n_rows, n_tokens).
         rotary: Cosine and sine of the rotary embedding, each (n_rows, n_tokens, head_dim).
-        mask: True where a slot is seen, shape (n_rows, 1, n_tokens, n_slots).
+        mask: 0 where a slot is seen, else minus infinity, shape (n_rows, 1, n_tokens, n_slots).
     """
 
     positions: Tensor
@@ -173,7 +185,9 @@ class HydraCaches:
         return TokenPositions(
             positions=positions,
             rotary=(cos[positions], sin[positions]),
-            mask=visible_slots(
-                positions, n_slots=n_all if n_slots is None else min(n_slots, n_all)
+            mask=mask_slots(
+                positions,
+                n_slots=n_all if n_slots is None else min(n_slots, n_all),
+                dtype=self.trunk.dtype,
             ),
         )
