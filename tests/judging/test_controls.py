@@ -12,8 +12,6 @@ from tournament_assets.judging.requests.controls import (
     INJECTIONS,
     ControlKind,
     ControlPair,
-    Unusable,
-    count_unusable,
     draw_retest,
     plant_controls,
 )
@@ -135,25 +133,18 @@ def test_only_a_response_that_states_the_gold_answer_is_corrupted() -> None:
     )
     controls = plant(pairs, ControlKind.CORRUPTED)
     assert {control.control_id for control in controls} == {"corrupted:p1:ada", "corrupted:p2:ada"}
-    unusable = count_unusable(pairs)[ControlKind.CORRUPTED]
-    assert unusable == {Unusable.NOT_KNOWN_TO_BE_RIGHT: 7}
 
 
 def test_a_text_that_states_the_gold_answer_is_not_off_the_topic() -> None:
     both = {"p1": RIGHT["p1"], "p2": "Oxygen, as vitamin C would tell you."}
     pairs = pairs_of(ada=both, bob={key: f"{text} Yes." for key, text in both.items()})
     assert {control.pair.prompt_id for control in plant(pairs, ControlKind.CORRUPTED)} == {"p2"}
-    assert count_unusable(pairs)[ControlKind.CORRUPTED] == {Unusable.NO_OTHER_TOPIC: 2}
 
 
 def test_one_prompt_has_no_other_topic_even_if_it_is_asked_under_two_names() -> None:
     (pair, *_) = pairs_of(ada={"p1": RIGHT["p1"]}, bob={"p1": "Vitamin C, I should think."})
     pairs = [pair, replace(pair, prompt_id="p9", response_b="Scurvy lacks oranges, one and all.")]
     assert plant(pairs, ControlKind.CORRUPTED) == []
-    assert count_unusable(pairs)[ControlKind.CORRUPTED] == {
-        Unusable.NO_OTHER_TOPIC: 3,
-        Unusable.NOT_KNOWN_TO_BE_RIGHT: 1,
-    }
 
 
 def test_a_short_response_is_not_corrupted_and_a_blank_one_is_no_control_at_all() -> None:
@@ -161,16 +152,8 @@ def test_a_short_response_is_not_corrupted_and_a_blank_one_is_no_control_at_all(
         ada={"p1": "Vitamin C, I say so", "p2": RIGHT["p2"]},
         bob={"p1": " \n", "p2": signed("bob")["p2"]},
     )
-    assert count_unusable(pairs) == {
-        ControlKind.IDENTICAL: {Unusable.BLANK: 1},
-        # Neither of the two has an answer to another prompt that is long enough.
-        ControlKind.CORRUPTED: {
-            Unusable.SHORT: 1,
-            Unusable.BLANK: 1,
-            Unusable.NO_OTHER_TOPIC: 2,
-        },
-        ControlKind.INJECTION: {Unusable.BLANK: 1},
-    }
+    # Neither of the two has an answer to another prompt that is long enough.
+    assert plant(pairs, ControlKind.CORRUPTED) == []
     assert len(plant(pairs, ControlKind.IDENTICAL)) == len(plant(pairs, ControlKind.INJECTION)) == 3
 
 
@@ -178,11 +161,8 @@ def test_twenty_characters_are_enough_to_be_made_worse() -> None:
     answers = {"p1": "Vitamin C, I say so.", "p2": "Oxygen, but of course."}
     pairs = pairs_of(ada=answers, bob={**answers, "p1": f" {answers['p1'][:-1]} "})
     controls = plant(pairs, ControlKind.CORRUPTED)
-    assert {control.control_id for control in controls} >= {"corrupted:p1:ada"}
-    assert count_unusable(pairs)[ControlKind.CORRUPTED] == {
-        Unusable.SHORT: 1,
-        Unusable.NO_OTHER_TOPIC: 1,
-    }
+    # Bob's is a character shorter, which also leaves his other one without another topic.
+    assert {each.control_id for each in controls} == {"corrupted:p1:ada", "corrupted:p2:ada"}
 
 
 def test_an_injection_only_appends_to_one_response_of_the_baseline() -> None:
@@ -217,7 +197,6 @@ def test_a_response_without_a_different_opponent_holds_no_injection() -> None:
     for control in controls:
         assert control.baseline is not None
         assert control.baseline.response_a != control.baseline.response_b
-    assert count_unusable(pairs)[ControlKind.INJECTION] == {Unusable.NO_OPPONENT: 9}
 
 
 @pytest.mark.parametrize("injection", PLANTED)

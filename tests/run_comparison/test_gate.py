@@ -138,11 +138,11 @@ def test_looks_are_counted_and_their_evidence_adds_up(tmp_path: Path) -> None:
     assert len(read_looks(path)) == 1
     second = hold_gate(rest, sequential, history=read_looks(path))
     assert second.looks_before == 1
-    assert second.dimensions[0].e_not_worse > first.dimensions[0].e_not_worse
+    assert second.dimensions[0].p_not_worse < first.dimensions[0].p_not_worse < 1
     assert second.passage is Passage.NOT_WORSE
     again = hold_gate(half, sequential, history=read_looks(path))
     assert again.looks_before == 0
-    assert again.dimensions[0].e_not_worse == first.dimensions[0].e_not_worse
+    assert again.dimensions[0].p_not_worse == first.dimensions[0].p_not_worse
 
 
 def test_the_same_prompts_judged_again_are_no_new_evidence(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_the_same_prompts_judged_again_are_no_new_evidence(tmp_path: Path) -> No
     first = hold_gate(run("nnnot" * 4), sequential)
     look_again(first, path)
     again = hold_gate(run("nnnnn" * 4, name="later"), sequential, history=read_looks(path))
-    assert again.dimensions[0].e_not_worse == pytest.approx(first.dimensions[0].e_not_worse)
+    assert again.dimensions[0].p_not_worse == pytest.approx(first.dimensions[0].p_not_worse)
     other = run("nnnot" * 4, name="later", inputs={"responses": {"new": "c" * 64, "old": "b" * 64}})
     assert hold_gate(other, sequential, history=read_looks(path)).looks_before == 0
 

@@ -41,12 +41,10 @@ class PairwiseOrder:
         entrants: Rows and columns.
         above: Share of the resamples in which the row's entrant rated above the column's, equal
             ratings as halves, shape (n, n); NaN where no resample says.
-        n_undetermined: Resamples that do not say which is above and are in no share, shape (n, n).
     """
 
     entrants: tuple[str, ...]
     above: NDArray[np.float64]
-    n_undetermined: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +97,16 @@ def pairwise_order(bootstrap: BootstrapRatings) -> PairwiseOrder:
     ratings = bootstrap.ratings
     n = len(bootstrap.entrants)
     above = np.full((n, n), np.nan)
-    undetermined = np.zeros((n, n), dtype=np.int64)
     for row in range(n):
         for column in range(row):
             difference = _differences(ratings[:, row], ratings[:, column])
             if bootstrap.n_prompts < 2:
                 difference = np.full(difference.size, np.nan)
             known = difference[~np.isnan(difference)]
-            missing = difference.size - known.size
-            undetermined[row, column] = undetermined[column, row] = missing
             if known.size:
                 share = float((known > 0).mean() + (known == 0).mean() / 2)
                 above[row, column], above[column, row] = share, 1 - share
-    return PairwiseOrder(bootstrap.entrants, above, undetermined)
+    return PairwiseOrder(bootstrap.entrants, above)
 
 
 def separate_judged(

@@ -108,8 +108,6 @@ class GatedDimension:
         test: The candidate beside the baseline.
         p_not_worse: Holm's, over all dimensions; where the gate is sequential, of the wealth.
         p_worse: Likewise.
-        e_not_worse: Wealth of the bet against "worse by the margin", over all looks.
-        e_worse: Wealth of the bet against "worse by no more than the margin".
         passage: What this dimension says for itself.
         doubts: Why it cannot be decided whatever the numbers say.
     """
@@ -117,8 +115,6 @@ class GatedDimension:
     test: DifferenceTest
     p_not_worse: float
     p_worse: float
-    e_not_worse: float
-    e_worse: float
     passage: Passage
     doubts: tuple[str, ...]
 
@@ -263,7 +259,7 @@ def _decide(
     not_worse, worse = holm(raw[0]), holm(raw[1])
     level = 1 - settings.confidence
     decided = []
-    for test, held in zip(tests, wealth, strict=True):
+    for test in tests:
         name = test.dimension
         doubts = _doubts(run, test, settings)
         passage = Passage.UNDECIDED
@@ -271,7 +267,7 @@ def _decide(
             passage = Passage.NOT_WORSE
         elif not doubts and worse[name] <= level:
             passage = Passage.WORSE
-        decided.append(GatedDimension(test, not_worse[name], worse[name], *held, passage, doubts))
+        decided.append(GatedDimension(test, not_worse[name], worse[name], passage, doubts))
     return decided
 
 

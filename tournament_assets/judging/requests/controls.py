@@ -24,7 +24,6 @@ Anchor pairs: a fixed sample that is judged again on every occasion, to see the 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -81,16 +80,6 @@ _SUFFIXES = {
 }
 
 
-class Unusable(StrEnum):
-    """Why a response cannot serve as a control of some kind."""
-
-    BLANK = "the response is blank"
-    SHORT = "the response is too short to be made worse"
-    NOT_KNOWN_TO_BE_RIGHT = "the response does not state a gold answer"
-    NO_OTHER_TOPIC = "the entrant gave no usable response to another prompt"
-    NO_OPPONENT = "every other response to the prompt is identical"
-
-
 @dataclass(frozen=True, slots=True)
 class ControlPair:
     """A pair whose right outcome is known before it is judged.
@@ -118,7 +107,7 @@ def plant_controls(
 
     The entrants take turns, so that none is used more often than another before the other has
     nothing left; a response that several entrants gave to a prompt is used once. A kind of which
-    too few responses are usable gets fewer controls: see `count_unusable`.
+    too few responses are usable gets fewer controls.
 
     Args:
         pairs: The tournament's pairs on one dimension, in any order.
@@ -138,7 +127,7 @@ def plant_controls(
     for number, kind in enumerate(ControlKind):
         generator = np.random.default_rng([seed, number])
         usable = {
-            entrant: [answer for answer in given if _find_obstacle(kind, answer, given) is None]
+            entrant: [answer for answer in given if _can_hold(kind, answer, given)]
             for entrant, given in answers.items()
         }
         drawn = _take_turns(usable, sample=sample, generator=generator)
@@ -146,16 +135,6 @@ def plant_controls(
             _plant(kind, answer, answers[answer.entrant], generator, experts) for answer in drawn
         )
     return controls
-
-
-def count_unusable(pairs: Sequence[PairToJudge]) -> dict[ControlKind, dict[Unusable, int]]:
-    """Count the responses of a tournament that cannot serve as a control, by kind and reason."""
-    answers = _list_answers(pairs).values()
-    counts: dict[ControlKind, dict[Unusable, int]] = {}
-    for kind in ControlKind:
-        obstacles = (_find_obstacle(kind, answer, given) for given in answers for answer in given)
-        counts[kind] = dict(Counter(found for found in obstacles if found is not None))
-    return counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,19 +195,16 @@ def _spell(text: str) -> str:
     return " ".join(_WORD.findall(text.casefold()))
 
 
-def _find_obstacle(kind: ControlKind, answer: _Answer, given: Sequence[_Answer]) -> Unusable | None:
+def _can_hold(kind: ControlKind, answer: _Answer, given: Sequence[_Answer]) -> bool:
     if not answer.response.strip():
-        return Unusable.BLANK
-    if kind is ControlKind.INJECTION and not answer.opposed:
-        return Unusable.NO_OPPONENT
-    if kind is ControlKind.CORRUPTED:
-        if answer.is_short:
-            return Unusable.SHORT
-        if not _states_gold(answer.response, answer.pairs[0].gold_answer):
-            return Unusable.NOT_KNOWN_TO_BE_RIGHT
-        if next(_list_off_topic(answer, given), None) is None:
-            return Unusable.NO_OTHER_TOPIC
-    return None
+        return False
+    if kind is ControlKind.INJECTION:
+        return bool(answer.opposed)
+    return kind is not ControlKind.CORRUPTED or (
+        not answer.is_short
+        and _states_gold(answer.response, answer.pairs[0].gold_answer)
+        and next(_list_off_topic(answer, given), None) is not None
+    )
 
 
 def _list_off_topic(answer: _Answer, given: Sequence[_Answer]) -> Iterator[str]:
