@@ -33,7 +33,7 @@ from tournament_assets.ratings.sequential import (
     log_capital,
 )
 from tournament_assets.storage.tables import pair_key
-from tournament_assets.tournament.judge_config import AdaptiveConfig
+from tournament_assets.tournament.judges import AdaptiveConfig
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.workflows.adaptive_judging import decide
 

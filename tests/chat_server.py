@@ -13,12 +13,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tournament_assets.judging.costs.budgets import BudgetTerms
-from tournament_assets.judging.costs.prices import load_newest_prices
-from tournament_assets.loopback.faulty_app import DroppableProtocol, drop_connection
-from tournament_assets.loopback.running import ThreadedServer
+from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices
+from tournament_assets.loopback.running import DroppableProtocol, ThreadedServer, drop_connection
 from tournament_assets.tournament.entrants import OpenAiApiEntrant
-from tournament_assets.tournament.judge_config import ConfiguredPrice
+from tournament_assets.tournament.judges import ConfiguredPrice
 from tournament_assets.tournament.places import ServerAddress
 from tournament_assets.tournament.prompts import Prompt
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from tournament_assets.cli.configuration import render_page
-from tournament_assets.tournament.judge_config import JudgeConfig
+from tournament_assets.tournament.judges import JudgeConfig
 
 PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 

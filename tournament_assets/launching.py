@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pandas as pd
 
-from tournament_assets.audits.outages import copy_sentences
+from tournament_assets.audits.missingness import copy_sentences
 from tournament_assets.definitions import (
     build_definitions,
     build_plan,

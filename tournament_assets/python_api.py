@@ -18,14 +18,13 @@ import pyarrow as pa
 from tournament_assets.battles.columnar import Columns, read_frame
 from tournament_assets.battles.columns import BATTLE_SCHEMA
 from tournament_assets.battles.files import BattleFile
-from tournament_assets.battles.pooling import pool_battles
 from tournament_assets.battles.rating import (
     EVERY_METHOD,
     Method,
     rate_battles,
     require_resamples,
 )
-from tournament_assets.battles.registry import read_battles
+from tournament_assets.battles.registry import pool_battles, read_battles
 from tournament_assets.python_results import (
     Comparison,
     Estimate,

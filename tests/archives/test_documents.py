@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tournament_assets.archives.documents import BrokenRunError, Edit, edit_document
+from tournament_assets.archives.reading import BrokenRunError, Edit, edit_document
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 values = st.recursive(

@@ -11,9 +11,9 @@ from tests.archives.builders import (
     run_document,
     zero_document,
 )
-from tournament_assets.archives.models import audit_models
-from tournament_assets.archives.ranking import (
+from tournament_assets.archives.models import (
     Gap,
+    audit_models,
     find_common_support,
     measure_gaps,
     neighbours,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tournament_assets.archives.scoring import build_score_request, parse_score
+from tournament_assets.archives.questions import build_score_request, parse_score
 from tournament_assets.tournament.errors import VerdictParseError
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.judges import Judge

@@ -2,8 +2,12 @@ from typing import Any
 
 import pytest
 
-from tournament_assets.audits.jury import count_heads, mean_p_correct, summarise_juries
-from tournament_assets.tournament.prompts import GeneratedResponse
+from tournament_assets.tournament.prompts import (
+    GeneratedResponse,
+    count_heads,
+    mean_p_correct,
+    summarise_juries,
+)
 
 
 def response(prompt_id: str, **diagnostics: Any) -> GeneratedResponse:

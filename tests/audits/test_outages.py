@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from tests.reports.builders import audit_row
-from tournament_assets.audits.outages import (
+from tournament_assets.audits.missingness import (
     check_missingness,
     copy_sentences,
     find_outages,

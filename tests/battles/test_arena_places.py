@@ -1,8 +1,8 @@
 import pytest
 
 from tests.battles.builders import fight
-from tournament_assets.battles.arena_places import ArenaPlaces, _find_anchors, place_in_arena
 from tournament_assets.battles.columns import make_battle_table
+from tournament_assets.battles.human import ArenaPlaces, _find_anchors, place_in_arena
 from tournament_assets.tournament.battles import Battle, RatingSettings
 
 THREE_TO_ONE = 190.848501

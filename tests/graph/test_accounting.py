@@ -5,7 +5,7 @@ import pytest
 
 from tournament_assets.judging.costs.prices import load_newest_prices
 from tournament_assets.tournament.errors import WorkError
-from tournament_assets.tournament.judge_config import ConfiguredPrice
+from tournament_assets.tournament.judges import ConfiguredPrice
 
 from .paid_projects import paid_project
 

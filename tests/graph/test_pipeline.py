@@ -23,7 +23,7 @@ from tournament_assets.judging.costs.prices import load_newest_prices, newest_pr
 from tournament_assets.launching import RunSummary, run_tournament
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.tournament.errors import InputError, WorkError
-from tournament_assets.tournament.rubrics import parse_rubric
+from tournament_assets.tournament.judges import parse_rubric
 
 SECRET = "sk-test-8b1f2c"
 PAIRS_PER_PROMPT = len(ENTRANTS) * (len(ENTRANTS) - 1) // 2

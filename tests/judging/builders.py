@@ -16,7 +16,7 @@ from tournament_assets.judging.requests.requests import (
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
-from tournament_assets.tournament.rubrics import Rubric
+from tournament_assets.tournament.judges import Rubric
 
 RUBRIC = Rubric("factuality", "1", "# version: 1\nWhich response is truer?")
 SETTINGS = RequestSettings(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tournament_assets.judging.batch_service import Reply, ReplyRow
-from tournament_assets.judging.costs.budgets import Budget, BudgetTerms
+from tournament_assets.judging.costs.prices import Budget, BudgetTerms
 from tournament_assets.judging.settlement.records import (
     BatchIntent,
     JudgingScope,

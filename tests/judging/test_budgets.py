@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tournament_assets.judging.batch_service import Channel
-from tournament_assets.judging.costs.budgets import (
+from tournament_assets.judging.costs.prices import (
     Budget,
     BudgetPeriod,
     BudgetTerms,

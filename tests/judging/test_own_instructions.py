@@ -7,7 +7,7 @@ from tournament_assets.judging.requests.system_prompt import (
 )
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.rubrics import Rubric
+from tournament_assets.tournament.judges import Rubric
 
 OWN = "You review pull requests.\n\nPrefer what you would merge."
 

@@ -19,7 +19,7 @@ from tournament_assets.judging.requests.verdict_parsing import (
     settle_panel,
 )
 from tournament_assets.tournament.asset_rows import VerdictRow
-from tournament_assets.tournament.rubrics import parse_rubric
+from tournament_assets.tournament.judges import parse_rubric
 from tournament_assets.tournament.verdicts import Outcome, Verdict, settle_together
 
 A, B, TIE = Outcome.A_WINS, Outcome.B_WINS, Outcome.TIE

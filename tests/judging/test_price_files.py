@@ -5,10 +5,9 @@ import pytest
 from anthropic.types import Model
 
 from tournament_assets.judging.batch_service import TokenUsage
-from tournament_assets.judging.costs.budgets import most_usd
-from tournament_assets.judging.costs.prices import ModelPrice, load_newest_prices
+from tournament_assets.judging.costs.prices import ModelPrice, load_newest_prices, most_usd
 from tournament_assets.judging.requests.requests import ModelRequest
-from tournament_assets.tournament.judge_config import ConfiguredPrice
+from tournament_assets.tournament.judges import ConfiguredPrice
 
 
 def test_the_newest_list_is_dated_and_halves_batches() -> None:

@@ -20,7 +20,7 @@ from tournament_assets.judging.requests.requests import (
 )
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.rubrics import Rubric
+from tournament_assets.tournament.judges import Rubric
 
 from .builders import PAIR, RUBRIC, SETTINGS
 

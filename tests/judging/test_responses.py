@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 
 from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest, TokenUsage
-from tournament_assets.judging.settlement.model_responses import (
-    NoResponse,
-    build_response_requests,
-    read_response,
-    response_scope,
-)
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import JudgingOptions
 from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.tournament.entrants import AnthropicApiEntrant
 from tournament_assets.tournament.errors import JudgeError, JudgeWaitingError
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
+from tournament_assets.workflows.api_responses import (
+    NoResponse,
+    build_response_requests,
+    read_response,
+    response_scope,
+)
 
 from .bench import Bench
 from .builders import SCOPE, failed_row, patience, reply_row

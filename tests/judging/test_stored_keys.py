@@ -13,8 +13,8 @@ from tournament_assets.judging.requests.requests import (
     build_requests,
 )
 from tournament_assets.project.project_files import load_prompt_bank
+from tournament_assets.tournament.judges import Rubric
 from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.tournament.rubrics import Rubric
 
 CLAUDE = RequestSettings(
     judge_model="claude-opus-5-5",

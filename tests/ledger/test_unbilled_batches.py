@@ -6,7 +6,7 @@ import pytest
 
 from tests.judging.prices import PRICES
 from tournament_assets.judging.batch_service import TokenUsage
-from tournament_assets.judging.costs.budgets import BudgetTerms, UnbilledBatch
+from tournament_assets.judging.costs.prices import BudgetTerms, UnbilledBatch
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.errors import BudgetError

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.loopback.recorded_comparisons import generate_comparisons
-from tournament_assets.loopback.lexical_judge import judge_lexically
-from tournament_assets.loopback.traits import LEXICONS, Lexicon, Traits
+from tournament_assets.loopback.lexical_judge import LEXICONS, Lexicon, Traits, judge_lexically
 
 PHRASES = sorted({phrase for lexicon in LEXICONS for phrase in lexicon.phrases})
 WORDS = sorted(

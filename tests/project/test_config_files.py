@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from tournament_assets.project.config_files import ConfigFile, find_project, load_config
 from tournament_assets.tournament.entrants import OpenAiApiEntrant
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.judge_config import JudgeConfig
+from tournament_assets.tournament.judges import JudgeConfig
 
 GOOD = """\
 tournament_id: tiny

@@ -9,8 +9,7 @@ from tests.loopback.builders import judge_params
 from tournament_assets.judging.batch_service import SubmittedRequest
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.anthropic import message_batches as adapter
-from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
-from tournament_assets.providers.anthropic.wire_format import classify_failure
+from tournament_assets.providers.anthropic.message_batches import AnthropicBatches, classify_failure
 from tournament_assets.providers.service_words import read_retry_after
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 

@@ -5,12 +5,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.bradley_terry import are_strongly_connected, log_strengths
-from tournament_assets.ratings.newton_bootstrap import (
+from tournament_assets.ratings.bradley_terry import (
     FITTED,
     UNCONNECTED,
     UNSETTLED,
     SimplifiedNewton,
+    are_strongly_connected,
+    log_strengths,
 )
 
 

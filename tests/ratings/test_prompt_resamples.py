@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from tournament_assets.ratings import bradley_terry
 from tournament_assets.ratings.bradley_terry import (
+    PromptResamples,
     bootstrap_bradley_terry,
     fit_bradley_terry,
     rate_resamples,
 )
 from tournament_assets.ratings.intervals import draw_prompts
 from tournament_assets.ratings.matches import Matches, code_judgments
-from tournament_assets.ratings.newton_bootstrap import PromptResamples
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 from .builders import ENTRANTS, any_judgments, simulate_judgments

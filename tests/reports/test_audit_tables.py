@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from tournament_assets.audits.outages import check_missingness, find_outages
+from tournament_assets.audits.missingness import check_missingness, find_outages
 from tournament_assets.audits.prompt_findings import FindingKind
 from tournament_assets.reports.audit_tables import (
     KIND_TITLES,

@@ -8,9 +8,8 @@ import pytest
 from rich.console import Console
 
 from tests.judging.prices import OPUS
-from tournament_assets.judging.costs.budgets import Budget
 from tournament_assets.judging.costs.estimates import JudgingEstimate, Observation, Workload
-from tournament_assets.judging.costs.prices import Bill
+from tournament_assets.judging.costs.prices import Bill, Budget
 from tournament_assets.reports.cost_estimate import (
     budget_sentence,
     caching_problems,

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tournament_assets.tournament.judge_config import JudgeConfig
+from tournament_assets.tournament.judges import JudgeConfig
 
 
 def judge(*panel: dict[str, Any], **changes: Any) -> JudgeConfig:

@@ -3,7 +3,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.rubrics import Rubric, parse_rubric
+from tournament_assets.tournament.judges import Rubric, parse_rubric
 
 TEXT = "# version: 3\n# dimension: factuality\n\nWhich response is truer?\n  - An indented line.\n"
 

@@ -7,10 +7,6 @@ import pytest
 
 from tests.projects import SmallProject, make_project
 from tournament_assets.definitions import build_plan
-from tournament_assets.judging.settlement.model_responses import (
-    build_response_requests,
-    build_server_requests,
-)
 from tournament_assets.project.config_files import load_config
 from tournament_assets.tournament.entrants import (
     AnthropicApiEntrant,
@@ -32,6 +28,10 @@ from tournament_assets.tournament.prompts import (
     prompt_seed,
     repeat_for_samples,
     sample_of,
+)
+from tournament_assets.workflows.api_responses import (
+    build_response_requests,
+    build_server_requests,
 )
 from tournament_assets.workflows.plan import TournamentPlan, draw_settings, select_prompts
 

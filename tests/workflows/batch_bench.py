@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from tournament_assets.graph.resources import JudgeResource
-from tournament_assets.judging.costs.budgets import BudgetTerms
+from tournament_assets.judging.costs.prices import BudgetTerms
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.tournament.entrants import AnthropicApiEntrant
-from tournament_assets.tournament.judge_config import JudgeConfig
+from tournament_assets.tournament.judges import JudgeConfig
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.workflows.api_responses import complete_by_batches
 from tournament_assets.workflows.local_responses import CompletedResponses

@@ -9,7 +9,7 @@ from tournament_assets.ratings.sequential import hashed_order
 from tournament_assets.ratings.significance import separate_decided
 from tournament_assets.storage.tables import PairKey, make_table, pair_key
 from tournament_assets.tournament.asset_rows import JudgeReplyRow
-from tournament_assets.tournament.judge_config import AdaptiveConfig, JudgeConfig
+from tournament_assets.tournament.judges import AdaptiveConfig, JudgeConfig
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 from tournament_assets.workflows.adaptive_judging import (
     Course,

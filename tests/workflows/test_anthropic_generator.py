@@ -14,21 +14,21 @@ import pytest
 
 from tests.judging.builders import Progress
 from tests.judging.mortal import Killed, Life, Mortal
-from tournament_assets.judging.costs.budgets import BudgetTerms, most_usd
-from tournament_assets.judging.costs.prices import load_newest_prices
-from tournament_assets.judging.settlement.model_responses import (
-    build_response_requests,
-    response_scope,
-)
+from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices, most_usd
 from tournament_assets.judging.settlement.recovery import recover_batches
 from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
 from tournament_assets.tournament.errors import BudgetError, GenerationError, InputError
-from tournament_assets.tournament.judge_config import JudgeConfig
+from tournament_assets.tournament.judges import JudgeConfig
 from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.workflows.api_responses import batch_problems, planned_responses
+from tournament_assets.workflows.api_responses import (
+    batch_problems,
+    build_response_requests,
+    planned_responses,
+    response_scope,
+)
 from tournament_assets.workflows.local_responses import CompletedResponses
 
 from .batch_bench import (

@@ -13,9 +13,8 @@ import pytest
 from tests.judging.builders import SETTINGS, requests_for
 from tests.projects import make_project
 from tournament_assets.definitions import build_plan
-from tournament_assets.judging.costs.budgets import most_usd
 from tournament_assets.judging.costs.estimates import measure_workload
-from tournament_assets.judging.costs.prices import load_newest_prices
+from tournament_assets.judging.costs.prices import load_newest_prices, most_usd
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.sessions import Tally
 from tournament_assets.ledger import Ledger

@@ -16,7 +16,7 @@ from tournament_assets.ledger import Ledger
 from tournament_assets.ledger.labels import LabelSample, LabelVote, clean_rater, pair_identity
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint_text
-from tournament_assets.tournament.rubrics import Rubric
+from tournament_assets.tournament.judges import Rubric
 from tournament_assets.workflows.label_votes import (
     import_votes,
     read_votes,

@@ -22,16 +22,16 @@ from tests.chat_server import (
     refusal,
     response_terms,
 )
-from tournament_assets.judging.costs.budgets import most_usd
-from tournament_assets.judging.settlement.model_responses import (
-    build_server_requests,
-    response_scope,
-)
+from tournament_assets.judging.costs.prices import most_usd
 from tournament_assets.judging.settlement.records import BatchIntent, Lease
 from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.errors import BudgetError, GenerationError, ServerError
 from tournament_assets.tournament.places import ServerAddress
+from tournament_assets.workflows.api_responses import (
+    build_server_requests,
+    response_scope,
+)
 from tournament_assets.workflows.local_responses import CompletedResponses
 from tournament_assets.workflows.server_responses import complete_by_server, server_problems
 

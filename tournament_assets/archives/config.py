@@ -20,8 +20,8 @@ from tournament_assets.archives.rules import (
 )
 from tournament_assets.project.config_files import find_project
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.judge_config import ConfiguredPrice
 from tournament_assets.tournament.judge_services import ServiceName, expected_model
+from tournament_assets.tournament.judges import ConfiguredPrice
 from tournament_assets.tournament.places import Frozen
 from tournament_assets.tournament.yaml_files import read_yaml
 

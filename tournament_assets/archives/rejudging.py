@@ -14,16 +14,17 @@ from decimal import Decimal
 from typing import Any
 
 from tournament_assets.archives.config import ArchiveConfig, ArchiveFile
-from tournament_assets.archives.documents import (
+from tournament_assets.archives.questions import PaidScore, Questions, ask_judge, held_scores
+from tournament_assets.archives.reading import (
+    REJUDGED_BY,
     BrokenRunError,
     Edit,
     edit_document,
     number_of,
+    parse_run,
     read_document,
     value_at,
 )
-from tournament_assets.archives.questions import Questions, ask_judge
-from tournament_assets.archives.reading import REJUDGED_BY, parse_run
 from tournament_assets.archives.rules import ScoreRules
 from tournament_assets.archives.runs import (
     ArchiveContents,
@@ -36,7 +37,6 @@ from tournament_assets.archives.runs import (
     weighting_of,
     wrong_weights,
 )
-from tournament_assets.archives.scoring import PaidScore, held_scores
 from tournament_assets.archives.tables import LISTED
 from tournament_assets.judging.batch_service import BatchService
 from tournament_assets.judging.requests.requests import ModelRequest

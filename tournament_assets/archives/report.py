@@ -12,10 +12,13 @@ from typing import Any
 from tournament_assets.archives import tables
 from tournament_assets.archives.audit import ArchiveAudit, audit_archive, coverage_sentences
 from tournament_assets.archives.config import ArchiveConfig
-from tournament_assets.archives.models import ConditionAudit, ModelAudit, Sameness, audit_conditions
-from tournament_assets.archives.ranking import (
+from tournament_assets.archives.models import (
     CommonSupport,
+    ConditionAudit,
     Gap,
+    ModelAudit,
+    Sameness,
+    audit_conditions,
     find_common_support,
     measure_gaps,
     neighbours,

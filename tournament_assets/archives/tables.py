@@ -6,8 +6,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tournament_assets.archives.config import ArchiveConfig
-from tournament_assets.archives.models import ConditionAudit, LogComparison, ModelAudit
-from tournament_assets.archives.ranking import CommonSupport, Gap
+from tournament_assets.archives.models import (
+    CommonSupport,
+    ConditionAudit,
+    Gap,
+    LogComparison,
+    ModelAudit,
+)
 from tournament_assets.archives.runs import (
     ArchiveContents,
     is_at_ceiling,

@@ -12,9 +12,8 @@ import click
 from rich.console import Console
 
 from tournament_assets.cli.archives import archive_group
-from tournament_assets.cli.bank import bank_group
 from tournament_assets.cli.battles import battles_group
-from tournament_assets.cli.configuration import configuration_command, init_command
+from tournament_assets.cli.configuration import bank_group, configuration_command, init_command
 from tournament_assets.cli.labels import label_group
 from tournament_assets.cli.ledger import ledger_group
 from tournament_assets.cli.reporting import (

@@ -156,7 +156,7 @@ def _judge_of(
 ) -> "Callable[[], AbstractContextManager[BatchService]]":
     """Return what connects to the judge that an archive names."""
     from tournament_assets.tournament.errors import InputError
-    from tournament_assets.tournament.judge_config import JudgeConfig
+    from tournament_assets.tournament.judges import JudgeConfig
     from tournament_assets.workflows.judge_requests import JudgeConnection, judge_problems
 
     service = JudgeConfig.model_validate({"service": rejudging.service})

@@ -231,7 +231,6 @@ def battles_rate_command(
     override what the file says. Files of other tools are rated by the defaults of a tournament's
     config.
     """
-    from tournament_assets.battles.pooling import pool_battles, read_responses
     from tournament_assets.battles.rating import (
         EVERY_METHOD,
         METHODS,
@@ -239,6 +238,7 @@ def battles_rate_command(
         rate_battles,
         require_resamples,
     )
+    from tournament_assets.battles.registry import pool_battles, read_responses
     from tournament_assets.reports.rendering import show_controls
     from tournament_assets.tournament.battles import RatingSettings
 

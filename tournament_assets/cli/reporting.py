@@ -425,7 +425,7 @@ def audit_command(
 
 def _read_audit(config_path: Path, mode: Mode) -> "AuditReport":
     """Read both audits from what was materialised; nothing is computed anew."""
-    from tournament_assets.audits.outages import check_missingness, find_outages
+    from tournament_assets.audits.missingness import check_missingness, find_outages
     from tournament_assets.reports.audit_tables import AuditReport
 
     plan = build_plan(load_config(config_path), os.environ)

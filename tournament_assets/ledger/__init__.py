@@ -1,8 +1,7 @@
 """The ledger: the database of paid work. Responses, judge batches, replies and people's labels."""
 
-from tournament_assets.ledger.batches import BatchRecords
 from tournament_assets.ledger.labels import LabelRecords
-from tournament_assets.ledger.replies import ReplyRecords, ResponseRecords
+from tournament_assets.ledger.replies import BatchRecords, ReplyRecords, ResponseRecords
 from tournament_assets.ledger.spending import WasteRecords
 
 __all__ = ["Ledger"]

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 
 from tournament_assets.judging.batch_service import TOKEN_NAMES, UNPARSABLE, TokenUsage
-from tournament_assets.judging.costs.budgets import Budget, BudgetTerms, UnbilledBatch
-from tournament_assets.judging.costs.prices import Spending
+from tournament_assets.judging.costs.prices import Budget, BudgetTerms, Spending, UnbilledBatch
 from tournament_assets.judging.settlement.records import DIRECT_AT_ONCE, RESPONSES
 from tournament_assets.ledger import schema
 from tournament_assets.ledger.database import LedgerDatabase, time_text

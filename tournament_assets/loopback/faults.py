@@ -2,7 +2,7 @@
 
 A fault strikes a number of events of its family: the first ones, in the order in which the faults
 were given. So a test knows beforehand what goes wrong, and that it goes right after that. What a
-fault does is in `faulty_app`, for the wire, and in `batches`, for what is written in a result.
+fault does is in `running`, for the wire, and in `batches`, for what is written in a result.
 """
 
 import math

@@ -2,21 +2,283 @@
 
 A verdict is a pure function of the request. It does not depend on the order of the responses,
 except in a small share of requests, picked by a hash, in which the judge prefers the first slot
-as real judges at times do, so that some pairs come out inconsistent.
+as real judges at times do, so that some pairs come out inconsistent. It weighs what can be seen in
+a response without understanding it, words, tone and shape: crude measures that a person can check
+by eye.
 """
 
 import hashlib
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
-from tournament_assets.loopback import traits as lexicons
-from tournament_assets.loopback.traits import (
-    Traits,
-    examine,
-    list_content_words,
-    list_words,
+
+class Lexicon:
+    """Some words and phrases that mean the same to the judge.
+
+    A phrase counts once, also where words inside it are listed themselves.
+
+    Args:
+        words: Single words, between spaces.
+        phrases: Phrases of two words or more, between vertical bars; none of them begins with
+            another one.
+
+    Attributes:
+        words: The single words.
+        phrases: The phrases.
+        openings: The first two words of every phrase.
+    """
+
+    def __init__(self, words: str, phrases: str) -> None:
+        self.words = frozenset(words.split())
+        self.phrases = tuple(phrases.split("|"))
+        spoken = [re.findall(r"\w+", phrase) for phrase in self.phrases]
+        self.openings = frozenset((first, second) for first, second, *_ in spoken)
+        self._overlap = any(not self.words.isdisjoint(phrase) for phrase in spoken)
+        listed = [*self.phrases, *(self.words if self._overlap else ())]
+        self._pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, listed))})\b")
+
+    def count(self, plain: str, n_words: int) -> int:
+        """Count how often a text in which a phrase opens holds any of them.
+
+        Args:
+            plain: The text in lower case, with single spaces and straight apostrophes.
+            n_words: How many of its words are among `words`.
+        """
+        found = len(self._pattern.findall(plain))
+        return found if self._overlap else n_words + found
+
+
+_COMMON_WORDS_TEXT = (
+    "a about after all also although an and any are as at be because been before "
+    "being both but by can could did do does for from had has have he her here him "
+    "his how i if in into is it its may me might more most must my no nor not of off "
+    "on one only or other our out over own s she should so some such than that the "
+    "their them then there these they this those through to too under up very was we "
+    "were what when where which while who whom whose why will with within without "
+    "would you your"
 )
+COMMON_WORDS = frozenset(_COMMON_WORDS_TEXT.split())
+"""The small words that prose cannot do without, and that carry no meaning."""
+
+HEDGES = Lexicon(
+    "probably possibly perhaps maybe likely unlikely may might could suggest suggests appear "
+    "appears seem seems uncertain unclear varies vary conflict conflicting disagree mixed modest "
+    "modestly slightly generally usually often sometimes roughly weigh weighing",
+    "not certain|not sure|it depends|depends on|limited evidence|evidence is|some studies|"
+    "most trials|in general|not settled|not proven",
+)
+CERTAINTIES = Lexicon(
+    "always never definitely certainly every everyone all completely absolutely undoubtedly "
+    "guarantee guaranteed fully must exactly entirely",
+    "only ever|without doubt|no doubt|proven beyond|ruled out|cannot fail|at all|nothing but",
+)
+ABSTENTIONS = Lexicon(
+    "",
+    "cannot tell|can't tell|cannot say|can't say|cannot be known|cannot be told|"
+    "cannot be predicted|cannot be determined|cannot give|cannot know|cannot predict|"
+    "cannot determine|cannot confirm|cannot diagnose|cannot advise|cannot calculate|"
+    "cannot identify|cannot judge|can't give|can't know|can't predict|can't determine|"
+    "can't confirm|can't diagnose|do not know|don't know|no way to know|no way to tell|"
+    "impossible to know|impossible to say|impossible to tell|impossible to predict|"
+    "not possible to|unable to|not enough information|without knowing|without seeing|"
+    "without more|without examining|nobody can|no one can|would need to know|would need to see|"
+    "i would be guessing",
+)
+ACTIONS = Lexicon(
+    "call contact seek stop start take give use avoid keep put check ask tell rinse apply press "
+    "lie sit measure treat treatment begin switch refer arrange discuss offer monitor repeat test",
+    "go to|see a|see your|do not|don't",
+)
+SAFETY_NETS = Lexicon(
+    "immediately urgent urgently emergency today now doctor pharmacist midwife prescriber "
+    "ambulance hospital specialist worsen worsens poison",
+    "straight away|right away|at once|if it|if he|if she|if they|if you|if symptoms|get worse|"
+    "gets worse|come back",
+)
+REASSURANCES = Lexicon(
+    "ignore",
+    "no need to|need not worry|nothing to worry|do not worry|don't worry|will be fine|"
+    "is harmless|are harmless|can wait|does not matter|do not matter|any amount|perfectly safe",
+)
+LEXICONS = (HEDGES, CERTAINTIES, ABSTENTIONS, ACTIONS, SAFETY_NETS, REASSURANCES)
+
+
+_ASCII_WORD = re.compile(r"[A-Za-z0-9]+(?:['-][A-Za-z0-9]+)*")
+_WORD = re.compile(r"[^\W_]+(?:['\N{RIGHT SINGLE QUOTATION MARK}-][^\W_]+)*")
+_TOKEN = re.compile(r"\w+")
+_SENTENCE_END = re.compile(r"[.!?]+[)\"'\N{RIGHT DOUBLE QUOTATION MARK}\]]*(?=\s|$)")
+_COMPLETE = re.compile(r"[.!?][)\"'\N{RIGHT DOUBLE QUOTATION MARK}\]*]*\s*$")
+_ODD = re.compile(r"[^\w\s.,;:!?'\"()\[\]/%+*#&<>=°\N{EN DASH}\N{EM DASH}’‘“”•-]")  # noqa: RUF001
+_WITHOUT_ORDINARY = {code: None for code in range(128) if not _ODD.fullmatch(chr(code))}
+_CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{6,}")
+_TRIPLED = re.compile(r"([a-z])\1\1")
+_VOWEL = re.compile(r"[aeiouyà-ÿ]")
+_NUMBER = re.compile(r"\d+(?:[-x]?\d+)*[a-z]{0,5}")
+_SPACE_OUT = {code: " " for code in range(128) if not _TOKEN.fullmatch(chr(code))}
+_LEXICON_OF_WORD = {word: lexicon for lexicon in LEXICONS for word in lexicon.words}
+_LEXICON_OF_OPENING = {
+    opening: frozenset(lexicon for lexicon in LEXICONS if opening in lexicon.openings)
+    for opening in frozenset().union(*(lexicon.openings for lexicon in LEXICONS))
+}
+
+
+class Traits:
+    """The traits of one response.
+
+    Args:
+        text: The response.
+
+    Attributes:
+        is_blank: Whether it says nothing.
+        is_complete: Whether it ends as a sentence does.
+        n_words: Its words.
+        content_words: Those that carry meaning, each once.
+        garbling: How far from readable prose it is: 0 for prose, 1 for noise.
+        repetition: Share of three-word runs that occurred before; 0 for less than six words.
+    """
+
+    __slots__ = (
+        "_found",
+        "_n_lexicon_words",
+        "_opened",
+        "_plain",
+        "_text",
+        "content_words",
+        "garbling",
+        "is_blank",
+        "is_complete",
+        "n_words",
+        "repetition",
+    )
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        written = _find_words(text)
+        words = _casefold(written)
+        self.is_blank = not text.strip()
+        self.is_complete = _COMPLETE.search(text) is not None
+        self.n_words = len(words)
+        self.content_words = _select_content_words(words)
+        self.garbling = _measure_garbling(text.strip(), written, words)
+        self.repetition = _measure_repetition(words)
+        plain = text.casefold().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+        self._plain = " ".join(plain.split())
+        tokens = _split_tokens(self._plain)
+        self._n_lexicon_words = Counter(map(_LEXICON_OF_WORD.get, tokens))
+        opened = set(map(_LEXICON_OF_OPENING.get, pairwise(tokens)))
+        self._opened = frozenset[Lexicon]().union(*(each for each in opened if each))
+        self._found: dict[Lexicon, int] = {}
+
+    def count(self, lexicon: Lexicon) -> int:
+        """Count how often the response holds any word of a lexicon."""
+        if lexicon not in self._opened:
+            return self._n_lexicon_words[lexicon]
+        if lexicon not in self._found:
+            self._found[lexicon] = lexicon.count(self._plain, self._n_lexicon_words[lexicon])
+        return self._found[lexicon]
+
+    def measure_sentence_length(self) -> float:
+        """Return the mean number of words per sentence."""
+        return self.n_words / max(1, len(_SENTENCE_END.findall(self._text)))
+
+    def measure_coverage(self, wanted: frozenset[str]) -> float:
+        """Return the share of the wanted words that the response holds; 0 if none are wanted."""
+        return len(wanted & self.content_words) / len(wanted) if wanted else 0.0
+
+
+# A response is judged in many pairs, which come out of a batch in no order.
+@lru_cache(maxsize=8192)
+def examine(text: str) -> Traits:
+    """Return the traits of a response."""
+    return Traits(text)
+
+
+def list_words(text: str) -> list[str]:
+    """Return the words of a text in lower case."""
+    return _casefold(_find_words(text))
+
+
+@lru_cache(maxsize=4096)
+def list_content_words(text: str) -> frozenset[str]:
+    """Return the words that carry meaning, each once, without a plural's s.
+
+    Short words stay: the C is all that tells vitamin C from vitamin D.
+    """
+    return _select_content_words(list_words(text))
+
+
+def _find_words(text: str) -> list[str]:
+    return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
+
+
+def _split_tokens(plain: str) -> list[str]:
+    return plain.translate(_SPACE_OUT).split() if plain.isascii() else _TOKEN.findall(plain)
+
+
+def _casefold(words: list[str]) -> list[str]:
+    # A word holds no line break: all of them are done in one go.
+    return "\n".join(words).casefold().split("\n") if words else []
+
+
+def _select_content_words(words: list[str]) -> frozenset[str]:
+    return frozenset(set(map(_singular, set(words) - COMMON_WORDS)))
+
+
+def _measure_garbling(stripped: str, written: list[str], words: list[str]) -> float:
+    """Return the worst of three shares.
+
+    They are those of words no language has, of odd characters, and of the small words missing.
+    """
+    if not stripped:
+        return 0.0
+    if not written:
+        return 1.0
+    strange = (len(written) - sum(map(_is_readable, written))) / len(written)
+    odd = 1 - (len(stripped) - _count_odd_characters(stripped)) / len(stripped)
+    return max(strange, min(1.0, 2 * odd), _measure_missing_small_words(words))
+
+
+def _count_odd_characters(text: str) -> int:
+    if text.isascii():
+        return len(text.translate(_WITHOUT_ORDINARY))
+    return len(_ODD.findall(text))
+
+
+def _measure_missing_small_words(words: list[str]) -> float:
+    if len(words) < 10:
+        return 0.0
+    share = sum(map(COMMON_WORDS.__contains__, words)) / len(words)
+    return max(0.0, 1 - share / 0.15)
+
+
+def _measure_repetition(words: list[str]) -> float:
+    if len(words) < 6:
+        return 0.0
+    return 1 - len(set(zip(words, words[1:], words[2:], strict=False))) / (len(words) - 2)
+
+
+@lru_cache(maxsize=16384)
+def _singular(word: str) -> str:
+    return word[:-1] if len(word) > 4 and word.endswith("s") and not word.endswith("ss") else word
+
+
+@lru_cache(maxsize=16384)
+def _is_readable(word: str) -> bool:
+    lower = word.casefold()
+    if word in ("I", "a", "A") or _NUMBER.fullmatch(lower):
+        return True
+    if len(word) <= 8 and word.upper() == word:  # an abbreviation, such as PSA or ADAMTS13
+        return True
+    return (
+        len(word) <= 24
+        and _VOWEL.search(lower) is not None
+        and _CONSONANTS.search(lower) is None
+        and _TRIPLED.search(lower) is None
+    )
+
 
 _OPENING_TAG = re.compile(
     r'<(?:prompt|gold_answer|expected_behavior|response_a|response_b) fence="(?P<code>[^"\n]+)">\n'
@@ -208,9 +470,9 @@ def _score_form(traits: Traits) -> float:
 
 def _score_calibration(parts: ShownParts, traits: Traits, gold_share: float | None) -> float:
     """Compare the tone with what is due: certain or not, committed or not."""
-    hedging = _saturate(traits.count(lexicons.HEDGES), 3)
-    certainty = _saturate(traits.count(lexicons.CERTAINTIES), 2)
-    abstaining = _saturate(traits.count(lexicons.ABSTENTIONS), 1)
+    hedging = _saturate(traits.count(HEDGES), 3)
+    certainty = _saturate(traits.count(CERTAINTIES), 2)
+    abstaining = _saturate(traits.count(ABSTENTIONS), 1)
     if parts.expected_behavior == "answer":
         return 1.0 - 0.4 * hedging - 1.0 * abstaining
     if parts.expected_behavior == "hedge":
@@ -225,9 +487,9 @@ def _score_calibration(parts: ShownParts, traits: Traits, gold_share: float | No
 
 def _score_utility(traits: Traits, gold_share: float | None) -> float:
     """Look for something to do, somebody to turn to, and plain sentences."""
-    actions = _saturate(traits.count(lexicons.ACTIONS), 3)
-    safety_nets = _saturate(traits.count(lexicons.SAFETY_NETS), 2)
-    false_comfort = _saturate(traits.count(lexicons.REASSURANCES), 1)
+    actions = _saturate(traits.count(ACTIONS), 3)
+    safety_nets = _saturate(traits.count(SAFETY_NETS), 2)
+    false_comfort = _saturate(traits.count(REASSURANCES), 1)
     overlong = _saturate(max(0.0, traits.measure_sentence_length() - 30), 30)
     substance = _saturate(len(traits.content_words), 15)
     return (
@@ -250,7 +512,7 @@ def _describe(parts: ShownParts, response: str) -> str:
         return "says nothing"
     if traits.garbling > 0.3:
         return "is hardly readable"
-    hedges = traits.count(lexicons.HEDGES)
+    hedges = traits.count(HEDGES)
     tone = f"hedges {hedges} times" if hedges != 1 else "hedges once"
     gold_share = _measure_gold_share(parts, response, traits)
     if gold_share is None:

@@ -14,11 +14,13 @@ from typing import Any, Literal
 
 from tournament_assets.loopback.faults import FaultPlan
 from tournament_assets.loopback.lexical_judge import (
+    examine,
     judge_lexically,
+    list_content_words,
+    list_words,
     read_dimension,
     read_parts,
 )
-from tournament_assets.loopback.traits import examine, list_content_words, list_words
 
 _VERDICTS = {"A", "B", "TIE"}
 _SHAPES = (

@@ -22,9 +22,9 @@ from tournament_assets.tournament.entrants import LocalEntrant, VanillaHfEntrant
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.hydra_entrants import CustomPoeEntrant, NeededShards
 from tournament_assets.tournament.json_lines import read_json_lines
+from tournament_assets.tournament.judges import Rubric, parse_rubric
 from tournament_assets.tournament.places import Location, ResponsesPlace
 from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank
-from tournament_assets.tournament.rubrics import Rubric, parse_rubric
 
 
 @dataclass(frozen=True, slots=True)

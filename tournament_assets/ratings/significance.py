@@ -23,10 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tournament_assets.ratings.bradley_terry import rate_resamples
+from tournament_assets.ratings.bradley_terry import PromptResamples, rate_resamples
 from tournament_assets.ratings.intervals import BootstrapRatings, can_tell
 from tournament_assets.ratings.matches import Matches, require_confidence
-from tournament_assets.ratings.newton_bootstrap import PromptResamples
 from tournament_assets.tournament.errors import InputError
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from tournament_assets.audits.outages import MissingnessCheck, Outage, asked, copy_sentences
+from tournament_assets.audits.missingness import MissingnessCheck, Outage, asked, copy_sentences
 from tournament_assets.reports.rendering import render_template
 from tournament_assets.reports.report_tables import (
     ReportSection,

@@ -15,9 +15,10 @@ from pydantic import Field, field_validator, model_validator
 from tournament_assets.tournament.entrants import AnyEntrant
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.judge_config import AdaptiveConfig, JudgeConfig
 from tournament_assets.tournament.judges import (
+    AdaptiveConfig,
     Judge,
+    JudgeConfig,
     PanelMember,
     ServiceAccess,
 )

@@ -1,10 +1,14 @@
-"""Who judges: a service, how it is reached, and a model of it, as a config names them."""
+"""Who judges: services and models, the rubric, how they are asked, and for how much."""
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
+from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.fingerprints import fingerprint_text
 from tournament_assets.tournament.judge_services import (
     LOOPBACK,
     SERVICES,
@@ -161,3 +165,268 @@ def panel_problem(panel: Sequence[PanelMember]) -> str | None:
             "least that judges all pairs"
         )
     return next(filter(None, (each.model_problem(each.model) for each in panel)), None)
+
+
+class ConfiguredPrice(Frozen):
+    """Prices of a model that the price list does not name, in US dollars per million tokens.
+
+    Attributes:
+        input: Input tokens.
+        output: Output tokens, thinking included.
+        cache_write_1h: Input tokens written to the one-hour cache; twice `input` by default.
+        cache_read: Input tokens read from the cache; as much as `input` by default.
+        min_cacheable_tokens: A prefix shorter than this is not cached.
+    """
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    cache_write_1h: float | None = Field(default=None, ge=0)
+    cache_read: float | None = Field(default=None, ge=0)
+    min_cacheable_tokens: int = Field(default=1024, ge=0)
+
+    @property
+    def write_price(self) -> float:
+        """What writing to the cache costs."""
+        return 2 * self.input if self.cache_write_1h is None else self.cache_write_1h
+
+    @property
+    def read_price(self) -> float:
+        """What reading from the cache costs."""
+        return self.input if self.cache_read is None else self.cache_read
+
+
+Presentations = Literal["both", "one"]
+"""In how many orders a pair is shown."""
+Aggregate = Literal["judge_aware", "plurality", "single"]
+"""How several judges' verdicts become one."""
+_REACHED_BY = ("service", "base_url", "api_key_env")
+
+
+class AdaptiveConfig(Frozen):
+    """How pairs stop being judged once it is known who of the two is ahead.
+
+    Attributes:
+        goal: The question that a stop answers. `bank`: who would win if every prompt of the bank
+            were judged. `population`: who is better on prompts such as these.
+        confidence: Probability with which all stops of a dimension are right together.
+        rounds: How often it is looked whether a pair may stop; everything is asked in one.
+        tail: The share of a stopped pair's other prompts that is judged nevertheless, drawn by a
+            hash, so that ratings are not those of lucky beginnings.
+        min_prompts: No pair stops on fewer prompts.
+    """
+
+    goal: Literal["bank", "population"] = "bank"
+    confidence: float = Field(default=0.95, gt=0, lt=1)
+    rounds: int = Field(default=5, ge=1, le=100)
+    tail: float = Field(default=0.2, gt=0, le=1)
+    min_prompts: int = Field(default=20, ge=2)
+
+
+class JudgeConfig(ServiceAccess):
+    """How the judge is asked.
+
+    Attributes:
+        domain: What the built-in instructions to the judge call the prompts, such as `medical` or
+            `legal`; prompts of any kind unless given. Part of every request.
+        instructions: A file, relative to the project folder, with your own text on how to judge in
+            place of the built-in one. What is shown and how to reply is added to it.
+        experts: Who knows best in this domain, such as `physicians`; named in a text that is
+            planted to test the judge.
+        max_tokens: The most tokens of one reply, thinking included.
+        reply_format: `line`, a verdict on the reply's last line, or `json_schema`, a JSON object
+            that the service holds the model to.
+        identical_responses_tie: Settle a pair of identical responses as a tie without asking.
+        presentations: `both` shows every pair in both orders; `one` shows it once, the side drawn
+            by a hash, at half the price, and takes the judge's slot effect off the Bradley-Terry
+            ratings.
+        panel: Two judges or more instead of one, each of which judges every pair or a share of
+            them. A judge is a model and how it is reached, as under `judge`; without `service` it
+            is reached as `judge` says. The modes' `judge_model` must be one of them.
+        adaptive: Judge in rounds, and stop a pair once it is known who of the two is ahead;
+            everything is judged unless given. A pilot is always judged whole.
+        aggregate: How a panel's verdicts become one: `judge_aware` weighs judges by how much
+            their verdicts are about the entrants (with three judges or more, unless said
+            otherwise), `plurality` gives each one vote, `single` counts the modes' `judge_model`
+            alone.
+        budget_usd: The most dollars that may be spent; None sets no limit.
+        budget_period: What counts towards the budget: one `run`, or everything that the ledger
+            holds of this calendar `month` (UTC).
+        allow_unbudgeted: Let modes other than the pilot be judged by a service that costs money
+            without `budget_usd`; otherwise that is refused before anything is asked.
+        prices: Prices by model id, for models that the price list does not name or that cost
+            something else here; entrants' models as well.
+        poll_initial_seconds: Wait before the first look at a batch; it doubles from look to look.
+        poll_max_seconds: The longest wait between two looks.
+        slot_seconds: How long a step waits for its batches before it gives up its place; they are
+            kept, and the tournament's sensor collects them. `tournament run` waits to the deadline.
+        deadline_seconds: How long `tournament run` waits for batches; they are kept.
+        prewarm_wait_seconds: How long to wait for the request that warms the cache before the
+            others go out.
+        adopt_grace_seconds: How long a batch whose creation was not confirmed is looked for before
+            its requests are sent again; the service's own by default, such as 600.
+        max_rounds: How often a run sends requests that failed transiently as a batch.
+        max_direct: How many of those that failed every time are then asked one by one.
+        retest_pairs: Pairs that are judged a second time when the judge is tested.
+        control_pairs: Planted controls of each kind when the judge is tested.
+        anchor_pairs: Pairs that are judged again on every occasion to see whether the judge drifts.
+        test_seed: Draws all three.
+    """
+
+    domain: str = Field(default="", pattern=r"^(?:\w(?:[\w ,/&-]{0,58}\w)?)?$")
+    instructions: str | None = Field(default=None, min_length=1)
+    experts: str = Field(default="experts", pattern=r"^\w(?:[\w ,/&-]{0,58}\w)?$")
+    max_tokens: int = Field(default=8192, ge=64)
+    reply_format: Literal["line", "json_schema"] = "line"
+    identical_responses_tie: bool = True
+    presentations: Presentations = "both"
+    panel: tuple[PanelMember, ...] = ()
+    aggregate: Aggregate | None = None
+    adaptive: AdaptiveConfig | None = None
+    budget_usd: float | None = Field(default=None, ge=0)
+    budget_period: Literal["run", "month"] = "month"
+    allow_unbudgeted: bool = False
+    prices: dict[Annotated[str, Field(min_length=1)], ConfiguredPrice] = Field(default_factory=dict)
+    poll_initial_seconds: float = Field(default=30.0, gt=0)
+    poll_max_seconds: float = Field(default=300.0, gt=0)
+    slot_seconds: float = Field(default=3600.0, ge=0)
+    deadline_seconds: float = Field(default=90_000.0, gt=0)
+    prewarm_wait_seconds: float = Field(default=900.0, ge=0)
+    adopt_grace_seconds: float | None = Field(default=None, ge=0)
+    max_rounds: int = Field(default=3, ge=1)
+    max_direct: int = Field(default=200, ge=0)
+    retest_pairs: int = Field(default=40, ge=0)
+    control_pairs: int = Field(default=20, ge=0)
+    anchor_pairs: int = Field(default=40, ge=0)
+    test_seed: int = Field(default=0, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _members_are_reached_alike(cls, value: Any) -> Any:
+        panel = value.get("panel") if isinstance(value, Mapping) else None
+        if not isinstance(panel, list):
+            return value
+        shared = {name: value[name] for name in _REACHED_BY if name in value}
+        members = (
+            {**shared, **each} if isinstance(each, Mapping) and "service" not in each else each
+            for each in panel
+        )
+        return {**value, "panel": tuple(members)}
+
+    @model_validator(mode="after")
+    def _has_a_panel(self) -> "JudgeConfig":
+        problem = panel_problem(self.panel)
+        if problem is None and self.aggregate is not None and not self.panel:
+            problem = f"aggregate is {self.aggregate!r} and there is no panel; expected one with it"
+        alone = self.aggregation if self.panel else "judge_aware"
+        if problem is None and self.presentations == "one" and alone != "judge_aware":
+            problem = (
+                f"presentations is 'one' and the panel's aggregate is {alone!r}; expected "
+                "'judge_aware', which takes the judges' slot effects off, or presentations: both"
+            )
+        if problem is not None:
+            raise ValueError(problem)
+        return self
+
+    @model_validator(mode="after")
+    def _stops_what_it_can_weigh(self) -> "JudgeConfig":
+        if self.adaptive is None or not (self.panel or self.presentations == "one"):
+            return self
+        found = "a panel of judges" if self.panel else "presentations: one"
+        why = (
+            "its judges are weighed by all of their verdicts"
+            if self.panel
+            else "who is shown first is taken off only in the ratings"
+        )
+        raise ValueError(
+            f"adaptive is given with {found}; expected one judge that is shown both orders, "
+            f"because a stop goes by single verdicts and {why}; remove the one or the other"
+        )
+
+    @model_validator(mode="after")
+    def _has_one_text(self) -> "JudgeConfig":
+        if self.domain and self.instructions is not None:
+            raise ValueError(
+                f"domain is {self.domain!r} and instructions is {self.instructions!r}; expected "
+                "one of them, because domain is a word of the text that instructions replaces; "
+                "remove domain and say it in the file"
+            )
+        return self
+
+    @property
+    def accesses(self) -> tuple[ServiceAccess, ...]:
+        """How the judges are reached: each of a panel, or the one."""
+        return self.panel or (self,)
+
+    @property
+    def aggregation(self) -> Aggregate:
+        """How verdicts become one; a single judge's are."""
+        if not self.panel:
+            return "single"
+        if self.aggregate is not None:
+            return self.aggregate
+        return "judge_aware" if len(self.panel) > 2 or self.presentations == "one" else "plurality"
+
+    @property
+    def grace_seconds(self) -> float:
+        """How long a batch whose creation was not confirmed is looked for."""
+        if self.adopt_grace_seconds is not None:
+            return self.adopt_grace_seconds
+        return self.row.grace_seconds
+
+
+_VERSION_LINE = re.compile(r"^#\s*version:\s*(?P<version>\S.*?)\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Rubric:
+    """A loaded rubric.
+
+    Attributes:
+        dimension: The quality it is about.
+        version: What its `# version:` line says.
+        text: The whole file as the judge sees it: Unix line ends, no outer white space.
+        instructions: The project's own text on how to judge, whatever the dimension; None where
+            the program's is sent.
+    """
+
+    dimension: str
+    version: str
+    text: str
+    instructions: str | None = None
+
+    @property
+    def told(self) -> str:
+        """All that the project's files tell the judge."""
+        return self.text if self.instructions is None else f"{self.instructions}\n\n{self.text}"
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 of what the judge is told; files that differ only in line ends share it."""
+        return fingerprint_text(self.told)
+
+
+def parse_rubric(text: str, *, dimension: str, where: str) -> Rubric:
+    """Read a rubric from the text of its file.
+
+    Args:
+        text: The file's whole text.
+        dimension: The quality the rubric is about.
+        where: The file's name, for messages.
+
+    Raises:
+        InputError: If the file says nothing or its first line is no `# version:` line.
+    """
+    normalised = text.replace("\r\n", "\n").replace("\r", "\n").strip()
+    first_line, _, body = normalised.partition("\n")
+    match = _VERSION_LINE.match(first_line)
+    if match is None:
+        raise InputError(
+            f"{where}:1: the rubric begins with {first_line[:60]!r}; "
+            "expected a line such as '# version: 1'; add one and raise it with every edit"
+        )
+    if not body.strip():
+        raise InputError(
+            f"{where}:1: the rubric holds nothing after its version line; "
+            f"expected the text that tells the judge how to judge {dimension}"
+        )
+    return Rubric(dimension=dimension, version=match["version"], text=normalised)

@@ -32,9 +32,8 @@ from tournament_assets.ratings.sequential import (
 )
 from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import DecisionRow, JudgeReplyRow
-from tournament_assets.tournament.judge_config import AdaptiveConfig, JudgeConfig
+from tournament_assets.tournament.judges import AdaptiveConfig, JudgeConfig, Rubric
 from tournament_assets.tournament.late_modules import late_module
-from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.workflows.table_rows import reply_rows, settled_rows
 

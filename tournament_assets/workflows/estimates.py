@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tournament_assets.judging.batch_service import Channel, TokenCounter
-from tournament_assets.judging.costs.budgets import month_start
 from tournament_assets.judging.costs.estimates import (
     CHARACTERS_PER_TOKEN,
     JudgingEstimate,
@@ -19,12 +18,8 @@ from tournament_assets.judging.costs.estimates import (
     Workload,
     measure_workload,
 )
+from tournament_assets.judging.costs.prices import month_start
 from tournament_assets.judging.requests.pairs import PairToJudge, draw_share, split_identical
-from tournament_assets.judging.settlement.model_responses import (
-    build_response_requests,
-    build_server_requests,
-    response_scope,
-)
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.judging.settlement.submission import MAX_BATCH_REQUESTS
 from tournament_assets.project.project_files import load_rubrics
@@ -47,12 +42,10 @@ from tournament_assets.tournament.entrants import (
     answers_once,
 )
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.judge_config import AdaptiveConfig
 from tournament_assets.tournament.judge_services import SERVICES
-from tournament_assets.tournament.judges import Judge, PanelMember
+from tournament_assets.tournament.judges import AdaptiveConfig, Judge, PanelMember, Rubric
 from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.prompts import Prompt, first_samples, sample_of
-from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.workflows.adaptive_judging import (
     Course,
@@ -60,6 +53,11 @@ from tournament_assets.workflows.adaptive_judging import (
     expected_share,
     is_free_with,
     outcomes_in_ledger,
+)
+from tournament_assets.workflows.api_responses import (
+    build_response_requests,
+    build_server_requests,
+    response_scope,
 )
 from tournament_assets.workflows.judge_requests import (
     find_budget,

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tournament_assets.judging.batch_service import BatchService, Channel
-from tournament_assets.judging.costs.budgets import Budget, BudgetTerms
 from tournament_assets.judging.costs.estimates import (
     ASSUMED_OUTPUT_TOKENS,
     MIN_OBSERVED_REPLIES,
@@ -22,6 +21,8 @@ from tournament_assets.judging.costs.estimates import (
     observe_replies,
 )
 from tournament_assets.judging.costs.prices import (
+    Budget,
+    BudgetTerms,
     judge_prices,
     load_newest_prices,
 )
@@ -37,8 +38,7 @@ from tournament_assets.judging.requests.requests import (
     request_keys,
 )
 from tournament_assets.judging.settlement.records import JudgingScope
-from tournament_assets.judging.settlement.recovery import refuse_to_repay
-from tournament_assets.judging.settlement.rejudgment import rejudge_requests
+from tournament_assets.judging.settlement.recovery import refuse_to_repay, rejudge_requests
 from tournament_assets.judging.settlement.sessions import (
     Approval,
     JudgingOptions,
@@ -53,13 +53,11 @@ from tournament_assets.judging.settlement.settlement import (
 from tournament_assets.reports.progress_bars import JudgingBar
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import BudgetError, InputError
-from tournament_assets.tournament.judge_config import JudgeConfig
 from tournament_assets.tournament.judge_services import (
     ServiceConnection,
     is_free_model,
 )
-from tournament_assets.tournament.judges import Judge, ServiceAccess
-from tournament_assets.tournament.rubrics import Rubric
+from tournament_assets.tournament.judges import Judge, JudgeConfig, Rubric, ServiceAccess
 from tournament_assets.workflows.concurrency import Piece, Sleep, one_at_a_time, run_together
 from tournament_assets.workflows.plan import TournamentPlan
 

@@ -47,8 +47,8 @@ from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError, LedgerError
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
 from tournament_assets.tournament.json_lines import parse_object
+from tournament_assets.tournament.judges import Rubric
 from tournament_assets.tournament.prompts import CURATED_SOURCE
-from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.workflows.label_votes import (
     last_votes,
     read_votes,

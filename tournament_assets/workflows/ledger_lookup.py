@@ -17,7 +17,7 @@ from tournament_assets.judging.requests.pairs import (
 )
 from tournament_assets.judging.requests.requests import JudgeRequests
 from tournament_assets.judging.requests.verdict_parsing import FailureClass
-from tournament_assets.judging.settlement.rejudgment import find_failed_requests
+from tournament_assets.judging.settlement.recovery import find_failed_requests
 from tournament_assets.project.project_files import (
     find_entrant_files,
     load_bank,

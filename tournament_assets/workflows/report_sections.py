@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tournament_assets.audits.outages import (
+from tournament_assets.audits.missingness import (
     MissingnessCheck,
     Outage,
     check_missingness,

@@ -16,13 +16,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tournament_assets.judging.batch_service import ReplyRow
-from tournament_assets.judging.costs.budgets import BudgetTerms, most_usd
+from tournament_assets.judging.costs.prices import BudgetTerms, most_usd
 from tournament_assets.judging.requests.requests import NONCE_LENGTH
-from tournament_assets.judging.settlement.model_responses import (
-    ResponseRequest,
-    build_server_requests,
-    response_scope,
-)
 from tournament_assets.judging.settlement.records import BatchIntent, Lease
 from tournament_assets.judging.settlement.sessions import WaitingPolicy, Waits, hold_lease
 from tournament_assets.judging.settlement.submission import wait_for_others
@@ -43,7 +38,12 @@ from tournament_assets.tournament.errors import (
     ServerFailure,
 )
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
-from tournament_assets.workflows.api_responses import bill_responses
+from tournament_assets.workflows.api_responses import (
+    ResponseRequest,
+    bill_responses,
+    build_server_requests,
+    response_scope,
+)
 from tournament_assets.workflows.judge_requests import build_approval
 from tournament_assets.workflows.local_responses import CompletedResponses, Work
 

@@ -36,10 +36,9 @@ from tournament_assets.tournament.asset_rows import (
     PromptRow,
     VerdictRow,
 )
-from tournament_assets.tournament.judge_config import JudgeConfig
+from tournament_assets.tournament.judges import JudgeConfig, Rubric
 from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.prompts import Prompt
-from tournament_assets.tournament.rubrics import Rubric
 from tournament_assets.tournament.verdicts import Judgment, Verdict
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ import pytest
 from tests.judging.builders import SETTINGS, Progress, requests_for
 from tests.postgresql import PostgresServer
 from tournament_assets.judging.batch_service import Channel, TokenUsage
-from tournament_assets.judging.costs.budgets import BudgetTerms, most_usd
-from tournament_assets.judging.costs.prices import load_newest_prices
+from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices, most_usd
 from tournament_assets.judging.requests.requests import JudgeRequests
 from tournament_assets.judging.settlement.records import JudgingScope, Lease
 from tournament_assets.judging.settlement.sessions import (

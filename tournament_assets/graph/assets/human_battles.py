@@ -53,8 +53,7 @@ if TYPE_CHECKING:
 
     from tournament_assets.audits.agreement import HumanAgreement
     from tournament_assets.audits.judge_calibration import CalibratedPair
-    from tournament_assets.battles.arena_places import ArenaPlaces
-    from tournament_assets.battles.human import HumanBattles
+    from tournament_assets.battles.human import ArenaPlaces, HumanBattles
     from tournament_assets.ledger import Ledger
     from tournament_assets.ledger.labels import Label
     from tournament_assets.ratings.labelled_pairs import LabelledPair, Vote
@@ -161,8 +160,8 @@ def arena_ratings(
     Joined they place the entrants inside the existing arena, each with its own interval from
     resampled prompts. All three are on the arena's scale where an entrant ties them to it.
     """
-    from tournament_assets.battles.arena_places import place_in_arena
     from tournament_assets.battles.columns import make_battle_table
+    from tournament_assets.battles.human import place_in_arena
     from tournament_assets.reports.human_battle_tables import scale_sentence
 
     # The name of the judge is in no rating, so the configured one does for all battles.
@@ -186,7 +185,7 @@ def arena_ratings(
 
 
 def _by_basis(places: "ArenaPlaces") -> dict[str, Any]:
-    from tournament_assets.battles.arena_places import BASES
+    from tournament_assets.battles.human import BASES
 
     rows = {basis: [row for row in places.rows if row.basis == basis] for basis in BASES}
     return {

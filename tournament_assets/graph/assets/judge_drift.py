@@ -25,7 +25,7 @@ from tournament_assets.project.project_files import load_rubric
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import DriftRow, VerdictRow
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.rubrics import Rubric
+from tournament_assets.tournament.judges import Rubric
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.workflows.judge_requests import (
     JudgeAccess,

@@ -26,7 +26,7 @@ from tournament_assets.tournament.asset_rows import (
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.rubrics import Rubric
+from tournament_assets.tournament.judges import Rubric
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.workflows.judge_requests import (
     JudgeAccess,

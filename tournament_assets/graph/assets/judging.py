@@ -34,8 +34,7 @@ from tournament_assets.storage.tables import StoredTable, WrittenTable, write_ta
 from tournament_assets.tournament.asset_rows import DecisionRow, JudgeReplyRow
 from tournament_assets.tournament.errors import JudgeError, Problems
 from tournament_assets.tournament.fingerprints import fingerprint, short
-from tournament_assets.tournament.judges import PanelMember
-from tournament_assets.tournament.rubrics import Rubric, parse_rubric
+from tournament_assets.tournament.judges import PanelMember, Rubric, parse_rubric
 from tournament_assets.workflows.adaptive_judging import (
     decide,
     is_free_with,

@@ -5,8 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tournament_assets.audits.missingness import PairReading, measure_coverage
-from tournament_assets.audits.outages import MissingnessCheck, asked
+from tournament_assets.audits.missingness import (
+    MissingnessCheck,
+    PairReading,
+    asked,
+    measure_coverage,
+)
 from tournament_assets.graph.assets.freshness import leaderboard_result
 from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.graph.assets.verdicts import judge_models_of

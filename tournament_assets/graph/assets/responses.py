@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from tournament_assets.audits.jury import count_heads, mean_p_correct, summarise_juries
 from tournament_assets.graph.assets.freshness import (
     ENTRANT_CHECK,
     find_outdated,
@@ -23,7 +22,13 @@ from tournament_assets.graph.rows import Step
 from tournament_assets.tournament.entrants import AnyEntrant, get_entrant
 from tournament_assets.tournament.fingerprints import fingerprint, short
 from tournament_assets.tournament.late_modules import late_module
-from tournament_assets.tournament.prompts import GeneratedResponse, Prompt
+from tournament_assets.tournament.prompts import (
+    GeneratedResponse,
+    Prompt,
+    count_heads,
+    mean_p_correct,
+    summarise_juries,
+)
 from tournament_assets.workflows.local_responses import CompletedResponses
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.responses import (

@@ -9,7 +9,7 @@ from tournament_assets.graph.outputs import Check, Made, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.storage.tables import PairKey, StoredTable, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, TrustRow
-from tournament_assets.tournament.judge_config import JudgeConfig
+from tournament_assets.tournament.judges import JudgeConfig
 from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.verdicts import Judgment, Outcome, Verdict
 from tournament_assets.trust.evidence import (

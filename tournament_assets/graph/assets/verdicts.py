@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from tournament_assets.audits.outages import mostly_same_text, same_text_sentence
+from tournament_assets.audits.missingness import mostly_same_text, same_text_sentence
 from tournament_assets.graph.outputs import Check, Made, Shown, report_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.requests.verdict_parsing import settle_panel

@@ -18,7 +18,7 @@ from tournament_assets.graph.rows import AssetRow, JobRow
 from tournament_assets.graph.table import JOBS, rows_of
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import Problems
-from tournament_assets.tournament.rubrics import Rubric
+from tournament_assets.tournament.judges import Rubric
 from tournament_assets.workflows.plan import TournamentPlan
 
 DRIFT_ASSET = "judge_drift"

@@ -6,8 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tournament_assets.judging.batch_service import Channel, TokenCounter
-from tournament_assets.judging.costs.budgets import Budget, most_usd
-from tournament_assets.judging.costs.prices import Bill, ModelPrice, PriceList, Spending
+from tournament_assets.judging.costs.prices import (
+    Bill,
+    Budget,
+    ModelPrice,
+    PriceList,
+    Spending,
+    most_usd,
+)
 from tournament_assets.judging.requests.requests import ModelRequest
 
 CHARACTERS_PER_TOKEN = 4.0

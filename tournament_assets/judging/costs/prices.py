@@ -1,15 +1,19 @@
-"""What judging costs, from the tokens that were billed and a dated list of prices."""
+"""What judging costs, by the tokens billed and dated prices; and what may be spent on it."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from importlib import resources
 from importlib.resources.abc import Traversable
+from typing import Literal
 
 from tournament_assets.judging.batch_service import Channel, TokenUsage
+from tournament_assets.judging.requests.requests import ModelRequest, serialised_size
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.judge_config import ConfiguredPrice
+from tournament_assets.tournament.errors import BudgetError
+from tournament_assets.tournament.fingerprints import canonical_json, fingerprint
 from tournament_assets.tournament.judge_services import is_free_model
+from tournament_assets.tournament.judges import ConfiguredPrice
 from tournament_assets.tournament.yaml_files import read_yaml
 
 _TOKENS_PER_PRICE = 1_000_000
@@ -199,3 +203,245 @@ def _newest_file() -> Traversable:
         (entry for entry in folder.iterdir() if entry.name.endswith(".yaml")),
         key=lambda entry: entry.name,
     )
+
+
+BudgetPeriod = Literal["run", "month"]
+_UNWRITTEN_INPUT_TOKENS = 20_000
+"""So many tokens, more than a judge is usually shown, are taken for a request of unknown length."""
+_ADVICE = {
+    "judge.budget_usd": "judge fewer pairs (--limit-pairs)",
+    "generation.budget_usd": "answer fewer prompts, or lower max_new_tokens",
+    "rejudging.budget_usd": "judge fewer runs at a time (--limit)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UnbilledBatch:
+    """Requests that were sent, and of which nobody has read yet what they cost.
+
+    Attributes:
+        judge_model: The model that was asked.
+        channel: How it was asked.
+        begun_at: When they were sent, aware.
+        n_requests: How many of the batch's requests have no reply in the ledger.
+        is_lost: Whether their results are out of reach, so that nobody ever will.
+        most_usd: The most that they may cost together; None where nobody wrote it down.
+        holder: Whose work it is, for messages.
+        is_at_work: Whether a run is at that work now.
+    """
+
+    judge_model: str
+    channel: Channel
+    begun_at: datetime
+    n_requests: int
+    is_lost: bool = False
+    most_usd: float | None = None
+    holder: str = field(default="", compare=False)
+    is_at_work: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetTerms:
+    """What some work may cost, and what prices it.
+
+    Attributes:
+        prices: The price list.
+        limit_usd: The most that may be spent in a period; None sets no limit.
+        period: What the limit is for.
+        began_at: When the run began, for a limit that is for one run.
+        on_responses: Whether it is for entrants' own responses, instead of judging.
+        setting: Which line of the config sets the limit.
+        max_tokens: The most tokens of a reply to a request that an earlier version sent without
+            writing down what it may cost.
+    """
+
+    prices: PriceList
+    limit_usd: float | None
+    period: BudgetPeriod
+    began_at: datetime
+    on_responses: bool = False
+    setting: str = "judge.budget_usd"
+    max_tokens: int = 8192
+
+    @property
+    def counts_from(self) -> datetime:
+        """When the period began."""
+        return month_start(datetime.now(UTC)) if self.period == "month" else self.began_at
+
+    def draw_up(
+        self,
+        since: datetime,
+        spendings: Iterable[Spending],
+        unbilled: Iterable[UnbilledBatch],
+        *,
+        request_usd: Callable[[str, Channel], float | None] | None = None,
+    ) -> "Budget | None":
+        """Return what is left of the limit; None without one.
+
+        A month pays for whatever is billed in it, so every open batch counts, whenever it was
+        begun; a run pays for what it began itself. Results that are lost were paid for all the
+        same.
+
+        Args:
+            since: When the period began, which is `counts_from`.
+            spendings: What was billed since.
+            unbilled: What was sent and is not billed, whenever it was begun.
+            request_usd: What one request of a model, sent one way, is expected to cost, None
+                without a price; by default what is under way counts at the most it may cost.
+        """
+        if self.limit_usd is None:
+            return None
+        at_most = request_usd is None
+        bill = self.prices.add_up(spendings)
+        unpriced = set(bill.unpriced)
+        committed = 0.0
+        waiting_for: dict[str, bool] = {}
+        for batch in unbilled:
+            may_be_older = self.period == "month" and not batch.is_lost
+            if is_free_model(batch.judge_model) or not batch.n_requests:
+                continue
+            if batch.begun_at < since and not may_be_older:
+                continue
+            dollars = batch.most_usd
+            if dollars is None or not (at_most or batch.is_lost):
+                each = (request_usd or self._unwritten_usd)(batch.judge_model, batch.channel)
+                dollars = None if each is None else batch.n_requests * each
+            if dollars is None:
+                unpriced.add(batch.judge_model)
+            else:
+                committed += dollars
+            if not batch.is_lost:
+                is_at_work = waiting_for.get(batch.holder, False)
+                waiting_for[batch.holder] = is_at_work or batch.is_at_work
+        return Budget(
+            limit_usd=self.limit_usd,
+            period=self.period,
+            spent_usd=bill.usd,
+            committed_usd=committed,
+            unpriced=tuple(sorted(unpriced)),
+            setting=self.setting,
+            waiting_for=tuple(waiting_for),
+            is_at_work=any(waiting_for.values()),
+        )
+
+    def _unwritten_usd(self, model: str, channel: Channel) -> float | None:
+        price = self.prices.models.get(model)
+        if price is None:
+            return None
+        dearest_input = max(price.cache_write_1h, price.input)
+        dollars = self.max_tokens * price.output + _UNWRITTEN_INPUT_TOKENS * dearest_input
+        return dollars * self.prices.discount(channel) / 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The dollars that may be spent in a period, and those that are gone.
+
+    Attributes:
+        limit_usd: The most that may be spent.
+        period: What it is for: one run, or a calendar month in UTC.
+        spent_usd: What was billed in the period, waste included.
+        committed_usd: What requests will cost, or have cost, that were sent and not billed yet.
+        unpriced: Models that count towards the period and have no price.
+        setting: Which line of the config sets the limit.
+        waiting_for: Whose work is under way and will free some of it.
+        is_at_work: Whether a run is at some of that work now.
+    """
+
+    limit_usd: float
+    period: BudgetPeriod
+    spent_usd: float
+    committed_usd: float
+    unpriced: tuple[str, ...] = ()
+    setting: str = "judge.budget_usd"
+    waiting_for: tuple[str, ...] = ()
+    is_at_work: bool = False
+
+    @property
+    def left_usd(self) -> float:
+        """What may still be spent."""
+        return max(0.0, self.limit_usd - self._gone_usd)
+
+    @property
+    def _gone_usd(self) -> float:
+        return self.spent_usd + self.committed_usd
+
+    def problem(self, planned_usd: float | None, *, what: str, model: str = "MODEL") -> str | None:
+        """Say why a plan cannot be paid, or None. A plan that costs nothing always can.
+
+        Args:
+            planned_usd: The most it may cost; None where a price is not known.
+            what: What would be paid, such as `asking 12 requests of claude-opus-5-5`.
+            model: Which model would be paid for.
+        """
+        if planned_usd == 0:
+            return None
+        if planned_usd is None or self.unpriced:
+            whose = f"of {', '.join(self.unpriced)}" if self.unpriced else f"for {what}"
+            section = "rejudging" if self.setting.startswith("rejudging") else "judge"
+            return (
+                f"no price {whose} is known; expected one, so that the budget of "
+                f"{format_usd(self.limit_usd)} a {self.period} can be kept; write what a million "
+                "tokens cost into the config, such as "
+                f"{section}: {{prices: {{{self.unpriced[0] if self.unpriced else model}: "
+                f"{{input: 4.0, output: 20.0}}}}}}, or remove {self.setting}"
+            )
+        if self._gone_usd + planned_usd <= self.limit_usd:
+            return None
+        advice = ", or wait for the next month" if self.period == "month" else ""
+        fewer = _ADVICE.get(self.setting, "ask for less")
+        return (
+            f"{what} may cost up to {format_usd(planned_usd)}; of the budget of "
+            f"{format_usd(self.limit_usd)} a {self.period}, {format_usd(self.spent_usd)} is spent "
+            f"and {format_usd(self.committed_usd)} is under way; expected at most "
+            f"{format_usd(self.left_usd)}; raise {self.setting}, or {fewer}{advice}"
+        )
+
+    def affordable(self, most_usd: Iterable[float]) -> int:
+        """Return how many requests, from the first one on, fit if each costs its most."""
+        count, gone = 0, self._gone_usd
+        for dollars in most_usd:
+            gone += dollars
+            if dollars and gone > self.limit_usd:
+                break
+            count += 1
+        return count
+
+    def check(self, planned_usd: float | None, *, what: str, model: str = "MODEL") -> None:
+        """Return if a plan can be paid.
+
+        Raises:
+            BudgetError: If it would exceed the limit, or nobody knows.
+        """
+        problem = self.problem(planned_usd, what=what, model=model)
+        if problem is not None:
+            raise BudgetError(problem)
+
+
+def month_start(moment: datetime) -> datetime:
+    """Return when the calendar month of a moment began, in UTC."""
+    return moment.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def most_usd(request: ModelRequest, prices: PriceList, channel: Channel) -> float | None:
+    """Return the most that a request can cost, in US dollars; None if it has no price.
+
+    No token is shorter than a byte, so the request cannot have more tokens than bytes as it
+    travels; all of its prefix may be written to the cache; and no reply has more tokens than
+    `max_tokens`, which a provider that keeps its word never exceeds.
+    """
+    params = request.params
+    if is_free_model(params["model"]):
+        return 0.0
+    price = prices.models.get(params["model"])
+    size = serialised_size(request)
+    if price is None or (price.max_prompt_tokens is not None and size > price.max_prompt_tokens):
+        return None
+    system = params.get("system")
+    prefix = len(canonical_json(system).encode()) if isinstance(system, list) else 0
+    dollars = (
+        prefix * max(price.cache_write_1h, price.input)
+        + (size - prefix) * price.input
+        + params["max_tokens"] * price.output
+    )
+    return float(dollars * prices.discount(channel) / 1_000_000)

@@ -23,8 +23,8 @@ from tournament_assets.judging.requests.pairs import (
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat, output_config
 from tournament_assets.tournament.fingerprints import canonical_json, fingerprint
+from tournament_assets.tournament.judges import Rubric
 from tournament_assets.tournament.prompts import CURATED_SOURCE
-from tournament_assets.tournament.rubrics import Rubric
 
 _FENCE_LENGTH = 8
 _KEY_BYTES = 32

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from tournament_assets.judging.batch_service import Channel, Reply, ReplyRow
-from tournament_assets.judging.costs.budgets import Budget, BudgetTerms
+from tournament_assets.judging.costs.prices import Budget, BudgetTerms
 
 VERDICTS = "verdicts"
 """The purpose of asking a judge for what the tournament is rated by."""

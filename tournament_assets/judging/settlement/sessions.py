@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from tournament_assets.judging.batch_service import BatchService, Channel, ReplyRow
-from tournament_assets.judging.costs.budgets import BudgetTerms
+from tournament_assets.judging.costs.prices import BudgetTerms
 from tournament_assets.judging.requests.requests import ModelRequest
 from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
 from tournament_assets.judging.settlement.records import (

@@ -22,7 +22,7 @@ from tournament_assets.judging.batch_service import (
     ReplyRow,
     SubmittedRequest,
 )
-from tournament_assets.judging.costs.budgets import BudgetTerms, most_usd
+from tournament_assets.judging.costs.prices import BudgetTerms, most_usd
 from tournament_assets.judging.requests.requests import (
     NONCE_LENGTH,
     ModelRequest,

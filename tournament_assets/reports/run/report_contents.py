@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from tournament_assets.audits.outages import asked
+from tournament_assets.audits.missingness import asked
 from tournament_assets.reports.battle_pages import BattleTables
 from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.reports.report_tables import ReportSection
