@@ -14,7 +14,7 @@ first used, so importing the package costs nothing. `docs/architecture.md` draws
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tournament_assets.component import TournamentComponent
+    from tournament_assets.definitions import TournamentComponent
     from tournament_assets.python_api import Run, Tournament, compare, load, open_run, rate
     from tournament_assets.python_results import Comparison, Estimate, GateResult, Picture, Ratings
     from tournament_assets.tournament.battles import RatingSettings
@@ -47,7 +47,7 @@ _ELSEWHERE = {
     "Picture": "python_results",
     "RatingSettings": "tournament.battles",
     "Ratings": "python_results",
-    "TournamentComponent": "component",
+    "TournamentComponent": "definitions",
     "TournamentError": "tournament.errors",
     "WorkError": "tournament.errors",
 }

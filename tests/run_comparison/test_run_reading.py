@@ -74,14 +74,17 @@ def test_who_has_no_decisive_match_is_not_rated(tmp_path: Path) -> None:
             "no readable ratings on 'facts'",
         ),
         ({"verdicts": None}, "facts.jsonl: the file is missing"),
-        ({"verdicts": "[]\n"}, "line 1 is not a record: found list"),
-        ({"verdicts": [VERDICT]}, "line 1 has no 'outcome'"),
+        ({"verdicts": "[]\n"}, "facts.jsonl:1: the line holds list"),
+        ({"verdicts": [VERDICT]}, "facts.jsonl:1: has no 'outcome'"),
         ({"verdicts": [{**VERDICT, "outcome": "won"}]}, "'won' is not a valid Outcome"),
         (
             {"verdicts": [{**VERDICT, "outcome": "tie"}] * 2},
-            "line 2 has the pair of 'ada' and 'bob' a second time",
+            "facts.jsonl:2: has the pair of 'ada' and 'bob' a second time",
         ),
-        ({"matches": [{**VERDICT, "dimension": "facts"}]}, "line 1 has no 'prompt_text'"),
+        (
+            {"matches": [{**VERDICT, "dimension": "facts"}]},
+            "matches/matches.jsonl:1: has no 'prompt_text'",
+        ),
     ],
 )
 def test_a_broken_file_is_named_with_what_is_wrong(

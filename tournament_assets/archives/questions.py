@@ -22,6 +22,7 @@ from tournament_assets.judging.batch_service import BatchService, Channel
 from tournament_assets.judging.costs.estimates import ASSUMED_OUTPUT_TOKENS, measure_workload
 from tournament_assets.judging.costs.prices import BudgetTerms, format_usd, load_newest_prices
 from tournament_assets.judging.requests.requests import ModelRequest, printable, with_larger_cap
+from tournament_assets.judging.requests.verdict_parsing import Members
 from tournament_assets.judging.settlement.records import JudgingLedger, JudgingScope, StoredReply
 from tournament_assets.judging.settlement.sessions import (
     Approval,
@@ -364,12 +365,12 @@ def parse_score(reply: str, *, ceiling: float) -> JudgeScore:
         f'0 to {ceiling:g} under "score"'
     )
     try:
-        pairs = json.loads(reply, object_pairs_hook=_Pairs)
+        pairs = json.loads(reply, object_pairs_hook=Members)
     except (ValueError, RecursionError):
         raise VerdictParseError(
             f"the judge's reply is not JSON and ends in {reply[-80:]!r}; {expected}"
         ) from None
-    found = dict(pairs) if isinstance(pairs, _Pairs) else {}
+    found = dict(pairs) if isinstance(pairs, Members) else {}
     if len(found) != len(_KEYS) or len(pairs) != len(found) or found.keys() != _KEYS:
         raise VerdictParseError(f"the judge's reply is {reply[:80]!r}; {expected}")
     score, reason = found["score"], found["reason"]
@@ -379,10 +380,6 @@ def parse_score(reply: str, *, ceiling: float) -> JudgeScore:
     if not is_number or not 0 <= score <= ceiling:
         raise VerdictParseError(f"the judge's score is {score!r:.80}; {expected}")
     return JudgeScore(score=float(score), reason=reason)
-
-
-class _Pairs(list[tuple[str, Any]]):
-    """An object's members in the order they are written, each as often as it is written."""
 
 
 _TRIES_AT_ONCE = 2

@@ -15,12 +15,14 @@ from typing import Any
 
 from tournament_assets.judging.requests.verdict_parsing import stored_outcome
 from tournament_assets.run_comparison.differences import SettledPair, Standing
-from tournament_assets.tournament.errors import Problems
+from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_text
+from tournament_assets.tournament.json_lines import numbered_lines, parse_object
 from tournament_assets.tournament.verdicts import Outcome
 
 _MATCHES = "matches/matches.jsonl"
 _RESULTS = "elo_results.json"
+_MISSING = "the file is missing; expected it, as in every finished run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,7 @@ class _Reader:
         try:
             yield
         except FileNotFoundError:
-            self._note(file, "the file is missing; expected it, as in every finished run")
+            self._note(file, _MISSING)
         except (OSError, UnicodeDecodeError) as error:
             self._note(file, f"cannot be read: {error}")
 
@@ -164,33 +166,27 @@ class _Reader:
             return None
         return value
 
-    def _read_rows(self, file: str) -> Iterator[tuple[int, dict[str, Any]]]:
-        # A line at a time: the texts of a large run would fill the memory. Split at line feeds
-        # alone: JSON texts may hold other line separators as they are.
-        for number, line in enumerate(self._read_lines(file), start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-                if not isinstance(row, dict):
-                    raise TypeError(f"found {type(row).__name__}, expected an object")
-            except (ValueError, TypeError) as error:
-                self._note(file, f"line {number} is not a record: {error}")
-                return
-            yield number, row
-
-    def _read_lines(self, file: str) -> Iterator[str]:
-        with (
-            self._readable(file),
-            (self._folder / file).open(encoding="utf-8", newline="\n") as lines,
-        ):
-            yield from lines
+    def _read_rows(self, file: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        # A line at a time: the texts of a large run would fill the memory.
+        path = self._folder / file
+        if not path.exists():
+            self._note(file, _MISSING)
+            return
+        try:
+            for where, line in numbered_lines(path):
+                yield f"{file}:{where.rpartition(':')[2]}", parse_object(line, where, strict=False)
+        except InputError as error:
+            # A line is told with the name of its file alone, a file with where it is.
+            self._problems.extend(
+                problem if problem.startswith(str(path)) else f"{path.parent / problem}"
+                for problem in error.problems
+            )
 
     def _read_shown(self) -> _Shown:
         if not (self._folder / _MATCHES).exists():
             return {}
         shown: dict[tuple[str, str, str], str] = {}
-        for number, row in self._read_rows(_MATCHES):
+        for place, row in self._read_rows(_MATCHES):
             try:
                 where = sys.intern(str(row["dimension"])), sys.intern(str(row["prompt_id"]))
                 asked = [row["prompt_text"], row.get("gold_answer"), row.get("expected_behavior")]
@@ -200,7 +196,7 @@ class _Reader:
                     text = str(row[f"response_{side}"])
                     shown[*where, entrant] = sys.intern(fingerprint_text(text))
             except KeyError as error:
-                self._note(_MATCHES, f"line {number} has no {error}; expected a pair's texts")
+                self._note(place, f"has no {error}; expected a pair's texts")
                 return {}
         return shown
 
@@ -211,7 +207,7 @@ class _Reader:
         pairs: list[SettledPair] = []
         known: set[tuple[str, str, str]] = set()
         requests: set[str] = set()
-        for number, row in self._read_rows(file):
+        for place, row in self._read_rows(file):
             try:
                 a, b = sys.intern(str(row["entrant_a"])), sys.intern(str(row["entrant_b"]))
                 prompt_id = sys.intern(str(row["prompt_id"]))
@@ -229,13 +225,13 @@ class _Reader:
                     asked=_asked(row),
                 )
             except KeyError as error:
-                self._note(file, f"line {number} has no {error}; expected a settled pair")
+                self._note(place, f"has no {error}; expected a settled pair")
                 break
             except ValueError as error:
-                self._note(file, f"line {number}: {error}; expected one of {[*map(str, Outcome)]}")
+                self._note(place, f"{error}; expected one of {[*map(str, Outcome)]}")
                 break
             if key in known:
-                self._note(file, f"line {number} has the pair of {a!r} and {b!r} a second time")
+                self._note(place, f"has the pair of {a!r} and {b!r} a second time")
                 break
             known.add(key)
             pairs.append(pair)

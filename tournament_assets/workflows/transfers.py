@@ -42,7 +42,7 @@ from tournament_assets.tournament.entrants import (
     RecordedEntrant,
 )
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.json_lines import read_json_lines
+from tournament_assets.tournament.json_lines import numbered_lines, parse_object, read_json_lines
 from tournament_assets.tournament.judges import ServiceAccess
 from tournament_assets.tournament.prompts import GeneratedResponse
 from tournament_assets.workflows.api_responses import (
@@ -95,12 +95,10 @@ def _is_cache_file(path: Path) -> bool:
     if _RESPONSES.fullmatch(path.name):
         return True
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            first = json.loads(next((line for line in file if line.strip()), "{}"))
-    except (OSError, ValueError, RecursionError):
+        where, line = next(numbered_lines(path), (path.name, b"{}"))
+        first = parse_object(line, where, strict=False)
+    except InputError:
         return False  # the reader of exports says what is wrong
-    if not isinstance(first, Mapping):
-        return False
     key = first.get("cache_key")
     return "request_key" not in first and isinstance(key, str) and bool(_SHORT_KEY.fullmatch(key))
 

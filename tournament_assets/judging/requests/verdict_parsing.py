@@ -77,13 +77,13 @@ def parse_structured_verdict(reply: str) -> Verdict:
     if not reply.strip():
         raise VerdictParseError(f"the judge's reply is empty; {_EXPECTED_OBJECT}")
     try:
-        pairs = json.loads(reply, object_pairs_hook=_Pairs)
+        pairs = json.loads(reply, object_pairs_hook=Members)
     except (ValueError, RecursionError) as error:  # ValueError: also a number of 5,000 digits
         raise VerdictParseError(
             f"the judge's reply is not JSON ({type(error).__name__}) and ends in "
             f"{reply[-80:]!r}; {_EXPECTED_OBJECT}"
         ) from None
-    if not isinstance(pairs, _Pairs):
+    if not isinstance(pairs, Members):
         raise VerdictParseError(f"the judge's reply is JSON but no object; {_EXPECTED_OBJECT}")
     found = dict(pairs)
     if len(pairs) != len(found) or found.keys() != _KEYS:
@@ -100,7 +100,7 @@ def parse_structured_verdict(reply: str) -> Verdict:
     return _VERDICTS[verdict]
 
 
-class _Pairs(list[tuple[str, Any]]):
+class Members(list[tuple[str, Any]]):
     """An object's members in the order they are written, each as often as it is written."""
 
 
