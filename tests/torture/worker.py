@@ -24,12 +24,18 @@ from tournament_assets.judging.settlement.recovery import (
     RecoveryLedger,
     recover_batches,
 )
-from tournament_assets.judging.settlement.sessions import JudgingOptions, Tally, WaitingPolicy
+from tournament_assets.judging.settlement.sessions import (
+    JudgingOptions,
+    Piece,
+    Sleep,
+    Tally,
+    WaitingPolicy,
+    run_together,
+)
 from tournament_assets.judging.settlement.settlement import settle_requests
 from tournament_assets.ledger import Ledger
 from tournament_assets.tournament.errors import TournamentError
 from tournament_assets.tournament.judge_services import SERVICES, ServiceConnection
-from tournament_assets.workflows.concurrency import Piece, Sleep, run_together
 
 REFUSED = 3
 """The exit code of a process that ended with one of the project's own errors."""

@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
+from tournament_assets.judging.settlement.sessions import Piece, Sleep, run_together
 from tournament_assets.tournament.errors import InterruptedWorkError, JudgeError
-from tournament_assets.workflows.concurrency import Piece, Sleep, run_together
 
 
 def piece(title: str, do: Callable[[Sleep], str]) -> Piece[str]:

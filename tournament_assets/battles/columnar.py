@@ -25,8 +25,7 @@ from tournament_assets.battles.columns import (
     encode_battle_table,
     name_codes,
 )
-from tournament_assets.battles.files import new_file
-from tournament_assets.battles.rows import LeftOut, read_battle_rows
+from tournament_assets.battles.files import LeftOut, new_file, read_battle_rows
 from tournament_assets.storage.row_files import FileSample, parquet_rows, parquet_schema
 from tournament_assets.tournament.battles import (
     PRESENTATIONS,

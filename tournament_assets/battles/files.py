@@ -1,7 +1,12 @@
-"""Files of battles: new ones written whole or not at all, and what beside them is to be told.
+"""Files of battles: what is told of one, and one reader and writer for all with a row a battle.
 
-Beside them `elo_ratings.json`, a leaderboard with the keys that JudgeArena's has and no other; a
-run of several dimensions has one for each.
+New ones are written whole or not at all. Beside them is `elo_ratings.json`, a leaderboard with the
+keys that JudgeArena's has and no other; a run of several dimensions has one for each.
+
+A format of one row, or a few, a battle is a declaration: which columns tell its files, how a row
+becomes battles and how battles become rows. Here are what all do alike: the kinds of files, who
+decided, what names the prompt, everything that is wrong at once, and what the format has no place
+for.
 """
 
 import csv
@@ -9,16 +14,34 @@ import io
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tournament_assets.tournament.battles import BattleSource, EloReport, RatingSettings
+from tournament_assets.battles.columns import (
+    BATTLE_SCHEMA,
+    DEFAULTS,
+    different_names,
+    make_battle_table,
+)
+from tournament_assets.storage.row_files import (
+    FileKind,
+    FileSample,
+    csv_rows,
+    parquet_rows,
+    read_json_list,
+    sample_file,
+)
+from tournament_assets.tournament.battles import Battle, BattleSource, EloReport, RatingSettings
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.json_lines import numbered_lines, parse_rows, write_json_lines
 
 
 @contextmanager
@@ -130,3 +153,250 @@ def encode_elo_reports(reports: Mapping[str, EloReport]) -> dict[str, bytes]:
         text = json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
         files[name] = f"{text}\n".encode()
     return files
+
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A comparison that is no battle, and why: few different reasons, since they are counted."""
+
+    reason: str
+
+
+@dataclass(slots=True)
+class Unwritten:
+    """What does not get into a file: battles by the reason, and values by their name."""
+
+    left_out: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class RowFormat:
+    """A format of rows.
+
+    Attributes:
+        name: What it is called on the command line.
+        title: Whose files they are.
+        kinds: How the rows of its files may be written.
+        columns: What the first row has in all of its files.
+        prompts: What may name the prompt; the first with a value counts.
+        holds: The fields of a battle that it keeps, in whatever way.
+        source: Who decided; None where that has to be said beside the file.
+        parse: Reads the battles of one row: their fields without source and question_id. Raises
+            `InputError` with what is wrong, not saying where.
+        make_rows: Makes the rows of a new file, and notes what it cannot write.
+        written: The columns of a new CSV file; JSON lines are written if there are none.
+        as_list: Write a JSON list rather than lines.
+        one_of: Columns of which the first row has at least one.
+        more: Columns that are read, too, where they are there.
+    """
+
+    name: str
+    title: str
+    kinds: tuple[FileKind, ...]
+    columns: tuple[str, ...]
+    prompts: tuple[str, ...]
+    holds: frozenset[str]
+    source: BattleSource | None
+    parse: Callable[[Row, FormatOptions], Iterable[Row | LeftOut]]
+    make_rows: Callable[[pa.Table, FormatOptions, Unwritten], Iterable[Row]]
+    written: tuple[str, ...] = ()
+    as_list: bool = False
+    one_of: frozenset[str] = frozenset()
+    more: tuple[str, ...] = ()
+
+    def recognises(self, sample: FileSample) -> bool:
+        """Say whether a file that begins like this is of the format."""
+        return (
+            sample.kind in self.kinds
+            and sample.columns >= {*self.columns}
+            and (not self.one_of or bool(sample.columns & self.one_of))
+        )
+
+    def read(self, path: Path, options: FormatOptions) -> BattleFile:
+        """Read a file, or every .jsonl file of a judge's folder.
+
+        Raises:
+            InputError: If nobody says who decided; with everything that is wrong with the file,
+                the first 50 spelled out.
+        """
+        source = options.source or self.source
+        if source is None:
+            raise InputError(
+                f"{path}: files of {self.title} do not say who decided; expected --source "
+                "llm-judge or --source human beside them"
+            )
+        prompts = options.prompt_names(self.prompts)
+        files = [path]
+        if path.is_dir():
+            files, options = sorted(path.glob("*.jsonl")), replace(options, judge=path.name)
+        if not files:
+            raise InputError(f"{path}: the folder holds no .jsonl file; expected judgments")
+
+        def parse(row: Row) -> Iterable[Battle | LeftOut]:
+            for found in self.parse(row, options):
+                if isinstance(found, LeftOut):
+                    yield found
+                else:
+                    more = {"source": source, "question_id": find_prompt(row, prompts)}
+                    yield Battle.from_dict({**found, **more})
+
+        table, left_out = read_battle_rows(
+            chain.from_iterable(self._rows(file, prompts) for file in files), parse
+        )
+        return BattleFile(self.name, table, left_out)
+
+    def _rows(self, path: Path, prompts: Iterable[str]) -> Iterable[tuple[str, object]]:
+        match self.kinds[0] if len(self.kinds) == 1 else sample_file(path).kind:
+            case "csv":
+                return csv_rows(path, needed=self.columns)
+            case "parquet":
+                return parquet_rows(path, [*self.columns, *self.more, *prompts])
+            case "json list":
+                return read_json_list(path)
+            case _:
+                return numbered_lines(path)
+
+    def write(
+        self, path: Path, table: pa.Table, options: FormatOptions, settings: RatingSettings | None
+    ) -> WriteReport:
+        """Write a new file.
+
+        Raises:
+            InputError: If the file is there already, or the format cannot hold such battles.
+        """
+        del settings
+        lost = count_losses(table, holds=self.holds, title=self.title, source=self.source)
+        if self.source is None and table.num_rows:
+            lost["source"] = table.num_rows
+        unwritten = Unwritten(lost=Counter(lost))
+        rows = self.make_rows(table, options, unwritten)
+        with new_file(path) as file:
+            if self.written:
+                write_csv(file, rows, columns=self.written)
+            elif self.as_list:
+                write_json_list(file, rows)
+            else:
+                write_json_lines(file, rows)
+        left_out = dict(sorted(unwritten.left_out.items()))
+        return WriteReport(table.num_rows - sum(left_out.values()), left_out, dict(unwritten.lost))
+
+
+def read_battle_rows(
+    rows: Iterable[tuple[str, object]], parse: Callable[[Row], Iterable[Battle | LeftOut]]
+) -> tuple[pa.Table, dict[str, int]]:
+    """Read every row, and refuse them all if one is wrong.
+
+    Args:
+        rows: Where each row stands, and a line of JSON, or what was read from one.
+        parse: Reads one row.
+
+    Returns:
+        The battles in columns, and how many comparisons were left out, by the reason.
+
+    Raises:
+        InputError: With the first problems of the rows and the number of the others.
+    """
+    left_out: Counter[str] = Counter()
+
+    def battles() -> Iterator[Battle]:
+        for found in parse_rows(rows, lambda _, row: list(parse(row))):
+            for each in found:
+                if isinstance(each, LeftOut):
+                    left_out[each.reason] += 1
+                else:
+                    yield each
+
+    table = make_battle_table(battles())
+    return table, dict(sorted(left_out.items()))
+
+
+def find_prompt(row: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """Return what names the prompt of a row: the first of the names with a value, or None.
+
+    A conversation is written as JSON, so that equal ones are the same prompt.
+    """
+    found = next((row[name] for name in names if row.get(name) not in (None, "")), None)
+    if isinstance(found, list | dict):
+        return json.dumps(found, ensure_ascii=False, sort_keys=True)
+    return found
+
+
+def need(row: Mapping[str, Any], **kinds: tuple[type, ...]) -> None:
+    """Refuse a row that lacks something or has something of another kind in its place.
+
+    Raises:
+        InputError: With everything that is missing or wrong.
+    """
+    problems = []
+    for name, allowed in kinds.items():
+        value = row.get(name)
+        if type(value) not in allowed or (isinstance(value, str) and not value.strip()):
+            found = f"is {value!r:.80}" if name in row else "is missing"
+            problems.append(f"{name} {found}; expected {_SPOKEN[allowed]}")
+    if problems:
+        raise InputError(problems)
+
+
+TEXT: tuple[type, ...] = (str,)
+TEXT_OR_NUMBER: tuple[type, ...] = (str, int)
+LIST: tuple[type, ...] = (list,)
+_SPOKEN = {
+    TEXT: "a text that says something",
+    TEXT_OR_NUMBER: "a text that says something, or a whole number",
+    LIST: "a list",
+}
+
+
+def count_losses(
+    table: pa.Table,
+    *,
+    holds: Collection[str],
+    title: str,
+    source: BattleSource | None = None,
+    tells_ties_apart: bool = False,
+) -> dict[str, int]:
+    """Count the values that a format has no place for, by their field.
+
+    Args:
+        table: The battles.
+        holds: The fields that the format keeps, in whatever way.
+        title: Whose format it is.
+        source: Who decided all battles of such a file; None where it says so itself.
+        tells_ties_apart: Whether a tie of two bad responses is written as such.
+
+    Raises:
+        InputError: If the battles are of several dimensions, which the format cannot tell apart.
+    """
+    lost = {
+        field.name: _count_other(table.column(field.name), DEFAULTS.get(field.name))
+        for field in BATTLE_SCHEMA
+        if field.name not in holds and field.name != "source"
+    }
+    if source is not None:
+        lost["source"] = _count_other(table.column("source"), source)
+    if not tells_ties_apart:
+        lost["winner"] = _count_same(table.column("winner"), "tie (bothbad)")
+    dimensions = different_names(table, "dimension")
+    n_without = table.column("dimension").null_count
+    if "dimension" not in holds and len(dimensions) + bool(n_without) > 1:
+        raise InputError(
+            f"the battles are of {len(dimensions) + bool(n_without)} dimensions "
+            f"({', '.join(dimensions)}{', none' if n_without else ''}), which the files of {title} "
+            "cannot tell apart; choose one by --dimension"
+        )
+    return {name: count for name, count in lost.items() if count}
+
+
+def _count_other(column: pa.ChunkedArray, default: object) -> int:
+    if default is None:
+        return len(column) - int(column.null_count)
+    return len(column) - _count_same(column, default)
+
+
+def _count_same(column: pa.ChunkedArray, value: object) -> int:
+    plain = column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+    return int(pc.sum(pc.equal(plain, pa.scalar(value)), min_count=0).as_py())

@@ -11,11 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tournament_assets.battles.columns import different_names, encode_battle_table
-from tournament_assets.battles.files import BattleFile, FormatOptions, WriteReport
+from tournament_assets.battles.files import (
+    TEXT,
+    TEXT_OR_NUMBER,
+    BattleFile,
+    FormatOptions,
+    RowFormat,
+    WriteReport,
+    need,
+)
 from tournament_assets.battles.formats.arena import JUDGEARENA, LMARENA, TOURNAMENT, ArenaFormat
 from tournament_assets.battles.formats.benchmarks import ALPACA_EVAL, ARENA_HARD, MT_BENCH
 from tournament_assets.battles.formats.votes import EVALICA, ONE_HOT, ORQ_ARENA
-from tournament_assets.battles.rows import TEXT, TEXT_OR_NUMBER, RowFormat, need
 from tournament_assets.storage.row_files import sample_file
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import InputError

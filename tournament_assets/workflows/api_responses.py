@@ -25,6 +25,7 @@ from tournament_assets.judging.settlement.recovery import PlannedRequest, refuse
 from tournament_assets.judging.settlement.sessions import (
     Approval,
     JudgingOptions,
+    Sleep,
     Tally,
     WaitingPolicy,
     approve_anything,
@@ -37,7 +38,6 @@ from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.judge_services import LOOPBACK, SERVICES, is_free_model
 from tournament_assets.tournament.judges import JudgeConfig, ServiceAccess
 from tournament_assets.tournament.prompts import GeneratedResponse, Prompt, sample_of
-from tournament_assets.workflows.concurrency import Sleep
 from tournament_assets.workflows.judge_requests import JudgeAccess
 from tournament_assets.workflows.local_responses import CompletedResponses, Work
 

@@ -42,8 +42,12 @@ from tournament_assets.judging.settlement.recovery import refuse_to_repay, rejud
 from tournament_assets.judging.settlement.sessions import (
     Approval,
     JudgingOptions,
+    Piece,
+    Sleep,
     Tally,
     WaitingPolicy,
+    one_at_a_time,
+    run_together,
 )
 from tournament_assets.judging.settlement.settlement import (
     WorkLeft,
@@ -58,7 +62,6 @@ from tournament_assets.tournament.judge_services import (
     is_free_model,
 )
 from tournament_assets.tournament.judges import Judge, JudgeConfig, Rubric, ServiceAccess
-from tournament_assets.workflows.concurrency import Piece, Sleep, one_at_a_time, run_together
 from tournament_assets.workflows.plan import TournamentPlan
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from tournament_assets.judging.settlement.sessions import Piece, Sleep, one_at_a_time, run_together
 from tournament_assets.project.project_files import find_entrant_files
 from tournament_assets.project.recorded_responses import load_recorded_responses, match_responses
 from tournament_assets.project.samples import parse_samples
@@ -25,7 +26,6 @@ from tournament_assets.tournament.prompts import (
     sample_of,
 )
 from tournament_assets.workflows.api_responses import complete_by_batches
-from tournament_assets.workflows.concurrency import Piece, Sleep, one_at_a_time, run_together
 from tournament_assets.workflows.judge_requests import (
     JudgeAccess,
     LedgerAccess,

@@ -23,8 +23,7 @@ from tournament_assets.battles.columnar import (
     write_columns,
 )
 from tournament_assets.battles.columns import BATTLE_SCHEMA, name_codes
-from tournament_assets.battles.files import BattleFile, FormatOptions, WriteReport
-from tournament_assets.battles.rows import count_losses
+from tournament_assets.battles.files import BattleFile, FormatOptions, WriteReport, count_losses
 from tournament_assets.storage.row_files import FileSample, parquet_schema, sample_file
 from tournament_assets.tournament.battles import BattleSource, RatingSettings
 from tournament_assets.tournament.errors import InputError

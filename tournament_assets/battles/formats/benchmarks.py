@@ -24,8 +24,16 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from tournament_assets.battles.columns import battles_of
-from tournament_assets.battles.files import FormatOptions
-from tournament_assets.battles.rows import LIST, TEXT, LeftOut, Row, RowFormat, Unwritten, need
+from tournament_assets.battles.files import (
+    LIST,
+    TEXT,
+    FormatOptions,
+    LeftOut,
+    Row,
+    RowFormat,
+    Unwritten,
+    need,
+)
 from tournament_assets.tournament.battles import Battle, BattleWinner
 from tournament_assets.tournament.errors import InputError
 

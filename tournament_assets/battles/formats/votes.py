@@ -20,8 +20,15 @@ from collections.abc import Iterable, Iterator, Mapping
 import pyarrow as pa
 
 from tournament_assets.battles.columns import battles_of
-from tournament_assets.battles.files import FormatOptions
-from tournament_assets.battles.rows import TEXT, LeftOut, Row, RowFormat, Unwritten, need
+from tournament_assets.battles.files import (
+    TEXT,
+    FormatOptions,
+    LeftOut,
+    Row,
+    RowFormat,
+    Unwritten,
+    need,
+)
 from tournament_assets.tournament.battles import BattleWinner
 from tournament_assets.tournament.errors import InputError
 
