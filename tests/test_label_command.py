@@ -93,7 +93,7 @@ def test_labels_of_another_tool_become_the_sample_if_they_are_a_random_draw(
     scope = ["--mode", "headline", "--dimension", "factuality"]
     refused = runner.invoke(main, [*given, *scope, str(path)])
     assert refused.exit_code == 2
-    assert "nobody knows with which chance" in re.sub(r"\s+", " ", refused.output)
+    assert "these pairs were chosen are unknown" in re.sub(r"\s+", " ", refused.output)
     for new in (3, 0):
         taken = runner.invoke(main, [*given, *scope, "--random", str(path)])
         assert f"3 votes, {new} new" in taken.output

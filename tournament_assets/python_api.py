@@ -141,7 +141,7 @@ def rate(
     if not table.num_rows:
         raise InputError(
             f"the frame holds no battle among its {len(battles)} rows; expected at least one "
-            "comparison that somebody decided"
+            "decided comparison"
         )
     pooled = pool_battles([BattleFile("frame", table, left_out)])
     rated = rate_battles(
@@ -338,7 +338,7 @@ class Run:
         except (ValueError, pa.ArrowException) as error:
             raise InputError(
                 f"{self.directory / 'leaderboard.parquet'}: {str(error)[:300]}; expected the "
-                "leaderboard as this version writes it; run the mode again, which asks nothing"
+                "leaderboard as this version writes it; run the mode again, which sends no request"
             ) from None
 
     @cached_property
@@ -438,7 +438,7 @@ class Run:
         except OSError as error:
             raise InputError(
                 f"{path}: cannot be read ({error.strerror or type(error).__name__}); expected it, "
-                "as in every run of this version; run the mode again, which asks nothing"
+                "as in every run of this version; run the mode again, which sends no request"
             ) from None
 
     def _repr_html_(self) -> str:

@@ -50,8 +50,8 @@ def test_every_problem_is_said_at_once_each_with_its_line(tmp_path: Path) -> Non
             {"models": [{"model_id": "a", "folder": "x"}, {"model_id": "b", "folder": "x"}]},
             "two models have folder_name 'x'",
         ),
-        ({"plan": {"tasks": 0, "runs": 3}}, "there are none"),
-        ({"plan": {"tasks": ["a", "a"], "runs": 3}}, "a name stands twice"),
+        ({"plan": {"tasks": 0, "runs": 3}}, "expected at least one"),
+        ({"plan": {"tasks": ["a", "a"], "runs": 3}}, "given twice"),
         (
             {"logs": {"files": ["/var/log/x"], "patterns": [{"name": "n", "pattern": "x"}]}},
             "not a relative pattern",

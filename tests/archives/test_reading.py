@@ -22,7 +22,7 @@ CELL = ("ada", "t1-add", "run1")
         ("", "the file is empty"),
         ("<html>Bad gateway</html>", "is not JSON in line 1"),
         ("[1, 2]", "holds list; expected a JSON object"),
-        ('{"transcript": "x"}', "there is no run_score"),
+        ('{"transcript": "x"}', "run_score is missing"),
         ('{"run_score": "0.4"}', "run_score is '0.4'; expected a number from 0 to 1"),
         ('{"run_score": NaN}', "run_score is nan"),
         ('{"run_score": true}', "run_score is True"),

@@ -279,5 +279,5 @@ def test_all_that_is_wrong_with_an_exclusion_is_said_at_once() -> None:
     with pytest.raises(InputError) as caught:
         without_entrants([], entrants=("ada", "bob"), excluded=["bob", "eve"])
     assert len(caught.value.problems) == 2
-    assert "there is no entrant 'eve'" in str(caught.value)
-    assert "only ada would be left" in str(caught.value)
+    assert "'eve' is to be excluded" in str(caught.value)
+    assert "ada would be left; expected at least two" in str(caught.value)

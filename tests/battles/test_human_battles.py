@@ -74,8 +74,9 @@ def test_two_models_may_swap_names_and_nobody_may_share_one(tmp_path: Path) -> N
     swapped = read_human_battles(path, names={"ada": "bob", "bob": "ada"})
     assert list(battles_of(swapped.table)) == [human("bob", "ada", "p"), human("ada", "cyd", "q")]
     problems = problems_of(lambda: read_human_battles(path, names={"ada": "cyd", "bobb": "eve"}))
-    assert "'ada' stands for 'cyd', and the file calls somebody 'cyd' already" in problems[0]
-    assert "no human battle is of 'bobb'" in problems[1]
+    assert "'ada' is the name of 'cyd', and another entrant" in problems[0]
+    assert "'bobb'" in problems[1]
+    assert "is in no human battle" in problems[1]
     assert "did you mean 'bob'?" in problems[1]
 
 

@@ -196,8 +196,8 @@ def test_a_file_that_is_not_there_is_told_before_anything_is_spent_with_all_othe
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"names": {"careful-8b": "careful"}}, "no human battle is of 'careful-8b'"),
-        ({"names": {"rival": "sloppy"}}, "the file calls somebody 'sloppy' already"),
+        ({"names": {"careful-8b": "careful"}}, "'careful-8b', the name of 'careful', is in no"),
+        ({"names": {"rival": "sloppy"}}, "another entrant of the file has the name 'sloppy'"),
         ({"min_battles": 500, "names": {}}, "lower the minimum"),
         ({"format": "alpaca-eval"}, "arena.jsonl"),
     ],

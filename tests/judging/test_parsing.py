@@ -289,7 +289,7 @@ def test_a_reply_that_was_cut_off_says_so_whatever_it_ends_in() -> None:
 
 
 def test_a_row_that_is_still_to_come_is_pending_and_a_failed_one_is_permanent() -> None:
-    assert read("pending", None, None) == (Verdict.PENDING, "there is no reply yet")
+    assert read("pending", None, None) == (Verdict.PENDING, "the reply is pending")
     assert read("errored", None, None) == (Verdict.PERMANENT, "the request ended as 'errored'")
 
 

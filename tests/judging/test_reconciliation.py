@@ -113,7 +113,7 @@ def test_a_reply_without_a_verdict_leaves_its_reason() -> None:
     )
     assert pair.outcome == Outcome.UNJUDGED
     assert (pair.verdict_ab, pair.verdict_ba) == (Verdict.A, Verdict.PENDING)
-    assert (pair.reason_ab, pair.reason_ba) == (None, "there is no reply yet")
+    assert (pair.reason_ab, pair.reason_ba) == (None, "the reply is pending")
 
 
 def test_pairs_keep_their_order() -> None:

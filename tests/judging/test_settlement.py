@@ -138,7 +138,7 @@ def test_what_has_ended_is_read_although_another_batch_cannot_be_told_yet() -> N
     begin(bench).end()
     bench.judge.add_foreign(2, duration=10_000.0)
     bench.clock.seconds = 200.0
-    with pytest.raises(JudgeWaitingError, match="it cannot be told yet"):
+    with pytest.raises(JudgeWaitingError, match="it is not known yet"):
         bench.settle(requests_for(2))
     assert bench.ledger.states == ["harvested", "intent"]
     assert bench.ledger.answered() == set(keys_of(2))

@@ -161,7 +161,7 @@ def test_while_it_cannot_be_told_nothing_is_sent_and_the_intent_stays() -> None:
     bench = Bench()
     bench.judge.creations = [ANSWER_LOST]
     bench.judge.durations = [10_000.0]
-    with pytest.raises(JudgeWaitingError, match="cannot be told yet"):
+    with pytest.raises(JudgeWaitingError, match="not known yet"):
         bench.settle(requests_for(1))
     assert bench.ledger.states == ["intent"]
     bench.clock.seconds = 20_000.0

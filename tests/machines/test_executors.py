@@ -114,7 +114,7 @@ def test_runs_and_workers_agree_on_when_a_step_is_given_to_another_worker(
         ("max_parallel: 3\n", "max_parallel"),
         ("- 3\n", "holds list; expected a mapping"),
         ("a: [\n", "expected valid YAML"),
-        ("max_concurrent: 3\nmax_concurrent: 4\n", "2: key .max_concurrent. stands a second time"),
+        ("max_concurrent: 3\nmax_concurrent: 4\n", "2: key .max_concurrent. occurs a second time"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused_when_definitions_load(

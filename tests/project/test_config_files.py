@@ -217,8 +217,8 @@ def test_too_few_entrants_are_told_together_with_what_is_wrong_with_the_one(path
 def test_a_key_that_stands_twice_names_both_lines(path: Path) -> None:
     text = edited("  service: loopback\n", "  service: loopback\n  service: anthropic\n")
     assert problems_of(path, f"{text}judge: {{}}\n") == [
-        "13: key 'service' stands a second time; the first is in line 12; remove one",
-        "29: key 'judge' stands a second time; the first is in line 11; remove one",
+        "13: key 'service' occurs a second time; the first is in line 12; remove one",
+        "29: key 'judge' occurs a second time; the first is in line 11; remove one",
     ]
 
 
@@ -327,7 +327,7 @@ def test_a_served_entrant_is_read(path: Path) -> None:
         ("env: SERVED_URL", "link: a", "17: unknown key 'entrants.0.base_url.link'; expected one"),
         ("model: base", "modell: base", "did you mean 'model'?"),
         ("api_key_env: SERVED_KEY", "api_key: sk-hidden", "did you mean 'api_key_env'?"),
-        ("SERVED_KEY", "sk-hidden", "19: entrants.0.api_key_env: what is written here is not"),
+        ("SERVED_KEY", "sk-hidden", "19: entrants.0.api_key_env: the value is not shown"),
         ("env: SERVED_URL", "url: 'http://me:hidden@a'", "holds a user name, a query or a frag"),
     ],
 )

@@ -182,7 +182,7 @@ def test_columns_of_any_name_can_be_named(tmp_path: Path) -> None:
         GeneratedResponse("p2", "two", "recorded", None, 3)
     ]
     (problem,) = problems_of(path, columns={**columns, "model": "who"})
-    assert "there is no column 'who'; expected some of out, q" in problem
+    assert "column 'who' is missing; expected some of out, q" in problem
 
 
 def test_how_a_file_is_read_is_in_the_fingerprint() -> None:

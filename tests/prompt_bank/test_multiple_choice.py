@@ -124,7 +124,7 @@ def test_an_answer_text_is_enough_where_there_is_no_letter() -> None:
     [
         ({"answer": "Iron"}, r"answer is 'Iron' and answer_idx 'B' stands for 'Oxalate'"),
         ({"answer_idx": "E"}, r"answer_idx is 'E'; expected the letter of an option: A, B, C, D"),
-        ({"answer_idx": None, "answer": "Gold"}, r"answer is 'Gold' and there is no answer_idx"),
+        ({"answer_idx": None, "answer": "Gold"}, r"answer is 'Gold' and answer_idx is missing"),
         ({"options": ["Uric acid", "Oxalate"]}, r"options is \['Uric acid', 'Oxalate'\]"),
         ({"question": " "}, r"question is ' '; expected a non-empty text"),
         ({"question": 3}, r"question is 3; expected a text"),

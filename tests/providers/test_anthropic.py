@@ -125,7 +125,7 @@ def test_results_before_the_end_are_an_error(connect: Opener) -> None:
     [
         (401, "authentication_error", "the API key was refused"),
         (403, "permission_error", "the API key was refused for this"),
-        (404, "not_found_error", "there is no such thing"),
+        (404, "not_found_error", "not found"),
         (429, "rate_limit_error", "run again in 17 seconds"),
         (500, "api_error", "answered 500 (api_error): it repeats [key]"),
     ],
@@ -169,7 +169,7 @@ def test_a_key_that_ends_in_a_line_end_works_and_a_word_is_said(
 
 
 def test_a_missing_key_is_refused_before_anything_is_sent() -> None:
-    with pytest.raises(JudgeError, match="no API key"):
+    with pytest.raises(JudgeError, match="ANTHROPIC_API_KEY is not set"):
         AnthropicBatches(base_url="http://127.0.0.1:1", api_key="")
 
 

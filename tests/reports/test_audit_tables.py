@@ -119,7 +119,7 @@ def test_what_is_missing_stands_by_entrant_with_what_it_is_out_of() -> None:
 def test_prompts_are_shown_by_what_they_can_change_and_movers_by_how_far() -> None:
     section = prompts_section(PROMPTS, limit=2)
     assert section.sentences[0] == (
-        "3 findings on 2 prompts: decides the order 1, noise outweighs signal 1, "
+        "3 findings on 2 prompts: decides the order 1, noise exceeds signal 1, "
         "fails one stratum only 1."
     )
     assert "2 of 3 rows; 1 more findings" in section.sentences[-1]
@@ -157,10 +157,10 @@ def test_an_order_that_one_prompt_decides_stands_before_forty_prompts_that_nobod
         ("factuality", "decides the order", "p0"),
         ("factuality", "decides the order", "p1"),
         ("calibration", "decides the order", "p1"),
-        ("factuality", "a rating hangs on it", "p7"),
-        ("factuality", "noise outweighs signal", "p0"),
-        ("factuality", "noise outweighs signal", "p1"),
-        ("factuality", "everybody loses or ties", "p0, p1, p2 and 37 more"),
+        ("factuality", "a rating depends on it", "p7"),
+        ("factuality", "noise exceeds signal", "p0"),
+        ("factuality", "noise exceeds signal", "p1"),
+        ("factuality", "no entrant wins", "p0, p1, p2 and 37 more"),
     ]
     assert shown[-1][-1] == "On p0 nobody wins. The same of 39 more prompts."
     # 2 + 1 + 1 + 2 single rows and one of 40 are shown, of 72 findings.

@@ -69,6 +69,24 @@ def test_an_outage_is_seen_in_the_orders_and_in_the_prompts() -> None:
     assert "what is missing counts as nothing is <b>bob</b>, " in " ".join(sentences)
 
 
+def test_of_many_entrants_only_those_whose_rank_differs_are_named() -> None:
+    names = [f"e{number:02}" for number in range(9)]
+    rows = [
+        replace(row, entrant_id=name, share_rank=place, gap_beyond_noise=False, next_below="next")
+        for basis in ("common", "all", "planned")
+        for row in compared(judged(6), 6, Families("x", None, {}))[:1]
+        for place, name in enumerate(names if basis == "common" else [*names[1::-1], *names[2:]], 1)
+        for row in [replace(row, basis=basis)]
+    ]
+    said = " ".join(fair_sentences(rows, dimension="f"))
+    assert (
+        "2 of 9 entrants have another rank on all judged pairs: e01 (1, not 2) and e00 (2" in said
+    )
+    assert "9 of 9 entrants do not differ significantly from the next below" in said
+    assert "e00, e01, e02, e03, e04 and 4 others is not known" in said
+    assert len(said) < 700
+
+
 def test_kin_of_the_judge_are_named_and_so_is_who_is_not_known() -> None:
     families = Families("claude-x", "claude", {"ada": "claude", "cyd": "olmo"})
     rows = compared(judged(6), 6, families)

@@ -49,7 +49,7 @@ def test_nothing_shared_is_said_and_has_no_number() -> None:
 
 def test_one_label_alone_has_no_kappa_and_the_sentence_says_why() -> None:
     text = sentence(battles("llm-judge", "ttt"), battles("human", "ttt"))
-    assert "There is no kappa: only one label occurs" in text
+    assert "Kappa is undefined: only one label occurs" in text
     assert "In none of them do both name a winner." in text
 
 

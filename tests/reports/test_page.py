@@ -316,3 +316,15 @@ def test_the_glossary_of_the_documentation_is_the_one_of_the_report() -> None:
     for word, meaning in words:
         assert f"| {word} | {meaning} |" in page
     assert page.count("\n| ") == len(words) + 1
+
+
+def test_the_win_grid_of_many_entrants_numbers_its_columns() -> None:
+    many = {f"entrant_{n}": 1500.0 - n for n in range(7)}
+    page = render_html(contents({"factuality": many}))
+    grid = page[page.index("row beats column") :]
+    heads = re.findall(r'<th scope="col">([^<]*)</th>', grid[: grid.index("</thead>")])
+    assert heads == ["1", "2", "3", "4", "5", "6", "7"]
+    assert "7 entrant_<wbr>6</th>" in grid
+    few = render_html(contents({"factuality": dict(list(many.items())[:6])}))
+    grid = few[few.index("row beats column") :]
+    assert '<th scope="col">entrant_0</th>' in grid[: grid.index("</thead>")]

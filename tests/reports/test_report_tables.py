@@ -15,6 +15,7 @@ from rich.console import Console
 from tournament_assets.reports.rendering import render_macro, show_controls
 from tournament_assets.reports.report_tables import (
     HtmlCell,
+    ReportSection,
     ReportTable,
     print_table,
     table_csv,
@@ -45,7 +46,7 @@ class _Cells(HTMLParser):
         self._is_inside = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert tag in ("div", "table", "caption", "thead", "tbody", "tr", "th", "td", "span")
+        assert tag in ("div", "table", "caption", "thead", "tbody", "tr", "th", "td", "span", "wbr")
         if tag == "td" or (tag == "th" and ("scope", "row") in attrs):
             self.cells.append("")
             self._is_inside = True
@@ -228,3 +229,34 @@ def test_columns_that_just_fit_stand_side_by_side() -> None:
     table = ReportTable(("who", "won"), (("a" * 20, "1" * 8),))
     assert f"{'a' * 20}  {'1' * 8}\n" in _printed(table, 30)
     assert f"who: {'a' * 20}\n" in _printed(table, 29)
+
+
+def test_a_long_table_is_shown_one_dimension_at_a_time_with_every_row_once() -> None:
+    rows = tuple((name, f"e{n}", f"{name}{n}") for name in ("f", "g") for n in range(7))
+    table = ReportTable(("dimension", "entrant", "value"), rows, n_labels=2, spare=(0, 2))
+    parts = dict(table.by_dimension)
+    assert list(parts) == ["f", "g"]
+    assert parts["g"].headers == ("entrant", "value")
+    assert (parts["g"].n_labels, parts["g"].spare) == (1, (1,))
+    assert [("g", *row) for row in parts["g"].rows] == list(rows[7:])
+    section = ReportSection("Audit", tables=(("Present", table),))
+    page = render_macro("macros.html.jinja", "section", section, "audit")
+    assert page.count('<input type="radio"') == 2
+    assert all(page.count(f">{value}</td>") == 1 for *_, value in rows)
+
+
+@pytest.mark.parametrize("n_rows", [4, 13])
+def test_a_short_table_or_one_of_a_single_dimension_is_shown_whole(n_rows: int) -> None:
+    short = tuple((f"d{n % 2}", str(n), "x") for n in range(4))
+    single = tuple(("f", str(n), "x") for n in range(13))
+    rows = short if n_rows == 4 else single
+    assert ReportTable(("dimension", "entrant", "x"), rows, n_labels=2).by_dimension == []
+
+
+def test_tables_that_share_a_dimension_are_chosen_together() -> None:
+    table = ReportTable(("entrant", "x"), (("ada", "1"),))
+    titles = ("f", "f: by stratum", "g", "g: by stratum")
+    section = ReportSection("Fair", tables=tuple((t, table) for t in titles), one_at_a_time=True)
+    found = {name: [caption for caption, _ in shown] for name, shown in section.choices.items()}
+    assert found == {"f": ["Fair, f", "By stratum, f"], "g": ["Fair, g", "By stratum, g"]}
+    assert ReportSection("Fair", tables=section.tables).choices == {}

@@ -154,7 +154,7 @@ def test_what_nobody_recorded_is_not_called_the_same() -> None:
 
 def test_an_undefined_kappa_is_explained() -> None:
     flips = summary(compare_runs(run(TIE, TIE), run(TIE, TIE)))[1]
-    assert "there is no kappa: only one label occurs" in flips
+    assert "kappa is undefined: only one label occurs" in flips
 
 
 def test_runs_without_a_common_pair_say_so() -> None:

@@ -244,7 +244,7 @@ def test_all_that_is_wrong_with_a_line_is_said_at_once() -> None:
         ('{"asking": ' + "1" * 5_000 + "}", "digits"),
         ('{"input_tokens": NaN}', "NaN is not a JSON value"),
         ('{"input_tokens": -Infinity}', "-Infinity is not a JSON value"),
-        ('{"reply": "VERDICT: A", "reply": "VERDICT: B"}', "a key stands in it twice"),
+        ('{"reply": "VERDICT: A", "reply": "VERDICT: B"}', "a key occurs twice"),
         ("[1]", "holds list"),
         ("null", "holds NoneType"),
         ('{"a": 1} {"b": 2}', "Extra data"),

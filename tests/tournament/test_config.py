@@ -133,4 +133,4 @@ def test_a_family_of_nobody_is_refused() -> None:
     }
     ((where, problem),) = config_problems(values)
     assert where == ("families", "eve")
-    assert "'eve' is given a family and is nobody here" in problem
+    assert "'eve' is given a family and takes no part" in problem

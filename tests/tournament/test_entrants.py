@@ -146,7 +146,7 @@ def test_what_changes_a_servers_response_changes_the_fingerprint(
 
 @pytest.mark.parametrize("name", ["model", "stream", "n", "max_tokens", "temperature"])
 def test_a_further_field_of_a_request_is_none_that_the_entrant_gives(name: str) -> None:
-    with pytest.raises(ValidationError, match=f"{name} cannot stand here"):
+    with pytest.raises(ValidationError, match=f"{name} cannot be set here"):
         OpenAiApiEntrant.model_validate({**SERVED.model_dump(), "extra_body": {name: 1}})
 
 
@@ -179,7 +179,9 @@ def test_tables_show_every_setting_that_is_given_but_the_names() -> None:
 def test_an_entrant_is_found_by_its_id() -> None:
     entrants: list[AnyEntrant] = [GREEDY, WARM, RECORDED]
     assert get_entrant(entrants, "warm") is WARM
-    with pytest.raises(InputError, match="no entrant 'hot'; expected one of greedy, warm, old"):
+    with pytest.raises(
+        InputError, match="'hot' is not an entrant; expected one of greedy, warm, old"
+    ):
         get_entrant(entrants, "hot")
 
 

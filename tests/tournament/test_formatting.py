@@ -18,6 +18,7 @@ def test_an_interval_with_one_end_says_which_end_it_is() -> None:
     assert format_interval(None, 1420.0, absent="none") == "up to 1420"
     assert format_interval(1380.0, None, absent="none") == "from 1380"
     assert format_interval(None, None, absent="none") == "none"
+    assert format_interval(-50.2, 82.0, absent="none") == "-50 to 82"  # no dash hides a sign
 
 
 def test_a_part_of_nothing_has_no_share() -> None:

@@ -36,7 +36,7 @@ def test_three_judges_are_weighed_and_two_vote_unless_told_otherwise() -> None:
         ((ONE, ONE), {}, "twice"),
         (({**ONE, "share": 0.5}, {**TWO, "share": 0.5}), {}, "judges all pairs"),
         ((ONE, {"model": "claude-opus"}), {}, "expected a name that begins with 'loopback'"),
-        ((), {"aggregate": "plurality"}, "there is no panel"),
+        ((), {"aggregate": "plurality"}, "panel is missing"),
         ((ONE, TWO), {"aggregate": "plurality", "presentations": "one"}, "'judge_aware'"),
         ((ONE, TWO), {"aggregate": "single", "presentations": "one"}, "'judge_aware'"),
     ],

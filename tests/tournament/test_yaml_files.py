@@ -67,8 +67,8 @@ def test_every_key_that_stands_twice_is_told() -> None:
     with pytest.raises(InputError) as caught:
         parse_yaml("a: 1\nb: {c: 1,\n c: 2}\na: 2\n", "x.yaml")
     assert caught.value.problems == (
-        "x.yaml:3: key 'c' stands a second time; the first is in line 2; remove one",
-        "x.yaml:4: key 'a' stands a second time; the first is in line 1; remove one",
+        "x.yaml:3: key 'c' occurs a second time; the first is in line 2; remove one",
+        "x.yaml:4: key 'a' occurs a second time; the first is in line 1; remove one",
     )
 
 

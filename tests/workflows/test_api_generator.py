@@ -111,7 +111,7 @@ def test_what_fails_for_good_is_missing_with_its_reason(chat: ChatServer, ledger
 
 def test_an_unknown_model_stops_after_one_request(chat: ChatServer, ledger: Ledger) -> None:
     chat.fail("", refusal(404, "The model does not exist."), times=30)
-    with pytest.raises(ServerError, match=r"The model does not exist\.; no such model"):
+    with pytest.raises(ServerError, match=r"The model does not exist\.; model or address"):
         complete(chat, ledger)
     assert len(chat.asked) == 1
 

@@ -166,7 +166,7 @@ def test_labels_count_for_what_was_drawn_here_and_nothing_else(
     tmp_path: Path, ledger: Ledger
 ) -> None:
     path = write(tmp_path, [record(pair) for pair in PAIRS])
-    with pytest.raises(InputError, match="nobody knows with which chance"):
+    with pytest.raises(InputError, match="these pairs were chosen are unknown"):
         take(path, "argilla", ledger, is_random=False)
     sample = draw_label_sample(
         PAIRS, tournament_id="tiny", mode="pilot", dimension="factuality", size=10
@@ -193,7 +193,7 @@ def test_the_keys_of_the_responses_can_be_named(tmp_path: Path, ledger: Ledger) 
     with pytest.raises(InputError, match="no pair of the mode"):
         take(path, "label-studio", ledger)
     assert take(path, "label-studio", ledger, sides=("links", "rechts")).added == 1
-    with pytest.raises(InputError, match="no text under links and right"):
+    with pytest.raises(InputError, match="links and right hold no text"):
         take(path, "label-studio", ledger, sides=("links", "right"))
 
 

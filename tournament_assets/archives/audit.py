@@ -133,7 +133,7 @@ def coverage_sentences(audit: ArchiveAudit) -> list[str]:
         )
     if contents.unplanned:
         sentences.append(
-            f"Files of runs that nobody planned, in no number: {len(contents.unplanned)}; "
+            f"Files of unplanned runs, counted nowhere else: {len(contents.unplanned)}; "
             f"{', '.join(contents.unplanned[:5])}{' …' if len(contents.unplanned) > 5 else ''}."
         )
     return sentences

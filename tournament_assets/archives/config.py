@@ -75,9 +75,9 @@ class ArchivePlan(Frozen):
     def _some(cls, value: int | tuple[str, ...]) -> int | tuple[str, ...]:
         count = value if isinstance(value, int) else len(value)
         if count < 1:
-            raise ValueError("there are none; expected at least one")
+            raise ValueError("the list is empty or 0; expected at least one")
         if not isinstance(value, int) and len(set(value)) < len(value):
-            raise ValueError("a name stands twice; expected each once")
+            raise ValueError("a name is given twice; expected each once")
         return value
 
     @property

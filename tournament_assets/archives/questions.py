@@ -53,8 +53,8 @@ def require_rejudging(archive: ArchiveFile) -> tuple[Rejudging, str]:
     rejudging = archive.config.rejudging
     if rejudging is None:
         raise InputError(
-            f"{archive.path}: there is no rejudging; expected who is asked, the file of the "
-            "prompt, and where the parts stand that the judge is shown; add it"
+            f"{archive.path}: rejudging is missing; expected the judge, the file of its prompt, "
+            "and the places of the parts that the judge is shown; add it"
         )
     path = archive.base / rejudging.prompt
     try:

@@ -137,7 +137,7 @@ def parse_run(
                 weights[component.name] = weight
     raw_score = value_at(document, rules.run_score)
     if raw_score is None:
-        raise BrokenRunError(f"there is no {rules.run_score}; expected the run's score")
+        raise BrokenRunError(f"{rules.run_score} is missing; expected the run's score")
     state, judge_score, reason = _read_judge(document, rules.judge, config)
     responses = [value_at(document, key) for key in config.responses]
     failure = value_at(document, config.failure) if config.failure is not None else None
@@ -454,7 +454,7 @@ def _edit(text: str, edit: Edit) -> str:
     for name in (*parents, last):
         members = _members_of(text, start, edit.key)
         if name not in members:
-            raise BrokenRunError(f"there is no {edit.key}; expected a value to replace")
+            raise BrokenRunError(f"{edit.key} is missing; expected a value to replace")
         start = members[name].start
     member = members[last]
     old = text[member.start : member.end]
@@ -468,7 +468,7 @@ def _edit(text: str, edit: Edit) -> str:
 
 def _members_of(text: str, start: int, key: str) -> dict[str, _Member]:
     if text[start] != "{":
-        raise BrokenRunError(f"{key} does not stand in an object; expected one")
+        raise BrokenRunError(f"{key} is not inside an object; expected one")
     members: dict[str, _Member] = {}
     place = start + 1
     while text[_skip(text, place)] != "}":

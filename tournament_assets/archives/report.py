@@ -320,7 +320,7 @@ def common_sentences(
     if without:
         sentences.append(f"{join_names(without)} has no run and is left out here.")
     if contents.runs and not support.n_cells:
-        sentences.append("There is no such run, so nothing can be compared like for like.")
+        sentences.append("No run does, so nothing can be compared like for like.")
     return tuple(sentences)
 
 
@@ -370,7 +370,7 @@ def condition_sentences(
     counts = {
         f"identical in every run of {len(models)} models": Sameness.SAME,
         "identical, but not in every file": Sameness.INCOMPLETE,
-        "stated by the archive's description, which nobody can check": Sameness.STATED,
+        "stated by the archive's description, which cannot be checked": Sameness.STATED,
     }
     listed = [
         f"{what}: {count}"

@@ -326,7 +326,7 @@ def _explain(pooled: NDArray[Any], *, n_prompts: int, has_interval: bool) -> str
     if n_prompts == 0:
         return "nothing has two labels"
     if np.count_nonzero(pooled) == 1 and np.trace(pooled) > 0:
-        return "only one label occurs, so agreement by chance is certain and there is no kappa"
+        return "only one label occurs, so agreement by chance is certain and kappa is undefined"
     if 1 in (labels_first, labels_second):
         return "one of the readings knows only one label, so kappa is 0 whatever the other says"
     if n_prompts == 1:

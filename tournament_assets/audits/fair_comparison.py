@@ -411,14 +411,14 @@ def without_entrants(
     """
     problems = Problems()
     problems.extend(
-        f"there is no entrant {name!r} to exclude; expected some of {', '.join(entrants)}"
+        f"{name!r} is to be excluded and is not an entrant; expected some of {', '.join(entrants)}"
         for name in dict.fromkeys(excluded)
         if name not in entrants
     )
     left = tuple(name for name in entrants if name not in excluded)
     if len(left) < 2:
         problems.add(
-            f"only {', '.join(left) or 'nobody'} would be left; expected at least two entrants to "
+            f"{', '.join(left) or 'no entrant'} would be left; expected at least two entrants to "
             "compare; exclude fewer"
         )
     problems.raise_if_any()

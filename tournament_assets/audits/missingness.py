@@ -488,8 +488,8 @@ def find_outages(
                 "answers",
                 None,
                 _worst(check.answers),
-                f"Unevenly missing, {_uneven_answers(check.answers)}. Prompts that somebody did "
-                "not answer are judged for nobody; an empty answer is judged as it is.",
+                f"Unevenly missing, {_uneven_answers(check.answers)}. A prompt that any "
+                "entrant did not answer is left out for all; an empty answer is judged as it is.",
             )
         )
     return tuple(found)

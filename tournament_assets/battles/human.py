@@ -112,14 +112,14 @@ def _renamed(table: pa.Table, names: Mapping[str, str], path: Path) -> pa.Table:
             close = difflib.get_close_matches(name, in_file, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             problems.add(
-                f"{path}: no human battle is of {name!r}, who stands for {new_name!r}; expected "
+                f"{path}: {name!r}, the name of {new_name!r}, is in no human battle; expected "
                 f"one of the file's {len(in_file)} entrants{hint}"
             )
         elif new_name in in_file and new_name not in names:
             problems.add(
-                f"{path}: {name!r} stands for {new_name!r}, and the file calls somebody "
-                f"{new_name!r} already; expected one name an entrant; rename the entrant, or drop "
-                "the name"
+                f"{path}: {name!r} is the name of {new_name!r}, and another entrant of the file "
+                f"has the name {new_name!r}; expected one name for each entrant; rename the "
+                "entrant, or drop the name"
             )
     problems.raise_if_any()
     for side in ("model_a", "model_b"):

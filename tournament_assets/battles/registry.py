@@ -64,7 +64,7 @@ def read_battles(
         reasons = "; ".join(f"{count} left out, {why}" for why, count in battles.left_out.items())
         raise InputError(
             f"{path}: the file holds no battle{f' ({reasons})' if reasons else ''}; expected at "
-            "least one comparison that somebody decided"
+            "least one decided comparison"
         )
     named = options.prompt_column if options else None
     if named and battles.table.column("question_id").null_count == battles.table.num_rows:
@@ -238,7 +238,9 @@ def read_responses(path: Path) -> dict[tuple[str, str], str]:
             raise InputError("response is missing; expected the text that was judged")
         key = (row["model"], str(row["question_id"]))
         if found.setdefault(key, row["response"]) != row["response"]:
-            raise InputError(f"another response of {key[0]!r} to {key[1]!r} came before")
+            raise InputError(
+                f"{key[0]!r} answers {key[1]!r} differently above; expected one response"
+            )
 
     for _ in parse_rows(numbered_lines(path), keep):
         pass

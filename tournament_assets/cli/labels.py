@@ -251,7 +251,9 @@ def _print_sample(sample: "LabelSample") -> None:
         f"{sum(pair.shared for pair in sample.pairs)} of them for every rater"
     )
     if sample.same_text:
-        click.echo(f"  {sample.same_text} pairs of the same text are left out: nobody can choose")
+        click.echo(
+            f"  {sample.same_text} pairs of the same text are left out: there is nothing to choose"
+        )
 
 
 @label_group.command("import")

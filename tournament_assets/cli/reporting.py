@@ -111,7 +111,9 @@ def load_fair_report(
         stored.raise_if_missing()
         rows = list(rows_of(FairRow, frame))
     if not rows:
-        raise InputError(f"the stored comparison of mode {mode!r} holds nobody; expected entrants")
+        raise InputError(
+            f"the stored comparison of mode {mode!r} holds no entrant; run the mode again"
+        )
     return FairReport(
         tournament_id=plan.tournament_id,
         mode=mode,

@@ -270,7 +270,7 @@ def parse_fault(text: str) -> Fault:
     name, colon, written = text.partition(":")
     kind = CATALOGUE.get(name)
     if kind is None:
-        raise ValueError(f"there is no fault {name!r}; expected one of {', '.join(CATALOGUE)}")
+        raise ValueError(f"{name!r} is not a fault; expected one of {', '.join(CATALOGUE)}")
     value = _read_number(kind, written) if colon else kind.default
     if value is None or not _is_fitting(kind, value):
         expected = {

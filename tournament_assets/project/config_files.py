@@ -142,7 +142,7 @@ def _family_problems(
     return [
         (
             ("families", str(name)),
-            f"{name!r} is given a family and is nobody here; "
+            f"{name!r} is given a family and takes no part; "
             f"expected an entrant or a judge model: {', '.join(map(str, known))}",
         )
         for name in (families if isinstance(families, Mapping) else ())

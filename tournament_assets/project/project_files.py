@@ -51,8 +51,8 @@ class Project:
         """
         if isinstance(location, ResponsesPlace) and location.asset is not None:
             raise InputError(
-                f"{what}: they are the asset {location.asset!r}, and nothing here has it; expected "
-                "a Dagster project that has, with this tournament as its component "
+                f"{what}: they are the asset {location.asset!r}, which is not defined here; "
+                "expected a Dagster project that defines it, with this tournament as its component "
                 "(tournament_assets.TournamentComponent); run it there, or name a file"
             )
         hint = f"; get {location.source}" if location.source else ""

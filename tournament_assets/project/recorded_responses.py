@@ -195,7 +195,7 @@ def _refuse_other_models(file: SampleFile, entrant: RecordedEntrant, *, title: s
 
 def _nothing_fits(file: SampleFile, title: str, left_out: Mapping[str, int]) -> str:
     if not file.samples:
-        return f"{title}: there is no row; expected at least one response"
+        return f"{title}: the file holds no row; expected at least one response"
     first = file.samples[0]
     named = first.prompt_ids or tuple(text[:80] for text in first.prompt_texts[:1])
     return (

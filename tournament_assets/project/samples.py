@@ -168,7 +168,7 @@ def parse_samples(
         InputError: As `read_samples`; or if there is no row.
     """
     if not rows:
-        raise InputError(f"{title}: there is no row; expected at least one")
+        raise InputError(f"{title}: the file holds no row; expected at least one")
     problems = Problems(listed=_LISTED_PROBLEMS)
     for where, row in rows:
         with problems.collected():
@@ -237,7 +237,7 @@ def _by_columns(
     absent = [name for name in columns.values() if name.split(".")[0] not in sample.columns]
     if absent:
         raise InputError(
-            f"{title}: there is no column {', '.join(map(repr, absent))}; expected some of "
+            f"{title}: column {', '.join(map(repr, absent))} is missing; expected some of "
             f"{', '.join(sorted(sample.columns))[:300]}"
         )
 

@@ -207,7 +207,7 @@ def _parse_medqa_row(
         )
     elif not letter and answer and options and _fold(answer) not in map(_fold, options.values()):
         problems.add(
-            f"{where}: answer is {answer!r} and there is no answer_idx; "
+            f"{where}: answer is {answer!r} and answer_idx is missing; "
             "expected the text of one of the options"
         )
     return MultipleChoiceQuestion(
@@ -327,7 +327,7 @@ def detect_format(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> QuestionForm
         InputError: If the first row's columns are those of neither set.
     """
     if not rows:
-        raise InputError("there is no row to tell the format by; expected at least one question")
+        raise InputError("the file holds no row; expected at least one question")
     where, first = rows[0]
     columns = first.keys()
     if columns >= _MEDMCQA_COLUMNS:

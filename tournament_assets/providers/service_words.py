@@ -118,7 +118,7 @@ def describe_redirect(error: Exception, status: int, address: str, *, place: str
     target = origin_of(_header(error, "location")) or "another address of its own"
     return (
         f"{address} answered {status}, a redirect to {target}; redirects are not followed, so that "
-        "neither texts nor the key go where nobody sent them; if the target is right, give its "
+        "texts and key reach no other server; if the target is right, give its "
         f"final address {place}"
     )
 

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 KIND_TITLES: Mapping[str, str] = {
     "decides_order": "decides the order",
-    "connects": "a rating hangs on it",
-    "signal_to_noise": "noise outweighs signal",
+    "connects": "a rating depends on it",
+    "signal_to_noise": "noise exceeds signal",
     "judge_failures": "the judge failed on it",
     "stratum_failure": "fails one stratum only",
     "moves_rating": "moves ratings most",
     "all_inconsistent": "every judgment inconsistent",
-    "level": "nobody told apart",
-    "no_winner": "everybody loses or ties",
+    "level": "all entrants level",
+    "no_winner": "no entrant wins",
 }
 """What every kind of finding is called, in the order of the kinds."""
 
@@ -354,7 +354,7 @@ def _noise_table(rows: Sequence[PromptFindingRow]) -> ReportTable:
     for row in rows:
         groups.setdefault((row.dimension, row.stratum), []).append(row)
     return ReportTable(
-        headers=("dimension", "stratum", "prompts", "noise outweighs signal", "pairs that flip"),
+        headers=("dimension", "stratum", "prompts", "noise exceeds signal", "pairs that flip"),
         rows=tuple(
             (
                 dimension,

@@ -1,6 +1,6 @@
 """The fair comparison as people read it: the same entrants on three denominators."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,8 @@ _ORDERS = {
     ALL: "on all judged pairs",
     PLANNED: "where what is missing counts as nothing",
 }
+_MOST_NAMED = 6
+"""Entrants that a sentence names; of more it counts them, and the tables name them."""
 
 
 def fair_section(
@@ -62,6 +64,7 @@ def fair_section(
         (*sentences, *fair_notes(confidence=confidence)),
         tuple(tables),
         finding=_order_words(rows, dimensions),
+        one_at_a_time=True,
     )
 
 
@@ -97,7 +100,7 @@ def fair_notes(*, confidence: float) -> tuple[str, ...]:
 
 
 def fair_sentences(rows: Sequence[FairRow], *, dimension: str) -> list[str]:
-    """Say whether the three denominators agree, what is not separated, and who judges its own kin.
+    """Say whether the three denominators agree, which gaps are significant, who judges its own kin.
 
     Args:
         rows: Rows of table "fair_comparison".
@@ -118,20 +121,56 @@ def fair_sentences(rows: Sequence[FairRow], *, dimension: str) -> list[str]:
         sentences.append("There is no like-for-like comparison: no prompt has every pair judged.")
     elif len(set(orders.values())) == 1:
         sentences.append("The order is the same on all three denominators.")
+    elif len(common) > _MOST_NAMED:
+        sentences += _turned_sentences(by_basis)
     else:
         sentences += [
             f"The order {_ORDERS[basis]} is {_in_words(order)}." for basis, order in orders.items()
         ]
     gaps = [row for row in common if row.next_below is not None]
-    noise = [row for row in gaps if not row.gap_beyond_noise]
+    level = _by_rank([row for row in gaps if not row.gap_beyond_noise])
     if gaps:
-        within = join_names([f"{row.entrant_id} above {row.next_below}" for row in _by_rank(noise)])
-        sentences.append(
-            f"No significant difference on the common prompts: {within}."
-            if noise
-            else "Every two neighbours on the common prompts differ significantly."
-        )
+        sentences.append(_neighbour_sentence(gaps, level))
     return [*sentences, *_family_sentences(common)]
+
+
+def _neighbour_sentence(gaps: Sequence[FairRow], level: Sequence[FairRow]) -> str:
+    if not level:
+        return "Every two neighbours on the common prompts differ significantly."
+    if len(level) > _MOST_NAMED:
+        return (
+            f"{len(level)} of {len(gaps)} entrants do not differ significantly from the next below "
+            "on the common prompts."
+        )
+    named = join_names([f"{row.entrant_id} above {row.next_below}" for row in level])
+    return f"No significant difference on the common prompts: {named}."
+
+
+def _turned_sentences(by_basis: Mapping[str, Sequence[FairRow]]) -> list[str]:
+    """Say who changes places between the common prompts and the other two denominators."""
+    places = {basis: {row.entrant_id: row for row in rows} for basis, rows in by_basis.items()}
+    sentences = []
+    for basis in (ALL, PLANNED):
+        moved = [
+            f"{row.entrant_id} ({_rank(row)}, not {_rank(places[COMMON][row.entrant_id])})"
+            for row in _by_share(by_basis[basis])
+            if row.share_rank != places[COMMON][row.entrant_id].share_rank
+        ]
+        sentences.append(
+            f"{len(moved)} of {len(by_basis[basis])} entrants "
+            f"{'has' if len(moved) == 1 else 'have'} another rank "
+            f"{_ORDERS[basis]}: {_shortened(moved)}."
+            if moved
+            else f"The order {_ORDERS[basis]} is that of the common prompts."
+        )
+    return sentences
+
+
+def _shortened(names: Sequence[str]) -> str:
+    """Return a list of names that ends after a few: the table has them all."""
+    if len(names) <= _MOST_NAMED:
+        return join_names(names)
+    return join_names([*names[: _MOST_NAMED - 1], f"{len(names) - _MOST_NAMED + 1} others"])
 
 
 def _family_sentences(rows: Sequence[FairRow]) -> list[str]:
@@ -146,7 +185,7 @@ def _family_sentences(rows: Sequence[FairRow]) -> list[str]:
         )
     if unknown:
         sentences.append(
-            f"Whether the judge {judge} is of one family with {join_names(unknown)} is not known; "
+            f"Whether the judge {judge} is of one family with {_shortened(unknown)} is not known; "
             "the config can say so (families)."
         )
     return sentences
@@ -320,7 +359,7 @@ _COLUMNS = ReportTable(
         ("prompts in a sentence", "prompts", "basis = common, and basis = planned"),
         ("next below, gap", "next_below, gap", "basis = common"),
         ("interval of the difference", "gap_low, gap_high", "basis = common"),
-        ("beyond or within noise", "gap_beyond_noise", "basis = common"),
+        ("significant, not significant", "gap_beyond_noise", "basis = common"),
         ("by, stratum", "stratum_by, stratum", "basis = common; elsewhere stratum_by = all"),
     ),
     n_labels=3,
@@ -425,8 +464,8 @@ def _origin(report: FairReport) -> str:
         return (
             "Rated anew without those left out, from the stored tables judge_verdicts, "
             "selected_prompts and entrant_responses, by what makes the table fair_comparison; its "
-            f"rows would have the content hash {report.version}. Prompts that only somebody left "
-            "out did not answer were never judged, so they are missing here too."
+            f"rows would have the content hash {report.version}. Prompts that only an excluded "
+            "entrant did not answer were never judged, so they are missing here too."
         )
     return (
         f"The table fair_comparison of the mode {report.mode}, content hash {report.version}; it "

@@ -100,7 +100,7 @@ def agreement_sentence(found: HumanAgreement, *, dimension: str, confidence: flo
         f"{format_share(overall.agreement_high)}), ties among them."
     )
     if overall.kappa is None:
-        sentence += f" There is no kappa: {overall.note}."
+        sentence += f" Kappa is undefined: {overall.note}."
     elif overall.kappa_low is None or overall.kappa_high is None:
         sentence += f" Kappa is {overall.kappa:.2f}, without an interval: {overall.note}."
     else:

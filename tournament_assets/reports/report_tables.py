@@ -33,6 +33,10 @@ _LIGHTS = {
 }
 _LONGEST_NUMBER = 36
 """Signs of the longest cell that is a number with what belongs to it."""
+MOST_CHOICES = 24
+"""Dimensions that the switch of a page offers; report.css names each."""
+_MOST_ROWS = 12
+"""Rows of a table that a page shows whole, all dimensions one below the other."""
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 """What siunitx aligns by its point."""
 _LATEX_GAP = "@{\\hskip 7pt}"
@@ -103,6 +107,30 @@ class ReportTable:
         if has_link:
             return "label"
         return "label prose" if self.is_text(column) else ""
+
+    @property
+    def by_dimension(self) -> "list[tuple[str, ReportTable]]":
+        """The table of every dimension, where a page shows one at a time; empty where it is short.
+
+        A table of twelve entrants on three dimensions is three screens long.
+        """
+        names = list(dict.fromkeys(row[0] for row in self.rows))
+        is_long = len(self.rows) > _MOST_ROWS and 1 < len(names) <= MOST_CHOICES
+        if not is_long or self.headers[0] != "dimension" or self.n_labels < 2 or self.html:
+            return []
+        return [
+            (
+                name,
+                replace(
+                    self,
+                    headers=self.headers[1:],
+                    rows=tuple(row[1:] for row in self.rows if row[0] == name),
+                    n_labels=self.n_labels - 1,
+                    spare=tuple(column - 1 for column in self.spare if column),
+                ),
+            )
+            for name in names
+        ]
 
     @property
     def html_rows(self) -> list[list[HtmlCell]]:
@@ -216,6 +244,19 @@ class ReportSection:
     command: str = ""
     is_open: bool = False
     one_at_a_time: bool = False
+
+    @property
+    def choices(self) -> dict[str, list[tuple[str, ReportTable]]]:
+        """The captions and tables of every dimension, where a page shows one at a time.
+
+        The title of a table is its dimension, or begins with it and a colon.
+        """
+        found: dict[str, list[tuple[str, ReportTable]]] = {}
+        for title, table in self.tables if self.one_at_a_time else ():
+            name, _, rest = title.partition(": ")
+            caption = f"{rest[0].upper()}{rest[1:]}" if rest else self.title
+            found.setdefault(name, []).append((f"{caption}, {name}", table))
+        return found if 1 < len(found) <= MOST_CHOICES else {}
 
 
 def table_markdown(table: ReportTable) -> str:

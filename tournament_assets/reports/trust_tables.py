@@ -313,6 +313,6 @@ def _threshold(measure: str, threshold: float | None, unit: str) -> str:
     if measure in (FIRST_SLOT, FLIPS):
         return f"{100 * (0.5 - threshold):.1f} to {format_share(0.5 + threshold)}"
     if measure == LENGTH:
-        return f"at most {threshold:.0f} Elo up or down"
+        return f"within ±{threshold:.0f} Elo"
     word = "at most" if measure in _UPPER else "at least"
     return f"{word} {_number(threshold, unit)}"

@@ -158,7 +158,7 @@ def verdict_line(comparison: RunComparison) -> str:
     verdict = comparison.verdict
     words = {
         Sameness.SAME: "The same",
-        Sameness.DIFFERS: "Differs beyond noise",
+        Sameness.DIFFERS: "Differs",
         Sameness.UNDECIDED: "Undecided",
     }
     return (

@@ -94,8 +94,8 @@ def input_sentences(
     sentences += _asked_sentences(asked, flips)
     if inputs.known_to_one:
         sentences.append(
-            f"Only one of the runs records {join_names(inputs.known_to_one)}, so nobody knows "
-            "whether that differs."
+            f"Only one of the runs records {join_names(inputs.known_to_one)}, so it is not "
+            "known whether that differs."
         )
     # Two entrants that swap responses leave the set of requests as it is, and still flip pairs.
     noisy = [
@@ -221,13 +221,13 @@ def _flip_sentence(flips: FlipReport, *, confidence: float) -> str:
 def _copies_clause(flips: FlipReport) -> str:
     if not flips.copies:
         return ""
-    return f" (nobody was asked about {flips.copies} of them: both responses are the same)"
+    return f" (the judge was not asked about {flips.copies} of them: both responses are the same)"
 
 
 def kappa_phrase(agreement: Agreement, *, confidence: float) -> str:
     """Write kappa with its interval, or why there is none."""
     if agreement.kappa is None:
-        return f"there is no kappa: {agreement.note}"
+        return f"kappa is undefined: {agreement.note}"
     phrase = f"kappa {agreement.kappa:.2f}"
     if agreement.kappa_low is None or agreement.kappa_high is None:
         return f"{phrase}, without an interval: {agreement.note}"

@@ -63,7 +63,7 @@ def track_in_mlflow(run: FinishedRun, uri: str) -> str:
     try:
         return _tell(run, MlflowClient(tracking_uri=uri))
     except MlflowException as error:
-        raise WorkError(f"MLflow did not take {run.folder.name}: {error.message}") from error
+        raise WorkError(f"MLflow refused {run.folder.name}: {error.message}") from error
 
 
 def _tell(run: FinishedRun, client: "MlflowClient") -> str:

@@ -260,7 +260,7 @@ def read_judgments(path: Path | UPath) -> JudgmentFile:
         if known != answer:
             raise InputError(
                 f"{where}: the request {row['cache_key']}, asking {row['asking']}, is answered "
-                f"differently at {first}; expected one answer wherever it stands; remove one"
+                f"differently at {first}; expected one answer; remove one of them"
             )
 
     for _ in parse_rows(numbered_lines(path, expected=_EXPECTED), look):

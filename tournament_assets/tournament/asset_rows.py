@@ -620,7 +620,9 @@ class FairRow:
     gap: Annotated[float | None, "Elo points above the next below"] = None
     gap_low: Annotated[float | None, "lower end of the interval of that difference"] = None
     gap_high: Annotated[float | None, "upper end of the interval of that difference"] = None
-    gap_beyond_noise: Annotated[bool | None, "whether that interval lies above 0"] = None
+    gap_beyond_noise: Annotated[
+        bool | None, "whether that difference is significant, all pairs together"
+    ] = None
     judge_model: Annotated[str, "the model that judged"]
     judge_family: Annotated[str | None, "its family; absent if nothing tells it"] = None
     entrant_family: Annotated[str | None, "the entrant's family; absent if nothing tells it"] = None

@@ -519,7 +519,7 @@ class TournamentConfig(Frozen):
             raise ValueError(
                 "judge.adaptive and human_battles are given; expected one of them, because the "
                 "comparison with people counts every verdict once, and verdicts of an adaptive run "
-                "have weights; remove the one or the other"
+                "have weights; remove one of them"
             )
         return self
 

@@ -110,7 +110,7 @@ class OpenAiApiEntrant(WrittenEntrant):
         # Somebody may have written the key itself here, so it is not repeated.
         if name is not None and not _VARIABLE_PATTERN.fullmatch(name):
             raise ValueError(
-                "what is written here is not shown, it may be a key; expected the name of an "
+                "the value is not shown because it may be a key; expected the name of an "
                 "environment variable in capital letters, such as 'SERVER_API_KEY'"
             )
         return name
@@ -121,7 +121,7 @@ class OpenAiApiEntrant(WrittenEntrant):
         taken = sorted((fields or {}).keys() & _OWN_FIELDS)
         if taken:
             raise ValueError(
-                f"{', '.join(taken)} cannot stand here; expected fields that no setting of the "
+                f"{', '.join(taken)} cannot be set here; expected fields that no setting of the "
                 "entrant gives, of a request for one whole answer"
             )
         return fields
@@ -308,4 +308,4 @@ def get_entrant(entrants: Sequence[AnyEntrant], entrant_id: str) -> AnyEntrant:
         if entrant.entrant_id == entrant_id:
             return entrant
     known = ", ".join(entrant.entrant_id for entrant in entrants)
-    raise InputError(f"there is no entrant {entrant_id!r}; expected one of {known}")
+    raise InputError(f"{entrant_id!r} is not an entrant; expected one of {known}")

@@ -25,7 +25,8 @@ def format_interval(low: float | None, high: float | None, *, absent: str) -> st
         return f"up to {high:.0f}"
     if high is None:
         return f"from {low:.0f}"
-    return f"{low:.0f}\N{EN DASH}{high:.0f}"
+    dash = "\N{EN DASH}" if round(low) >= 0 else " to "  # -50–82 hides a sign
+    return f"{low:.0f}{dash}{high:.0f}"
 
 
 def format_share(value: float | None, *, decimals: int = 1) -> str:
@@ -35,7 +36,7 @@ def format_share(value: float | None, *, decimals: int = 1) -> str:
 
 def format_count_of(part: int, whole: int) -> str:
     """Return a part of a whole, with its share where there is a whole."""
-    return f"{part} of {whole}" + (f" ({format_share(part / whole)})" if whole else "")
+    return f"{part:,} of {whole:,}" + (f" ({format_share(part / whole)})" if whole else "")
 
 
 def format_plural(count: int, noun: str) -> str:

@@ -232,7 +232,7 @@ class CustomPoeEntrant(WrittenEntrant):
         if self.bypass_jury and (self.beta, self.gamma) != (1.0, 1):
             problems.append(
                 f"bypass_jury is true with beta {self.beta} and gamma {self.gamma}; "
-                "expected neither, for there is no jury"
+                "expected neither, because the jury is bypassed"
             )
         if not self.bypass_jury and self.hydra.n_heads < 2:
             problems.append(

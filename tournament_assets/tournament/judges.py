@@ -110,7 +110,7 @@ class ServiceAccess(Frozen):
             return None
         return (
             f"the judge model is {judge_model!r} and judge.service is {self.service!r}; "
-            f"expected {expected}, so that nobody takes one judge's replies for another's"
+            f"expected {expected}, so that no judge's replies pass for another's"
         )
 
     def named(self, model: str) -> "Judge":
@@ -316,7 +316,7 @@ class JudgeConfig(ServiceAccess):
     def _has_a_panel(self) -> "JudgeConfig":
         problem = panel_problem(self.panel)
         if problem is None and self.aggregate is not None and not self.panel:
-            problem = f"aggregate is {self.aggregate!r} and there is no panel; expected one with it"
+            problem = f"aggregate is {self.aggregate!r} and panel is missing; expected both"
         alone = self.aggregation if self.panel else "judge_aware"
         if problem is None and self.presentations == "one" and alone != "judge_aware":
             problem = (
@@ -339,7 +339,7 @@ class JudgeConfig(ServiceAccess):
         )
         raise ValueError(
             f"adaptive is given with {found}; expected one judge that is shown both orders, "
-            f"because a stop goes by single verdicts and {why}; remove the one or the other"
+            f"because a stop goes by single verdicts and {why}; remove one of them"
         )
 
     @model_validator(mode="after")

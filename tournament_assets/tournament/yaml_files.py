@@ -138,7 +138,7 @@ def parse_yaml(text: str, name: str) -> YamlDocument:
         line = mark.line if mark is not None else text.count("\n", 0, getattr(error, "position", 0))
         reason = getattr(error, "problem", None) or getattr(error, "reason", None)
         raise InputError(
-            f"{name}:{line + 1}: {reason or 'it is not YAML'}; expected valid YAML"
+            f"{name}:{line + 1}: {reason or 'not YAML'}; expected valid YAML"
         ) from None
     if repeated:
         raise InputError(f"{name}:{problem}" for problem in repeated)
@@ -162,7 +162,7 @@ def _collect_lines(
             line = key_node.start_mark.line + 1
             if inner in lines:
                 repeated.append(
-                    f"{line}: key {key_node.value!r} stands a second time; "
+                    f"{line}: key {key_node.value!r} occurs a second time; "
                     f"the first is in line {lines[inner]}; remove one"
                 )
             lines[inner] = line

@@ -56,7 +56,8 @@ WORDS: Mapping[str, TrustWords] = {
         "direction of flips",
         "Of the pairs whose two replies both prefer the same slot, this share prefers the first "
         "slot; near one half the flips are indecision, near 0 or 1 they are position bias.",
-        "See position bias: the same is to be done.",
+        "The judge decides close pairs by position, and they come out inconsistent: read narrow "
+        "leads with care, and try another judge or a rubric that asks to compare before deciding.",
         _SHARE,
     ),
     SWAP: TrustWords(

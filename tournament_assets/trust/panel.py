@@ -93,7 +93,9 @@ def _estimate_first_slot(bias: PositionBias) -> Estimate:
 
 def _estimate_flips(bias: PositionBias) -> Estimate:
     flips = bias.flips_to_first
-    more = f"; {bias.half_flips} more pairs were a tie in one order only" if bias.half_flips else ""
+    half = bias.half_flips
+    were = "pair was" if half == 1 else "pairs were"
+    more = f"; {half} more {were} a tie in one order only" if half else ""
     if not flips.n:
         return _not_measured_or(f"no pair flipped between the responses{more}")
     return _share(

@@ -382,9 +382,9 @@ def _sample(
         return before
     if not is_random:
         raise InputError(
-            f"{path}: no sample was drawn for mode {scope[1]!r}, so nobody knows with which chance "
-            "these pairs were chosen; draw one by `tournament label` and label it, or say "
-            "--random if they are a random draw of all pairs of the mode"
+            f"{path}: no sample was drawn for mode {scope[1]!r}, so the chances with which "
+            "these pairs were chosen are unknown; draw one by `tournament label` and label it, or "
+            "say --random if they are a random draw of all pairs of the mode"
         )
     different, same = split_identical(pairs)
     known = {pair_identity(pair, *scope)["pair_id"]: pair for pair in different}
@@ -418,5 +418,5 @@ def _sample(
     if before is not None and [pair.pair_id for pair in before.pairs] == order:
         return before
     if not ledger.keep_label_sample(sample):
-        raise InputError(f"{path}: somebody else is drawing this sample; run the command again")
+        raise InputError(f"{path}: another process is drawing this sample; run the command again")
     return sample

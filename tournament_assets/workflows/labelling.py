@@ -450,8 +450,8 @@ def require_access(host: str, token: str | None) -> None:
     """
     if not is_loopback(host) and token is None:
         raise InputError(
-            f"--host is {host!r}, which other machines reach; expected a --token beside it, or a "
-            "loopback address such as 127.0.0.1"
+            f"--host is {host!r}, which other machines can reach; expected a --token beside it, or "
+            "a loopback address such as 127.0.0.1"
         )
     if token is not None and (len(token) < _SHORTEST_TOKEN or not token.isascii()):
         raise InputError(

@@ -110,7 +110,7 @@ def _match_cache_file(path: Path, plan: TournamentPlan, *, ledger: "Ledger") -> 
     named = _JUDGMENTS.fullmatch(path.name)
     if named is None or named[1] not in plan.config.dimensions:
         raise InputError(
-            f"{path}: the file's name says no dimension; expected judgments_<dimension>.jsonl "
+            f"{path}: the file's name contains no dimension; expected judgments_<dimension>.jsonl "
             f"with one of {', '.join(plan.config.dimension_names)}; rename it"
         )
     return _match_judgments(path, named[1], plan, ledger=ledger)

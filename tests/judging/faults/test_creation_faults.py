@@ -57,7 +57,7 @@ def test_one_look_at_the_list_finds_a_batch_that_bears_our_name(
     with pytest.raises(JudgeWaitingError) as caught:
         run.settle(deadline_seconds=0.0)
     is_told = protocol == "openai_batch"
-    assert ("cannot be told yet" in str(caught.value)) is not is_told
+    assert ("is not known yet" in str(caught.value)) is not is_told
     assert run.states == ["created" if is_told else "intent"]
     assert run.paid == (1, 4, 0)
 

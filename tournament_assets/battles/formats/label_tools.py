@@ -100,7 +100,9 @@ class _Reading:
         flat = {key: _plain(value) for key, value in values.items()}
         texts = _first_two(flat, [self.options.sides] if self.options.sides else _SIDES)
         if self.options.sides and texts is None:
-            raise InputError(f"there is no text under {' and '.join(self.options.sides)}")
+            raise InputError(
+                f"{' and '.join(self.options.sides)} hold no text; expected the two responses"
+            )
         given = rater if rater not in (None, "") else self.options.rater
         return ForeignVote(
             name=name,
@@ -160,7 +162,7 @@ def plain_text(text: str) -> str:
 def _label_studio(task: Mapping[str, Any], reading: _Reading) -> Iterator[ForeignVote]:
     data, annotations = task.get("data"), task.get("annotations")
     if not isinstance(data, Mapping) or not isinstance(annotations, list):
-        raise InputError("there is no data or no annotations; expected Label Studio's JSON export")
+        raise InputError("data or annotations is missing; expected Label Studio's JSON export")
     for number, annotation in enumerate(annotations):
         if not isinstance(annotation, Mapping):
             raise InputError(f"annotation {number} is {type(annotation).__name__}; expected object")
@@ -201,7 +203,7 @@ def _answers(result: object, question: str | None) -> Iterator[object]:
 def _argilla(record: Mapping[str, Any], reading: _Reading) -> Iterator[ForeignVote]:
     fields, metadata = record.get("fields"), record.get("metadata") or {}
     if not isinstance(fields, Mapping) or not isinstance(metadata, Mapping):
-        raise InputError("there are no fields; expected a record of Argilla")
+        raise InputError("fields is missing; expected a record of Argilla")
     for number, (question, response) in enumerate(_responses(record.get("responses"))):
         if reading.options.question not in (None, question):
             continue

@@ -84,7 +84,7 @@ def parse_structured_verdict(reply: str) -> Verdict:
             f"{reply[-80:]!r}; {_EXPECTED_OBJECT}"
         ) from None
     if not isinstance(pairs, Members):
-        raise VerdictParseError(f"the judge's reply is JSON but no object; {_EXPECTED_OBJECT}")
+        raise VerdictParseError(f"the judge's reply is JSON but not an object; {_EXPECTED_OBJECT}")
     found = dict(pairs)
     if len(pairs) != len(found) or found.keys() != _KEYS:
         raise VerdictParseError(
@@ -93,9 +93,9 @@ def parse_structured_verdict(reply: str) -> Verdict:
         )
     verdict = found["verdict"]
     if not isinstance(found["reasoning"], str):
-        raise VerdictParseError(f"the judge's reasoning is no text; {_EXPECTED_OBJECT}")
+        raise VerdictParseError(f"the judge's reasoning is not a string; {_EXPECTED_OBJECT}")
     if not isinstance(verdict, str) or verdict not in _VERDICTS:
-        shown = repr(verdict[:80]) if isinstance(verdict, str) else "no text"
+        shown = repr(verdict[:80]) if isinstance(verdict, str) else "not a string"
         raise VerdictParseError(f"the judge's verdict is {shown}; {_EXPECTED_OBJECT}")
     return _VERDICTS[verdict]
 
@@ -203,7 +203,7 @@ def _read_failure(result_type: str) -> tuple[Verdict, str]:
     if result_type == "identical":
         return Verdict.TIE, SAME_TEXT_REASON
     if result_type == "pending":
-        return Verdict.PENDING, "there is no reply yet"
+        return Verdict.PENDING, "the reply is pending"
     if result_type == "errored":
         return Verdict.PERMANENT, f"the request ended as {result_type!r}"
     return Verdict.PENDING, f"the request ended as {result_type!r}; it can be asked again"

@@ -92,9 +92,9 @@ def adopt_batch(session: JudgingSession, intent: OpenBatch) -> SubmittedBatch | 
                 return None
         if waits.waited >= max(policy.deadline_seconds, policy.adopt_grace_seconds):
             raise JudgeWaitingError(
-                f"the creation of batch {intent.nonce} was not confirmed, and it cannot be told "
-                f"yet whether one of {undecided or 'the batches the service would list'} is it; "
-                "nothing is submitted again until it can: run again later"
+                f"the creation of batch {intent.nonce} was not confirmed, and it is not known yet "
+                f"whether it is one of {undecided or 'the batches the service would list'}; "
+                "nothing is submitted again until it is: run again later"
             )
         waits.sleep()
 
@@ -335,8 +335,8 @@ def wait_for_others(
     remaining = patience - waits.waited
     if remaining <= 0:
         raise JudgeWaitingError(
-            f"{problem}; what is under way is {others}: what it costs less than its most is free "
-            "again once it is collected; run again when it is"
+            f"{problem}; {others} is under way, and what it does not spend of its reserve is free "
+            "again once its replies are collected; run again then"
         )
     note(f"{others} holds the rest of the budget at max_tokens; waiting")
     waits.sleep(at_most=remaining)

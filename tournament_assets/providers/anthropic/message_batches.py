@@ -120,7 +120,7 @@ class AnthropicBatches(ServiceAnswers):
 
         api_key = clean_key(api_key, name="ANTHROPIC_API_KEY")
         if not api_key:
-            raise JudgeError("there is no API key; expected one in ANTHROPIC_API_KEY")
+            raise JudgeError("ANTHROPIC_API_KEY is not set; expected an API key")
         base_url, credentials = _split_credentials(base_url)
         is_local = base_url is not None and urlsplit(base_url).hostname in _LOOPBACK_HOSTS
         self._password = credentials[1] if credentials else ""
@@ -486,7 +486,7 @@ _ADVICE = {
     401: "; the API key was refused: check ANTHROPIC_API_KEY",
     402: "; the account cannot pay: check its credit",
     403: "; the API key was refused for this: check ANTHROPIC_API_KEY and its workspace",
-    404: "; there is no such thing, or this key may not see it: check the name",
+    404: "; not found, or this key has no access to it: check the name",
 }
 _SPEND_LIMIT = "enforced_spend_limit_reached"
 

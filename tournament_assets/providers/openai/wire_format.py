@@ -335,7 +335,7 @@ _ADVICE = {
     401: "; the key was refused: check the environment variable that api_key_env names",
     402: "; the account cannot pay: check its credit",
     403: "; the key was refused for this: check the environment variable that api_key_env names",
-    404: "; no such model or address: check model, and base_url, which usually ends in /v1",
+    404: "; model or address not found: check model, and base_url, which usually ends in /v1",
     405: "; this is not a chat server: check base_url, which usually ends in /v1",
 }
 

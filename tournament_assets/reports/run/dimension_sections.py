@@ -116,13 +116,19 @@ def dimension_sections(
     }
 
 
+_WIDEST_GRID = 6
+"""Entrants whose names fit above the columns of the win grid; more have numbers there."""
+
+
 def _wins(dimensions: Sequence[_Dimension], link: BattleLink) -> ReportSection:
+    is_numbered = any(len(each.order) > _WIDEST_GRID for each in dimensions)
     return ReportSection(
         "Win grid",
         (
             "The share of pairs that the entrant of the row won against the entrant of the column; "
             "ties, inconsistent pairs and pairs of one text count half. n: pairs that the judge "
-            "was asked about and gave two readable replies. A dash: none was settled.",
+            "was asked about and gave two readable replies. A dash: none was settled."
+            + (" Columns have the numbers of the rows." if is_numbered else ""),
         ),
         tuple((each.name, _win_grid(each, link)) for each in dimensions),
         is_open=True,
@@ -133,8 +139,9 @@ def _wins(dimensions: Sequence[_Dimension], link: BattleLink) -> ReportSection:
 def _win_grid(dimension: _Dimension, link: BattleLink) -> ReportTable:
     rows, html = [], {}
     rates = win_rate_matrix(dimension.pairs, dimension.order)
+    is_numbered = len(dimension.order) > _WIDEST_GRID
     for row, (name, line) in enumerate(zip(dimension.order, rates, strict=True)):
-        texts = [name]
+        texts = [f"{row + 1} {name}" if is_numbered else name]
         for column, (other, cell) in enumerate(zip(dimension.order, line, strict=True), start=1):
             if cell is None:
                 texts.append("" if name == other else ABSENT)
@@ -143,14 +150,17 @@ def _win_grid(dimension: _Dimension, link: BattleLink) -> ReportTable:
             texts.append(f"{text} ({cell.count})")
             html[row, column] = HtmlCell(
                 text,
-                small=cell.count,
+                small=cell.count.replace("n = ", "n\u00a0=\u00a0"),
                 href=link(dimension.name, entrant=name, versus=other),
                 label=f"{name} against {other} on {dimension.name}: {text}, {cell.count}. "
                 "Read the battles.",
                 css=f"r{round(20 * cell.rate)}",  # blue for winning, orange for losing
             )
         rows.append(tuple(texts))
-    headers = ("row beats column", *dimension.order)
+    columns = (
+        tuple(str(number + 1) for number in range(len(rows))) if is_numbered else dimension.order
+    )
+    headers = ("row beats column", *columns)
     return ReportTable(headers, tuple(rows), look="grid", html=html)
 
 
