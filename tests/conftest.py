@@ -1,12 +1,41 @@
 import sqlite3
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import Engine, event
 
-from tests.demo import DemoRun, copy_project, run_demo
+from tests.demo import DemoRun, copy_project, run_demo, shorten_pilot
 from tests.postgresql import PostgresServer, running_server
+
+if TYPE_CHECKING:
+    from tests.projects import FinishedPilot
+
+
+LONGEST = (
+    "test_demo.py",
+    "test_demo_edits.py",
+    "browser/test_dagster_ui_automation.py",
+    "browser/test_dagster_ui_button.py",
+    "browser/test_dagster_ui.py",
+    "graph/test_fresh_runs.py",
+    "graph/test_accounting.py",
+    "graph/test_pipeline.py",
+    "graph/test_reruns.py",
+    "daemon/test_schedule.py",
+    "machines/test_celery.py",
+    "torture/test_torture.py",
+)
+"""Files that take more than a minute. They come first, so that no process ends with one alone."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tests = Path(__file__).parent
+    places = {tests / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 @pytest.fixture(scope="session")
@@ -14,6 +43,23 @@ def demo_run(tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
     """Run the demo's pilot once for all tests that look at it."""
     project = copy_project(tmp_path_factory.mktemp("demo") / "project")
     return DemoRun(project=project, output=run_demo(project))
+
+
+@pytest.fixture(scope="session")
+def short_demo_run(tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
+    """Run the demo's pilot on few prompts once; whoever changes it takes a copy."""
+    project = copy_project(tmp_path_factory.mktemp("short_demo") / "project")
+    shorten_pilot(project)
+    return DemoRun(project=project, output=run_demo(project))
+
+
+@pytest.fixture(scope="session")
+def finished_pilot(tmp_path_factory: pytest.TempPathFactory) -> "FinishedPilot":
+    """Run a small project's pilot once for all tests that look at it, or go on in a copy."""
+    from tests.projects import FinishedPilot, make_project
+
+    project = make_project(tmp_path_factory.mktemp("finished") / "project")
+    return FinishedPilot(project, project.run())
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +83,26 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
     event.listen(Engine, "connect", connected)
     yield
     event.remove(Engine, "connect", connected)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_process_follows_the_output_of_a_step() -> Iterator[None]:
+    """Let what a step prints go to Dagster's file of it alone, where the tests run the step.
+
+    Dagster starts four processes a step that repeat the file on the terminal: an eighth of a run.
+    """
+    if "dagster" not in sys.modules:
+        yield
+        return
+    from dagster._core.execution import compute_logs
+
+    @contextmanager
+    def follow_nothing(path: str, stream: object) -> Iterator[tuple[None, None]]:
+        yield None, None
+
+    with pytest.MonkeyPatch.context() as dagster:
+        dagster.setattr(compute_logs, "tail_to_stream", follow_nothing)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -39,6 +39,23 @@ def copy_project(folder: Path) -> Path:
     return folder
 
 
+def shorten_pilot(project: Path) -> None:
+    """Let the demo's pilot have six prompts of the 50, and a tenth of the orderings."""
+    path = project / "configs" / "demo.yaml"
+    text = path.read_text()
+    for old, new in (
+        (
+            "strata: {recall: 8, vignette: 24, curated: 18}",
+            "strata: {recall: 2, vignette: 2, curated: 2}",
+        ),
+        ("n_permutations: 500", "n_permutations: 50"),
+        ("n_bootstraps: 1000", "n_bootstraps: 100"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+
+
 def start_demo(
     project: Path, *options: str, mode: str, config: str = "demo.yaml"
 ) -> "subprocess.Popen[str]":

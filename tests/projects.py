@@ -1,6 +1,7 @@
 """Builds small tournament projects on disk: a bank, rubrics, recorded entrants and a config."""
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,18 @@ class SmallProject:
     def edit_config(self, **changes: Any) -> None:
         config = yaml.safe_load(self.config_path.read_text())
         self.config_path.write_text(yaml.safe_dump({**config, **changes}, sort_keys=False))
+
+
+@dataclass(frozen=True)
+class FinishedPilot:
+    """A small project after its pilot, for all tests that begin there: they change a copy of it."""
+
+    project: SmallProject
+    summary: RunSummary
+
+    def copy(self, folder: Path) -> SmallProject:
+        shutil.copytree(self.project.folder, folder)
+        return SmallProject(folder)
 
 
 def bank_rows() -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.projects import SmallProject, bank_rows, make_project, write_json_lines
+from tests.projects import FinishedPilot, SmallProject, bank_rows, make_project, write_json_lines
 from tournament_assets.cli import main
 from tournament_assets.cli.running import ui_command
 
@@ -196,8 +196,10 @@ def test_nothing_advises_make_where_there_is_no_makefile(tmp_path: Path) -> None
     assert ui_command(tmp_path) == "make ui"
 
 
-def test_an_estimate_after_a_run_has_nothing_left_to_ask(project: SmallProject) -> None:
-    project.run()
+def test_an_estimate_after_a_run_has_nothing_left_to_ask(
+    finished_pilot: FinishedPilot, tmp_path: Path
+) -> None:
+    project = finished_pilot.copy(tmp_path / "project")
     code, output = run("estimate", "--config", str(project.config_path), "--mode", "pilot")
     assert code == 0
     assert re.search(r"factuality +24 +\d+ +0 ", output)

@@ -8,8 +8,8 @@ from click.testing import CliRunner, Result
 
 from tests.projects import (
     ENTRANTS,
+    FinishedPilot,
     SmallProject,
-    make_project,
     recorded_responses,
     write_json_lines,
 )
@@ -30,13 +30,15 @@ def newest_run(project: SmallProject) -> Path:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def runs(
+    finished_pilot: FinishedPilot, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Path]:
     """Run a pilot, edit the rubric of factuality, let two entrants swap some responses, run again.
 
     What they swap are the responses to curated prompts, which are judged on calibration alone.
     """
-    project = make_project(tmp_path_factory.mktemp("project") / "small")
-    first = newest_run(project)
+    project = finished_pilot.copy(tmp_path_factory.mktemp("project") / "small")
+    (first,) = (project.folder / "runs").iterdir()
     (project.folder / "rubrics" / "factuality.txt").write_text(EDITED)
     own = {name: recorded_responses(name) for name in ("careful", "sloppy")}
     # A word more, or the judge would be asked the same of the two, the other way round.

@@ -1,13 +1,15 @@
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tournament_assets.judging.costs.prices import load_newest_prices
+from tournament_assets.launching import RunSummary
 from tournament_assets.tournament.errors import WorkError
 from tournament_assets.tournament.judges import ConfiguredPrice
 
-from .paid_projects import paid_project
+from .paid_projects import SECRET, PaidProject, paid_project
 
 PRESENTATIONS = 24
 THREE_EXPIRE = "row_expired:3"
@@ -94,11 +96,18 @@ def test_a_dimension_whose_results_are_all_out_of_reach_says_how_to_get_them(
         assert paid.server.log.requests == PRESENTATIONS
 
 
-def test_a_whole_rating_says_nothing_of_the_kind(tmp_path: Path) -> None:
-    with paid_project(tmp_path) as paid:
-        summary = paid.run()
-        assert "PARTIAL" not in (summary.directory / "report.md").read_text()
-        assert '"is_partial": false' in (summary.directory / "manifest.json").read_text()
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PaidProject, RunSummary]]:
+    """A project whose pilot lacks nothing."""
+    with paid_project(tmp_path_factory.mktemp("whole")) as paid:
+        paid.let_length_win()
+        yield paid, paid.run()
+
+
+def test_a_whole_rating_says_nothing_of_the_kind(whole: tuple[PaidProject, RunSummary]) -> None:
+    _, summary = whole
+    assert "PARTIAL" not in (summary.directory / "report.md").read_text()
+    assert '"is_partial": false' in (summary.directory / "manifest.json").read_text()
 
 
 def test_rows_that_fail_in_passing_are_asked_again_within_the_same_run(tmp_path: Path) -> None:
@@ -151,15 +160,16 @@ def test_identical_responses_are_asked_about_if_the_config_says_so(tmp_path: Pat
         assert {row["result_type"] for row in paid.rows("judge_replies")} == {"succeeded"}
 
 
-def test_a_structured_reply_is_asked_for_and_read(tmp_path: Path) -> None:
-    with paid_project(tmp_path) as paid:
-        paid.let_length_win()
-        paid.run()
-        paid.configure_judge(reply_format="json_schema")
-        summary = paid.run()
-        assert summary.requests_submitted == PRESENTATIONS
-        assert all(row["reply"].startswith("{") for row in paid.rows("judge_replies"))
-        assert summary.warnings == ()
+def test_a_structured_reply_is_asked_for_and_read(
+    whole: tuple[PaidProject, RunSummary], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paid, _ = whole
+    monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
+    paid.configure_judge(reply_format="json_schema")
+    summary = paid.run()
+    assert summary.requests_submitted == PRESENTATIONS
+    assert all(row["reply"].startswith("{") for row in paid.rows("judge_replies"))
+    assert summary.warnings == ()
 
 
 def test_long_replies_end_a_run_within_its_budget_and_what_was_paid_can_be_rated(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.projects import SmallProject, bank_rows, make_project, write_json_lines
+from tests.projects import FinishedPilot, SmallProject, bank_rows, make_project, write_json_lines
 from tournament_assets.graph.automation.jobs import Stage
 from tournament_assets.launching import RunSummary
 
@@ -16,18 +16,16 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> SmallProject:
-    """A pilot that ran; it is copied, never changed."""
-    project = make_project(tmp_path_factory.mktemp("finished") / "project")
-    project.run()
-    return project
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> FinishedPilot:
+    """A pilot of one dimension that ran, for edits that concern every dimension alike."""
+    folder = tmp_path_factory.mktemp("narrow") / "project"
+    project = make_project(folder, dimensions=("factuality",))
+    return FinishedPilot(project, project.run())
 
 
 @pytest.fixture
-def project(finished: SmallProject, tmp_path: Path) -> SmallProject:
-    folder = tmp_path / "project"
-    shutil.copytree(finished.folder, folder)
-    return SmallProject(folder)
+def project(finished_pilot: FinishedPilot, tmp_path: Path) -> SmallProject:
+    return finished_pilot.copy(tmp_path / "project")
 
 
 def run(project: SmallProject, **options: Any) -> tuple[list[str], RunSummary]:
@@ -77,21 +75,15 @@ def delete_table(project: SmallProject) -> None:
     (project.folder / "storage" / "small" / "win_rates" / "factuality" / "pilot.parquet").unlink()
 
 
-EDITS: list[Callable[[SmallProject], None]] = [
-    edit_rubric,
-    edit_bank,
-    edit_responses,
-    edit_k_factor,
-    edit_threshold,
-    edit_description,
-    delete_table,
-]
+Edit = Callable[[SmallProject], None]
+EDITS: list[Edit] = [edit_rubric, edit_responses, delete_table]
+EDITS_OF_EVERY_DIMENSION: list[Edit] = [edit_bank, edit_k_factor, edit_threshold, edit_description]
 
 
 def test_a_run_with_nothing_changed_runs_nothing_and_shows_the_run_before(
     tmp_path: Path,
 ) -> None:
-    project = make_project(tmp_path / "project")
+    project = make_project(tmp_path / "project", dimensions=("calibration",))
     first = project.run()
     ran, again = run(project)
     assert ran == []
@@ -109,19 +101,20 @@ def test_a_run_with_nothing_changed_runs_nothing_and_shows_the_run_before(
 
     ran, _ = run(project, n_perms=7)
     assert ran == [
-        "judging and ratings factuality · pilot",
         "judging and ratings calibration · pilot",
         "leaderboard and report pilot",
     ]
     # The orderings of the last run are not those that are asked for now.
     ran, _ = run(project)
-    assert "judging and ratings factuality · pilot" in ran
+    assert "judging and ratings calibration · pilot" in ran
 
 
-@pytest.mark.parametrize("change", EDITS)
+@pytest.mark.parametrize("change", [*EDITS, *EDITS_OF_EVERY_DIMENSION])
 def test_after_an_edit_a_run_that_skips_stores_what_one_of_everything_would(
-    project: SmallProject, change: Callable[[SmallProject], None]
+    finished_pilot: FinishedPilot, narrow: FinishedPilot, tmp_path: Path, change: Edit
 ) -> None:
+    finished = narrow if change in EDITS_OF_EVERY_DIMENSION else finished_pilot
+    project = finished.copy(tmp_path / "project")
     change(project)
     ran, _ = run(project)
     skipping = project.stored_files()

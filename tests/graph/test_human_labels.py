@@ -1,6 +1,5 @@
 """People's labels in a small tournament: what they make out of date, and what the report says."""
 
-import shutil
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing
@@ -16,7 +15,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from tests.graph.test_watching import out_of_date
-from tests.projects import SmallProject, make_project
+from tests.projects import FinishedPilot, SmallProject, make_project
 from tournament_assets.cli import main
 from tournament_assets.definitions import build_plan, default_ledger_url
 from tournament_assets.graph.assets.human_battles import label_versions
@@ -33,18 +32,10 @@ from tournament_assets.workflows.table_rows import settled_rows
 AFTER_A_LABEL = ["prediction_powered_ratings", "judge_calibration"]
 
 
-@pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> SmallProject:
-    project = make_project(tmp_path_factory.mktemp("labels") / "project")
-    project.run()
-    return project
-
-
 @pytest.fixture
-def project(judged: SmallProject, tmp_path: Path) -> SmallProject:
+def project(finished_pilot: FinishedPilot, tmp_path: Path) -> SmallProject:
     """A project whose pilot has run."""
-    shutil.copytree(judged.folder, tmp_path / "project")
-    return SmallProject(tmp_path / "project")
+    return finished_pilot.copy(tmp_path / "project")
 
 
 def rows_of(project: SmallProject, name: str) -> list[dict[str, Any]]:
@@ -196,10 +187,12 @@ def test_a_version_changes_with_what_counts_of_labels_and_with_nothing_else(tmp_
         assert version() not in (nothing, first)
 
 
-def test_without_labels_there_is_no_row_and_no_word_of_people(judged: SmallProject) -> None:
+def test_without_labels_there_is_no_row_and_no_word_of_people(
+    finished_pilot: FinishedPilot,
+) -> None:
     for asset in AFTER_A_LABEL:
-        assert rows_of(judged, f"{asset}/factuality/pilot") == []
-    (page,) = judged.folder.glob("runs/*/report.html")
+        assert rows_of(finished_pilot.project, f"{asset}/factuality/pilot") == []
+    (page,) = finished_pilot.project.folder.glob("runs/*/report.html")
     assert "Would people agree" not in page.read_text()
     assert page.read_text().count('class="ladder"') == 1
 

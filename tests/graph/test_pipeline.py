@@ -13,7 +13,7 @@ from tests.projects import (
     ENTRANTS,
     N_CURATED,
     N_WITH_GOLD,
-    SmallProject,
+    FinishedPilot,
     make_project,
     recorded_responses,
     write_json_lines,
@@ -47,9 +47,15 @@ def judge_environment(
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[SmallProject, RunSummary]:
-    project = make_project(tmp_path_factory.mktemp("finished") / "project")
-    return project, project.run()
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("elsewhere")
+
+
+@pytest.fixture(scope="module")
+def alone(elsewhere: Path, tmp_path_factory: pytest.TempPathFactory) -> RunSummary:
+    """A run of one dimension with a judge, a number of orderings and a folder of its own."""
+    project = make_project(tmp_path_factory.mktemp("alone") / "project", dimensions=["calibration"])
+    return project.run(judge_model="loopback-other", n_perms=7, output_dir=elsewhere)
 
 
 def json_lines(path: Path) -> list[dict[str, Any]]:
@@ -57,9 +63,9 @@ def json_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def test_a_run_directory_holds_every_file_of_the_layout(
-    finished: tuple[SmallProject, RunSummary],
+    finished_pilot: FinishedPilot,
 ) -> None:
-    _, summary = finished
+    summary = finished_pilot.summary
     files = {str(path.relative_to(summary.directory)) for path in summary.directory.rglob("*.*")}
     kinds = ("ladder", "win_rates", "k_sensitivity")
     pictures = ["ladders", *(f"{kind}_{name}" for kind in kinds for name in PILOT_PAIRS)]
@@ -88,9 +94,9 @@ def test_a_run_directory_holds_every_file_of_the_layout(
 
 
 def test_the_manifest_says_what_a_result_was_made_with(
-    finished: tuple[SmallProject, RunSummary],
+    finished_pilot: FinishedPilot,
 ) -> None:
-    _, summary = finished
+    summary = finished_pilot.summary
     manifest = json.loads((summary.directory / "manifest.json").read_text())
     versions = manifest["versions"]
     assert versions["program"] == metadata.version("tournament-assets")
@@ -113,9 +119,9 @@ def test_the_manifest_says_what_a_result_was_made_with(
 
 
 def test_the_rubrics_that_judged_stand_in_the_run_directory(
-    finished: tuple[SmallProject, RunSummary],
+    finished_pilot: FinishedPilot,
 ) -> None:
-    _, summary = finished
+    summary = finished_pilot.summary
     manifest = json.loads((summary.directory / "manifest.json").read_text())
     for dimension in PILOT_PAIRS:
         text = (summary.directory / "rubrics" / f"{dimension}.txt").read_text()
@@ -124,9 +130,9 @@ def test_the_rubrics_that_judged_stand_in_the_run_directory(
 
 
 def test_every_dimension_has_all_pairs_and_factuality_none_of_the_curated_prompts(
-    finished: tuple[SmallProject, RunSummary],
+    finished_pilot: FinishedPilot,
 ) -> None:
-    _, summary = finished
+    summary = finished_pilot.summary
     manifest = json.loads((summary.directory / "manifest.json").read_text())
     assert manifest["selected_prompts"] == 6
     assert manifest["bank_size"] == N_WITH_GOLD + N_CURATED
@@ -142,9 +148,9 @@ def test_every_dimension_has_all_pairs_and_factuality_none_of_the_curated_prompt
 
 
 def test_the_traces_have_one_row_an_ordering_and_numbers_for_the_rated(
-    finished: tuple[SmallProject, RunSummary],
+    finished_pilot: FinishedPilot,
 ) -> None:
-    _, summary = finished
+    summary = finished_pilot.summary
     results = json.loads((summary.directory / "elo_results.json").read_text())
     with np.load(summary.directory / "elo_per_perm.npz", allow_pickle=False) as archive:
         for dimension in PILOT_PAIRS:
@@ -160,9 +166,9 @@ def test_the_traces_have_one_row_an_ordering_and_numbers_for_the_rated(
 
 
 def test_the_better_entrant_leads_the_leaderboard(
-    finished: tuple[SmallProject, RunSummary],
+    finished_pilot: FinishedPilot,
 ) -> None:
-    _, summary = finished
+    summary = finished_pilot.summary
     factuality = summary.leaderboard[summary.leaderboard["dimension"] == "factuality"]
     assert factuality["entrant_id"].tolist()[0] == "careful"
     assert factuality["entrant_id"].tolist()[-1] == "sloppy"
@@ -175,9 +181,9 @@ def test_the_better_entrant_leads_the_leaderboard(
 
 
 def test_every_artifact_says_that_the_loopback_judge_is_no_language_model(
-    finished: tuple[SmallProject, RunSummary],
+    finished_pilot: FinishedPilot,
 ) -> None:
-    _, summary = finished
+    summary = finished_pilot.summary
     words = "loopback (lexical, not a language model)"
     assert words in (summary.directory / "report.md").read_text().split("## Verdict")[0]
     page = (summary.directory / "report.html").read_text()
@@ -190,7 +196,7 @@ def test_every_artifact_says_that_the_loopback_judge_is_no_language_model(
 def test_a_second_run_asks_the_judge_nothing_and_stores_the_same_bytes(
     tmp_path: Path, judge_server: LoopbackServer, judge_environment: dict[str, str]
 ) -> None:
-    project = make_project(tmp_path / "project", service="anthropic")
+    project = make_project(tmp_path / "project", service="anthropic", dimensions=["calibration"])
     first = project.run(environment=judge_environment)
     asked = judge_server.log.to_dict()
     stored = project.stored_files()
@@ -203,9 +209,9 @@ def test_a_second_run_asks_the_judge_nothing_and_stores_the_same_bytes(
 
 
 def test_any_deleted_file_is_made_again_byte_for_byte(
-    finished: tuple[SmallProject, RunSummary],
+    finished_pilot: FinishedPilot, tmp_path: Path
 ) -> None:
-    project, _ = finished
+    project = finished_pilot.copy(tmp_path / "project")
     stored = project.stored_files()
     assert len(stored) > 20
     for name in stored:
@@ -239,7 +245,7 @@ def test_the_headline_judges_the_whole_bank_and_warms_the_cache_first(
 def test_the_api_key_is_written_nowhere(
     tmp_path: Path, judge_environment: dict[str, str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    project = make_project(tmp_path / "project", service="anthropic")
+    project = make_project(tmp_path / "project", service="anthropic", dimensions=["factuality"])
     project.run(environment=judge_environment)
     leaks = [
         path
@@ -263,7 +269,7 @@ def test_skipping_the_judge_with_an_empty_ledger_fails_and_publishes_nothing(
 def test_skipping_the_judge_rates_what_the_ledger_holds_and_says_what_is_missing(
     tmp_path: Path,
 ) -> None:
-    project = make_project(tmp_path / "project")
+    project = make_project(tmp_path / "project", dimensions=["factuality"])
     project.run(limit_pairs=6)
     summary = project.run(skip_judging=True)
     assert summary.requests_submitted == 0
@@ -273,31 +279,27 @@ def test_skipping_the_judge_rates_what_the_ledger_holds_and_says_what_is_missing
     assert "without a verdict" in (summary.directory / "report.md").read_text()
 
 
-def test_another_judge_model_and_number_of_orderings_can_be_asked_for(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project")
-    summary = project.run(
-        judge_model="loopback-other", n_perms=7, output_dir=tmp_path / "elsewhere"
-    )
-    manifest = json.loads((summary.directory / "manifest.json").read_text())
+def test_another_judge_model_and_number_of_orderings_can_be_asked_for(
+    alone: RunSummary, elsewhere: Path
+) -> None:
+    manifest = json.loads((alone.directory / "manifest.json").read_text())
     assert manifest["judge_model"] == "loopback-other"
     assert manifest["n_perms"] == 7
     command = "configs/small.yaml --mode pilot --judge-model loopback-other --n-perms 7"
     assert manifest["command"].endswith(command)
-    assert f"{command}\n" in (summary.directory / "report.md").read_text()
-    assert summary.directory.parent == tmp_path / "elsewhere"
+    assert f"{command}\n" in (alone.directory / "report.md").read_text()
+    assert alone.directory.parent == elsewhere
 
 
-def test_a_tournament_with_one_dimension_runs(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project", dimensions=["calibration"])
-    summary = project.run()
-    assert set(summary.leaderboard["dimension"]) == {"calibration"}
+def test_a_tournament_with_one_dimension_runs(alone: RunSummary) -> None:
+    assert set(alone.leaderboard["dimension"]) == {"calibration"}
 
 
 def test_a_prompt_that_one_entrant_did_not_answer_is_left_out_for_everyone(
-    tmp_path: Path,
+    finished_pilot: FinishedPilot, tmp_path: Path
 ) -> None:
-    project = make_project(tmp_path / "project")
-    matches = json_lines(project.run().directory / "matches" / "matches.jsonl")
+    project = finished_pilot.copy(tmp_path / "project")
+    matches = json_lines(finished_pilot.summary.directory / "matches" / "matches.jsonl")
     dropped = matches[0]["prompt_id"]
     write_json_lines(
         project.folder / "responses_mixed.jsonl",
@@ -326,8 +328,8 @@ def test_all_bad_inputs_are_named_at_once_before_anything_is_spent(tmp_path: Pat
     assert not (project.folder / "ledger").exists()
 
 
-def test_battles_hold_every_judged_pair(finished: tuple[SmallProject, RunSummary]) -> None:
-    _, summary = finished
+def test_battles_hold_every_judged_pair(finished_pilot: FinishedPilot) -> None:
+    summary = finished_pilot.summary
     battles = pd.read_parquet(summary.directory / "battles.parquet")
     assert len(battles) == sum(PILOT_PAIRS.values())
     assert set(battles["source"]) == {"llm-judge"}
@@ -362,8 +364,8 @@ def test_a_limited_run_says_so_before_any_number(tmp_path: Path) -> None:
     assert manifest["command"].endswith("--mode pilot --limit-pairs 5")
 
 
-def test_a_whole_run_leaves_nothing_out(finished: tuple[SmallProject, RunSummary]) -> None:
-    _, summary = finished
+def test_a_whole_run_leaves_nothing_out(finished_pilot: FinishedPilot) -> None:
+    summary = finished_pilot.summary
     manifest = json.loads((summary.directory / "manifest.json").read_text())
     assert manifest["pairs_left_out_by_limit"] == {"factuality": 0, "calibration": 0}
     assert "Pairs left out" not in (summary.directory / "report.md").read_text()

@@ -5,7 +5,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from tests.graph.paid_projects import paid_project
+from tests.graph.paid_projects import UNTIL_ENDED, paid_project
 from tests.graph.rerun_driver import FIRST_RERUN, JOBS, TICK, driver
 from tournament_assets.graph.automation import scheduled_reruns as continuing
 from tournament_assets.graph.automation.reruns import RerunState
@@ -235,12 +235,12 @@ def test_the_budget_stops_a_rerun_before_anything_is_asked(tmp_path: Path) -> No
 
 
 def test_a_rerun_goes_on_when_a_batch_that_it_gave_up_on_was_collected(tmp_path: Path) -> None:
-    with paid_project(tmp_path, processing_seconds=3) as paid, driver(paid) as d:
+    with paid_project(tmp_path, processing_seconds=UNTIL_ENDED) as paid, driver(paid) as d:
         paid.configure_judge(slot_seconds=0.1)
         assert not d.rerun()
         (stopped,) = d.reruns()
         assert (stopped.state, stopped.stage_index) == (RerunState.FAILED, 6)
-        paid.wait_until_ended()
+        paid.end_batches()
         _, (collecting,) = d.tick_sensor("small_resume_judging")
         assert (collecting.job_name, collecting.partition_key) == (
             "small_6_ask_judge",

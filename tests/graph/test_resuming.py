@@ -7,7 +7,7 @@ from tournament_assets.definitions import build_resources
 from tournament_assets.judging.settlement.records import JudgingScope
 from tournament_assets.tournament.errors import WorkError
 
-from .paid_projects import PaidProject, paid_project
+from .paid_projects import UNTIL_ENDED, PaidProject, paid_project
 
 JOB = "small_6_judge_and_rate"
 
@@ -29,7 +29,7 @@ def tick(paid: PaidProject) -> tuple[str | None, list[dg.RunRequest]]:
 def test_a_step_gives_up_its_place_and_the_sensor_collects_the_batch(
     tmp_path: Path,
 ) -> None:
-    with paid_project(tmp_path, processing_seconds=12) as paid:
+    with paid_project(tmp_path, processing_seconds=UNTIL_ENDED) as paid:
         paid.configure_judge(slot_seconds=0.1)
         paid.run_until_judging()
         result = paid.events(JOB)
@@ -38,7 +38,7 @@ def test_a_step_gives_up_its_place_and_the_sensor_collects_the_batch(
         reason, requests = tick(paid)
         assert reason == "1 batches have not ended yet"
         assert not requests
-        paid.wait_until_ended()
+        paid.end_batches()
         _, (request,) = tick(paid)
         assert request.partition_key == "factuality|pilot"
         assert request.run_config["ops"]["small__judge_replies"]["config"] == {
@@ -51,7 +51,7 @@ def test_a_step_gives_up_its_place_and_the_sensor_collects_the_batch(
 
 
 def test_a_batch_that_a_run_waits_for_is_none_of_the_sensors_business(tmp_path: Path) -> None:
-    with paid_project(tmp_path, processing_seconds=60) as paid:
+    with paid_project(tmp_path, processing_seconds=UNTIL_ENDED) as paid:
         paid.configure_judge(slot_seconds=0.1)
         paid.run_until_judging()
         assert not paid.events(JOB).success
@@ -71,11 +71,11 @@ def test_the_command_line_waits_beyond_the_place_of_a_step(tmp_path: Path) -> No
 
 
 def test_the_command_line_gives_up_at_the_deadline_and_a_later_run_goes_on(tmp_path: Path) -> None:
-    with paid_project(tmp_path, processing_seconds=2) as paid:
+    with paid_project(tmp_path, processing_seconds=UNTIL_ENDED) as paid:
         paid.configure_judge(deadline_seconds=0.2)
         with pytest.raises(WorkError, match=r"have not ended after 0 s .* paid and kept"):
             paid.run()
-        paid.wait_until_ended()
+        paid.end_batches()
         paid.configure_judge(deadline_seconds=30)
         assert paid.run().requests_submitted == 0
         assert paid.server.log.batches == 1

@@ -10,8 +10,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from tests.projects import (
+    FinishedPilot,
     SmallProject,
-    make_project,
     recorded_responses,
     write_json_lines,
 )
@@ -53,10 +53,11 @@ def runs_of(project: SmallProject) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> SmallProject:
+def project(
+    finished_pilot: FinishedPilot, tmp_path_factory: pytest.TempPathFactory
+) -> SmallProject:
     """Run a pilot, edit a rubric, let two entrants swap responses to curated prompts, run again."""
-    project = make_project(tmp_path_factory.mktemp("project") / "small")
-    project.run()
+    project = finished_pilot.copy(tmp_path_factory.mktemp("project") / "small")
     first = metadata_of(project)
     assert first["verdict"].startswith(runs_of(project)[0].name)
     assert first["verdict"].endswith("there is nothing to compare with yet.")

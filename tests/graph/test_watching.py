@@ -1,11 +1,16 @@
-import shutil
 from pathlib import Path
 
 import dagster as dg
 import pytest
 import yaml
 
-from tests.projects import SmallProject, bank_rows, make_project, write_json_lines
+from tests.projects import (
+    FinishedPilot,
+    SmallProject,
+    bank_rows,
+    make_project,
+    write_json_lines,
+)
 from tournament_assets.definitions import build_definitions, build_plan
 from tournament_assets.graph.assets import observed_inputs as inputs
 from tournament_assets.graph.assets.observed_inputs import read_inputs
@@ -34,18 +39,9 @@ RATED = [
 
 
 @pytest.fixture
-def project(finished: SmallProject, tmp_path: Path) -> SmallProject:
+def project(finished_pilot: FinishedPilot, tmp_path: Path) -> SmallProject:
     """A project whose pilot has run."""
-    copy = tmp_path / "project"
-    shutil.copytree(finished.folder, copy)
-    return SmallProject(copy)
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> SmallProject:
-    made = make_project(tmp_path_factory.mktemp("finished") / "project")
-    made.run()
-    return made
+    return finished_pilot.copy(tmp_path / "project")
 
 
 def load(project: SmallProject) -> tuple[TournamentPlan, dg.Definitions]:

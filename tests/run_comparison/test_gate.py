@@ -11,7 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from tests.projects import make_project
+from tests.projects import FinishedPilot
 from tournament_assets.cli import main
 from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.run_comparison.gate import (
@@ -215,9 +215,8 @@ def write_run(folder: Path, outcomes: str) -> Path:
     return folder
 
 
-def test_a_run_says_all_that_the_gate_asks(tmp_path: Path) -> None:
-    summary = make_project(tmp_path).run("pilot")
-    (finished,) = read_finished_runs([summary.directory])
+def test_a_run_says_all_that_the_gate_asks(finished_pilot: FinishedPilot) -> None:
+    (finished,) = read_finished_runs([finished_pilot.summary.directory])
     gate = hold_gate(finished, GateSettings(candidate="careful", baseline="sloppy"))
     assert {each.doubts[0] for each in gate.dimensions} == {"the judge is not a language model"}
     assert any("red: length_effect" in doubt for doubt in gate.dimensions[0].doubts)
