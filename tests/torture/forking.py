@@ -144,6 +144,8 @@ class _Parent:
         pid = os.fork()
         if not pid:
             _live(role, log, arguments)
+        # Ids come again: another process that had this one may have ended long ago.
+        self._ended.pop(pid, None)
         self._started[pid] = time.monotonic()
         return {"pid": pid}
 

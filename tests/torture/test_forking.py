@@ -1,10 +1,12 @@
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.torture.forking import Nursery
+from tests.torture.forking import Nursery, _Parent
 from tests.torture.judges import Judge
 
 
@@ -42,3 +44,18 @@ def test_what_a_process_prints_and_raises_is_in_its_log(tmp_path: Path, nursery:
     pid = nursery.start("worker", log, scenario="none of that name")
     assert nursery.wait(pid, seconds=30).status == 1
     assert "TypeError" in log.read_text()
+
+
+def test_a_process_is_not_taken_for_an_earlier_one_that_had_its_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    order = {"do": "start", "role": "worker", "log": os.devnull, "arguments": {}}
+    parent = _Parent()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        monkeypatch.setattr(os, "fork", lambda: process.pid)
+        parent._ended[process.pid] = -signal.SIGKILL, 1.0
+        assert parent.obey(order) == {"pid": process.pid}
+        assert parent.obey({"do": "look", "pid": process.pid}) == {"is_alive": True}
+        parent.stop()
+        assert parent._ended[process.pid][0] == -signal.SIGKILL
+        assert process.wait() is not None
