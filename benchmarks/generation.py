@@ -28,7 +28,7 @@ from transformers import PreTrainedModel
 
 from benchmarks.generation_models import N_HEADS, PRESETS, Preset, build_models, bytes_per_step
 from tournament_assets.generation.hydra.decoded import DecodingMode, DecodingSettings
-from tournament_assets.generation.hydra.decoding import DecodedBatch, decode
+from tournament_assets.generation.hydra.decoding import DecodedBatch, Execution, decode
 from tournament_assets.generation.hydra.hydra_model import HydraModel
 from tournament_assets.generation.models.chat_prompts import EncodedPrompt
 
@@ -99,7 +99,7 @@ def ways_to_write(
                 settings,
                 n_rows=batch,
                 prompt_length=PROMPT_LENGTH,
-                captured=captured,
+                execution=Execution.on(hydra.device.type, captured=captured),
             )
 
         if on_cuda and (

@@ -13,7 +13,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tournament_assets.generation.hydra.decoded import DecodingMode, DecodingSettings
-from tournament_assets.generation.hydra.decoding import decode, start_rounds
+from tournament_assets.generation.hydra.decoding import Execution, decode, start_rounds
 from tournament_assets.generation.hydra.hydra_model import HydraModel
 from tournament_assets.generation.hydra.rounds import Rounds, round_up
 from tournament_assets.generation.models.base_models import decoding_threads
@@ -196,7 +196,10 @@ def test_attention_looks_at_as_many_slots_as_a_round_can_reach() -> None:
 def test_rounds_are_recorded_on_a_gpu_only(hydra: HydraModel) -> None:
     arguments: dict[str, Any] = {"n_rows": 4, "prompt_length": PROMPT_LENGTH}
     with pytest.raises(InputError, match="captured is True and the model is on 'cpu'; expected a"):
-        decode(hydra, RAGGED, WAYS["jury"], captured=True, **arguments)
-    by_default = decode(hydra, RAGGED, WAYS["jury"], **arguments)
-    plain = decode(hydra, RAGGED, WAYS["jury"], captured=False, **arguments)
-    assert plain.responses == by_default.responses
+        decode(hydra, RAGGED, WAYS["jury"], execution=Execution(captured=True), **arguments)
+    assert Execution.on("cpu", captured=True) == Execution()
+    assert Execution.on("cuda:1", captured=True) == Execution(captured=True, compiler="inductor")
+    assert Execution.on("cuda", captured=False) == Execution()
+    assert Execution.on("cpu", captured=False, compiled=True) == Execution(compiler="inductor")
+    refused = Execution.on("cuda", captured=True, compiled=False)
+    assert refused == Execution(captured=True)

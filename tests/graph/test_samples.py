@@ -1,6 +1,8 @@
 """A tournament that answers every prompt twice, from its config to its report."""
 
 import json
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +11,23 @@ import pytest
 import yaml
 
 from tests.chat_server import MODEL, ChatServer, chat_server
-from tests.projects import SmallProject, make_project
+from tests.projects import SmallProject, bank_rows, make_project
+from tournament_assets.definitions import build_plan, default_ledger_url
 from tournament_assets.launching import RunSummary, estimate_tournament
+from tournament_assets.ledger import Ledger
+from tournament_assets.project.config_files import load_config
+from tournament_assets.project.project_files import find_entrant_files
 from tournament_assets.storage.tables import decode_parquet, table_rows
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.prompts import prompt_of, sample_of
+from tournament_assets.tournament.prompts import (
+    GeneratedResponse,
+    parse_prompt_bank,
+    prompt_of,
+    prompt_seed,
+    sample_of,
+)
+from tournament_assets.workflows.local_responses import Generator, complete_responses
+from tournament_assets.workflows.plan import select_prompts
 
 N_PROMPTS = 4
 PILOT = {"judge_model": "loopback-pilot", "strata": {"recall": N_PROMPTS}}
@@ -165,11 +179,6 @@ def test_the_estimate_counts_every_sample(tmp_path: Path) -> None:
 
 
 def test_labels_of_samples_are_refused(tmp_path: Path) -> None:
-    from contextlib import closing
-
-    from tournament_assets.definitions import build_plan, default_ledger_url
-    from tournament_assets.ledger import Ledger
-    from tournament_assets.project.config_files import load_config
     from tournament_assets.workflows.labelling import pairs_to_label
 
     project = make_project(tmp_path / "project")
@@ -180,3 +189,87 @@ def test_labels_of_samples_are_refused(tmp_path: Path) -> None:
         pytest.raises(InputError, match="n_samples is 2; expected 1, because labels"),
     ):
         pairs_to_label(plan, "pilot", None, ledger=ledger)
+
+
+TINY: dict[str, Any] = {"weights": {"builtin": "tiny_olmo2"}, "max_new_tokens": 8}
+HEADS = {
+    "heads_depth": 3,
+    "n_heads": 9,
+    "security": {
+        "folder": {"builtin": "tiny_olmo2_heads/security"},
+        "files": "shard_{head}_lora.safetensors",
+        "rank": 8,
+    },
+}
+LOCAL: list[dict[str, Any]] = [
+    {"entrant_id": "one_voice", "loader": "vanilla_hf", "temperature": 1.5, **TINY},
+    {"entrant_id": "jury", "loader": "custom_poe", "temperature": 1.5, "beta": 0.2, **TINY}
+    | {"hydra": HEADS},
+]
+
+
+class Killed(BaseException):
+    """What ends a process at once: nobody catches it."""
+
+
+class LedgerOfAKilledProcess(Ledger):
+    """Keeps one batch; then the process is no more."""
+
+    def keep_responses(
+        self, entrant_fingerprint: str, responses: Sequence[tuple[str, GeneratedResponse]]
+    ) -> int:
+        super().keep_responses(entrant_fingerprint, responses)
+        raise Killed
+
+
+def begin(project: SmallProject, ledger: Ledger) -> list[GeneratedResponse]:
+    """Generate the jury's responses to the pilot's prompts, outside of any run."""
+    plan = build_plan(load_config(project.config_path), {})
+    entrant = next(each for each in plan.config.entrants if each.entrant_id == "jury")
+    assert entrant.loader == "custom_poe"
+    bank = parse_prompt_bank([(f"bank:{n}", row) for n, row in enumerate(bank_rows())])
+    return complete_responses(
+        entrant,
+        files=find_entrant_files(entrant, plan.project),
+        prompts=select_prompts(plan.config, "pilot", bank),
+        ledger=ledger,
+        config=plan.config.generation,
+        log=lambda message: None,
+        generator=Generator("cpu"),
+    ).responses
+
+
+def test_models_on_this_machine_answer_twice_and_a_killed_run_goes_on(tmp_path: Path) -> None:
+    """From the prompts to the ratings: every sample is its own, and the same when drawn again."""
+    project = make_project(tmp_path / "project", dimensions=("factuality",))
+    n_prompts = 3
+    project.edit_config(
+        generation={"n_samples": 2, "batch_size": 2},
+        pilot={"judge_model": "loopback-pilot", "strata": {"recall": n_prompts}},
+        entrants=LOCAL,
+    )
+    url = default_ledger_url(project.folder)
+    (project.folder / "ledger").mkdir()
+    with closing(LedgerOfAKilledProcess(url)) as ledger, pytest.raises(Killed):
+        begin(project, ledger)
+    with closing(Ledger(f"sqlite:///{tmp_path / 'another.sqlite'}")) as ledger:
+        undisturbed = begin(project, ledger)
+    summary = project.run("pilot")
+    # Two entrants, two samples; the batch of two that was kept is not generated again.
+    assert summary.responses_generated == 2 * 2 * n_prompts - 2
+    for name in ("one_voice", "jury"):
+        rows = rows_of(project, "entrant_responses", name)
+        assert [sample_of(row["prompt_id"]) for row in rows] == [1, 2] * n_prompts
+        for first, second in zip(rows[::2], rows[1::2], strict=True):
+            assert prompt_of(second["prompt_id"]) == first["prompt_id"]
+            assert first["response"] != second["response"]
+            for row in (first, second):
+                told = json.loads(row["diagnostics"])
+                assert told["seed"] == prompt_seed(row["prompt_id"])
+    resumed = {row["prompt_id"]: row["response"] for row in rows}
+    assert resumed == {each.prompt_id: each.text for each in undisturbed}
+    assert len(rows_of(project, "judge_verdicts", "factuality")) == 2 * n_prompts
+    ratings = rows_of(project, "elo_ratings", "factuality")
+    assert {row["entrant_id"] for row in ratings} == {"one_voice", "jury"}
+    assert all(row["n_decisive_matches"] <= n_prompts for row in ratings)
+    assert project.run("pilot").responses_generated == 0

@@ -26,7 +26,7 @@ from tournament_assets.generation.hydra.decoded import (
     DecodingSettings,
     describe_decoding,
 )
-from tournament_assets.generation.hydra.decoding import decode
+from tournament_assets.generation.hydra.decoding import PLAYED, Execution, decode
 from tournament_assets.generation.hydra.hydra_model import (
     HydraModel,
     answer_ids,
@@ -226,7 +226,7 @@ def generate_responses(
     prompts: Sequence[Prompt],
     *,
     batch_size: int | None,
-    captured: bool = False,
+    execution: Execution = PLAYED,
     memory_share: float = SHARE,
 ) -> Iterator[list[GeneratedResponse]]:
     """Answer prompts, the longest first, handing out every batch as soon as it is done.
@@ -239,7 +239,7 @@ def generate_responses(
         entrant: Who answers.
         prompts: What is asked, in any order.
         batch_size: Prompts decoded together; None tries one step and takes as many as have room.
-        captured: Whether heads decode by CUDA graphs; without effect on another device.
+        execution: How heads decode.
         memory_share: Of the free memory that a batch may fill, where the batch size is measured.
 
     Returns:
@@ -268,26 +268,25 @@ def generate_responses(
         batch_size = 1
     elif batch_size is None:
         batch_size = _measure_batch_size(entrant, asked, share=memory_share)
-    on_cuda = torch.device(entrant.device).type == "cuda"
     return respond_in_batches(
         asked,
-        _respond_as(entrant, captured=captured and on_cuda),
+        _respond_as(entrant, execution),
         batch_size=batch_size,
         where=f"{entrant.name}: {entrant.device}",
     )
 
 
-def _respond_as(entrant: LoadedEntrant, *, captured: bool) -> Respond:
+def _respond_as(entrant: LoadedEntrant, execution: Execution) -> Respond:
     if entrant.hydra is None:
         return partial(respond_with_generate, entrant)
-    return partial(respond_as_hydra, entrant, captured=captured)
+    return partial(respond_as_hydra, entrant, execution=execution)
 
 
 def _measure_batch_size(
     entrant: LoadedEntrant, asked: Sequence[AskedPrompt], *, share: float
 ) -> int:
     brief, longest = _longest_step(entrant, asked)
-    answer = _respond_as(brief, captured=False)
+    answer = _respond_as(brief, PLAYED)
     device = torch.device(entrant.device)
     return choose_batch_size(lambda: answer([longest], 1), device=device, share=share)
 
@@ -308,7 +307,7 @@ def respond_as_hydra(
     batch: Sequence[AskedPrompt],
     batch_size: int,
     *,
-    captured: bool = False,
+    execution: Execution = PLAYED,
 ) -> list[GeneratedResponse]:
     """Answer the prompts of one batch, all of one padded length.
 
@@ -316,7 +315,7 @@ def respond_as_hydra(
         entrant: Who answers; it has heads.
         batch: One to `batch_size` prompts.
         batch_size: Rows of the batch; a batch that is not full is filled up.
-        captured: Whether to decode by CUDA graphs, on a CUDA device.
+        execution: How it decodes.
     """
     spec, heads = entrant.as_hydra()
     decoded = decode(
@@ -325,7 +324,7 @@ def respond_as_hydra(
         decoding_settings(spec, eos_ids=entrant.eos_ids),
         n_rows=batch_size,
         prompt_length=batch[0].padded_length,
-        captured=captured,
+        execution=execution,
     )
     responses = []
     for row, (prompt, own) in enumerate(zip(batch, decoded.responses, strict=True)):
@@ -333,6 +332,7 @@ def respond_as_hydra(
         told = entrant.tell_apart(text, prompt.ids)
         diagnostics = {
             **entrant.circumstances(seed=prompt.seed, batch_size=batch_size),
+            **execution.described,
             **describe_decoding(own, read=entrant.read, text=text),
             **told.diagnostics,
         }

@@ -292,6 +292,12 @@ class GenerationConfig(Frozen):
         cuda_graphs: Record the rounds of `custom_poe` entrants on a CUDA device and replay them.
             Faster, and off until `benchmarks/generation.py` has shown on your GPU that it changes
             no response.
+        compiled: Fuse the small kernels of `custom_poe` entrants by `torch.compile`, which needs
+            Triton on a GPU and a C++ compiler on a CPU. `auto`: where rounds are recorded as CUDA
+            graphs. Fused kernels round differently now and then; diagnostics say `compiled`.
+        drop_finished_rows: Let `custom_poe` entrants go on with half of a batch's rows as soon as
+            no more of them are needed. Faster where responses differ in length, and off because the
+            last bits of a response may then depend on when its companions are complete.
         n_samples: How often every entrant answers each prompt, with random numbers of its own each
             time. The first answer of one entrant meets the first of another, and so on; ratings
             average over the answers to a prompt, and intervals are of prompts.
@@ -303,6 +309,8 @@ class GenerationConfig(Frozen):
 
     batch_size: Annotated[int, Field(ge=1)] | Literal["auto"] = 16
     cuda_graphs: bool = False
+    compiled: Literal["auto"] | bool = "auto"
+    drop_finished_rows: bool = False
     n_samples: int = Field(default=1, ge=1, le=1000)
     budget_usd: float | None = Field(default=None, ge=0)
     budget_period: Literal["run", "month"] = "month"

@@ -179,6 +179,7 @@ def _generate(
     generator: GeneratorAccess,
     work: Work,
 ) -> str:
+    from tournament_assets.generation.hydra.decoding import Execution
     from tournament_assets.generation.loading import build_entrant
     from tournament_assets.generation.models.base_models import RESIDENCE
     from tournament_assets.generation.responding import generate_responses
@@ -201,7 +202,14 @@ def _generate(
             loaded,
             missing,
             batch_size=generator.batch_size or config.rows_per_batch,
-            captured=config.cuda_graphs if generator.cuda_graphs is None else generator.cuda_graphs,
+            execution=Execution.on(
+                place.device,
+                captured=config.cuda_graphs
+                if generator.cuda_graphs is None
+                else generator.cuda_graphs,
+                compiled=config.compiled,
+                drops_finished=config.drop_finished_rows,
+            ),
             memory_share=generator.memory_share,
         )
         batch_began = time.monotonic()

@@ -279,8 +279,15 @@ class Progress:
 
     @property
     def is_open(self) -> Tensor:
-        """Whether any response may still grow; a tensor without dimensions."""
-        return (self._n_left > 0).any()
+        """Whether each response may still grow, shape (n_rows,)."""
+        return self._n_left > 0
+
+    def keep_rows(self, rows: Tensor) -> None:
+        """Go on with some responses alone, in this order; `rows` has shape (n_kept,)."""
+        self.tokens = self.tokens[rows]
+        self.positions = self.positions[rows]
+        self.n_written = self.n_written[rows]
+        self._n_left = self._n_left[rows]
 
     def keep(self, tokens: Tensor, n_standing: Tensor) -> Tensor:
         """Add one round's tokens, as far as they stand, up to a token that ends and to the cap.

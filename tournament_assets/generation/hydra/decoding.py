@@ -13,12 +13,16 @@ depend on its row either, to the last bit, if the width inside the MLP is a mult
 the published OLMo-2 models: torch computes the last few values of a tensor by other instructions.
 
 A round is some thousand small kernels, which Python starts more slowly than a fast GPU runs them,
-so a CUDA graph records it once and replays it: the kernels, not the code (see `rounds`). Recording
-has not been run on a GPU yet; on a CPU, tests replay traced rounds to the same bits.
+so a CUDA graph records it once and replays it: the kernels, not the code (see `rounds`). What is
+between the products of matrices can be compiled into few kernels, and rows whose response is
+complete can be dropped. Neither recording nor compiling has been run on a GPU yet; on a CPU, tests
+replay traced rounds to the same bits, and let compiled and compacted rounds write the same tokens.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -35,56 +39,142 @@ from tournament_assets.generation.hydra.drafts import (
     LockstepDrafter,
     SoloDrafter,
 )
-from tournament_assets.generation.hydra.hydra_model import HydraModel
+from tournament_assets.generation.hydra.hydra_model import Compiler, HydraModel, compile_regions
 from tournament_assets.generation.hydra.rounds import Rounds, round_up
 from tournament_assets.generation.hydra.shards import HeadSelection
 from tournament_assets.generation.models.base_models import decoding_threads
 from tournament_assets.generation.models.chat_prompts import EncodedPrompt, pad_right
-from tournament_assets.tournament.errors import Problems
+from tournament_assets.tournament.errors import InputError, Problems
 
 
-class GraphedRounds:
-    """Plays rounds like the function it is given, from the third of each size on by replaying."""
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How rounds are executed. What is computed is the same but for rounding.
 
-    def __init__(self, play: Callable[[int], None], *, device: torch.device) -> None:
-        """Prepare to record.
+    Attributes:
+        captured: Record rounds as CUDA graphs and replay them.
+        compiler: The backend of `torch.compile` that fuses what layers compute between their
+            products of matrices; None for torch's own kernels, one after the other.
+        drops_finished: Go on with half the rows as soon as no more of them are needed. Tensors then
+            have fewer rows, and a response's bits may depend on when its companions are complete.
+    """
+
+    captured: bool = False
+    compiler: Compiler | None = None
+    drops_finished: bool = False
+
+    @classmethod
+    def on(
+        cls,
+        device: str,
+        *,
+        captured: bool,
+        compiled: Literal["auto"] | bool = "auto",
+        drops_finished: bool = False,
+    ) -> "Execution":
+        """Say how rounds are executed on a device.
 
         Args:
-            play: Plays one round over a number of slots; rounds over equally many are alike.
-            device: A CUDA device, on which all tensors are.
+            device: Where the model is.
+            captured: Whether to record rounds; without effect on another device than CUDA.
+            compiled: Whether to fuse kernels; `auto` for where rounds are recorded.
+            drops_finished: Whether to drop rows that are complete.
         """
-        self._play = play
+        records = captured and torch.device(device).type == "cuda"
+        fuses = records if compiled == "auto" else compiled
+        compiler = "inductor" if fuses else None
+        return cls(captured=records, compiler=compiler, drops_finished=drops_finished)
+
+    @property
+    def described(self) -> dict[str, bool]:
+        """What of it may change a response's rounding, for its diagnostics."""
+        said = {"compiled": self.compiler is not None, "drops_finished": self.drops_finished}
+        return {name: value for name, value in said.items() if value}
+
+
+PLAYED = Execution()
+"""One kernel after the other, all rows to the end."""
+Replay = Callable[[], None]
+
+
+class Recorder(Protocol):
+    """Records the kernels that a function starts."""
+
+    def play_aside(self, play: Callable[[], None]) -> None:
+        """Call a function where what it starts cannot disturb a recording."""
+
+    def record(self, play: Callable[[], None]) -> Replay:
+        """Call a function without running what it starts; return what runs that, again and again.
+
+        Nothing may be set up or compiled meanwhile.
+        """
+
+
+class CudaRecorder:
+    """Records CUDA graphs."""
+
+    def __init__(self, device: torch.device) -> None:
+        """Prepare to record; `device` is a CUDA device, on which all tensors are."""
         self._device = device
-        self._warm: set[int] = set()
-        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         # Nothing that one graph computes on the way is needed by another: they share the memory.
         self._pool = torch.cuda.graph_pool_handle()
 
+    def play_aside(self, play: Callable[[], None]) -> None:
+        """Call a function on the stream that is recorded later."""
+        with torch.cuda.device(self._device):
+            self._stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self._stream):
+                play()
+            torch.cuda.current_stream().wait_stream(self._stream)
+
+    def record(self, play: Callable[[], None]) -> Replay:
+        """Record one graph."""
+        graph = torch.cuda.CUDAGraph()
+        with (
+            torch.cuda.device(self._device),
+            torch.cuda.graph(graph, pool=self._pool, stream=self._stream),
+        ):
+            play()
+
+        def replay() -> None:
+            with torch.cuda.device(self._device):
+                graph.replay()
+
+        return replay
+
+
+class RecordedRounds:
+    """Plays rounds like the function it is given, from the second of each size on by replaying."""
+
+    def __init__(self, play: Callable[[int], None], recorder: Recorder) -> None:
+        """Prepare to record.
+
+        Args:
+            play: Plays one round over a number of slots; rounds over equally many are alike.
+            recorder: Records them.
+        """
+        self._play = play
+        self._recorder = recorder
+        self._warm: set[int] = set()
+        self._replays: dict[int, Replay] = {}
+
     def __call__(self, n_slots: int) -> None:
         """Play one round over this many slots."""
-        with torch.cuda.device(self._device):
-            if n_slots not in self._warm:
-                # Libraries set themselves up in their first calls, which cannot be recorded.
-                self._play_aside(n_slots)
-                self._warm.add(n_slots)
-                return
-            if n_slots not in self._graphs:
-                # Recording runs nothing: the round is played by the replay below.
-                self._graphs[n_slots] = self._record(n_slots)
-            self._graphs[n_slots].replay()
 
-    def _play_aside(self, n_slots: int) -> None:
-        self._stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self._stream):
+        def play() -> None:
             self._play(n_slots)
-        torch.cuda.current_stream().wait_stream(self._stream)
 
-    def _record(self, n_slots: int) -> torch.cuda.CUDAGraph:
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
-            self._play(n_slots)
-        return graph
+        if n_slots not in self._warm:
+            # Libraries set themselves up in their first calls, and regions are compiled in theirs;
+            # neither can be recorded.
+            self._recorder.play_aside(play)
+            self._warm.add(n_slots)
+            return
+        if n_slots not in self._replays:
+            # Recording runs nothing: the round is played by the replay below.
+            self._replays[n_slots] = self._recorder.record(play)
+        self._replays[n_slots]()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,10 +230,12 @@ class DecodedBatch:
         responses: One per prompt, in the order of the prompts.
         witnesses: What the speaking heads passed to the final norm at the last token of each
             prompt, shape (n_prompts, hidden_size); `uncertainty` reads it.
+        n_row_rounds: Rows that were read in all rounds together: what decoding took.
     """
 
     responses: tuple[Decoded, ...]
     witnesses: Tensor
+    n_row_rounds: int
 
 
 def decode(
@@ -153,7 +245,8 @@ def decode(
     *,
     n_rows: int,
     prompt_length: int,
-    captured: bool = False,
+    execution: Execution = PLAYED,
+    recorder: Recorder | None = None,
 ) -> DecodedBatch:
     """Write one response to each prompt of a batch.
 
@@ -161,28 +254,50 @@ def decode(
         model: Who answers.
         prompts: What is asked; one to `n_rows` prompts.
         settings: How to decode.
-        n_rows: Rows of the batch. Equal `n_rows` and `prompt_length` give equal responses.
+        n_rows: Rows of the batch. Equal `n_rows`, `prompt_length` and `execution` give equal
+            responses, unless finished rows are dropped.
         prompt_length: Tokens that prompts are padded to.
-        captured: Whether to record rounds as CUDA graphs and replay them, on a CUDA device. What is
-            computed is the same.
+        execution: How rounds are executed.
+        recorder: Records rounds if they are captured; None for CUDA graphs.
 
     Raises:
         InputError: Before anything is computed, with everything that does not fit.
         GenerationError: If the model's logits are not numbers.
     """
-    _check(model, prompts, settings, n_rows=n_rows, prompt_length=prompt_length, captured=captured)
+    _check(model, prompts, settings, n_rows=n_rows, prompt_length=prompt_length)
+    if execution.captured and recorder is None:
+        recorder = _cuda_recorder(model.device)
     rows = [*prompts, *[prompts[-1]] * (n_rows - len(prompts))]
-    on_cuda = model.device.type == "cuda"
-    n_unseen = _UNSEEN_ON_CUDA if on_cuda else 1
-    with torch.inference_mode(), decoding_threads(model.n_parameters):
+    n_unseen = _UNSEEN_ON_CUDA if model.device.type == "cuda" else 1
+    if execution.compiler is not None:
+        model = model.with_regions(compile_regions(execution.compiler))
+    with (
+        torch.inference_mode(),
+        decoding_threads(model.n_parameters),
+        _room_for_shapes(execution),
+    ):
         rounds = start_rounds(model, rows, settings, prompt_length=prompt_length)
-        play = GraphedRounds(rounds.play, device=model.device) if captured else rounds.play
+        play = _player(rounds, execution, recorder)
+        # Rows that are left; the others are complete, or copies that fill the batch up.
+        left, n_row_rounds = list(range(n_rows)), 0
         for number in range(settings.max_new_tokens):
             play(rounds.n_slots(number))
+            n_row_rounds += len(left)
+            if number + 1 < settings.max_new_tokens and (number + 1) % n_unseen:
+                continue
+            is_open = rounds.open_rows()
             # Where all responses are complete, further rounds add nothing.
-            is_last = number + 1 == settings.max_new_tokens
-            if (is_last or (number + 1) % n_unseen == 0) and not rounds.is_open():
+            if not any(is_open):
                 break
+            if execution.drops_finished:
+                needed = [
+                    row < len(prompts) and open_ for row, open_ in zip(left, is_open, strict=True)
+                ]
+                kept = choose_rows(needed)
+                if len(kept) < len(left):
+                    rounds.keep_rows(kept)
+                    left = [left[row] for row in kept]
+                    play = _player(rounds, execution, recorder)
         written = rounds.read()[: len(prompts)]
     base = settings.mode is DecodingMode.BASE
     responses = tuple(
@@ -194,7 +309,55 @@ def decode(
         )
         for head, (token_ids, verified) in zip(rounds.heads.tolist(), written, strict=False)
     )
-    return DecodedBatch(responses=responses, witnesses=rounds.witnesses[: len(prompts)])
+    return DecodedBatch(
+        responses=responses,
+        witnesses=rounds.witnesses[: len(prompts)],
+        n_row_rounds=n_row_rounds,
+    )
+
+
+def choose_rows(needed: Sequence[bool]) -> list[int]:
+    """Return the rows to go on with: those that are needed, filled up to one of few sizes.
+
+    Batches are halved, rounded up, so that rounds are recorded and compiled for few sizes.
+    """
+    size, n_needed = len(needed), max(sum(needed), 1)
+    while size > 1 and -(-size // 2) >= n_needed:
+        size = -(-size // 2)
+    by_need = sorted(range(len(needed)), key=lambda row: not needed[row])
+    return sorted(by_need[:size])
+
+
+def _player(
+    rounds: Rounds, execution: Execution, recorder: Recorder | None
+) -> Callable[[int], None]:
+    if not execution.captured or recorder is None:
+        return rounds.play
+    return RecordedRounds(rounds.play, recorder)
+
+
+def _cuda_recorder(device: torch.device) -> Recorder:
+    if device.type != "cuda":
+        raise InputError(
+            f"captured is True and the model is on {str(device)!r}; expected a CUDA device; "
+            "leave captured out"
+        )
+    return CudaRecorder(device)
+
+
+_SHAPES = 64
+"""Shapes of one region: of trunk and heads, in each size of a batch; torch expects at most 8."""
+
+
+@contextmanager
+def _room_for_shapes(execution: Execution) -> Iterator[None]:
+    if execution.compiler is None:
+        yield
+        return
+    import torch._dynamo  # half a second, which eager decoding does not need
+
+    with torch._dynamo.config.patch(recompile_limit=_SHAPES):
+        yield
 
 
 def start_rounds(
@@ -260,14 +423,8 @@ def _check(
     *,
     n_rows: int,
     prompt_length: int,
-    captured: bool,
 ) -> None:
     problems = Problems()
-    if captured and model.device.type != "cuda":
-        problems.add(
-            f"captured is True and the model is on {str(model.device)!r}; expected a CUDA device; "
-            "leave captured out"
-        )
     if not 1 <= len(prompts) <= n_rows:
         problems.add(f"there are {len(prompts)} prompts for {n_rows} rows; expected 1 to {n_rows}")
     if settings.n_adapters > model.n_adapters:

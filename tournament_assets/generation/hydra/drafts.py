@@ -100,6 +100,9 @@ class Drafter(Protocol):
             n_slots: Slots that attention looks at, enough for these positions and the drafts.
         """
 
+    def keep_rows(self, rows: Tensor) -> None:
+        """Go on with some prompts alone, in this order; `rows` has shape (n_kept,)."""
+
 
 class _Reader:
     """A batch, what has been read of it, and who reads."""
@@ -108,6 +111,7 @@ class _Reader:
         self, model: HydraModel, selection: HeadSelection, *, n_prompts: int, n_slots: int
     ) -> None:
         self.model = model
+        self._n_prompts = n_prompts
         self.caches = model.new_caches(
             n_prompts=n_prompts, copies=selection.copies, n_slots=n_slots
         )
@@ -130,6 +134,13 @@ class _Reader:
         positions = torch.arange(ids.shape[1], device=ids.device).expand(ids.shape[0], -1)
         places = self.caches.locate(positions, n_slots=ids.shape[1])
         self.model.remember(ids, places, self.caches, self._selection)
+
+    def keep_rows(self, rows: Tensor) -> None:
+        self.caches = self.caches.keep_rows(
+            rows, n_prompts=self._n_prompts, copies=self._selection.copies
+        )
+        self._selection = self._selection.pick_rows(rows)
+        self._n_prompts = rows.numel()
 
 
 class SoloDrafter:
@@ -159,6 +170,10 @@ class SoloDrafter:
         q = draft_probabilities(self._score(hidden), temperature=self._temperature)
         return Drafts(tokens=draw(q, uniforms), q=q, jury=None, witnesses=hidden[:, 0])
 
+    def keep_rows(self, rows: Tensor) -> None:
+        """Go on with some prompts alone."""
+        self._reader.keep_rows(rows)
+
 
 class _JuryDrafter:
     """All heads read; one of them, drawn for each prompt, drafts."""
@@ -181,6 +196,11 @@ class _JuryDrafter:
     def prefill(self, ids: Tensor) -> None:
         """Read prompts from position 0 on."""
         self._reader.prefill(ids)
+
+    def keep_rows(self, rows: Tensor) -> None:
+        """Go on with some prompts alone."""
+        self._reader.keep_rows(rows)
+        self._heads = self._heads[rows]
 
 
 class LockstepDrafter(_JuryDrafter):
@@ -227,6 +247,12 @@ class AheadDrafter(_JuryDrafter):
         n_prompts = self._heads.numel()
         prompts = torch.arange(n_prompts, device=self._heads.device)
         self._alone_cache = self._reader.caches.heads.pick_rows(self._heads * n_prompts + prompts)
+
+    def keep_rows(self, rows: Tensor) -> None:
+        """Go on with some prompts alone."""
+        super().keep_rows(rows)
+        self._alone = self._alone.pick_rows(rows)
+        self._alone_cache = self._alone_cache.keep_rows(rows)
 
     def draft(self, tokens: Tensor, positions: Tensor, uniforms: Tensor, *, n_slots: int) -> Drafts:
         """Read one token per prompt and draft as many as there are uniforms."""

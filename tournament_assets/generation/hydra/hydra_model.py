@@ -13,12 +13,16 @@ response: a correctness prompt is answered by A or B. The trunk reads it; at its
 uncertainty head reads on from there.
 """
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.models.olmo2.modeling_olmo2 import apply_rotary_pos_emb
 
 from tournament_assets.generation.hydra.shards import (
@@ -41,6 +45,87 @@ _PART = 2048
 
 Scoring 32,768 tokens for 9 or 72 rows at once took 1.2 to 1.3 times as long.
 """
+
+
+Compiler = str | Callable[..., Any]
+"""A backend of `torch.compile`."""
+
+
+def normalise_and_rotate(
+    queries: Tensor,
+    keys: Tensor,
+    query_weight: Tensor,
+    key_weight: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    *,
+    eps: float,
+    head_dim: int,
+) -> tuple[Tensor, Tensor]:
+    """What `Olmo2Attention` does between its projections and its cache.
+
+    Args:
+        queries: Shape (n_rows, n_tokens, n_heads * head_dim).
+        keys: Shape (n_rows, n_tokens, n_kv_heads * head_dim).
+        query_weight: Of the queries' norm.
+        key_weight: Of the keys' norm.
+        cos: Of the rotary embedding, shape (n_rows, n_tokens, head_dim).
+        sin: The same shape.
+        eps: Of both norms.
+        head_dim: Size of an attention head.
+
+    Returns:
+        Queries and keys, each (n_rows, its heads, n_tokens, head_dim).
+    """
+    shaped = (
+        _normalise(rows, weight, eps).view(*rows.shape[:2], -1, head_dim).transpose(1, 2)
+        for rows, weight in ((queries, query_weight), (keys, key_weight))
+    )
+    rotated: tuple[Tensor, Tensor] = apply_rotary_pos_emb(*shaped, cos, sin)
+    return rotated
+
+
+def add_normalised(hidden: Tensor, new: Tensor, weight: Tensor, *, eps: float) -> Tensor:
+    """Normalise what half a layer computed and add it to the residual stream."""
+    return hidden + _normalise(new, weight, eps)
+
+
+def gate(act: Callable[[Tensor], Tensor], gates: Tensor, up: Tensor) -> Tensor:
+    """What an MLP does between its projections."""
+    return act(gates) * up
+
+
+def _normalise(rows: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """As `Olmo2RMSNorm` does: in float32, and rounded once."""
+    wide = rows.to(torch.float32)
+    wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
+    return (weight * wide).to(rows.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """What layers compute between their products of matrices: forty small kernels a layer, eagerly.
+
+    Attributes:
+        normalise_and_rotate: See the function of this name.
+        add_normalised: The same.
+        gate: The same.
+    """
+
+    normalise_and_rotate: Callable[..., tuple[Tensor, Tensor]] = normalise_and_rotate
+    add_normalised: Callable[..., Tensor] = add_normalised
+    gate: Callable[..., Tensor] = gate
+
+
+@cache
+def compile_regions(compiler: Compiler) -> Regions:
+    """Fuse each region into one or two kernels, when it first meets a shape.
+
+    Weights are arguments, so that all layers of a shape share what is compiled. The products stay
+    outside: nothing is faster at them than the libraries that run them eagerly.
+    """
+    fuse = partial(torch.compile, fullgraph=True, dynamic=False, backend=compiler)
+    return Regions(fuse(normalise_and_rotate), fuse(add_normalised), fuse(gate))
 
 
 class HydraModel:
@@ -102,9 +187,19 @@ class HydraModel:
         self.dtype: torch.dtype = model.dtype
         self.parts = _cut(n_tokens, into=_PART if self.device.type == "cpu" else n_tokens)
         self._model = model
+        self._regions = Regions()
+        # One object for all layers, where the model has one of each.
+        is_silu = model.config.hidden_act == "silu"
+        self._act = torch.nn.functional.silu if is_silu else model.model.layers[0].mlp.act_fn
         self._n_trunk = model.config.num_hidden_layers - heads_depth
         self._language = _stack(model, adapters)
         self._uncertainty = _stack(model, [] if uncertainty is None else [uncertainty])
+
+    def with_regions(self, regions: Regions) -> "HydraModel":
+        """The same model, weights and all, which computes between its matrices by other code."""
+        other = copy.copy(self)
+        other._regions = regions
+        return other
 
     def jury(self, n_adapters: int) -> HeadSelection:
         """All heads, each with its first `n_adapters` adapters."""
@@ -153,19 +248,16 @@ class HydraModel:
             The residual stream, shape (n_prompts, n_tokens, hidden_size).
         """
         hidden: Tensor = self._model.model.embed_tokens(ids)
-        writer = cache.at(places.positions, n_seen=places.n_slots)
         for layer in self._model.model.layers[: self._n_trunk]:
-            hidden = layer(
-                hidden,
-                attention_mask=places.mask,
-                position_embeddings=places.rotary,
-                past_key_values=writer,
-            )
+            hidden = self._attend(layer, hidden, places, cache)
+            mlp = layer.mlp
+            inner = self._regions.gate(self._act, mlp.gate_proj(hidden), mlp.up_proj(hidden))
+            hidden = self._add(hidden, mlp.down_proj(inner), layer.post_feedforward_layernorm)
         return hidden
 
     def enter_heads(self, hidden: Tensor, places: TokenPositions, cache: SlotCache) -> Tensor:
         """Apply the attention that all heads begin with to the trunk's output; shapes as there."""
-        return _attend(self._model.model.layers[self._n_trunk], hidden, places, cache)
+        return self._attend(self._model.model.layers[self._n_trunk], hidden, places, cache)
 
     def heads(
         self, hidden: Tensor, places: TokenPositions, cache: SlotCache, selection: HeadSelection
@@ -195,6 +287,10 @@ class HydraModel:
             caches: The caches, which are written.
             selection: Who reads.
         """
+        if self._regions != Regions():
+            # Prompts have many lengths, each of which would be compiled for a single use.
+            self.with_regions(Regions()).remember(ids, places, caches, selection)
+            return
         last = self._model.model.layers[-1]
         hidden = self.trunk(ids, places, caches.trunk)
         if self.shape.heads_depth == 1:
@@ -220,12 +316,49 @@ class HydraModel:
         layers = self._model.model.layers[self._n_trunk : self._n_trunk + n_layers]
         for depth, layer in enumerate(layers):
             if depth:
-                rows = _attend(layer, grouped.flatten(0, 1), repeated, cache)
+                rows = self._attend(layer, grouped.flatten(0, 1), repeated, cache)
                 grouped = rows.reshape(grouped.shape)
-            grouped = grouped + layer.post_feedforward_layernorm(
-                _change_mlp(layer.mlp, grouped, selection, depth=depth)
-            )  # (n_groups, rows_per_group, n_tokens, hidden_size)
+            changed = self._change_mlp(layer.mlp, grouped, selection, depth=depth)
+            # (n_groups, rows_per_group, n_tokens, hidden_size)
+            grouped = self._add(grouped, changed, layer.post_feedforward_layernorm)
         return grouped.reshape(selection.copies, *hidden.shape)
+
+    def _attend(
+        self, layer: Any, hidden: Tensor, places: TokenPositions, cache: SlotCache
+    ) -> Tensor:
+        """The first half of a layer, as `Olmo2DecoderLayer.forward` computes it."""
+        attention = layer.self_attn
+        queries, keys = self._regions.normalise_and_rotate(
+            attention.q_proj(hidden),
+            attention.k_proj(hidden),
+            attention.q_norm.weight,
+            attention.k_norm.weight,
+            *places.rotary,
+            eps=attention.q_norm.variance_epsilon,
+            head_dim=attention.head_dim,
+        )
+        values = attention.v_proj(hidden)
+        values = values.view(*hidden.shape[:2], -1, attention.head_dim).transpose(1, 2)
+        seen = cache.at(places.positions, n_seen=places.n_slots).update(
+            keys, values, attention.layer_idx
+        )
+        attended, _ = sdpa_attention_forward(
+            attention, queries, *seen, places.mask, scaling=attention.scaling
+        )  # (n_rows, n_tokens, n_heads, head_dim)
+        read = attention.o_proj(attended.flatten(2))
+        return self._add(hidden, read, layer.post_attention_layernorm)
+
+    def _change_mlp(
+        self, mlp: Any, hidden: Tensor, selection: HeadSelection, *, depth: int
+    ) -> Tensor:
+        """A layer's MLP, as `Olmo2MLP.forward` computes it, with everybody's own changes."""
+        gates = selection.project(mlp.gate_proj, hidden, layer=depth, projection="gate_proj")
+        up = selection.project(mlp.up_proj, hidden, layer=depth, projection="up_proj")
+        inner = self._regions.gate(self._act, gates, up)
+        return selection.project(mlp.down_proj, inner, layer=depth, projection="down_proj")
+
+    def _add(self, hidden: Tensor, new: Tensor, norm: Any) -> Tensor:
+        return self._regions.add_normalised(hidden, new, norm.weight, eps=norm.variance_epsilon)
 
     def normalise(self, hidden: Tensor) -> Tensor:
         """Apply the final norm to the residual stream, shape (..., hidden_size)."""
@@ -308,18 +441,6 @@ def _spoken(stack: LoraStack | None, what: str) -> LoraStack:
     return stack
 
 
-def _attend(layer: Any, hidden: Tensor, places: TokenPositions, cache: SlotCache) -> Tensor:
-    """The first half of a layer, as `Olmo2DecoderLayer.forward` computes it."""
-    attended, _ = layer.self_attn(
-        hidden,
-        attention_mask=places.mask,
-        position_embeddings=places.rotary,
-        past_key_values=cache.at(places.positions, n_seen=places.n_slots),
-    )
-    normed: Tensor = layer.post_attention_layernorm(attended)
-    return hidden + normed
-
-
 def _keep(layer: Any, hidden: Tensor, places: TokenPositions, cache: SlotCache) -> None:
     """Compute a layer's keys and values, as `Olmo2Attention.forward` does, for the cache alone."""
     attention = layer.self_attn
@@ -328,14 +449,6 @@ def _keep(layer: Any, hidden: Tensor, places: TokenPositions, cache: SlotCache) 
     values = attention.v_proj(hidden).view(shape).transpose(1, 2)
     _, rotated = apply_rotary_pos_emb(keys, keys, *places.rotary)
     cache.at(places.positions).update(rotated, values, attention.layer_idx)
-
-
-def _change_mlp(mlp: Any, hidden: Tensor, selection: HeadSelection, *, depth: int) -> Tensor:
-    """A layer's MLP, as `Olmo2MLP.forward` computes it, with everybody's own changes."""
-    gate = selection.project(mlp.gate_proj, hidden, layer=depth, projection="gate_proj")
-    up = selection.project(mlp.up_proj, hidden, layer=depth, projection="up_proj")
-    inner = mlp.act_fn(gate).mul_(up)
-    return selection.project(mlp.down_proj, inner, layer=depth, projection="down_proj")
 
 
 def merged_weights(model: Any, adapters: Sequence[HeadShards], *, head: int) -> dict[str, Tensor]:

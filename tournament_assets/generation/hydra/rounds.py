@@ -5,6 +5,7 @@ alone, and never waits for the device, so it can be recorded and replayed (see `
 yields is written down on the device and read once, at the end.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -205,6 +206,7 @@ class Rounds:
         self._progress = progress
         self._numbers = numbers
         self._prompt_length = prompt_length
+        self._rows: Tensor | None = None  # which are left; None for all
         device = model.device
         n_rows, n_rounds, _ = numbers.shape  # a round adds at least one token to what is open
         shape = (n_rounds, n_rows, settings.gamma)
@@ -241,7 +243,8 @@ class Rounds:
         drafts = self._drafter.draft(
             progress.tokens, progress.positions, uniforms[..., 0], n_slots=n_slots
         )
-        self.witnesses.copy_(torch.where(self._number == 0, drafts.witnesses, self.witnesses))
+        if self._rows is None:  # rows are dropped after the first round, never before
+            self.witnesses.copy_(torch.where(self._number == 0, drafts.witnesses, self.witnesses))
         self._broken |= drafts.q[..., 0].isnan().any()  # a law is NaN everywhere or nowhere
         if drafts.jury is None or self._verdicts is None:
             tokens, n_standing = drafts.tokens, torch.ones_like(progress.n_written)
@@ -269,13 +272,33 @@ class Rounds:
         Raises:
             GenerationError: If the logits of a round so far were not numbers.
         """
-        is_open, is_broken = torch.stack((self._progress.is_open, self._broken)).tolist()
+        return any(self.open_rows())
+
+    def open_rows(self) -> list[bool]:
+        """Wait for the device, and tell of each row that is left whether it may still grow.
+
+        Raises:
+            GenerationError: If the logits of a round so far were not numbers.
+        """
+        *is_open, is_broken = torch.cat((self._progress.is_open, self._broken[None])).tolist()
         if is_broken:
             raise GenerationError(
                 "the model's logits hold NaN or infinity; expected numbers; the weights or the "
                 "LoRA shards are broken, or too large for this precision"
             )
-        return bool(is_open)
+        return [bool(row) for row in is_open]
+
+    def keep_rows(self, rows: Sequence[int]) -> None:
+        """Play the rounds to come with some of the rows that are left; the others are complete.
+
+        Args:
+            rows: Their places among the rows that are left, ascending.
+        """
+        kept = torch.tensor(rows, device=self._numbers.device)
+        self._rows = kept if self._rows is None else self._rows[kept]
+        self._numbers = self._numbers[kept]
+        self._progress.keep_rows(kept)
+        self._drafter.keep_rows(kept)
 
     def read(self) -> list[Written]:
         """Return what stands in each row so far."""
@@ -301,4 +324,7 @@ class Rounds:
         return self._numbers.gather(1, positions[..., None].expand(-1, -1, 3))
 
     def _write(self, column: Tensor, new: Tensor) -> None:
-        column.index_copy_(0, self._number, new[None])
+        if self._rows is None:
+            column.index_copy_(0, self._number, new[None])
+        else:
+            column.index_put_((self._number, self._rows), new)

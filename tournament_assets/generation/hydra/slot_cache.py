@@ -71,6 +71,22 @@ class SlotCache:
             values={layer: values[rows] for layer, values in self.values.items()},
         )
 
+    def keep_rows(self, rows: Tensor) -> "SlotCache":
+        """Move some rows, in this order, to the front, and return a cache of them alone.
+
+        It takes no memory but for one layer at a time: the cache returned is the front of this one.
+        """
+        n_kept = rows.numel()
+
+        def move(tensor: Tensor) -> Tensor:
+            tensor[:n_kept].copy_(tensor[rows])
+            return tensor[:n_kept]
+
+        return SlotCache(
+            keys={layer: move(keys) for layer, keys in self.keys.items()},
+            values={layer: move(values) for layer, values in self.values.items()},
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlotWriter:
@@ -171,6 +187,21 @@ class HydraCaches:
     trunk: SlotCache
     heads: SlotCache
     rotary: tuple[Tensor, Tensor]
+
+    def keep_rows(self, rows: Tensor, *, n_prompts: int, copies: int) -> "HydraCaches":
+        """Return caches of some prompts alone, in the memory of these; see `SlotCache.keep_rows`.
+
+        Args:
+            rows: The prompts that are kept, shape (n_kept,).
+            n_prompts: How many prompts there were.
+            copies: Rows per prompt in the heads' cache.
+        """
+        firsts = torch.arange(copies, device=rows.device)[:, None] * n_prompts
+        return HydraCaches(
+            trunk=self.trunk.keep_rows(rows),
+            heads=self.heads.keep_rows((firsts + rows).flatten()),
+            rotary=self.rotary,
+        )
 
     def locate(self, positions: Tensor, *, n_slots: int | None = None) -> TokenPositions:
         """Prepare one forward pass.
