@@ -20,8 +20,7 @@ from tournament_assets.generation.devices import (
     lease_folder,
     taken_bytes,
 )
-from tournament_assets.generation.models.entrant_weights import EntrantFiles
-from tournament_assets.generation.models.model_kinds import count_parameters
+from tournament_assets.generation.models.entrant_weights import EntrantFiles, count_parameters
 from tournament_assets.reports.progress_bars import GenerationProgress
 from tournament_assets.tournament.config import GenerationConfig
 from tournament_assets.tournament.entrants import LocalEntrant

@@ -1,16 +1,33 @@
-"""The report: one page, in Markdown for a terminal or a diff, in HTML for a browser."""
+"""The report: one page, in Markdown for a terminal or a diff, in HTML for a browser.
+
+Its first screen says the facts and the answers, with the ladder as a picture: a table whose cells
+hold bars, so that its names and numbers are text like any other, one picture serves light and dark
+paper, and a narrow window gets narrower bars.
+"""
 
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 
+from tournament_assets.judging.costs.prices import format_usd
 from tournament_assets.reports.battle_pages import BattlePages, lay_out_battles
+from tournament_assets.reports.figures.ladder import ladder_place, ladder_span, ladder_ticks
+from tournament_assets.reports.human_battle_tables import people_sentences
+from tournament_assets.reports.leaderboard import by_dimension
 from tournament_assets.reports.rendering import render_page, render_sentences, render_template
-from tournament_assets.reports.report_tables import ReportSection, ReportTable
-from tournament_assets.reports.run import first_screen
+from tournament_assets.reports.report_tables import Ladder, LadderBar, ReportSection, ReportTable
 from tournament_assets.reports.run.dimension_sections import BattleLink, dimension_sections
 from tournament_assets.reports.run.report_contents import DATE_MARK, ReportContents, doubts_of
-from tournament_assets.tournament.formatting import format_confidence
+from tournament_assets.reports.separation import answer_sentence, rated_mean
+from tournament_assets.storage.tables import rows_of
+from tournament_assets.tournament.asset_rows import CoverageRow, LeaderboardRow, WinRateRow
+from tournament_assets.tournament.formatting import (
+    ABSENT,
+    format_confidence,
+    format_interval,
+    format_plural,
+    format_rating,
+)
 
 
 def render_markdown(contents: ReportContents) -> str:
@@ -70,9 +87,9 @@ def _values(contents: ReportContents, link: BattleLink, *, has_pictures: bool) -
         "contents": contents,
         "doubts": doubts_of(contents),
         "date": DATE_MARK,
-        "facts": first_screen.facts(contents),
-        "answers": first_screen.answers(contents),
-        "ladder": first_screen.ladder(contents),
+        "facts": _facts(contents),
+        "answers": _answers(contents),
+        "ladder": _ladder(contents),
         "sections": {**_doubts(contents), **first, **_how(contents)},
         "last_result": list(first)[-1],
         "confidence": format_confidence(contents.confidence),
@@ -116,7 +133,7 @@ def _citation(contents: ReportContents) -> str:
 
 def _how(contents: ReportContents) -> dict[str, ReportSection]:
     """Return what it cost, how it was done, and what decides the result."""
-    price = first_screen.total_price(contents)
+    price = _total_price(contents)
     total = f"Judging cost {price} in all." if price else ""
     versions = (f"With {contents.versions}.",) if contents.versions else ()
     costs = ReportTable(("what", "amount"), tuple(contents.costs), look="pairs")
@@ -154,3 +171,92 @@ def _how(contents: ReportContents) -> dict[str, ReportSection]:
             command=contents.command,
         ),
     }
+
+
+def _facts(contents: ReportContents) -> tuple[str, ...]:
+    """Return how much was judged, by whom, and what that cost."""
+    audit = list(rows_of(CoverageRow, contents.audit))
+    # The audit counts answers; an entrant should have given so many to each prompt.
+    prompts = max((row.prompts_selected for row in audit), default=0) // contents.n_samples
+    judged = sum(row.pairs_judged for row in audit) // 2
+    price = _total_price(contents)
+    return (
+        format_plural(prompts, "prompt"),
+        *([f"each answered {contents.n_samples} times"] if contents.n_samples > 1 else []),
+        format_plural(len({row.entrant_id for row in audit}), "entrant"),
+        format_plural(judged, "judged pair"),
+        f"judge: {contents.judge_model or ABSENT}, {contents.judge_label}",
+        *([f"judging cost {price}"] if price else []),
+    )
+
+
+def _total_price(contents: ReportContents) -> str:
+    """Return what judging cost in all; empty where a price is not known."""
+    known = [price for price in contents.prices.values() if price is not None]
+    return format_usd(sum(known)) if known and len(known) == len(contents.prices) else ""
+
+
+def _answers(contents: ReportContents) -> list[tuple[str, str]]:
+    """Return every dimension with who is best, and whether people would agree if any were asked."""
+    by_name = _rows_by_dimension(contents)
+    people = people_sentences(contents.powered, contents.calibration, by_name)
+    return [
+        (
+            dimension,
+            " ".join(
+                [
+                    answer_sentence(
+                        rows,
+                        list(rows_of(WinRateRow, contents.win_rates[dimension])),
+                        dimension=dimension,
+                    ),
+                    *people.get(dimension, ()),
+                ]
+            ),
+        )
+        for dimension, rows in by_name.items()
+    ]
+
+
+def _ladder(contents: ReportContents) -> Ladder:
+    """Return the ratings of all dimensions as bars on one scale."""
+    by_name = _rows_by_dimension(contents)
+    every_row = [row for rows in by_name.values() for row in rows]
+    span = ladder_span(every_row)
+    places = [{row.entrant_id: row for row in rows} for rows in by_name.values()]
+    return Ladder(
+        dimensions=tuple(by_name),
+        bands=tuple(
+            bar if bar is not None and bar.mean is not None else None
+            for bar in (_bar(rows[0], span) if rows else None for rows in by_name.values())
+        ),
+        lines=tuple(
+            (name, tuple(_bar(rows.get(name), span) for rows in places))
+            for name in dict.fromkeys(row.entrant_id for row in every_row)
+        ),
+        ticks=ladder_ticks(span),
+    )
+
+
+def _rows_by_dimension(contents: ReportContents) -> dict[str, list[LeaderboardRow]]:
+    return by_dimension(list(rows_of(LeaderboardRow, contents.leaderboard)))
+
+
+def _bar(row: LeaderboardRow | None, span: tuple[float, float]) -> LadderBar:
+    if row is None:
+        return LadderBar("not judged")
+    mean = rated_mean(row)
+    if mean is None:
+        words = "no Elo rating" if row.n_entrant_matches else "no decisive match"
+        return LadderBar(words, group=row.group or "")
+    low, high = row.sampling_low, row.sampling_high
+    return LadderBar(
+        text=format_rating(mean),
+        interval=format_interval(low, high, absent="unbounded"),
+        group=row.group or "",
+        mean=ladder_place(mean, span),
+        low=0.0 if low is None else ladder_place(low, span),
+        high=100.0 if high is None else ladder_place(high, span),
+        is_open_below=low is None,
+        is_open_above=high is None,
+    )
