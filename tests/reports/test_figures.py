@@ -1,18 +1,21 @@
 import io
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.text import Text
 from PIL import Image
 
 from tests.ratings.builders import outright
 from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
-from tournament_assets.reports.figures.canvas import DARK, LIGHT, to_png
+from tournament_assets.reports.figures.canvas import DARK, LIGHT, to_png, to_pngs
 from tournament_assets.reports.figures.figures import (
     EntrantEconomy,
     PlacedEntrant,
@@ -133,8 +136,9 @@ def test_a_wider_axis_changes_the_picture() -> None:
 def test_who_has_no_mean_has_no_line_in_the_sweep_rather_than_one_at_zero() -> None:
     rows = [replace(row, mean=None, rank=None) if row.entrant_id == "cy" else row for row in ELO]
     (axes,) = draw_k_sensitivity(rows).axes
-    heights = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.lines])
-    assert len(axes.lines) == 2
+    lines = [line for line in axes.lines if line.get_marker() != "None"]  # not those to the names
+    heights = np.concatenate([np.asarray(line.get_ydata(), float) for line in lines])
+    assert len(lines) == 2
     assert heights.min() > 1000.0
 
 
@@ -199,6 +203,39 @@ def test_a_picture_drawn_once_has_the_pixels_that_matplotlib_saves() -> None:
     drawn = Image.open(io.BytesIO(to_png(draw_ladder(LADDER, "factuality")))).convert("RGB")
     assert drawn.size == expected.size
     assert drawn.tobytes() == expected.tobytes()
+
+
+def test_a_picture_in_several_palettes_is_each_as_if_drawn_alone() -> None:
+    palettes = {"light": LIGHT, "dark": DARK}
+    economies = [EntrantEconomy("ada", 2.0, 9.0), EntrantEconomy(BAD_MATH, 1.0, 4.0)]
+    draws = (partial(draw_front, LADDER, economies), partial(draw_k_sensitivity, ELO))
+    for draw in draws:
+        alone = {theme: to_png(draw(palette=palette)) for theme, palette in palettes.items()}
+        assert to_pngs(draw, palettes) == alone
+        assert alone["light"] != alone["dark"]
+
+
+def test_a_picture_in_several_palettes_is_laid_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    laid_out: list[Figure] = []
+    lay_out = ConstrainedLayoutEngine.execute
+
+    def execute(engine: ConstrainedLayoutEngine, figure: Figure) -> None:
+        laid_out.append(figure)
+        lay_out(engine, figure)
+
+    monkeypatch.setattr(ConstrainedLayoutEngine, "execute", execute)
+    to_pngs(partial(draw_k_sensitivity, ELO), {"light": LIGHT, "dark": DARK, "again": LIGHT})
+    assert len(laid_out) == 1
+
+
+def test_a_name_stands_at_the_end_of_a_line_from_its_point() -> None:
+    figure = draw_front(TRADE, [EntrantEconomy(row.entrant_id, usd=2.0) for row in TRADE])
+    (axes,) = figure.axes
+    ends = {tuple(zip(*line.get_data(), strict=True)) for line in axes.lines}
+    for text, row in zip(axes.texts, reversed(TRADE), strict=True):
+        mean = row.mean
+        assert text.get_text().strip() == row.entrant_id
+        assert ((2.0, mean), text.get_position()) in ends
 
 
 def _large_ladder() -> list[LeaderboardRow]:

@@ -5,15 +5,17 @@ pay for it, and no global state decides how a picture looks.
 """
 
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tournament_assets.reports.rendering import show_controls
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.transforms import Transform
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,72 @@ def short_label(name: str) -> str:
     name = show_controls(name)
     half = _MAX_LABEL // 2
     return name if len(name) <= _MAX_LABEL else f"{name[: half - 1]}…{name[-half:]}"
+
+
+def write_beside(
+    axes: "Axes",
+    text: str,
+    *,
+    point: tuple[float, float],
+    place: tuple[float, float],
+    transform: "Transform",
+    line: str,
+    **look: Any,
+) -> None:
+    """Write a name beside its point, with a thin line between the two.
+
+    A plain line, because matplotlib cuts the arrow of an annotation where it meets the text, which
+    takes longer than all else of the picture.
+
+    Args:
+        axes: Where it is written.
+        text: The name; what is no name of ours is shown as it is.
+        point: What is named.
+        place: Where the name begins, at half its height.
+        transform: What point and place are measured in.
+        line: The line's colour.
+        look: Further properties of the text.
+    """
+    (drawn,) = axes.plot(
+        *zip(point, place, strict=True),
+        transform=transform,
+        color=line,
+        linewidth=1.0,
+        zorder=1.5,
+        clip_on=False,
+        scalex=False,
+        scaley=False,
+    )
+    # The name at its end is laid out; a line that ends there takes no room of its own.
+    drawn.set_in_layout(False)
+    axes.text(
+        *place, f" {text}", transform=transform, va="center", parse_math=False, zorder=3, **look
+    )
+
+
+class DrawsInPalette(Protocol):
+    """Draws a picture in the colours that it is given."""
+
+    def __call__(self, *, palette: Palette) -> "Figure":
+        """Return the picture."""
+
+
+def to_pngs(draw: DrawsInPalette, palettes: Mapping[str, Palette]) -> dict[str, bytes]:
+    """Return one picture in several palettes as PNG files.
+
+    It is laid out once, which takes as long as drawing: colours move nothing.
+    """
+    first: Figure | None = None
+    files: dict[str, bytes] = {}
+    for theme, palette in palettes.items():
+        figure = draw(palette=palette)
+        if first is not None:
+            figure.set_layout_engine("none")
+            for own, laid_out in zip(figure.axes, first.axes, strict=True):
+                own.set_position(laid_out.get_position())
+        files[theme] = to_png(figure)
+        first = first or figure
+    return files
 
 
 def to_png(figure: "Figure") -> bytes:

@@ -27,6 +27,7 @@ from tournament_assets.reports.figures.canvas import (
     short_label,
     to_png,
     to_svg,
+    write_beside,
 )
 from tournament_assets.reports.figures.ladder import draw_ladder, draw_ladders, ladder_span
 from tournament_assets.reports.rendering import escape_markdown
@@ -103,18 +104,15 @@ def draw_k_sensitivity(
     line_height = (top - bottom) * 0.2 / (figure.get_figheight() - 0.8)
     heights = spread([lines[name][-1][1] for name in ends], gap=line_height)
     for name, height in zip(ends, heights, strict=True):
-        axes.annotate(
+        write_beside(
+            axes,
             short_label(name),
-            xy=(1.0, lines[name][-1][1]),
-            xytext=(1.05, height),
-            xycoords=axes.get_yaxis_transform(),
-            textcoords=axes.get_yaxis_transform(),
-            arrowprops={"arrowstyle": "-", "color": colours[name], "shrinkA": 0, "shrinkB": 0},
-            va="center",
+            point=(1.0, lines[name][-1][1]),
+            place=(1.04, height),
+            transform=axes.get_yaxis_transform(),
+            line=colours[name],
             fontsize=9,
             color=palette.ink,
-            parse_math=False,
-            annotation_clip=False,
         )
     return figure
 
@@ -294,17 +292,16 @@ def _draw_point(
         markeredgecolor=palette.accent if placed.is_on_front else palette.quiet,
         zorder=3,
     )
-    axes.annotate(
+    write_beside(
+        axes,
         short_label(row.entrant_id),
-        xy=(placed.value, placed.quality),
-        xytext=(placed.value + axes.get_xlim()[1] * 0.04, height),
-        arrowprops={"arrowstyle": "-", "color": palette.grid, "shrinkA": 0, "shrinkB": 4},
-        va="center",
+        point=(placed.value, placed.quality),
+        place=(placed.value + axes.get_xlim()[1] * 0.03, height),
+        transform=axes.transData,
+        line=palette.grid,
         fontsize=8.5,
         color=palette.ink,
         fontweight="bold" if placed.is_on_front else "normal",
-        parse_math=False,
-        annotation_clip=False,
     )
 
 
@@ -431,11 +428,9 @@ def win_rate_matrix_figure(
     return to_png(draw_win_grid(rows, order, judge_label=judge_label))
 
 
-def k_sensitivity_figure(
-    rows: Sequence[EloRow], *, judge_label: str = "", palette: Palette = LIGHT
-) -> bytes:
+def k_sensitivity_figure(rows: Sequence[EloRow], *, judge_label: str = "") -> bytes:
     """Return `draw_k_sensitivity` as a PNG picture."""
-    return to_png(draw_k_sensitivity(rows, judge_label=judge_label, palette=palette))
+    return to_png(draw_k_sensitivity(rows, judge_label=judge_label))
 
 
 def figure_files(

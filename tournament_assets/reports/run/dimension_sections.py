@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tournament_assets.judging.costs.prices import format_usd
-from tournament_assets.reports.figures.canvas import DARK, LIGHT, to_png
+from tournament_assets.reports.figures.canvas import DARK, LIGHT, DrawsInPalette, to_pngs
 from tournament_assets.reports.figures.figures import (
     Measure,
     draw_front,
-    k_sensitivity_figure,
+    draw_k_sensitivity,
     known_measures,
     place_entrants,
     png_data_uri,
@@ -309,25 +310,24 @@ def _economy(
                 each.name,
                 f"Mean rating against cost and speed on {each.name}. {said[each.name]} "
                 "The table holds the numbers.",
-                {
-                    theme: png_data_uri(
-                        to_png(
-                            draw_front(
-                                each.leaders,
-                                contents.economies,
-                                judge_label=contents.judge_label,
-                                palette=palette,
-                            )
-                        )
+                _in_all_palettes(
+                    partial(
+                        draw_front,
+                        each.leaders,
+                        contents.economies,
+                        judge_label=contents.judge_label,
                     )
-                    for theme, palette in _PALETTES.items()
-                },
+                ),
             )
             for each in dimensions
             if has_pictures and each.name in said
         ),
     )
     return {"economy": section}
+
+
+def _in_all_palettes(draw: DrawsInPalette) -> dict[str, str]:
+    return {theme: png_data_uri(png) for theme, png in to_pngs(draw, _PALETTES).items()}
 
 
 _FRONTS: Mapping[Measure, str] = {"usd": "cost", "speed": "speed"}
@@ -409,14 +409,9 @@ def _k_factor(
                 each.name,
                 f"Mean rating against K-factor on {each.name}. {said[each.name]} "
                 "The table holds the numbers.",
-                {
-                    theme: png_data_uri(
-                        k_sensitivity_figure(
-                            each.elo, judge_label=contents.judge_label, palette=palette
-                        )
-                    )
-                    for theme, palette in _PALETTES.items()
-                },
+                _in_all_palettes(
+                    partial(draw_k_sensitivity, each.elo, judge_label=contents.judge_label)
+                ),
             )
             for each in dimensions
             if has_pictures
