@@ -26,6 +26,7 @@ HEAVY = (
     "scipy",
     "matplotlib",
     "jinja2",
+    "rich",
     "starlette",
 )
 

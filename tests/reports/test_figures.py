@@ -231,11 +231,11 @@ def test_a_picture_in_several_palettes_is_laid_out_once(monkeypatch: pytest.Monk
 def test_a_name_stands_at_the_end_of_a_line_from_its_point() -> None:
     figure = draw_front(TRADE, [EntrantEconomy(row.entrant_id, usd=2.0) for row in TRADE])
     (axes,) = figure.axes
-    ends = {tuple(zip(*line.get_data(), strict=True)) for line in axes.lines}
+    ends = [np.asarray(line.get_xydata()).tolist() for line in axes.lines]
     for text, row in zip(axes.texts, reversed(TRADE), strict=True):
         mean = row.mean
         assert text.get_text().strip() == row.entrant_id
-        assert ((2.0, mean), text.get_position()) in ends
+        assert [[2.0, mean], [*text.get_position()]] in ends
 
 
 def _large_ladder() -> list[LeaderboardRow]:
