@@ -69,7 +69,7 @@ def test_a_run_and_itself_differ_in_nothing(runs: tuple[Path, Path]) -> None:
     assert {move["difference"] for move in found["ratings"]} - {None} == {0}
     printed = invoke(runs[0], runs[0]).output
     assert "Nothing differs in the inputs." in printed
-    assert "Nobody's place changes. No rating moves." in printed
+    assert "No entrant changes place. No rating moves." in printed
     assert invoke(runs[0], runs[0]).exit_code == 0
     assert "The same (exit code 0): no judgment flipped" in printed
 

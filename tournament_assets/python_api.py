@@ -158,7 +158,7 @@ def compare(
     Args:
         run_a: The first run, or its directory.
         run_b: The second run, or its directory.
-        tolerance: Share of flips that counts as noise; by default that of the second run's config.
+        tolerance: Share of flips that is tolerated; by default that of the second run's config.
 
     Raises:
         InputError: If a file of either run is missing or unreadable.

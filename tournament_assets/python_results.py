@@ -123,7 +123,7 @@ class _RatedModel:
     dimension: Annotated[str | None, "the quality that was judged"]
     method: Annotated[str, "bradley-terry, elo, davidson or newman"]
     rank: Annotated[int | None, "1 is best; equal ratings share the better; absent: see the note"]
-    model: Annotated[str, "who is rated"]
+    model: Annotated[str, "the entrant that is rated"]
     rating: Annotated[float | None, "in Elo points; absent: see the note"]
     low: Annotated[float | None, "lower end of the prompt-resampling interval"]
     high: Annotated[float | None, "upper end of that interval"]
@@ -235,7 +235,7 @@ def _rating_table(rows: Sequence[_RatedModel]) -> ReportTable:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ComparedRating:
     dimension: Annotated[str, "the quality that was judged"]
-    entrant_id: Annotated[str, "who is rated"]
+    entrant_id: Annotated[str, "the entrant that is rated"]
     rank_a: Annotated[int | None, "the place in the first run"]
     rank_b: Annotated[int | None, "the place in the second run"]
     mean_a: Annotated[float | None, "the mean rating in the first run, in Elo points"]
@@ -255,7 +255,7 @@ class Comparison:
 
     @property
     def sameness(self) -> Sameness:
-        """Whether the runs come to the same: `same`, `differs` beyond noise, or `undecided`."""
+        """Whether the runs come to the same: `same`, `differs` significantly, or `undecided`."""
         return self.values.verdict.sameness
 
     @property

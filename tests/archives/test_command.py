@@ -87,7 +87,7 @@ def test_every_number_of_the_report_stands_in_a_table_beside_it(tmp_path: Path) 
     shown = run("report", archive.description_path, "--markdown", out).stdout
     markdown = out.read_text()
     for heading in (
-        *("Verdict", "Ranking by clean mean", "Gaps and noise", "On common support"),
+        *("Verdict", "Ranking by clean mean", "Gaps and significance", "On common support"),
         *("The same for all", "Coverage in detail", "Means by tier", "Glossary", "Caveats"),
     ):
         assert f"## {heading}\n" in markdown

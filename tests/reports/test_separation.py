@@ -52,7 +52,7 @@ def test_nobody_leads_who_is_separated_from_nobody() -> None:
         leader_row("bob", 1400.0, sampling=(1370.0, 1430.0)),
     ]
     sentence = verdict_sentence(rows, dimension="factuality")
-    assert sentence.startswith("On factuality, nobody is shown to lead: ada has the highest mean,")
+    assert sentence.startswith("On factuality, no lead is significant: ada has the highest mean,")
     assert "its lead over bob is not significant" in sentence
 
 
@@ -82,7 +82,7 @@ def test_a_leader_without_lower_bound_is_named() -> None:
         leader_row("bob", 1380.0, sampling=(1350.0, 1410.0)),
     ]
     sentence = verdict_sentence(rows, dimension="factuality")
-    assert "nobody is shown to lead" in sentence
+    assert "no lead is significant" in sentence
     assert "The judgments set no lower bound for ada." in sentence
 
 
@@ -101,7 +101,7 @@ def test_without_a_decisive_match_it_says_what_to_do() -> None:
         for name, win_rate in (("ada", 0.5), ("bob", 0.5), ("unjudged", None))
     ]
     sentence = verdict_sentence(rows, dimension="factuality")
-    assert sentence.startswith("On factuality, nothing can be said: there is no decisive match")
+    assert sentence.startswith("On factuality, no ranking is possible: no match is decisive")
     assert "Judge more prompts" in sentence
     assert "ada" not in sentence
 
@@ -188,7 +188,7 @@ def test_where_elo_rates_nobody_the_order_and_the_shares_come_first() -> None:
         "same text 4 of 10) against cyd, and their lead over cyd is significant ("
     )
     assert sentence.endswith(
-        "Elo rates nobody here, because the decisive matches give an order and no distances: "
+        "Elo rates no entrant here, because the decisive matches give an order and no distances: "
         f"ada and bob ({won}); cyd (lost every decisive match: no lower bound)."
     )
     assert "bound for" not in sentence
@@ -196,7 +196,7 @@ def test_where_elo_rates_nobody_the_order_and_the_shares_come_first() -> None:
     assert "not rated" not in text
     assert "sampling interval |" not in text
     assert "| 1 | ada | – | 100 / 200 | 50.0 % | 1450 |" in text
-    assert "Bradley-Terry, in Elo points: what nobody won counts as half" in text
+    assert "Bradley-Terry, in Elo points: pairs without a winner count half" in text
     rated = _markdown([*rows[:2], leader_row("cyd", 1380.0, sampling=(None, None))])
     assert "| 1 | ada | not rated |" in rated
     assert "Bradley-Terry" not in rated
@@ -235,7 +235,7 @@ def test_entrants_that_wrote_the_same_answers_are_not_ranked_against_one_another
     assert "ada and bob lead: their mean is 150 Elo points above cy" in sentence
     alone = verdict_sentence(rows[:2], dimension="factuality")
     assert alone == (
-        "On factuality, nobody can lead. ada and bob wrote the same answers, so no prompt can "
+        "On factuality, no entrant can lead. ada and bob wrote the same answers, so no prompt can "
         "tell them apart."
     )
     level = [replace(row, mean=1400.0, n_entrant_matches=0) for row in rows[:2]]

@@ -110,7 +110,7 @@ def test_what_is_absent_is_explained_once_for_the_models_that_lack_it() -> None:
 @pytest.mark.parametrize(
     ("parameter", "words"),
     [
-        (None, "not known, because nobody is rated"),
+        (None, "not known, because no entrant is rated"),
         (math.inf, "no upper bound"),
         (0.0, "is 0.000: two equals would tie in 0 % of"),
         (1.0, "is 1.000: two equals would tie in 33 % of"),

@@ -191,7 +191,7 @@ def test_places_that_change_are_told_and_so_is_who_is_rated_once() -> None:
         "The largest move of a rating is bob's on facts, +18.0 Elo points."
     )
     assert "Rated in the first run only: ada (facts)." in summary(compare_runs(then, fewer))[2]
-    assert summary(compare_runs(then, now))[2] == "Nobody's place changes. No rating moves."
+    assert summary(compare_runs(then, now))[2] == "No entrant changes place. No rating moves."
 
 
 def test_a_partial_run_is_called_partial_first() -> None:

@@ -40,7 +40,7 @@ def test_what_changed_stands_beside_what_flipped(
     then: dict[str, object], now: dict[str, object], cause: str
 ) -> None:
     said = verdict_sentences(compare_runs(run(A, A, inputs=then), run(A, TIE, inputs=now)))
-    assert said == f"1 of 2 judgments flipped after {cause}. Nobody's place changes."
+    assert said == f"1 of 2 judgments flipped after {cause}. No entrant changes place."
 
 
 def test_where_nothing_differs_it_says_so() -> None:

@@ -112,7 +112,7 @@ def archive_report_sections(comparison: ArchiveComparison) -> list[ReportSection
     if comparison.gaps:
         sections.append(
             ReportSection(
-                "Gaps and noise",
+                "Gaps and significance",
                 gap_sentences(config),
                 (
                     ("Neighbours", gap_table(neighbours(comparison.gaps, ranked), labels)),
@@ -199,7 +199,7 @@ def archive_report_markdown(comparison: ArchiveComparison, *, tables_folder: str
 
 _SOURCES = (
     ("Ranking by clean mean", "models.csv", "clean_mean, judge_mean, at_ceiling, coverage, …"),
-    ("Gaps and noise", "gaps.csv", "difference, low, high"),
+    ("Gaps and significance", "gaps.csv", "difference, low, high"),
     ("On common support", "common_support.csv", "mean, clean_mean"),
     ("The same for all", "conditions.csv", "value, model_id, runs"),
     ("Coverage in detail", "models.csv", "archived, absent, broken, rejudged, judge_failed"),

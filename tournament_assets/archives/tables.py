@@ -232,7 +232,7 @@ def gap_table(gaps: Sequence[Gap], labels: Mapping[str, str]) -> ReportTable:
 def _reading(gap: Gap) -> str:
     if gap.is_separated:
         return "significant"
-    return "not significant" if gap.is_within_noise else "cannot be told"
+    return "not significant" if gap.is_within_noise else "unknown"
 
 
 def common_table(support: CommonSupport, labels: Mapping[str, str]) -> ReportTable:

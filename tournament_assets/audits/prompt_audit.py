@@ -261,7 +261,7 @@ def _patterns(
         yield finding(
             FindingKind.NO_WINNER,
             ties + inconsistent,
-            f"Nobody wins on {prompt_id}: {ties} ties and {inconsistent} inconsistent of "
+            f"No entrant wins on {prompt_id}: {ties} ties and {inconsistent} inconsistent of "
             f"{len(judged)} judged pairs.",
         )
     elif (
@@ -272,8 +272,8 @@ def _patterns(
         yield finding(
             FindingKind.LEVEL,
             decisive,
-            f"Everybody has the same score on {prompt_id}, although {decisive} of {len(judged)} "
-            "judged pairs have a winner: they beat each other in a circle.",
+            f"All entrants have the same score on {prompt_id}, although {decisive} of "
+            f"{len(judged)} judged pairs have a winner: they beat each other in a circle.",
         )
 
 

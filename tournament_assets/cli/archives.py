@@ -196,7 +196,7 @@ def _print_rejudged(result: "RejudgeResult", console: Console) -> None:
 def archive_report_command(
     archive: Path, exclude: frozenset[str], markdown_path: Path | None, as_json: bool
 ) -> None:
-    """Rank the models, and show what was the same for all, what is missing, and what is noise.
+    """Rank the models, and show what was equal for all, what is missing, and what is significant.
 
     With --markdown OUT.md every table is also written as CSV into OUT_tables/.
     """

@@ -79,7 +79,7 @@ def battles_import_command(
 ) -> None:
     """Read another tool's FILE and write its battles in our own format.
 
-    Rows that are not battles, because nobody gave a verdict, are left out and counted by reason.
+    Rows that are not battles, because they hold no verdict, are left out and counted by reason.
     A file with any error is refused as a whole, with a list of its errors.
     """
     from tournament_assets.battles.registry import write_battles

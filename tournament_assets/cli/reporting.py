@@ -143,7 +143,7 @@ def load_fair_report(
     "--tolerance",
     type=click.FloatRange(0, 1),
     metavar="SHARE",
-    help="Share of flips that counts as noise; RUN_B's checks.max_drift_rate by default.",
+    help="Share of flips that is tolerated; RUN_B's checks.max_drift_rate by default.",
 )
 def compare_command(
     run_a: Path,
@@ -159,7 +159,7 @@ def compare_command(
     edit could touch flipped (by dimension and stratum, with kappa), how ratings and places moved,
     and what each run cost. It sends no request and changes nothing.
 
-    The exit code is 0 if the runs agree, 1 if they differ beyond noise, 3 if neither can be said,
+    The exit code is 0 if the runs agree, 1 if they differ significantly, 3 if neither can be said,
     and 2 if a directory cannot be read.
 
     \b
@@ -398,7 +398,7 @@ def audit_command(
 
     By entrant and dimension: pairs planned, present and clean; the mean score over each; replies
     that were refused, unreadable or lost to infrastructure, and those judged again; empty and
-    cut-off responses. By prompt, across entrants: where nobody wins, where every judgment is
+    cut-off responses. By prompt, across entrants: where no entrant wins, where every judgment is
     inconsistent, where the judge failed, strata in which one entrant fails, prompts with more
     noise than signal, and those that decide the ranking. Red lights on the judge and dimensions of
     mostly the same text come first. It sends no request and changes nothing.

@@ -95,7 +95,7 @@ def _rated_group(matches: Matches, *, model: str) -> _RatedGroup:
     wins, ties = matches.outright_wins[inside], matches.ties[inside]
     reason, tie_parameter = None, None
     if members.size == 0:
-        reason = "nobody can be rated"
+        reason = "no entrant can be rated"
     elif not wins.any():
         reason, tie_parameter = ONLY_TIES, math.inf
     elif ties.any() and not _has_chain_of_more_wins_than_ties(wins, ties):

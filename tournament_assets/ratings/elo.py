@@ -230,7 +230,7 @@ WON_ALL = "won every decisive match: no upper bound"
 LOST_ALL = "lost every decisive match: no lower bound"
 ABOVE = "never lost to the rated entrants, directly or through others: no upper bound"
 BELOW = "never beat the rated entrants, directly or through others: no lower bound"
-NOT_BOTH = "nobody both beat it and lost to it, directly or through others"
+NOT_BOTH = "no other entrant both beat it and lost to it, directly or through others"
 SMALLER = "its group of entrants that have beaten and lost to one another is not the single largest"
 
 

@@ -129,7 +129,7 @@ def _without_code(text: str) -> str:
     return _CODE_SPAN.sub(" ", "\n".join(kept))
 
 
-NOBODY = "nobody can be rated"
+NOBODY = "no entrant can be rated"
 NOTHING_CONTROLLED = (
     "no feature of style can be controlled, so this would be the plain Bradley-Terry rating"
 )

@@ -471,7 +471,7 @@ def noise_sentence(plan: DimensionPlan) -> str:
         f"logits ({learnt})."
     )
     if plan.smallest_gap is None:
-        return f"{sentence} The {plan.n_prompts:,} prompts of the mode separate nobody."
+        return f"{sentence} The {plan.n_prompts:,} prompts of the mode separate no two entrants."
     return (
         f"{sentence} The {plan.n_prompts:,} prompts of the mode separate two of "
         f"{noise.n_entrants} entrants that are {plan.smallest_gap:.0f} Elo points apart with "

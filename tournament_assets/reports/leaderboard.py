@@ -225,7 +225,7 @@ def _known_cells(rows: Sequence[LeaderboardRow]) -> ReportTable:
 def _strength_notes(rows: Sequence[LeaderboardRow]) -> list[str]:
     if not any(map(_has_order_only, by_dimension(rows).values())):
         return []
-    return ["Bradley-Terry, in Elo points: what nobody won counts as half a win for each."]
+    return ["Bradley-Terry, in Elo points: pairs without a winner count half a win for each."]
 
 
 def _cells(row: Placed) -> tuple[str, ...]:

@@ -151,7 +151,7 @@ def tie_sentence(rows: Sequence[RatingMethodRow]) -> str:
     """
     found = next((row.tie_parameter for row in rows if row.model == "davidson"), None)
     if found is None:
-        return "Davidson's tie parameter is not known, because nobody is rated."
+        return "Davidson's tie parameter is not known, because no entrant is rated."
     if math.isinf(found):
         return "The battles set Davidson's tie parameter no upper bound."
     # Source: Davidson (1970); between equals the proportions are 1 : 1 : v.

@@ -214,7 +214,9 @@ def _briefly_unrated(rows: Sequence[LeaderboardRow]) -> list[str]:
     unrated = [row.entrant_id for row in rows if not is_rated(row)]
     if not unrated:
         return []
-    return [f"Elo rates {'nobody' if len(unrated) == len(rows) else f'all but {_named(unrated)}'}."]
+    return [
+        f"Elo rates {'no entrant' if len(unrated) == len(rows) else f'all but {_named(unrated)}'}."
+    ]
 
 
 def _named(names: Sequence[str], *, of: str = "") -> str:
@@ -251,7 +253,7 @@ def verdict_sentence(
         return _undecided_sentence(rows, dimension=dimension)
     copies = _same_answers(rows)
     if found.runner_up is None:
-        return " ".join([f"On {dimension}, nobody can lead.", *copies, *_unrated(rows, found)])
+        return " ".join([f"On {dimension}, no entrant can lead.", *copies, *_unrated(rows, found)])
     leaders = join_names((found.leader, *found.same_answers))
     is_one = not found.same_answers
     lead, its, has = ("leads", "its", "has") if is_one else ("lead", "their", "have")
@@ -274,7 +276,7 @@ def verdict_sentence(
             f"{join_names(found.separated)} is significant {basis}."
         ]
     else:
-        nobody = "" if found.separated else "nobody is shown to lead: "
+        nobody = "" if found.separated else "no lead is significant: "
         sentences = [
             f"On {dimension}, {nobody}{leaders} {leads}, but {its} lead over "
             f"{join_names(found.not_separated)} is not significant {basis}."
@@ -347,7 +349,7 @@ def _unrated(rows: Sequence[LeaderboardRow], found: Separation) -> list[str]:
         reasons.append(f"{join_names(idle)} {verb} no decisive match")
     if found.leader is not None and len(without) == len(rows):
         why = "the decisive matches give an order and no distances"
-        return [f"Elo rates nobody here, because {why}: {'; '.join(reasons)}."]
+        return [f"Elo rates no entrant here, because {why}: {'; '.join(reasons)}."]
     return [f"Not rated: {'; '.join(reasons)}."]
 
 
@@ -358,9 +360,9 @@ def _undecided_sentence(rows: Sequence[LeaderboardRow], *, dimension: str) -> st
             "See the audit for what is missing, then run the tournament again."
         )
     if len(rows) > 1 and all(len(row.same_answers_as) == len(rows) - 1 for row in rows):
-        return f"On {dimension}, nobody can lead. {' '.join(_same_answers(rows))}"
+        return f"On {dimension}, no entrant can lead. {' '.join(_same_answers(rows))}"
     return (
-        f"On {dimension}, nothing can be said: there is no decisive match, because every judged "
+        f"On {dimension}, no ranking is possible: no match is decisive, because every judged "
         "pair was a tie or got two verdicts that disagree. Judge more prompts, or write a rubric "
         "that tells the responses apart."
     )

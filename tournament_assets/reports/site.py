@@ -357,7 +357,7 @@ def _history_sentence(runs: Sequence[SiteRun], dimension: str) -> str:
     latest = runs[-1].standings[dimension]
     first = next((row for row in latest if row.mean is not None), None)
     if first is None:
-        return f"On {dimension}, the latest run rates nobody."
+        return f"On {dimension}, the latest run rates no entrant."
     led = sum(bool(run.standings.get(dimension)) for run in runs)
     times = sum(
         bool(run.standings.get(dimension)) and run.standings[dimension][0].entrant == first.entrant

@@ -411,7 +411,7 @@ def verdict_sentences(comparison: RunComparison) -> str:
 def _place_sentence(moves: Sequence[RatingMove]) -> str:
     places = [move for move in moves if move.is_of_place]
     if not places:
-        return "Nobody's place changes."
+        return "No entrant changes place."
     changed = "; ".join(
         f"{move.entrant_id} from {move.then.rank} to {move.now.rank} on {move.dimension}"
         for move in places

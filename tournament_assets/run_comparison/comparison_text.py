@@ -278,7 +278,7 @@ def move_sentences(
     ]
     sentences = size_cautions(sizes)
     sentences.append(
-        f"Places change: {'; '.join(places)}." if places else "Nobody's place changes."
+        f"Places change: {'; '.join(places)}." if places else "No entrant changes place."
     )
     for name, one_sided in (
         ("first", [move for move in moves if _is_rated_in(move, first=True)]),

@@ -38,7 +38,7 @@ class PromptRow:
 class ResponseRow:
     """An entrant's answer to a prompt."""
 
-    entrant_id: Annotated[str, "who answered"]
+    entrant_id: Annotated[str, "the entrant that answered"]
     prompt_id: Annotated[str, "what was answered"]
     response: Annotated[str, "the answer"]
     finish_reason: Annotated[str, "stop, length, other or recorded"]
@@ -163,7 +163,9 @@ class DecisionRow:
         float | None, "part of what a decision takes: 1 decides for the first, -1 for the second"
     ] = None
     decided_at: Annotated[int | None, "prompts after which it was decided; absent: open"] = None
-    side: Annotated[str | None, "who is ahead; absent: open, or the whole bank is level"] = None
+    side: Annotated[str | None, "the entrant ahead; absent: open, or level on the whole bank"] = (
+        None
+    )
     tail: Annotated[tuple[str, ...], "later prompts that are judged all the same"]
     weight: Annotated[float, "prompts that a verdict of the tail stands for"]
     not_needed: Annotated[int, "prompts on which no judge is asked about the two"]
@@ -180,7 +182,7 @@ class EloRow:
     k_factor: Annotated[float, "the most one match can change a rating by"]
     is_primary: Annotated[bool, "whether this is the configured K-factor"]
     rank: Annotated[int | None, "1 is best, for this K-factor; absent: see the note"] = None
-    entrant_id: Annotated[str, "who is rated"]
+    entrant_id: Annotated[str, "the entrant that is rated"]
     mean: Annotated[float | None, "mean over orderings, in Elo points; absent: see the note"] = None
     sem: Annotated[float | None, "standard error of that mean: order noise only"] = None
     order_low: Annotated[float | None, "lower end of the spread over orderings"] = None
@@ -190,10 +192,12 @@ class EloRow:
     rank_best: Annotated[int | None, "best possible rank: 1 + entrants shown to be above it"] = None
     rank_worst: Annotated[int | None, "worst possible rank: all but those shown below it"] = None
     shown_above: Annotated[tuple[str, ...], "entrants that are significantly below it"]
-    group: Annotated[str | None, "letters; who shares one does not differ significantly"] = None
+    group: Annotated[str | None, "letters; entrants that share one do not differ significantly"] = (
+        None
+    )
     n_decisive_matches: Annotated[int, "decisive matches on the dimension"]
     n_entrant_matches: Annotated[int, "decisive matches of this entrant"]
-    note: Annotated[str | None, "why there is no rating"] = None
+    note: Annotated[str | None, "why the rating is absent"] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +205,7 @@ class BradleyTerryRow:
     """An entrant's Bradley-Terry rating."""
 
     dimension: Annotated[str, "the quality that was judged"]
-    entrant_id: Annotated[str, "who is rated"]
+    entrant_id: Annotated[str, "the entrant that is rated"]
     rating: Annotated[float | None, "on the Elo scale; absent if the data set no bound"] = None
     sampling_low: Annotated[float | None, "lower end of the prompt-resampling interval"] = None
     sampling_high: Annotated[float | None, "upper end of the prompt-resampling interval"] = None
@@ -215,7 +219,7 @@ class RatingMethodRow:
     """An entrant's rating by one of several methods."""
 
     dimension: Annotated[str, "the quality that was judged"]
-    entrant_id: Annotated[str, "who is rated"]
+    entrant_id: Annotated[str, "the entrant that is rated"]
     model: Annotated[str, "elo, bradley_terry, davidson or newman"]
     rating: Annotated[float | None, "on the Elo scale; absent if the model has none"] = None
     rank: Annotated[int | None, "1 is best, for this model; equal ratings share the better"] = None
@@ -293,7 +297,7 @@ class ArenaRatingRow:
 
     dimension: Annotated[str, "the quality that was judged"]
     basis: Annotated[str, "whose battles: judge, human or both"]
-    entrant_id: Annotated[str, "who is rated"]
+    entrant_id: Annotated[str, "the entrant that is rated"]
     source: Annotated[str, "evaluated: under test; human: known from human battles"]
     rating: Annotated[float | None, "Bradley-Terry, on the Elo scale"] = None
     sampling_low: Annotated[float | None, "lower end of the prompt-resampling interval"] = None
@@ -310,7 +314,7 @@ class PredictionPoweredRow:
 
     dimension: Annotated[str, "the quality that was judged"]
     basis: Annotated[str, "people: the labelled pairs alone; judge; both: prediction-powered"]
-    entrant_id: Annotated[str, "who is rated"]
+    entrant_id: Annotated[str, "the entrant that is rated"]
     rating: Annotated[float | None, "Bradley-Terry, on the Elo scale"] = None
     standard_error: Annotated[float | None, "Elo points, prompts as clusters"] = None
     sampling_low: Annotated[float | None, "lower end of its interval"] = None
@@ -319,7 +323,9 @@ class PredictionPoweredRow:
     rank_best: Annotated[int | None, "best possible rank: 1 + entrants shown to be above it"] = None
     rank_worst: Annotated[int | None, "worst possible rank: all but those shown below it"] = None
     shown_above: Annotated[tuple[str, ...], "entrants that are significantly below it"]
-    group: Annotated[str | None, "letters; who shares one does not differ significantly"] = None
+    group: Annotated[str | None, "letters; entrants that share one do not differ significantly"] = (
+        None
+    )
     labelled_prompts: Annotated[int, "prompts on which a pair of the entrant counts as labelled"]
     weight: Annotated[float, "how much the judge's verdicts count beside the labels, 0 to 1"]
     note: Annotated[str | None, "why a number is absent"] = None
@@ -414,7 +420,7 @@ class LeaderboardRow:
 
     dimension: Annotated[str, "the quality that was judged"]
     rank: Annotated[int | None, "1 is best; absent: see the note"] = None
-    entrant_id: Annotated[str, "who is rated"]
+    entrant_id: Annotated[str, "the entrant that is rated"]
     mean: Annotated[float | None, "mean over orderings, in Elo points; absent: see the note"] = None
     sem: Annotated[float | None, "standard error of that mean: order noise only"] = None
     order_low: Annotated[float | None, "lower end of the spread over orderings"] = None
@@ -424,12 +430,14 @@ class LeaderboardRow:
     rank_best: Annotated[int | None, "best possible rank: 1 + entrants shown to be above it"] = None
     rank_worst: Annotated[int | None, "worst possible rank: all but those shown below it"] = None
     shown_above: Annotated[tuple[str, ...], "entrants that are significantly below it"]
-    group: Annotated[str | None, "letters; who shares one does not differ significantly"] = None
+    group: Annotated[str | None, "letters; entrants that share one do not differ significantly"] = (
+        None
+    )
     n_decisive_matches: Annotated[int, "decisive matches on the dimension"]
     n_entrant_matches: Annotated[int, "decisive matches of this entrant"]
-    note: Annotated[str | None, "why there is no rating"] = None
+    note: Annotated[str | None, "why the rating is absent"] = None
     win_rate: Annotated[float | None, "share won; no winner: half; without unjudged ones"] = None
-    same_answers_as: Annotated[tuple[str, ...], "who wrote the same to every prompt"]
+    same_answers_as: Annotated[tuple[str, ...], "entrants that wrote the same to every prompt"]
     lead_rests_on: Annotated[tuple[str, ...], "first: prompts that alone put it there"]
     leader_wins: Annotated[int | None, "pairs that the first won against this entrant"] = None
     leader_losses: Annotated[int | None, "pairs that the first lost against it"] = None
@@ -458,7 +466,7 @@ class ControlRow:
     control_id: Annotated[str, "name of the control"]
     prompt_id: Annotated[str, "the prompt of both responses"]
     dimension: Annotated[str, "the quality being judged"]
-    entrant_a: Annotated[str, "whose response stands as it was given"]
+    entrant_a: Annotated[str, "the entrant whose response is left as it was"]
     entrant_b: Annotated[str, "whose response was copied, misplaced or added to"]
     expected: Annotated[str | None, "the right outcome; absent if the baseline is not judged"] = (
         None
@@ -570,7 +578,7 @@ class TrustRow:
     state: Annotated[str, "green, red, not measured or no threshold"]
     meaning: Annotated[str, "what the number says"]
     advice: Annotated[str, "what to do when the light is red"]
-    detail: Annotated[str, "the counts behind it, or why there is no number"]
+    detail: Annotated[str, "the counts behind it, or why the number is absent"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -605,7 +613,7 @@ class FairRow:
     basis: Annotated[
         str, "common: prompts everyone answered and was judged on; all judged; all planned pairs"
     ]
-    entrant_id: Annotated[str, "who is compared"]
+    entrant_id: Annotated[str, "the entrant that is compared"]
     prompts: Annotated[int, "prompts of the stratum that the basis has"]
     points: Annotated[float, "wins and half the ties; inconsistent is a tie"]
     pairs: Annotated[int, "the entrant's pairs: judged ones, or planned ones"]
@@ -615,7 +623,7 @@ class FairRow:
     rank: Annotated[int | None, "1 is the highest rating"] = None
     sampling_low: Annotated[float | None, "lower end of the prompt-resampling interval"] = None
     sampling_high: Annotated[float | None, "upper end of the prompt-resampling interval"] = None
-    note: Annotated[str | None, "why there is no rating"] = None
+    note: Annotated[str | None, "why the rating is absent"] = None
     next_below: Annotated[str | None, "the entrant rated next below"] = None
     gap: Annotated[float | None, "Elo points above the next below"] = None
     gap_low: Annotated[float | None, "lower end of the interval of that difference"] = None

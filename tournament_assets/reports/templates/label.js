@@ -176,7 +176,7 @@
         `You have labelled ${plural(done, "pair")}.` +
         (isFile ? " Save your votes and send the file back." : " You can close this page.");
       $("more").hidden = !work.others.length;
-      $("more").textContent = `Take over ${plural(work.others.length, "pair")} that nobody has labelled yet`;
+      $("more").textContent = `Take over ${plural(work.others.length, "pair")} not labelled yet`;
     }
     watch();
     if (focus) {
