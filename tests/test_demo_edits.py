@@ -46,10 +46,10 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
-def demo(demo_run: DemoRun, tmp_path: Path) -> Iterator[EditDriver]:
-    """The demo after its pilot, with reruns after edits turned on."""
+def demo(short_demo_run: DemoRun, tmp_path: Path) -> Iterator[EditDriver]:
+    """The demo after its pilot on few prompts, with reruns after edits turned on."""
     project = tmp_path / "project"
-    shutil.copytree(demo_run.project, project)
+    shutil.copytree(short_demo_run.project, project)
     config_path = project / "configs" / "demo.yaml"
     edit(config_path, "automation:\n", "automation:\n  rerun_after_edits: true\n")
     environment = {"DAGSTER_HOME": str(project / ".dagster_home")}

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-import yaml
 from dagster._core.scheduler.instigation import InstigatorType, ScheduleInstigatorData
 
-from tests.daemon.daemons import Daemon, turn_on, wait_until
+from tests.daemon.daemons import Daemon, look_often, turn_on, wait_until
 from tests.graph.paid_projects import paid_project
 from tournament_assets.definitions import build_plan
 from tournament_assets.graph.automation.jobs import build_rerun_stages
@@ -66,20 +65,6 @@ def test_the_daemon_makes_up_for_sixty_missed_ticks_once_although_it_is_killed_o
         assert "no partition set, so not trying to catch up" in log.read_text()
         assert len(list((paid.project.folder / "runs").glob("headline_*"))) == 1
         assert paid.n_asked == 8 * 3 * 2 + ANCHORS * 2
-
-
-def look_often(home: Path) -> None:
-    """Let queued runs begin within a second, instead of five."""
-    settings = home / "dagster.yaml"
-    changed = {
-        **yaml.safe_load(settings.read_text()),
-        "run_coordinator": {
-            "module": "dagster.core.run_coordinator",
-            "class": "QueuedRunCoordinator",
-            "config": {"dequeue_interval_seconds": 1},
-        },
-    }
-    settings.write_text(yaml.safe_dump(changed))
 
 
 def pretend_turned_on_earlier(instance: dg.DagsterInstance, *, seconds: float) -> None:

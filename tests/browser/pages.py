@@ -1,0 +1,83 @@
+"""What the tests of the Dagster UI share: a page of Chromium, its pictures, and a dialog."""
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
+
+from tests.projects import SmallProject
+from tournament_assets.definitions import build_plan
+from tournament_assets.graph.table import rows_of
+from tournament_assets.project.config_files import load_config
+
+CHROMIUM = shutil.which("chromium")
+SCREENSHOTS = Path(__file__).parents[1] / "screenshots"
+OPENING_SECONDS = 180
+RERUN_SECONDS = 600
+QUIET_CHROMIUM = (
+    "--no-sandbox",  # the tests may run as root, where Chromium's sandbox refuses to
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+USES_CHROMIUM = [
+    pytest.mark.browser,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(
+        CHROMIUM is None and not os.environ.get("CI"),
+        reason="chromium is not installed; Debian's package chromium has it",
+    ),
+]
+
+
+def save_screenshot(page: Page, name: str) -> None:
+    page.wait_for_timeout(1500)  # the graph is drawn after its data has come
+    page.screenshot(path=SCREENSHOTS / f"{name}.png")
+
+
+def choose_partition(page: Page, value: str) -> None:
+    """Choose a partition in the dialog of a launch, as often as its list was still empty."""
+    offered = page.get_by_role("menuitem", name=value).or_(page.get_by_role("option", name=value))
+    closed = page.get_by_role("dialog").get_by_text("Select a partition or create one").first
+    deadline = time.monotonic() + OPENING_SECONDS
+    while True:
+        closed.click()
+        try:
+            offered.first.click(timeout=5_000)
+        except PlaywrightTimeoutError:
+            assert time.monotonic() < deadline, f"the dialog does not offer {value!r}"
+        else:
+            break
+    page.keyboard.press("Escape")
+
+
+def narrow_to(page: Page, selection: str) -> None:
+    """Type into the search of the asset graph what it is to show."""
+    search = page.get_by_placeholder("Search and filter assets").or_(
+        page.locator(".CodeMirror textarea")
+    )
+    search.first.focus()
+    page.keyboard.type(selection)
+    page.keyboard.press("Enter")
+    page.keyboard.press("Escape")
+
+
+def count_made(project: SmallProject) -> int:
+    """Count what the graph makes: neither read from outside nor made on request."""
+    rows = rows_of(build_plan(load_config(project.config_path), project.environment)).values()
+    return sum(row.stored_as != "file" and not row.on_request for row in rows)
+
+
+def wait_for_report(page: Page, project: SmallProject, mode: str) -> None:
+    deadline = time.monotonic() + RERUN_SECONDS
+    while not list(project.folder.glob(f"runs/{mode}_*/report.html")):
+        assert time.monotonic() < deadline, "the runs have not reached the report"
+        page.wait_for_timeout(1000)
