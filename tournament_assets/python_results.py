@@ -41,6 +41,7 @@ from tournament_assets.run_comparison.gate import (
 )
 from tournament_assets.storage.table_schemas import derive_schema
 from tournament_assets.storage.tables import make_table
+from tournament_assets.tournament.asset_rows import EstimateRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.formatting import (
     ABSENT,
@@ -78,7 +79,9 @@ class Estimate:
     @property
     def frame(self) -> pd.DataFrame:
         """Requests, tokens and prices, a row a dimension; columns as of `judging_estimate`."""
-        return make_table("judging_estimate", estimate_rows(self.values))
+        return make_table(
+            "judging_estimate", [EstimateRow(**row) for row in estimate_rows(self.values)]
+        )
 
     def _repr_html_(self) -> str:
         values = self.values

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.projects import SmallProject, make_project, recorded_responses, write_json_lines
+from tests.rows import table_rows
 from tournament_assets.definitions import build_definitions, build_plan, default_ledger_url
 from tournament_assets.graph.automation.jobs import build_stages
 from tournament_assets.launching import RunSummary
@@ -19,7 +20,7 @@ from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import prepare_dagster_home
-from tournament_assets.storage.tables import decode_parquet, table_rows
+from tournament_assets.storage.tables import decode_parquet
 
 SECRET = "sk-test-8b1f2c"
 UNTIL_ENDED = 86_400.0

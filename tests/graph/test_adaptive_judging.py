@@ -14,6 +14,7 @@ import yaml
 from click.testing import CliRunner
 
 from tests.projects import ENTRANTS
+from tests.rows import table_rows
 from tests.torture.rounds import ADAPTIVE, N_PROMPTS, ask_in_rounds, make_larger
 from tournament_assets.cli.battles import battles_group
 from tournament_assets.definitions import build_plan, default_ledger_url
@@ -23,7 +24,7 @@ from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import code_judgments
 from tournament_assets.ratings.rating_methods import style_control_rows
 from tournament_assets.reports.cost_estimate import estimate_json, rounds_sentences
-from tournament_assets.storage.tables import StoredTable, decode_parquet, table_rows
+from tournament_assets.storage.tables import StoredTable, decode_parquet
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.errors import BudgetError, InputError
 from tournament_assets.tournament.verdicts import Judgment, Outcome

@@ -21,11 +21,12 @@ from tests.chat_server import (
     refusal,
 )
 from tests.projects import SmallProject, bank_rows, make_project
+from tests.rows import table_rows
 from tournament_assets.definitions import default_ledger_url
 from tournament_assets.launching import estimate_tournament
 from tournament_assets.ledger import Ledger
 from tournament_assets.reports.cost_estimate import response_sentences
-from tournament_assets.storage.tables import decode_parquet, table_rows
+from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.errors import InputError, WorkError
 from tournament_assets.tournament.prompts import Prompt, parse_prompt_bank
 

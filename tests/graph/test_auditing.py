@@ -9,13 +9,14 @@ import yaml
 from click.testing import CliRunner, Result
 
 from tests.projects import ENTRANTS, make_project, recorded_responses, write_json_lines
+from tests.rows import table_rows
 from tournament_assets.cli import main
 from tournament_assets.definitions import build_plan
 from tournament_assets.graph.table import settings_versions
 from tournament_assets.launching import RunSummary
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.project.config_files import load_config
-from tournament_assets.storage.tables import decode_parquet, table_rows
+from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.errors import InputError
 
 from .paid_projects import PaidProject, paid_project

@@ -17,10 +17,11 @@ from tests.projects import (
     recorded_responses,
     write_json_lines,
 )
+from tests.rows import table_of
 from tournament_assets.cli import main
 from tournament_assets.definitions import build_definitions
 from tournament_assets.graph.assets.judging import EstimateOptions, judging_estimate
-from tournament_assets.graph.outputs import Made, Rows
+from tournament_assets.graph.outputs import Made
 from tournament_assets.graph.partitions import asset_key
 from tournament_assets.graph.resources import LedgerResource
 from tournament_assets.graph.rows import Log, Step
@@ -43,7 +44,7 @@ from tournament_assets.project.samples import read_samples
 from tournament_assets.reports.cost_estimate import budget_sentence
 from tournament_assets.run_comparison.differences import SettledPair
 from tournament_assets.run_comparison.run_reading import FinishedRun
-from tournament_assets.storage.tables import make_table
+from tournament_assets.tournament.asset_rows import EstimateRow
 from tournament_assets.tournament.errors import InputError, WorkError
 from tournament_assets.tournament.prompts import draw_stratified
 from tournament_assets.tournament.verdicts import Outcome
@@ -102,11 +103,11 @@ def pilot_pairs(plan: TournamentPlan, dimension: str) -> list[PairToJudge]:
     )
 
 
-def materialise(project: SmallProject, judge_model: str | None = None) -> Made[Rows]:
+def materialise(project: SmallProject, judge_model: str | None = None) -> Made[list[EstimateRow]]:
     """Call the asset's function on the pilot's pairs."""
     plan = plan_of(project)
     match_lists = {
-        dimension: make_table(
+        dimension: table_of(
             "match_list",
             [{"dimension": dimension, **asdict(pair)} for pair in pilot_pairs(plan, dimension)],
         )
@@ -122,7 +123,7 @@ def materialise(project: SmallProject, judge_model: str | None = None) -> Made[R
     )
 
 
-def check(result: Made[Rows], name: str) -> tuple[bool, str]:
+def check(result: Made[list[EstimateRow]], name: str) -> tuple[bool, str]:
     """Return whether a check passed, and what it says."""
     (found,) = [each for each in result.checks if each.name == name]
     return found.passed, found.description
@@ -135,18 +136,20 @@ def estimate(project: SmallProject) -> JudgingEstimate:
 def test_the_estimate_is_a_table_of_what_is_to_be_asked_and_its_price(tmp_path: Path) -> None:
     project = make_priced_project(tmp_path / "project", dimensions=tuple(PRESENTATIONS))
     result = materialise(project)
-    rows = {row["dimension"]: row for row in result.value}
+    rows = {row.dimension: row for row in result.value}
     assert list(rows) == list(PRESENTATIONS)
     for dimension, presentations in PRESENTATIONS.items():
         row = rows[dimension]
-        assert row["judge_model"] == OPUS
-        assert row["presentations"] == row["to_ask"] == presentations
-        assert row["output_tokens"] == presentations * 450
-        assert 0 < row["usd_all_hits"] < row["usd_uncached"] < row["usd_no_hits"]
-        assert row["usd_observed"] is None
+        assert row.judge_model == OPUS
+        assert row.presentations == row.to_ask == presentations
+        assert row.output_tokens == presentations * 450
+        prices = (row.usd_all_hits, row.usd_uncached, row.usd_no_hits)
+        least, plain, most = (usd or 0 for usd in prices)
+        assert 0 < least < plain < most
+        assert row.usd_observed is None
     metadata = result.metadata
     assert metadata["to_ask"] == 60
-    total = sum(row["usd_no_hits"] for row in rows.values())
+    total = sum(row.usd_no_hits or 0 for row in rows.values())
     assert metadata["usd_no_hits"] == pytest.approx(total, abs=1e-6)
     assert metadata["prices_of"] >= "2026-09"
     assert metadata["usd_spent_this_month"] == 0
@@ -166,7 +169,7 @@ def test_the_command_and_the_asset_agree(project: SmallProject) -> None:
 
 def test_another_judge_model_can_be_priced(project: SmallProject) -> None:
     result = materialise(project, judge_model="claude-sonnet-5-5")
-    assert {row["judge_model"] for row in result.value} == {"claude-sonnet-5-5"}
+    assert {row.judge_model for row in result.value} == {"claude-sonnet-5-5"}
 
 
 def test_judging_alone_waits_for_the_estimate(project: SmallProject) -> None:
@@ -345,7 +348,7 @@ def test_what_was_billed_is_learned_from(project: SmallProject) -> None:
     assert not passed
     assert "caching has cost more than it saved: 30 % of the requests" in words
     assert result.metadata["observed_hit_rate"] == pytest.approx(0.3)
-    assert all(row["usd_observed"] is not None for row in result.value)
+    assert all(row.usd_observed is not None for row in result.value)
 
 
 def keys_to_ask(project: SmallProject) -> list[str]:

@@ -11,12 +11,13 @@ from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.tables import (
     StoredTable,
     WrittenTable,
-    iterate_rows,
     make_table,
+    rows_of,
     write_table,
 )
+from tournament_assets.tournament.asset_rows import BattleRow, HumanBattleRow
 
-BATTLE = {"model_a": "ada", "model_b": "bob", "winner": "tie", "source": "human"}
+BATTLE: dict[str, Any] = {"model_a": "ada", "model_b": "bob", "winner": "tie", "source": "human"}
 TRACES = EloTraces(
     entrants=("ada", "bob"),
     ratings=np.array([[1408.0, 1392.0], [1390.0, 1410.0]]),
@@ -27,7 +28,8 @@ TRACES = EloTraces(
 )
 
 
-ROWS = [{**BATTLE, "inconsistent": False}]
+ROWS = [BattleRow(**BATTLE, inconsistent=False)]
+HUMAN_ROWS = [HumanBattleRow(**BATTLE, inconsistent=False, weight=0.5)]
 
 
 @dg.asset(key=["t", "battles"], io_manager_key="parquet_io_manager")
@@ -37,7 +39,7 @@ def battles() -> WrittenTable:
 
 @dg.asset(key=["t", "human_battles"], io_manager_key="parquet_io_manager")
 def human_battles() -> pd.DataFrame:
-    return make_table("human_battles", [{**ROWS[0], "weight": 0.5}])
+    return make_table("human_battles", HUMAN_ROWS)
 
 
 @dg.asset(key=["t", "elo_traces"], io_manager_key="npz_io_manager")
@@ -68,15 +70,12 @@ def test_tables_and_traces_come_back_as_they_were(scheme: str, tmp_path: Path) -
         }
     )
     def reading(streamed: StoredTable, table: pd.DataFrame, traces: EloTraces) -> None:
-        seen.update(streamed=list(iterate_rows("battles", streamed)), table=table, traces=traces)
+        seen.update(streamed=list(rows_of(BattleRow, streamed)), table=table, traces=traces)
         assert len(streamed) == 1
 
     assert materialise(base_path, battles, human_battles, elo_traces, reading).success
-    absent = dict.fromkeys(("question_id", "judge_model", "dimension", "weight"))
-    assert seen["streamed"] == [{**ROWS[0], **absent}]
-    pd.testing.assert_frame_equal(
-        seen["table"], make_table("human_battles", [{**ROWS[0], "weight": 0.5}])
-    )
+    assert seen["streamed"] == ROWS
+    pd.testing.assert_frame_equal(seen["table"], make_table("human_battles", HUMAN_ROWS))
     np.testing.assert_array_equal(seen["traces"].ratings, TRACES.ratings)
     assert seen["traces"].entrants == TRACES.entrants
     assert (seen["traces"].k_factor, seen["traces"].seed) == (16.0, 3)

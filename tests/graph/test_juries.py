@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from tests.projects import ENTRANTS, SmallProject, make_project
-from tournament_assets.storage.tables import decode_parquet, table_rows
+from tests.rows import table_rows
+from tournament_assets.storage.tables import decode_parquet
 
 DIMENSIONS = ("factuality",)
 

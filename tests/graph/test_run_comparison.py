@@ -15,8 +15,9 @@ from tests.projects import (
     recorded_responses,
     write_json_lines,
 )
+from tests.rows import table_rows
 from tournament_assets.definitions import load_project
-from tournament_assets.storage.tables import decode_parquet, table_rows
+from tournament_assets.storage.tables import decode_parquet
 
 KEY = dg.AssetKey(["small", "run_comparison"])
 EDITED = "# version: 2 <b>new</b> | bold\n# dimension: factuality\n\nPrefer the right one.\n"

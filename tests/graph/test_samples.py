@@ -12,12 +12,13 @@ import yaml
 
 from tests.chat_server import MODEL, ChatServer, chat_server
 from tests.projects import SmallProject, bank_rows, make_project
+from tests.rows import table_rows
 from tournament_assets.definitions import build_plan, default_ledger_url
 from tournament_assets.launching import RunSummary, estimate_tournament
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import find_entrant_files
-from tournament_assets.storage.tables import decode_parquet, table_rows
+from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.prompts import (
     GeneratedResponse,

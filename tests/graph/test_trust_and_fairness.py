@@ -11,9 +11,10 @@ from click.testing import CliRunner, Result
 
 from tests.graph.paid_projects import PaidProject, paid_project
 from tests.projects import ENTRANTS, SmallProject, make_project
+from tests.rows import table_rows
 from tournament_assets.cli import main
 from tournament_assets.storage.table_schemas import SCHEMAS
-from tournament_assets.storage.tables import decode_parquet, table_rows
+from tournament_assets.storage.tables import decode_parquet
 
 JOB = "small_test_judge"
 CHECKS = {

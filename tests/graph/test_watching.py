@@ -11,6 +11,7 @@ from tests.projects import (
     make_project,
     write_json_lines,
 )
+from tests.rows import table_rows
 from tournament_assets.definitions import build_definitions, build_plan
 from tournament_assets.graph.assets import observed_inputs as inputs
 from tournament_assets.graph.assets.observed_inputs import read_inputs
@@ -20,7 +21,7 @@ from tournament_assets.graph.automation.reruns import find_out_of_date
 from tournament_assets.judging.requests import verdict_parsing as parsing
 from tournament_assets.launching import run_tournament
 from tournament_assets.project.config_files import load_config
-from tournament_assets.storage.tables import decode_parquet, table_rows
+from tournament_assets.storage.tables import decode_parquet
 from tournament_assets.workflows.plan import TournamentPlan
 
 RATED = [

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from tests.rows import table_of
 from tournament_assets.reports.battle_pages import BattleTables
 from tournament_assets.reports.leaderboard import build_leaderboard
 from tournament_assets.reports.run.report_contents import ReportContents
@@ -112,12 +113,12 @@ def elo_table(
                     "n_entrant_matches": 300,
                 }
             )
-    return make_table("elo_ratings", rows)
+    return table_of("elo_ratings", rows)
 
 
 def strengths_table(means: Mapping[str, float], *, dimension: str = "factuality") -> pd.DataFrame:
     """Build table "bradley_terry_ratings"."""
-    return make_table(
+    return table_of(
         "bradley_terry_ratings",
         [
             {
@@ -339,7 +340,7 @@ def battle_tables(
         ]
         outcome_of = {(one, other): outcome for one, other, outcome in outcomes}
         keys = [f"{dimension}/{i}" for i in range(len(pairs))]
-        matches[dimension] = make_table(
+        matches[dimension] = table_of(
             "match_list",
             [
                 pair
@@ -380,11 +381,11 @@ def battle_tables(
                     }
                 )
             verdict_rows.append(row)
-        verdicts[dimension] = make_table("judge_verdicts", verdict_rows)
-        replies[dimension] = make_table("judge_replies", reply_rows)
+        verdicts[dimension] = table_of("judge_verdicts", verdict_rows)
+        replies[dimension] = table_of("judge_replies", reply_rows)
     names = sorted({name for one, other, _ in outcomes for name in (one, other)})
     responses = {
-        name: make_table(
+        name: table_of(
             "entrant_responses",
             [
                 {

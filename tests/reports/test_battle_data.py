@@ -4,6 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.rows import table_of, table_rows
 from tournament_assets.reports.battle_pages import (
     Battle,
     BattleTables,
@@ -12,7 +13,6 @@ from tournament_assets.reports.battle_pages import (
     mark_replacements,
     read_battles,
 )
-from tournament_assets.storage.tables import make_table, table_rows
 
 from .builders import battle_tables
 
@@ -122,7 +122,7 @@ def test_diagnostics_of_another_text_are_not_lent() -> None:
 def test_a_pair_beyond_the_limit_of_a_run_is_no_battle() -> None:
     tables = battle_tables([("ada", "bob", "tie"), ("ada", "cy", "tie")])
     verdicts = {
-        name: make_table("judge_verdicts", table_rows("judge_verdicts", frame)[:1])
+        name: table_of("judge_verdicts", table_rows("judge_verdicts", frame)[:1])
         for name, frame in tables.verdicts.items()
     }
     shorter = BattleTables(tables.match_lists, verdicts, tables.replies, tables.responses)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.rows import table_of, table_rows
 from tournament_assets.reports.figures.figures import EntrantEconomy
 from tournament_assets.reports.report_tables import ReportSection, ReportTable
 from tournament_assets.reports.run.page import glossary, render_html, render_markdown
 from tournament_assets.reports.run.report_contents import Doubt, ReportContents, doubts_of
-from tournament_assets.storage.tables import make_table, table_rows
 
 from .builders import LOOPBACK, audit_row, battle_tables, contents
 
@@ -289,7 +289,7 @@ def test_cost_and_speed_are_shown_where_they_are_known_and_missing_is_a_dash(
 def test_what_is_not_separated_is_listed_with_its_record(render: Renderer) -> None:
     given = contents(STANDINGS)
     level = [row | {"shown_above": []} for row in table_rows("leaderboard", given.leaderboard)]
-    page = render(contents(STANDINGS, leaderboard=make_table("leaderboard", level)))
+    page = render(contents(STANDINGS, leaderboard=table_of("leaderboard", level)))
     cells = re.sub(r"</t[dh]>\s*<t[dh][^>]*>", " | ", page)
     assert "3 of 3 pairs of entrants have no significant difference." in page
     assert "ada | bob | 100.0 | 51 | 29 | 8 | 11 | 0" in cells

@@ -5,15 +5,17 @@ A value, what a person would ask about it, and what its checks found.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.reports.report_tables import ReportTable, table_markdown
-from tournament_assets.storage.tables import AnyRow
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+AnyRow: TypeAlias = "DataclassInstance | Mapping[str, Any]"
 Value = TypeVar("Value")
 ShownT = TypeVar("ShownT", bound="AnyRow")
-Rows = Sequence[Mapping[str, Any]]
 
 _SHOWN_ROWS = 8
 _SHOWN_CHARACTERS = 120

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
@@ -25,6 +25,7 @@ from tournament_assets.storage.table_schemas import (
     SCHEMAS,
     derive_schema,
 )
+from tournament_assets.tournament.asset_rows import ResponseRow
 from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.tournament.prompts import without_time
 
@@ -42,7 +43,6 @@ else:
     pq = late_module("pyarrow.parquet")
     upath = late_module("upath")
 
-AnyRow: TypeAlias = "DataclassInstance | Mapping[str, Any]"
 RowT = TypeVar("RowT")
 
 STREAMED = frozenset({"match_list", "judge_replies", "judge_verdicts", "battles", "report"})
@@ -52,9 +52,10 @@ _PART_ROWS = 8_192
 _PART_CHARACTERS = 32_000_000
 _LONG_ROW_CHARACTERS = 1_000_000
 _READ_ROWS = 1_024
+_TIMED = "entrant_responses"
 
 
-def make_table(name: str, rows: Sequence[AnyRow]) -> pd.DataFrame:
+def make_table(name: str, rows: Sequence[DataclassInstance]) -> pd.DataFrame:
     """Build a table from its rows.
 
     Args:
@@ -68,9 +69,7 @@ def make_table(name: str, rows: Sequence[AnyRow]) -> pd.DataFrame:
     return _to_frame(_from_rows(name, rows, SCHEMAS[name]))
 
 
-def _from_rows(name: str, rows: Sequence[AnyRow], schema: pa.Schema) -> pa.Table:
-    if any(isinstance(row, Mapping) for row in rows):
-        return _from_mappings(name, rows)
+def _from_rows(name: str, rows: Sequence[DataclassInstance], schema: pa.Schema) -> pa.Table:
     for row in rows:
         if type(row) is not ROW_TYPES[name]:
             raise TypeError(
@@ -79,15 +78,6 @@ def _from_rows(name: str, rows: Sequence[AnyRow], schema: pa.Schema) -> pa.Table
             )
     columns = {each: [getattr(row, each) for row in rows] for each in schema.names}
     return _validated(name, pa.Table.from_pydict(columns, schema=schema))
-
-
-def _from_mappings(name: str, rows: Sequence[Any]) -> pa.Table:
-    schema = SCHEMAS[name]
-    known = frozenset(schema.names)
-    for row in rows:
-        if not row.keys() <= known:
-            raise ValueError(f"table {name!r} has no column {sorted(row.keys() - known)!r}")
-    return _validated(name, pa.Table.from_pylist(list(rows), schema=schema))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,7 +176,7 @@ AnyTable: TypeAlias = "pd.DataFrame | StoredTable"
 
 
 def write_table(
-    name: str, rows: Iterable[AnyRow], *, without: Collection[str] = ()
+    name: str, rows: Iterable[DataclassInstance], *, without: Collection[str] = ()
 ) -> WrittenTable:
     """Write a table as its rows come; equal rows give equal bytes.
 
@@ -257,30 +247,6 @@ def _values(column: pa.Array, texts: dict[str, str] | None) -> list[Any]:
     return [*map(tuple, values)] if pa.types.is_list(column.type) else values
 
 
-def iterate_rows(
-    name: str, table: AnyTable, columns: Sequence[str] | None = None
-) -> Iterator[dict[str, Any]]:
-    """Yield a table's rows as plain Python values, one at a time.
-
-    Args:
-        name: The asset's name.
-        table: The table, in memory or in its file.
-        columns: Only these columns; what is not asked for is not read.
-    """
-    if isinstance(table, StoredTable):
-        batches = table.batches(columns)
-    else:
-        arrow = to_arrow(name, table)
-        batches = iter((arrow.select(columns) if columns else arrow).to_batches(_READ_ROWS))
-    for batch in batches:
-        yield from batch.to_pylist()
-
-
-def table_rows(name: str, table: AnyTable) -> list[dict[str, Any]]:
-    """Return a table's rows as plain Python values, all of them."""
-    return list(iterate_rows(name, table))
-
-
 PairKey = tuple[str, str, str]
 
 
@@ -303,14 +269,12 @@ class OfPair(Protocol):
         ...
 
 
-PairT = TypeVar("PairT", bound="OfPair | Mapping[str, Any]")
-OtherPairT = TypeVar("OtherPairT", bound="OfPair | Mapping[str, Any]")
+PairT = TypeVar("PairT", bound=OfPair)
+OtherPairT = TypeVar("OtherPairT", bound=OfPair)
 
 
-def pair_key(row: OfPair | Mapping[str, Any]) -> PairKey:
+def pair_key(row: OfPair) -> PairKey:
     """Return what names a row's pair within a dimension: its prompt and its two entrants."""
-    if isinstance(row, Mapping):
-        return row["prompt_id"], row["entrant_a"], row["entrant_b"]
     return row.prompt_id, row.entrant_a, row.entrant_b
 
 
@@ -340,17 +304,18 @@ def join_pairs(
         yield row, found or []
 
 
-def _parts(rows: Iterable[AnyRow]) -> Iterator[list[AnyRow]]:
+def _parts(rows: Iterable[DataclassInstance]) -> Iterator[list[DataclassInstance]]:
     """Cut rows into parts that are limited in rows and in characters; at least one part.
 
     A row as long as a page of battles ends its part, for a writer holds a part several times over.
     """
-    part: list[AnyRow] = []
+    part: list[DataclassInstance] = []
     size = 0
     is_first = True
     for row in rows:
         part.append(row)
-        length = sum(len(value) for value in _row_values(row) if isinstance(value, str))
+        values = (getattr(row, each.name) for each in fields(row))
+        length = sum(len(value) for value in values if isinstance(value, str))
         size += length
         is_full = len(part) == _PART_ROWS or size >= _PART_CHARACTERS
         if is_full or length >= _LONG_ROW_CHARACTERS:
@@ -358,12 +323,6 @@ def _parts(rows: Iterable[AnyRow]) -> Iterator[list[AnyRow]]:
             part, size, is_first = [], 0, False
     if part or is_first:
         yield part
-
-
-def _row_values(row: AnyRow) -> Iterable[Any]:
-    if isinstance(row, Mapping):
-        return row.values()
-    return (getattr(row, each.name) for each in fields(row))
 
 
 class _Hashed(io.RawIOBase):
@@ -454,18 +413,17 @@ def content_version(name: str, table: AnyTable) -> str:
     """
     # Arrow keeps arbitrary bytes where a value is absent or sliced away; new arrays have none.
     columns = _without_descriptions(SCHEMAS[name])
+    rows: Iterator[Any] = rows_of(ROW_TYPES[name], table)
     hashed = _Hashed()
     with pa.ipc.new_stream(hashed, columns) as stream:
-        for part in _parts(map(_unmeasured, iterate_rows(name, table))):
-            stream.write_table(pa.Table.from_pylist(part, schema=columns))
+        for part in _parts(map(_unmeasured, rows) if name == _TIMED else rows):
+            stream.write_table(_from_rows(name, part, SCHEMAS[name]).cast(columns))
             part.clear()
     return hashed.hexdigest()
 
 
-def _unmeasured(row: dict[str, Any]) -> dict[str, Any]:
-    if "diagnostics" not in row:
-        return row
-    return {**row, "diagnostics": without_time(row["diagnostics"])}
+def _unmeasured(row: ResponseRow) -> ResponseRow:
+    return replace(row, diagnostics=without_time(row.diagnostics))
 
 
 def encode_npz(traces: EloTraces) -> bytes:

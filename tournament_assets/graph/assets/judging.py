@@ -13,7 +13,7 @@ from tournament_assets.graph.assets.freshness import (
     freshness_result,
 )
 from tournament_assets.graph.assets.observed_inputs import read_inputs
-from tournament_assets.graph.outputs import Check, Made, Rows, Shown, known, markdown_table
+from tournament_assets.graph.outputs import Check, Made, Shown, known, markdown_table
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.judging.costs.prices import format_usd
@@ -31,7 +31,12 @@ from tournament_assets.reports.cost_estimate import (
     price_rows,
 )
 from tournament_assets.storage.tables import StoredTable, WrittenTable, write_table
-from tournament_assets.tournament.asset_rows import DecisionRow, JudgeReplyRow
+from tournament_assets.tournament.asset_rows import (
+    DecisionRow,
+    EstimateRow,
+    JudgeReplyRow,
+    JudgeRequestsRow,
+)
 from tournament_assets.tournament.errors import JudgeError, Problems
 from tournament_assets.tournament.fingerprints import fingerprint, short
 from tournament_assets.tournament.judges import PanelMember, Rubric, parse_rubric
@@ -77,7 +82,7 @@ def judging_estimate(
     pairs_to_judge: LargeTables,
     options: EstimateOptions,
     ledger: LedgerAccess,
-) -> Made[Rows]:
+) -> Made[list[EstimateRow]]:
     """What is still to be asked of the judge on each dimension, and what it will cost.
 
     Nothing is sent. What the ledger holds costs nothing; the rest is priced without caching
@@ -95,7 +100,7 @@ def judging_estimate(
     totals = known(estimate_totals(estimate))
     prices = [{"prompt cache": words, "US dollars": usd} for words, usd in price_rows(estimate)]
     return Made(
-        estimate_rows(estimate),
+        [EstimateRow(**row) for row in estimate_rows(estimate)],
         metadata={
             **{name: round(value, 6) for name, value in totals.items()},
             "judge_model": estimate.judge_model,
@@ -168,7 +173,7 @@ def judge_requests(
     options: AskingOptions,
     ledger: LedgerAccess,
     judge: JudgeAccess,
-) -> Made[Rows]:
+) -> Made[list[JudgeRequestsRow]]:
     """What the judge is asked on all dimensions at once, and how much of it is answered.
 
     This is the step that costs money. Everything is sent before anything is waited for, so a mode
@@ -186,7 +191,7 @@ def judge_requests(
 
         asked, tallies = _ask_in_rounds(look, step, _judging_step(step, options), opened, judge)
         rows = [row for asks in asked for row in _asked_rows(asks, tallies, opened)]
-    pending = sum(row["requests"] - row["answered"] for row in rows)
+    pending = sum(row.requests - row.answered for row in rows)
     return Made(
         rows,
         metadata={
@@ -241,14 +246,14 @@ def _ask_in_rounds(
 
 def _asked_rows(
     asks: "_Judging", tallies: Mapping[JudgingScope, Tally], ledger: "Ledger"
-) -> list[dict[str, Any]]:
+) -> list[JudgeRequestsRow]:
     return [
-        {
-            "dimension": asking.scope.dimension,
-            "judge_model": judge.model,
-            "requests": tallies[asking.scope].total,
-            "answered": _count_answered(asking, ledger),
-        }
+        JudgeRequestsRow(
+            dimension=asking.scope.dimension,
+            judge_model=judge.model,
+            requests=tallies[asking.scope].total,
+            answered=_count_answered(asking, ledger),
+        )
         for judge, asking in zip(asks.judges, asks.askings, strict=True)
     ]
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tournament_assets.graph.assets.freshness import (
     BANK_CHECK,
@@ -26,7 +26,7 @@ from tournament_assets.storage.tables import (
     make_table,
     write_table,
 )
-from tournament_assets.tournament.asset_rows import PromptRow
+from tournament_assets.tournament.asset_rows import MatchRow, PromptRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import short
 from tournament_assets.tournament.late_modules import late_module
@@ -162,10 +162,10 @@ def match_list(
     )
 
 
-def _pair_rows(pairs: Sequence[PairToJudge], dimension: str) -> Iterator[dict[str, Any]]:
+def _pair_rows(pairs: Sequence[PairToJudge], dimension: str) -> Iterator[MatchRow]:
     for pair in pairs:
         # Not `asdict`, which would copy every text.
-        yield {"dimension": dimension} | {name: getattr(pair, name) for name in _PAIR_FIELDS}
+        yield MatchRow(dimension=dimension, **{name: getattr(pair, name) for name in _PAIR_FIELDS})
 
 
 _PAIR_FIELDS = tuple(each.name for each in fields(PairToJudge))

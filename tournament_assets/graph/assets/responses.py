@@ -17,8 +17,9 @@ from tournament_assets.graph.assets.observed_inputs import (
     read_inputs,
     weights_version,
 )
-from tournament_assets.graph.outputs import Check, Made, Rows, known, markdown_table
+from tournament_assets.graph.outputs import Check, Made, known, markdown_table
 from tournament_assets.graph.rows import Step
+from tournament_assets.tournament.asset_rows import EntrantRequestsRow, ResponseRow
 from tournament_assets.tournament.entrants import AnyEntrant, get_entrant
 from tournament_assets.tournament.fingerprints import fingerprint, short
 from tournament_assets.tournament.late_modules import late_module
@@ -74,7 +75,7 @@ def entrant_responses(
     options: ResponseOptions,
     resources: Resources,
     upstream: Mapping[str, Any],
-) -> Made[Rows]:
+) -> Made[list[ResponseRow]]:
     """One entrant's response to every selected prompt.
 
     What the ledger holds for the same model, settings and prompt is used again; only the rest
@@ -116,7 +117,7 @@ def _tell(step: Step, warnings: Sequence[str]) -> None:
 
 def entrant_requests(
     step: Step, selected: "pd.DataFrame", options: ResponseOptions, resources: Resources
-) -> Made[Rows]:
+) -> Made[list[EntrantRequestsRow]]:
     """What the entrants behind an API are asked, all at once, and how much of it is answered.
 
     Everything is sent before anything is waited for, so a mode waits for its entrants once. None of
@@ -133,7 +134,7 @@ def entrant_requests(
         log=step.log.info,
     )
     rows = [
-        {"entrant_id": name, "prompts": len(prompts), "answered": len(answers.responses)}
+        EntrantRequestsRow(entrant_id=name, prompts=len(prompts), answered=len(answers.responses))
         for name, answers in answered.items()
     ]
     return Made(
@@ -165,16 +166,16 @@ def has_served_entrants(plan: TournamentPlan) -> bool:
     return bool(served_entrants(plan))
 
 
-def _row(entrant: AnyEntrant, response: GeneratedResponse) -> dict[str, Any]:
-    return {
-        "entrant_id": entrant.entrant_id,
-        "prompt_id": response.prompt_id,
-        "response": response.text,
-        "finish_reason": response.finish_reason,
-        "prompt_tokens": response.prompt_tokens,
-        "response_tokens": response.response_tokens,
-        "diagnostics": json.dumps(dict(response.diagnostics), sort_keys=True),
-    }
+def _row(entrant: AnyEntrant, response: GeneratedResponse) -> ResponseRow:
+    return ResponseRow(
+        entrant_id=entrant.entrant_id,
+        prompt_id=response.prompt_id,
+        response=response.text,
+        finish_reason=response.finish_reason,
+        prompt_tokens=response.prompt_tokens,
+        response_tokens=response.response_tokens,
+        diagnostics=json.dumps(dict(response.diagnostics), sort_keys=True),
+    )
 
 
 def _metadata(
