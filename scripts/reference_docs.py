@@ -15,7 +15,7 @@ import pyarrow as pa
 from tournament_assets.cli import main as tournament
 from tournament_assets.graph.table import ASSETS
 from tournament_assets.ratings.elo_traces import EloTraces
-from tournament_assets.storage.table_schemas import ROW_TYPES, derive_schema
+from tournament_assets.storage.tables import ROW_TYPES, derive_schema
 
 DOCS = Path(__file__).parents[1] / "docs"
 _TYPES = {

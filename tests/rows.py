@@ -6,8 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from tournament_assets.storage.table_schemas import ROW_TYPES
-from tournament_assets.storage.tables import AnyTable, make_table, rows_of
+from tournament_assets.storage.tables import ROW_TYPES, AnyTable, make_table, rows_of
 
 
 def table_rows(name: str, table: AnyTable) -> list[dict[str, Any]]:

@@ -45,8 +45,7 @@ from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.ledger.leases import own_identity
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import load_rubrics, prepare_dagster_home
-from tournament_assets.storage.table_schemas import SCHEMAS
-from tournament_assets.storage.tables import StoredTable, decode_parquet, rows_of
+from tournament_assets.storage.tables import SCHEMAS, StoredTable, decode_parquet, rows_of
 from tournament_assets.tournament.asset_rows import CoverageRow, TrustRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError, Problems, WorkError

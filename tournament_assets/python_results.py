@@ -39,8 +39,7 @@ from tournament_assets.run_comparison.gate import (
     gate_sentences,
     gate_table,
 )
-from tournament_assets.storage.table_schemas import derive_schema
-from tournament_assets.storage.tables import make_table
+from tournament_assets.storage.tables import derive_schema, make_table
 from tournament_assets.tournament.asset_rows import EstimateRow
 from tournament_assets.tournament.battles import RatingSettings
 from tournament_assets.tournament.formatting import (

@@ -13,8 +13,7 @@ from tests.graph.paid_projects import PaidProject, paid_project
 from tests.projects import ENTRANTS, SmallProject, make_project
 from tests.rows import table_rows
 from tournament_assets.cli import main
-from tournament_assets.storage.table_schemas import SCHEMAS
-from tournament_assets.storage.tables import decode_parquet
+from tournament_assets.storage.tables import SCHEMAS, decode_parquet
 
 JOB = "small_test_judge"
 CHECKS = {

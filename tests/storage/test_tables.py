@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 
 from tests.rows import table_of, table_rows, typed_rows
 from tournament_assets.storage.atomic_files import write_atomically
-from tournament_assets.storage.table_schemas import ROW_TYPES, SCHEMAS, derive_schema
 from tournament_assets.storage.tables import (
+    ROW_TYPES,
+    SCHEMAS,
     StoredTable,
     WrittenTable,
     content_version,
     decode_parquet,
+    derive_schema,
     encode_parquet,
     join_pairs,
     make_table,

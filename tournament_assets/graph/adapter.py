@@ -35,8 +35,13 @@ from tournament_assets.graph.resources import (
 )
 from tournament_assets.graph.rows import AssetRow, Input, Log, Step
 from tournament_assets.ratings.elo_traces import EloTraces
-from tournament_assets.storage.table_schemas import ROW_TYPES, columns_of
-from tournament_assets.storage.tables import WrittenTable, content_version, make_table
+from tournament_assets.storage.tables import (
+    ROW_TYPES,
+    WrittenTable,
+    columns_of,
+    content_version,
+    make_table,
+)
 from tournament_assets.tournament.errors import WorkError
 from tournament_assets.tournament.fingerprints import fingerprint, short
 from tournament_assets.tournament.late_modules import late_module

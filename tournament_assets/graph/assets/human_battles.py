@@ -21,8 +21,8 @@ from tournament_assets.graph.outputs import (
 from tournament_assets.graph.rows import Step
 from tournament_assets.judging.requests.verdict_parsing import stored_outcome
 from tournament_assets.project.project_files import default_ledger_url
-from tournament_assets.storage.table_schemas import SCHEMAS
 from tournament_assets.storage.tables import (
+    SCHEMAS,
     AnyTable,
     StoredTable,
     encode_parquet,

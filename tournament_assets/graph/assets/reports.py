@@ -25,8 +25,8 @@ from tournament_assets.graph.outputs import (
 )
 from tournament_assets.graph.rows import Step
 from tournament_assets.ratings.matches import code_judgments
-from tournament_assets.storage.table_schemas import SCHEMAS
 from tournament_assets.storage.tables import (
+    SCHEMAS,
     AnyTable,
     StoredTable,
     WrittenTable,
