@@ -85,7 +85,7 @@ def test_a_foreign_batch_is_read_once_and_then_left_alone() -> None:
 def test_a_foreign_batch_that_runs_holds_a_resubmission_back_until_the_deadline() -> None:
     search = begin()
     foreign = search.judge.add_foreign(2, duration=float("inf"))
-    with pytest.raises(JudgeWaitingError, match=rf"whether one of \['{foreign}'\] is it; nothing"):
+    with pytest.raises(JudgeWaitingError, match=rf"one of \['{foreign}'\]; nothing"):
         search.adopt()
     assert search.seconds >= 100.0
     assert search.bench.ledger.states == ["intent"]

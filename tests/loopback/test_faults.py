@@ -43,8 +43,8 @@ def test_a_fault_is_a_name_and_perhaps_a_number() -> None:
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
-    [("creat_drop", "no fault 'creat_drop'; expected one of create_drop, create_drop_after"),
-     ("", "no fault ''"), ("create_drop:", "''"), ("create_drop:0", "whole number"),
+    [("creat_drop", "'creat_drop' is not a fault; expected one of create_drop, create_drop_after"),
+     ("", "'' is not a fault"), ("create_drop:", "''"), ("create_drop:0", "whole number"),
      ("create_drop:1.5", "whole number"), ("create_drop:x", "'x'"), ("poll_404:nan", "whole"),
      ("hit_rate", "share from 0 to 1"), ("hit_rate:70", "share"), ("create_hang:-1", "seconds"),
      ("below_minimum:2", "expected no number"), ("create_413_above", "whole number from 1"),
@@ -64,7 +64,7 @@ def test_the_command_lists_every_fault_and_refuses_others() -> None:
     assert sorted(names) == sorted(CATALOGUE)
     refused = CliRunner().invoke(main, ["judge-server", "--fault", "poll_404", "--fault", "nope"])
     assert refused.exit_code == 2
-    assert "no fault 'nope'" in refused.output
+    assert "'nope' is not a fault" in refused.output
 
 
 def test_the_page_on_the_loopback_judge_lists_what_the_command_lists() -> None:

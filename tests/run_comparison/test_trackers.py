@@ -81,7 +81,7 @@ def test_what_mlflow_refuses_is_said_in_its_words(
     monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE", raising=False)
     result = track(run, "--mlflow", (tmp_path / "mlruns").as_uri())
     assert result.exit_code == 1
-    assert "MLflow did not take pilot_1: The filesystem tracking backend" in result.stderr
+    assert "MLflow refused pilot_1: The filesystem tracking backend" in result.stderr
 
 
 class Collector:

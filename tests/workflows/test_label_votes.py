@@ -210,7 +210,15 @@ def test_all_problems_are_told_at_once(tmp_path: Path, ledger: Ledger) -> None:
     path = write(tmp_path, rows)
     with pytest.raises(InputError) as caught:
         take(path, "label-studio", ledger)
-    words = ["'up'", "no data", "it is int", "several answers", "a result is", "rater", "answer is"]
+    words = [
+        "'up'",
+        "data or annotations is missing",
+        "it is int",
+        "several answers",
+        "a result is",
+        "rater",
+        "answer is",
+    ]
     found = caught.value.problems
     assert len(found) == len(words)
     assert [word for word, problem in zip(words, found, strict=True) if word not in problem] == []
