@@ -93,7 +93,7 @@ bench: $(VENV)/.dev  ## measure against peers in the same run
 	@$(BIN)/python -m benchmarks.battle_files
 
 gpu: $(VENV)/.dev  ## measure generation on one CUDA GPU, and write benchmarks/results/gpu.md
-	@$(BIN)/python -m benchmarks.generation --preset 7b --markdown benchmarks/results/gpu.md
+	@$(BIN)/python -m benchmarks.generation --preset 7b --checks --budget 440 --repeats 2 --markdown benchmarks/results/gpu.md
 
 coverage: $(VENV)/.dev  ## simulate how often each interval holds what it should; twenty minutes
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.coverage

@@ -1,15 +1,19 @@
 """Tokens per second of decoding with a jury, beside one head, the base model and plain `generate`.
 
-    python -m benchmarks.generation [--preset cpu|7b] [--batch 1 8 32] [--markdown FILE]
+    python -m benchmarks.generation [--preset cpu|7b|tiny] [--batch 1 8 32] [--checks]
+        [--device cpu] [--budget SECONDS] [--markdown FILE]
 
 A random model answers random prompts of 64 tokens with exactly as many tokens as it is asked for;
 times include the reading of the prompts. Medians over rounds in one process; each round runs all
 ways in a new random order, so compare the ratios: the times are those of the machine. `base` is
 our decoder speaking as the base model greedily, which writes what `generate` writes.
 
-On CUDA our decoder's rounds are recorded and replayed, after both ways of playing them have written
-the same tokens. The table then also says which part of the device's bandwidth is reached, counting
-what each step has to read at least, and bandwidth as a large copy reaches it.
+On CUDA our decoder's rounds are compiled, recorded and replayed. The table then also says what the
+device's bandwidth allows, as a large copy reaches it: what each step has to read at least, as often
+a second as that can be read (the roofline). `--checks` first compares the device with the CPU's
+law, and recorded and compiled rounds with played ones. `--budget` begins nothing that would end too
+late; what was not reached says "not run". `--preset tiny --device cpu --checks` is a dry run of all
+of it in seconds.
 """
 
 import argparse
@@ -26,11 +30,17 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
+from benchmarks.generation_checks import (
+    N_DRAWS,
+    law_p_value,
+    random_prompts,
+    share_as_on_cpu,
+    share_as_played,
+)
 from benchmarks.generation_models import N_HEADS, PRESETS, Preset, build_models, bytes_per_step
 from tournament_assets.generation.hydra.decoded import DecodingMode, DecodingSettings
-from tournament_assets.generation.hydra.decoding import DecodedBatch, Execution, decode
+from tournament_assets.generation.hydra.decoding import Execution, decode
 from tournament_assets.generation.hydra.hydra_model import HydraModel
-from tournament_assets.generation.models.chat_prompts import EncodedPrompt
 
 PROMPT_LENGTH = 64
 WARM_UP_TOKENS = 4
@@ -46,16 +56,16 @@ class Measured:
         batch: Prompts decoded together.
         way: Who writes.
         tokens_per_second: Of all rows together; the median.
-        ratio: To plain `generate`; the median over rounds.
-        bandwidth_share: Part of the device's bandwidth; None where it was not measured.
+        ratio: To plain `generate`; the median over rounds. None where that was not reached.
+        roofline: Tokens per second that the device's bandwidth allows; None on a CPU.
         peak_gib: Most memory of the device that was in use, in GiB; None on a CPU.
     """
 
     batch: int
     way: str
     tokens_per_second: float
-    ratio: float
-    bandwidth_share: float | None
+    ratio: float | None
+    roofline: float | None
     peak_gib: float | None
 
 
@@ -63,15 +73,49 @@ Write = Callable[[int], int]
 """Writes so many tokens to each prompt, and returns how many it wrote to all."""
 
 
+@dataclass(slots=True)
+class Budget:
+    """Time that may pass.
+
+    Attributes:
+        seconds: From the start; None for as many as it takes.
+        started: When that was.
+        was_short: Whether anything was left out.
+    """
+
+    seconds: float | None
+    started: float
+    was_short: bool = False
+
+    def has_room_for(self, seconds: float) -> bool:
+        """Say whether something may begin that takes about so long."""
+        passed = time.perf_counter() - self.started
+        if self.seconds is None or passed + seconds < self.seconds:
+            return True
+        self.was_short = True
+        return False
+
+
+def executions(device: torch.device) -> dict[str, Execution]:
+    """Name the ways to execute rounds that differ from playing them."""
+    if device.type != "cuda":
+        return {"finished rows dropped": Execution(drops_finished=True)}
+    return {
+        "recorded": Execution(captured=True),
+        "compiled": Execution(compiler="inductor"),
+        "recorded and compiled": Execution(captured=True, compiler="inductor"),
+        "finished rows dropped": Execution(drops_finished=True),
+    }
+
+
 def ways_to_write(
     model: PreTrainedModel, hydra: HydraModel, *, n_tokens: int, batch: int
 ) -> dict[str, Write]:
     """Let everybody answer the same prompts."""
-    generator = torch.Generator().manual_seed(batch)
-    ids = torch.randint(n_tokens, (batch, PROMPT_LENGTH), generator=generator)
-    prompts = [EncodedPrompt(ids=tuple(row), seed=n) for n, row in enumerate(ids.tolist())]
-    on_device = ids.to(hydra.device)
-    on_cuda = hydra.device.type == "cuda"
+    prompts = random_prompts(batch, n_tokens=n_tokens, length=PROMPT_LENGTH)
+    on_device = torch.tensor([prompt.ids for prompt in prompts], device=hydra.device)
+    fused = Execution.on(hydra.device.type, captured=True)
+    recorded = replace(fused, compiler=None)
 
     def plain(new_tokens: int) -> int:
         with torch.inference_mode():
@@ -85,44 +129,38 @@ def ways_to_write(
             )
         return int(written[:, PROMPT_LENGTH:].numel())
 
-    def ours(mode: DecodingMode, temperature: float | None, n_adapters: int) -> Write:
-        def answer(new_tokens: int, *, captured: bool) -> DecodedBatch:
+    def ours(
+        mode: DecodingMode, temperature: float | None, n_adapters: int, execution: Execution
+    ) -> Write:
+        def write(new_tokens: int) -> int:
             settings = DecodingSettings(
                 mode=mode,
                 max_new_tokens=new_tokens,
                 temperature=temperature,
                 n_adapters=n_adapters,
             )
-            return decode(
+            written = decode(
                 hydra,
                 prompts,
                 settings,
                 n_rows=batch,
                 prompt_length=PROMPT_LENGTH,
-                execution=Execution.on(hydra.device.type, captured=captured),
+                execution=execution,
             )
-
-        if on_cuda and (
-            answer(CHECKED_TOKENS, captured=True).responses
-            != answer(CHECKED_TOKENS, captured=False).responses
-        ):
-            raise SystemExit(
-                f"{mode} at batch {batch}: recorded rounds wrote other responses than played ones; "
-                "leave generation.cuda_graphs off on this machine"
-            )
-
-        def write(new_tokens: int) -> int:
-            written = answer(new_tokens, captured=on_cuda)
             return sum(len(response.token_ids) for response in written.responses)
 
         return write
 
-    return {
+    jury = (DecodingMode.FULL_POE, TEMPERATURE, hydra.n_adapters)
+    ways = {
         "generate": plain,
-        "base": ours(DecodingMode.BASE, None, 0),
-        "one head": ours(DecodingMode.BYPASS_JURY, TEMPERATURE, hydra.n_adapters),
-        "full PoE": ours(DecodingMode.FULL_POE, TEMPERATURE, hydra.n_adapters),
+        "base": ours(DecodingMode.BASE, None, 0, fused),
+        "one head": ours(DecodingMode.BYPASS_JURY, TEMPERATURE, hydra.n_adapters, fused),
+        "full PoE": ours(*jury, fused),
     }
+    if fused != recorded:
+        ways["PoE, not compiled"] = ours(*jury, recorded)
+    return ways
 
 
 def wait_for(device: torch.device) -> None:
@@ -152,45 +190,57 @@ def measure_batch(
     batch: int,
     repeats: int,
     bandwidth: float | None,
+    budget: Budget,
 ) -> list[Measured]:
-    """Run all ways in turns."""
+    """Run all ways in turns, as long as there is time."""
     ways = ways_to_write(model, hydra, n_tokens=preset.n_tokens, batch=batch)
     new_tokens = preset.new_tokens
-    for write in ways.values():
-        write(min(WARM_UP_TOKENS, new_tokens))
-    speeds: dict[str, list[float]] = {way: [] for way in ways}
+    warm_up = min(WARM_UP_TOKENS, new_tokens)
+    expected: dict[str, float] = {}
+    for way, write in ways.items():
+        if budget.has_room_for(0):
+            write(warm_up)
+            started = time.perf_counter()
+            write(warm_up)
+            wait_for(hydra.device)
+            # Twice as long as steps alone, for what is recorded on the way.
+            expected[way] = 2 * (time.perf_counter() - started) * new_tokens / warm_up
+    speeds: dict[str, list[tuple[int, float]]] = {way: [] for way in ways}
     peaks: dict[str, float | None] = {}
-    for _ in range(repeats):
-        for way in random.sample(list(ways), len(ways)):
-            speed, peaks[way] = time_once(ways[way], new_tokens, device=hydra.device)
-            speeds[way].append(speed)
-    lines = []
-    for way, own in speeds.items():
-        pairs = zip(own, speeds["generate"], strict=True)
-        speed = statistics.median(own)
-        share = None
-        if bandwidth is not None:
-            jury = way == "full PoE"
-            read = bytes_per_step(
-                preset,
-                batch=batch,
-                n_slots=PROMPT_LENGTH + new_tokens / 2,
-                jury=N_HEADS if jury else 1,
-                # One head's changes are gathered for each row.
-                voices=N_HEADS if jury else batch if way == "one head" else 0,
-            )
-            share = read * speed / batch / bandwidth
-        lines.append(
-            Measured(
-                batch=batch,
-                way=way,
-                tokens_per_second=speed,
-                ratio=statistics.median(ours / plain for ours, plain in pairs),
-                bandwidth_share=share,
-                peak_gib=peaks[way],
-            )
+    for number in range(repeats):
+        for way in random.sample(list(expected), len(expected)):
+            if budget.has_room_for(expected[way]):
+                speed, peaks[way] = time_once(ways[way], new_tokens, device=hydra.device)
+                speeds[way].append((number, speed))
+                expected[way] = batch * new_tokens / speed
+    plain = dict(speeds["generate"])
+    return [
+        Measured(
+            batch=batch,
+            way=way,
+            tokens_per_second=statistics.median(speed for _, speed in own),
+            ratio=statistics.median(ratios) if ratios else None,
+            roofline=None if bandwidth is None else roofline(preset, way, batch, bandwidth),
+            peak_gib=peaks[way],
         )
-    return lines
+        for way, own in speeds.items()
+        if own
+        for ratios in [[speed / plain[number] for number, speed in own if number in plain]]
+    ]
+
+
+def roofline(preset: Preset, way: str, batch: int, bandwidth: float) -> float:
+    """Return the tokens per second at which a step reads what it has to, and nothing else."""
+    jury = "PoE" in way
+    read = bytes_per_step(
+        preset,
+        batch=batch,
+        n_slots=PROMPT_LENGTH + preset.new_tokens / 2,
+        jury=N_HEADS if jury else 1,
+        # One head's changes are gathered for each row.
+        voices=N_HEADS if jury else batch if way == "one head" else 0,
+    )
+    return bandwidth * batch / read
 
 
 def measure_bandwidth(device: torch.device) -> float | None:
@@ -209,51 +259,115 @@ def measure_bandwidth(device: torch.device) -> float | None:
     return 2 * source.numel() / min(seconds)
 
 
+WAYS = ("generate", "base", "one head", "full PoE", "PoE, not compiled")
+NOT_RUN = "not run"
+
+
+def check_device(
+    hydra: HydraModel, preset: Preset, batches: Sequence[int], budget: Budget
+) -> dict[str, str]:
+    """Return what was found, by the name of each check; what there was no time for is missing."""
+    device = hydra.device
+    found: dict[str, str] = {}
+
+    def check(name: str, measure: Callable[[], str]) -> None:
+        if budget.has_room_for(0):
+            found[name] = measure()
+            print(f"{name}: {found[name]}", flush=True)
+
+    check(LAW, lambda: f"p = {law_p_value(device, n_draws=N_DRAWS):.3f}")
+    check(AS_ON_CPU, lambda: f"{share_as_on_cpu(device):.2%}")
+    n_tokens = min(CHECKED_TOKENS, preset.new_tokens)
+    for batch in batches:
+        for name, execution in executions(device).items():
+
+            def share(batch: int = batch, execution: Execution = execution) -> str:
+                same = share_as_played(
+                    hydra, execution, n_tokens=n_tokens, batch=batch, length=PROMPT_LENGTH
+                )
+                return f"{same:.2%}"
+
+            check(as_played(name, batch), share)
+    return found
+
+
+LAW = f"law of the CPU, chi-square of {N_DRAWS} responses of a small jury"
+AS_ON_CPU = "tokens as on the CPU, of a small jury in float32"
+
+
+def as_played(name: str, batch: int) -> str:
+    """Name a check of one way to execute rounds."""
+    return f"tokens as of played rounds, {name}, batch {batch}"
+
+
+def shown(value: float | None, form: str = ".2f") -> str:
+    """Return a number, or that there is none."""
+    return NOT_RUN if value is None else format(value, form)
+
+
 def print_lines(lines: Sequence[Measured]) -> None:
     """Print one batch size."""
     for line in lines:
-        share = "" if line.bandwidth_share is None else f"{line.bandwidth_share:10.2f}"
+        limit = "" if line.roofline is None else f"{line.roofline:10.1f}"
         peak = "" if line.peak_gib is None else f"{line.peak_gib:9.2f}"
         print(
-            f"{line.batch:5d}  {line.way:<9}{line.tokens_per_second:9.1f}{line.ratio:12.2f}"
-            f"{share}{peak}",
+            f"{line.batch:5d}  {line.way:<18}{line.tokens_per_second:9.1f}{shown(line.ratio):>12}"
+            f"{limit}{peak}",
             flush=True,
         )
 
 
-WAYS = ("generate", "base", "one head", "full PoE")
-NOT_RUN = "not run"
-
-
-def render_report(about: Mapping[str, object], lines: Sequence[Measured], preset: Preset) -> str:
-    """Return the table as Markdown; what was not measured says so in place of every number."""
-    shown = ", ".join(f"{name} {value}" for name, value in about.items() if value is not None)
+def render_report(
+    about: Mapping[str, object],
+    lines: Sequence[Measured],
+    preset: Preset,
+    *,
+    checks: Mapping[str, str],
+    budget: Budget,
+) -> str:
+    """Return the tables as Markdown; what was not measured says so in place of every number."""
+    said = ", ".join(f"{name} {value}" for name, value in about.items() if value is not None)
     measured = {(line.batch, line.way): line for line in lines}
     rows = []
     for batch in preset.batches:
         for way in WAYS:
             line = measured.get((batch, way))
-            numbers = [NOT_RUN] * 4
+            numbers = [NOT_RUN] * 5
             if line is not None:
-                numbers = [f"{line.tokens_per_second:.1f}", f"{line.ratio:.2f}"] + [
-                    NOT_RUN if value is None else f"{value:.2f}"
-                    for value in (line.bandwidth_share, line.peak_gib)
+                part = None if line.roofline is None else line.tokens_per_second / line.roofline
+                numbers = [
+                    shown(line.tokens_per_second, ".1f"),
+                    shown(line.ratio),
+                    shown(line.roofline, ".1f"),
+                    shown(part),
+                    shown(line.peak_gib),
                 ]
             rows.append(f"| {batch} | {way} | {' | '.join(numbers)} |")
+    named = [LAW, AS_ON_CPU] + [
+        as_played(name, batch)
+        for batch in preset.batches
+        for name in executions(torch.device("cuda"))
+    ]
+    short = f"The budget of {budget.seconds} s ended before all was measured."
     return "\n".join(
         [
             "# Generation on one GPU",
             "",
-            "`make gpu` writes this page: a random model of OLMo-2-7B's shape in bfloat16, nine",
-            f"heads, prompts of {PROMPT_LENGTH} tokens. Recorded rounds (CUDA graphs) wrote the",
-            "tokens of played ones before anything was timed, or the run ended there. `bandwidth`",
-            "is the part of the device's, as a large copy reaches it, that a step's weights,",
-            "changes and caches need at least.",
+            "`make gpu` writes this page, in less than 8 minutes: a random model of OLMo-2-7B's",
+            f"shape in bfloat16, nine heads, prompts of {PROMPT_LENGTH} tokens. First what is",
+            "written, then how fast. Compiled kernels round otherwise, so a few of their tokens",
+            "may differ; recorded ones may not. The roofline is how often a second the device",
+            "could read a step's weights, changes and caches, at the speed of a large copy.",
             "",
-            shown or f"No CUDA device: {NOT_RUN}.",
+            said or f"No CUDA device: {NOT_RUN}.",
+            *(["", short] if budget.was_short else []),
             "",
-            "| batch | way | tok/s | × `generate` | bandwidth | peak GiB |",
-            "|---|---|---|---|---|---|",
+            "| check | found |",
+            "|---|---|",
+            *(f"| {name} | {checks.get(name, NOT_RUN)} |" for name in named),
+            "",
+            "| batch | way | tok/s | × `generate` | roofline tok/s | part of it | peak GiB |",
+            "|---|---|---|---|---|---|---|",
             *rows,
             "",
         ]
@@ -264,6 +378,9 @@ def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--preset", choices=PRESETS, default="cpu")
+    parser.add_argument("--device", help="another device than the preset's, such as cpu")
+    parser.add_argument("--checks", action="store_true", help="first check what is written")
+    parser.add_argument("--budget", type=float, help="seconds after which nothing is begun")
     parser.add_argument("--batch", type=int, nargs="+", help="batch sizes")
     parser.add_argument("--new-tokens", type=int, help="tokens of each response")
     parser.add_argument("--vocabulary", type=int, help="another size of the vocabulary")
@@ -277,23 +394,29 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """Measure every batch size, and print as soon as one is done."""
     arguments = parse_arguments()
-    preset = PRESETS[arguments.preset]
-    if arguments.vocabulary:
-        config = {**preset.config, "vocab_size": arguments.vocabulary}
-        preset = replace(preset, config=config, n_tokens=arguments.vocabulary)
-    preset = replace(preset, new_tokens=arguments.new_tokens or preset.new_tokens)
+    budget = Budget(arguments.budget, time.perf_counter())
+    preset = chosen_preset(arguments)
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
-    if preset.device == "cuda" and not torch.cuda.is_available():
+    checks: dict[str, str] = {}
+    lines: list[Measured] = []
+
+    def write_page(about: Mapping[str, object]) -> None:
+        # After each part: what was measured stays if the next one fails.
+        if arguments.markdown:
+            page = render_report(about, lines, preset, checks=checks, budget=budget)
+            arguments.markdown.write_text(page, encoding="utf-8")
+
+    if preset.device.startswith("cuda") and not torch.cuda.is_available():
         print(f"torch sees no CUDA device: {NOT_RUN}")
         if arguments.markdown and not arguments.markdown.exists():
-            arguments.markdown.write_text(render_report({}, [], preset), encoding="utf-8")
+            write_page({})
         return
     model, hydra = build_models(preset)
     bandwidth = measure_bandwidth(hydra.device)
     about = {
         "preset": arguments.preset,
-        "device": torch.cuda.get_device_name() if bandwidth else "cpu",
+        "device": torch.cuda.get_device_name(hydra.device) if bandwidth else "cpu",
         "parameters": hydra.n_parameters,
         "vocabulary": preset.n_tokens,
         "prompt_tokens": PROMPT_LENGTH,
@@ -304,23 +427,48 @@ def main() -> None:
         "bandwidth": bandwidth,
     }
     print("  ".join(f"{name} {value}" for name, value in about.items() if value is not None))
-    on_cuda = "   bandwidth  peak GiB" if bandwidth else ""
-    print(f"batch  way          tok/s  x generate{on_cuda}")
-    lines: list[Measured] = []
-    for batch in arguments.batch or preset.batches:
-        lines += measure_batch(
-            model, hydra, preset, batch=batch, repeats=arguments.repeats, bandwidth=bandwidth
+    if arguments.checks:
+        checks.update(check_device(hydra, preset, preset.batches, budget))
+        write_page(about)
+    on_cuda = "  roofline  peak GiB" if bandwidth else ""
+    print(f"batch  way                   tok/s  x generate{on_cuda}")
+    for batch in preset.batches:
+        measured = measure_batch(
+            model,
+            hydra,
+            preset,
+            batch=batch,
+            repeats=arguments.repeats,
+            bandwidth=bandwidth,
+            budget=budget,
         )
-        print_lines(lines[-4:])
-        if (
-            arguments.markdown
-        ):  # after each batch size: what was measured stays if the next one fails
-            arguments.markdown.write_text(render_report(about, lines, preset), encoding="utf-8")
+        print_lines(measured)
+        lines += measured
+        write_page(about)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # of KiB
     print(f"peak memory of the process {peak:.2f} GiB, load {os.getloadavg()[0]:.1f}")
     if arguments.json:
-        table = {**about, "peak_process_gib": peak, "lines": [asdict(line) for line in lines]}
+        table = {
+            **about,
+            "peak_process_gib": peak,
+            "checks": checks,
+            "lines": [asdict(line) for line in lines],
+        }
         arguments.json.write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
+
+
+def chosen_preset(arguments: argparse.Namespace) -> Preset:
+    """Return the preset with what else was asked for."""
+    preset = PRESETS[arguments.preset]
+    if arguments.vocabulary:
+        config = {**preset.config, "vocab_size": arguments.vocabulary}
+        preset = replace(preset, config=config, n_tokens=arguments.vocabulary)
+    return replace(
+        preset,
+        new_tokens=arguments.new_tokens or preset.new_tokens,
+        batches=tuple(arguments.batch or preset.batches),
+        device=arguments.device or preset.device,
+    )
 
 
 if __name__ == "__main__":

@@ -57,6 +57,22 @@ PRESETS = {
         batches=(1, 8, 32),
         new_tokens=32,
     ),
+    # For a dry run of everything that `make gpu` does, in a minute on a CPU.
+    "tiny": Preset(
+        config={
+            "vocab_size": 256,
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 4,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 4,
+        },
+        n_tokens=256,
+        dtype=torch.float32,
+        device="cpu",
+        batches=(1, 4),
+        new_tokens=8,
+    ),
     # As allenai/OLMo-2-1124-7B-Instruct.
     "7b": Preset(
         config={
@@ -91,14 +107,18 @@ def build_models(preset: Preset) -> tuple[PreTrainedModel, HydraModel]:
             config, dtype=preset.dtype, attn_implementation="sdpa"
         )
     model = model.eval().requires_grad_(False)
+    return model, put_heads_on(model, n_tokens=preset.n_tokens)
+
+
+def put_heads_on(model: PreTrainedModel, *, n_tokens: int) -> HydraModel:
+    """Put nine random heads on a model, the same ones on every device."""
     shape = head_shape(model, heads_depth=HEADS_DEPTH)
-    hydra = HydraModel(
+    return HydraModel(
         model,
-        n_tokens=preset.n_tokens,
+        n_tokens=n_tokens,
         heads_depth=HEADS_DEPTH,
         adapters=[_build_shards(shape, rank=rank) for rank in RANKS],
     )
-    return model, hydra
 
 
 def _build_shards(shape: HeadShape, *, rank: int) -> HeadShards:

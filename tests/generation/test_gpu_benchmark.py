@@ -1,0 +1,99 @@
+"""What `make gpu` does, in small and on a CPU; the page it writes says what was not run."""
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.generation import NOT_RUN, Budget, main
+from benchmarks.generation_checks import law_p_value, same_tokens
+from benchmarks.generation_models import PRESETS
+from tests.generation.hydra_builders import (
+    RAGGED,
+    answer,
+    build_adapters,
+    build_model,
+    poe_settings,
+    put_heads_on,
+)
+
+PAGE = Path(__file__).parents[2] / "benchmarks" / "results" / "gpu.md"
+
+
+def cells(page: str) -> dict[tuple[str, ...], list[str]]:
+    """Return what a page's tables hold, by the names at the beginning of each line."""
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("|")]
+    found: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        n_names = 1 if len(row) == 2 else 2
+        if not set("".join(row)) <= set("|- ") and row[0] not in ("check", "batch"):
+            found[tuple(row[:n_names])] = row[n_names:]
+    return found
+
+
+def run(monkeypatch: pytest.MonkeyPatch, page: Path, *options: str) -> str:
+    arguments = ["--preset", "tiny", "--device", "cpu", "--checks", "--repeats", "1"]
+    monkeypatch.setattr(
+        sys, "argv", ["generation", *arguments, "--batch", "2", *options, "--markdown", str(page)]
+    )
+    main()
+    return page.read_text(encoding="utf-8")
+
+
+def test_the_committed_page_says_not_run_wherever_a_number_would_stand() -> None:
+    found = cells(PAGE.read_text(encoding="utf-8"))
+    ways = [key for key in found if len(key) == 2]
+    assert {batch for batch, _ in ways} == {"1", "8", "32", "64"}
+    assert len(ways) == 4 * 5
+    assert len(found) - len(ways) == 2 + 4 * 4  # two checks of the law, four of each batch
+    assert {cell for row in found.values() for cell in row} == {NOT_RUN}
+
+
+def test_a_dry_run_on_a_cpu_checks_and_measures_to_its_end(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("benchmarks.generation.N_DRAWS", 2000)
+    found = cells(run(monkeypatch, tmp_path / "gpu.md", "--new-tokens", "3"))
+    for way in ("generate", "base", "one head", "full PoE"):
+        speed, ratio, *_ = found["2", way]
+        assert float(speed) > 0
+        assert float(ratio) > 0
+    checks = {key[0]: row[0] for key, row in found.items() if len(key) == 1}
+    (law,) = (value for name, value in checks.items() if name.startswith("law of the CPU"))
+    assert float(law.removeprefix("p = ")) > 1e-4
+    same = [value for name, value in checks.items() if name.startswith("tokens")]
+    assert same.count("100.00%") == 2  # as on the CPU; finished rows dropped
+    assert same.count(NOT_RUN) == 3  # what only a GPU can do
+
+
+def test_what_a_budget_leaves_out_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    page = run(monkeypatch, tmp_path / "gpu.md", "--budget", "0")
+    assert {cell for row in cells(page).values() for cell in row} == {NOT_RUN}
+    assert "The budget of 0.0 s ended before all was measured." in page
+    budget = Budget(100.0, time.perf_counter())
+    assert budget.has_room_for(50)
+    assert not budget.was_short
+    assert not budget.has_room_for(101)
+    assert budget.was_short
+
+
+def test_a_law_that_is_not_the_jurys_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks import generation_checks
+
+    monkeypatch.setattr(generation_checks, "TEMPERATURE", 0.7)
+    settings = generation_checks.speak(2)
+    monkeypatch.setattr(generation_checks, "TEMPERATURE", 0.98)
+    monkeypatch.setattr(generation_checks, "speak", lambda n_tokens: settings)
+    assert law_p_value(torch.device("cpu"), n_draws=4000) < 1e-6
+
+
+def test_tokens_count_as_the_same_up_to_the_first_that_differs() -> None:
+    model = build_model()
+    hydra = put_heads_on(model, build_adapters(model))
+    whole = answer(hydra, RAGGED, poe_settings())
+    assert same_tokens(whole, whole) == 1
+    shorter = answer(hydra, RAGGED, poe_settings(max_new_tokens=6))
+    assert same_tokens(whole, shorter) == 6 / 8
+    assert PRESETS["7b"].batches == (1, 8, 32, 64)
