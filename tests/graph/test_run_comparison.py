@@ -183,7 +183,7 @@ def test_this_run_deleted_is_no_failure(damaged: SmallProject) -> None:
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
-        ("verdicts/calibration.jsonl", "no json\n", "line 1 is not a record"),
+        ("verdicts/calibration.jsonl", "no json\n", "calibration.jsonl:1: the line is not JSON"),
         ("elo_results.json", None, "the file is missing"),
     ],
 )
