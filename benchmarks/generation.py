@@ -6,7 +6,8 @@
 A random model answers random prompts of 64 tokens with exactly as many tokens as it is asked for;
 times include the reading of the prompts. Medians over rounds in one process; each round runs all
 ways in a new random order, so compare the ratios: the times are those of the machine. `base` is
-our decoder speaking as the base model greedily, which writes what `generate` writes.
+our decoder speaking as the base model greedily, which writes what `generate` writes. On a CPU the
+last lines are the bound: how fast the products by the weights alone would go, for base and jury.
 
 On CUDA our decoder's rounds are compiled, recorded and replayed. The table then also says what the
 device's bandwidth allows, as a large copy reaches it: what each step has to read at least, as often
@@ -37,7 +38,15 @@ from benchmarks.generation_checks import (
     share_as_on_cpu,
     share_as_played,
 )
-from benchmarks.generation_models import N_HEADS, PRESETS, Preset, build_models, bytes_per_step
+from benchmarks.generation_models import (
+    HEADS_DEPTH,
+    N_HEADS,
+    PRESETS,
+    RANKS,
+    Preset,
+    build_models,
+    bytes_per_step,
+)
 from tournament_assets.generation.hydra.decoded import DecodingMode, DecodingSettings
 from tournament_assets.generation.hydra.decoding import Execution, decode
 from tournament_assets.generation.hydra.hydra_model import HydraModel
@@ -160,7 +169,49 @@ def ways_to_write(
     }
     if fused != recorded:
         ways["PoE, not compiled"] = ours(*jury, recorded)
+    if hydra.device.type == "cpu":
+        ways["base, products"] = bare_products(model, batch=batch, jury=1)
+        ways["PoE, products"] = bare_products(model, batch=batch, jury=N_HEADS)
     return ways
+
+
+def bare_products(model: PreTrainedModel, *, batch: int, jury: int) -> Write:
+    """Multiply by the weights that a token needs, and by nothing else: no attention, no law.
+
+    Nobody who decodes a token at a time is faster on a CPU. The last layers and the projection to
+    the vocabulary are the jury's, each of whose members adds its changes of low rank to a weight.
+    """
+    layers = model.model.layers
+    own = [
+        (weight, jury * batch if index >= len(layers) - HEADS_DEPTH else batch)
+        for index, layer in enumerate(layers)
+        for weight in _weights(layer)
+    ]
+    rank = sum(RANKS) if jury > 1 else 0
+    changes = [
+        (torch.randn(jury, weight.shape[1], rank), torch.randn(jury, rank, weight.shape[0]))
+        for layer in layers[-HEADS_DEPTH:]
+        for weight in _weights(layer)
+        if rank
+    ]
+    own.append((model.lm_head.weight, jury * batch))
+    rows = {weight.shape[1]: torch.randn(jury * batch, weight.shape[1]) for weight, _ in own}
+
+    def write(new_tokens: int) -> int:
+        with torch.inference_mode():
+            for _ in range(new_tokens):
+                for weight, n_rows in own:
+                    torch.mm(rows[weight.shape[1]][:n_rows], weight.mT)
+                for down, up in changes:
+                    of_each = rows[down.shape[1]].view(jury, batch, -1)
+                    torch.bmm(torch.bmm(of_each, down), up)
+        return batch * new_tokens
+
+    return write
+
+
+def _weights(layer: torch.nn.Module) -> list[torch.Tensor]:
+    return [part.weight for part in layer.modules() if isinstance(part, torch.nn.Linear)]
 
 
 def wait_for(device: torch.device) -> None:

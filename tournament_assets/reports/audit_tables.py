@@ -63,7 +63,7 @@ def missing_section(
         sentences=(
             *outages,
             f"{check.sentence[0].upper()}{check.sentence[1:]}.",
-            "Same text: both responses are the same, so the judge was not asked and nobody won. "
+            "Same text: both responses are the same, so the judge was not asked and neither won. "
             "Judged: asked, with two readable replies. Clean: judged pairs whose replies agree, "
             "and pairs of one text, about responses that are neither empty nor cut off. A score is "
             "a share of wins; ties, inconsistent pairs and pairs of one text count half. "

@@ -112,8 +112,8 @@ def scale_sentence(rows: Sequence[RatingMethodRow], *, upper: str, lower: str) -
         return None
     return (
         f"The same pairs put {upper} {join_names([*gaps.values()])} Elo points above {lower}: Elo "
-        "leaves out what nobody won and moves at most K points a match, Bradley–Terry counts it as "
-        "half a win for each, and Davidson gives ties a rate of their own and goes by wins against "
+        "leaves out pairs without a winner and moves at most K points a match, Bradley–Terry counts "
+        "them as half a win for each, and Davidson gives ties a rate of their own and goes by wins against "
         "losses; the win share depends on no such choice."
     )
 

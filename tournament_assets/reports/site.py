@@ -91,7 +91,7 @@ class SiteRun:
         """Return who shares a letter with the first of a dimension."""
         first, *others = self.standings[dimension]
         level = [row.entrant for row in others if set(row.group.split()) & set(first.group.split())]
-        return join_names(level) or "nobody"
+        return join_names(level) or "no entrant"
 
     @property
     def day(self) -> str:

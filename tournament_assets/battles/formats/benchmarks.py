@@ -248,7 +248,7 @@ def _common_model(table: pa.Table) -> str:
         if not common:
             break
     if common is None or len(common) != 1:
-        found = ", ".join(sorted(common)) if common else "nobody"
+        found = ", ".join(sorted(common)) if common else "no model"
         raise InputError(
             f"{found} is in every battle; expected one model that all others were compared with; "
             "name it by --baseline"

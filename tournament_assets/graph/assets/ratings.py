@@ -134,7 +134,7 @@ def _elo_metadata(primary: Sequence[EloRow]) -> dict[str, Any]:
     cells = leaderboard_cells(primary)
     return {
         "leaderboard": report_table(cells, columns=cells.headers[:-1]),
-        "leader": primary[0].entrant_id if primary[0].rank else "nobody",
+        "leader": primary[0].entrant_id if primary[0].rank else "no entrant",
         **{f"mean_{row.entrant_id}": round(row.mean, 1) for row in primary if row.mean is not None},
     }
 
