@@ -266,6 +266,6 @@ def test_what_another_run_has_under_way_holds_its_part_of_the_budget(sqlite_url:
         payer = Payer(sqlite_url, server)
         with pytest.raises(JudgeWaitingError):
             payer.settle(requests, limit, dimension="1", deadline_seconds=0.1)
-        with pytest.raises(JudgeWaitingError, match=r"what is under way is 1 \(pilot\) of tiny"):
+        with pytest.raises(JudgeWaitingError, match=r"1 \(pilot\) of tiny is under way"):
             payer.settle(asked(2, "2"), limit, dimension="2")
         assert server.log.requests == len(requests)
