@@ -197,8 +197,15 @@ def bare_products(model: PreTrainedModel, *, batch: int, jury: int) -> Write:
     own.append((model.lm_head.weight, jury * batch))
     rows = {weight.shape[1]: torch.randn(jury * batch, weight.shape[1]) for weight, _ in own}
 
+    # The prompt: no projection to the vocabulary, and of the last layer only keys and values.
+    last = {id(weight) for weight in _weights(layers[-1])[3:]} | {id(_weights(layers[-1])[0])}
+    prompt = [each for each in own[:-1] if id(each[0]) not in last]
+    prompt_rows = {width: torch.randn(jury * batch * PROMPT_LENGTH, width) for width in {*rows}}
+
     def write(new_tokens: int) -> int:
         with torch.inference_mode():
+            for weight, n_rows in prompt:
+                torch.mm(prompt_rows[weight.shape[1]][: n_rows * PROMPT_LENGTH], weight.mT)
             for _ in range(new_tokens):
                 for weight, n_rows in own:
                     torch.mm(rows[weight.shape[1]][:n_rows], weight.mT)

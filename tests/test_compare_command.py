@@ -252,7 +252,7 @@ def test_everything_wrong_with_both_directories_is_said_at_once(
         "4 problems in the input",
         "elo_results.json: is not JSON",
         "factuality.jsonl: the file is missing",
-        "calibration.jsonl: line",
+        "calibration.jsonl:",
         f"{tmp_path}: found no manifest.json",
     ):
         assert words in result.stderr

@@ -78,3 +78,22 @@ def test_an_interrupt_that_dagster_forgets_is_noticed() -> None:
     with noticed_interrupts() as was_interrupted, capture_interrupts():
         pass
     assert not was_interrupted()
+
+
+def test_an_interrupt_while_an_object_is_collected_prints_no_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Collected:
+        def __init__(self, error: BaseException) -> None:
+            self.error = error
+
+        def __del__(self) -> None:
+            raise self.error
+
+    reported: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda one: reported.append(one.exc_type))
+    with noticed_interrupts():
+        Collected(KeyboardInterrupt())
+        Collected(ValueError())
+    Collected(KeyboardInterrupt())
+    assert reported == [ValueError, KeyboardInterrupt]

@@ -6,6 +6,7 @@ interrupt is noticed whatever else is done with it.
 
 import signal
 import socket
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -160,9 +161,16 @@ def noticed_interrupts() -> Iterator[Callable[[], bool]]:
                 came.extend(receiver.recv(4096))
             return signal.SIGINT in came
 
+        def report(unraisable: "sys.UnraisableHookArgs") -> None:
+            # One that comes while an object is collected cannot be raised; it is noticed here.
+            if unraisable.exc_type is not KeyboardInterrupt:
+                report_before(unraisable)
+
         before = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+        report_before, sys.unraisablehook = sys.unraisablehook, report
         try:
             yield has_come
         finally:
+            sys.unraisablehook = report_before
             signal.set_wakeup_fd(before)
             has_come()

@@ -112,9 +112,9 @@ def scale_sentence(rows: Sequence[RatingMethodRow], *, upper: str, lower: str) -
         return None
     return (
         f"The same pairs put {upper} {join_names([*gaps.values()])} Elo points above {lower}: Elo "
-        "leaves out pairs without a winner and moves at most K points a match, Bradley–Terry counts "
-        "them as half a win for each, and Davidson gives ties a rate of their own and goes by wins against "
-        "losses; the win share depends on no such choice."
+        "leaves out pairs without a winner and moves at most K points a match, Bradley–Terry "
+        "counts them as half a win for each, and Davidson gives ties a rate of their own and goes "
+        "by wins against losses; the win share depends on no such choice."
     )
 
 
