@@ -185,7 +185,7 @@ def test_what_arena_hard_cannot_hold_is_left_out_and_counted(tmp_path: Path) -> 
     (problem,) = problems_of(
         lambda: write_battles(tmp_path / "x.jsonl", table, format_name="arena-hard")
     )
-    assert "nobody is in every battle" in problem
+    assert "no model is in every battle" in problem
     report = write_battles(
         tmp_path / "x.jsonl",
         table,
