@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 import pytest
 
-_START_SECONDS = 60
+_START_SECONDS = 120
 _STOP_SECONDS = 60
 # Initialisation and the server refuse to run as root; Debian's package makes the first of these.
 _ACCOUNTS = ("postgres", "nobody")
@@ -116,7 +116,7 @@ class PostgresServer:
             password=self._password,
             dbname="postgres",
             autocommit=True,
-            connect_timeout=10,
+            connect_timeout=60,
         )
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from tests.browser.servers import free_port
 
-_START_SECONDS = 30
-_STOP_SECONDS = 30
+_START_SECONDS = 120
+_STOP_SECONDS = 60
 
 
 @contextmanager

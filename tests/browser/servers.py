@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-START_SECONDS = 90
+START_SECONDS = 180
 
 
 def free_port() -> int:
@@ -51,7 +51,7 @@ def dagster_dev(project: Path, home: Path, log: Path) -> Iterator[str]:
         finally:
             os.killpg(process.pid, signal.SIGTERM)
             try:
-                process.wait(timeout=20)
+                process.wait(timeout=60)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()

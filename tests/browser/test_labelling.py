@@ -31,6 +31,8 @@ CHROMIUM = shutil.which("chromium")
 SCREENSHOTS = Path(__file__).parents[1] / "screenshots"
 EVIL = '</script><script>window.hacked = 1</script><img src=x onerror="window.hacked = 1"><!--'
 START_SECONDS = 200
+LOST_CONNECTIONS = ("Failed to load resource", "An unknown error occurred when fetching the script")
+"""What Chromium says of a page's request, and of its own update of a worker, without a server."""
 NAMES = ("careful", "sloppy", "mixed", "verdict", "winner", "loopback", "entrant")
 """What a rater must not be told: entrants' names, and words of verdicts."""
 KEPT = """async () => {
@@ -100,7 +102,7 @@ class LabelServer:
     def stop(self, number: signal.Signals) -> None:
         assert self.process is not None
         self.process.send_signal(number)
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=60)
 
     def labels(self) -> list[Label]:
         url = f"sqlite:///{self.project.folder}/ledger/ledger.sqlite"
@@ -180,7 +182,7 @@ def opened(
     yield page, context, watched
     assert [each.evaluate("window.hacked") for each in context.pages] == [None]
     context.close()
-    assert [each for each in watched.complaints if "Failed to load resource" not in each] == []
+    assert [each for each in watched.complaints if not each.startswith(LOST_CONNECTIONS)] == []
 
 
 def _text(answer: Any) -> str:
@@ -204,7 +206,7 @@ def place(page: Page) -> str:
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -262,7 +264,7 @@ def test_nothing_is_lost_when_the_server_is_killed_between_two_votes(
         assert place(page) == "4 of 20"
         assert server.n_labels("cat") == 1
         server.start()
-        expect(page.get_by_text("all votes saved")).to_be_visible(timeout=20_000)
+        expect(page.get_by_text("all votes saved")).to_be_visible()
         assert server.n_labels("cat") == 3
         # The next kill hits a page that is closed with votes that were never sent.
         server.stop(signal.SIGKILL)
@@ -312,7 +314,7 @@ def test_a_reload_while_the_server_is_away_goes_on_where_the_rater_was(
         assert sent.count("answer number") >= 40
         assert [word for word in NAMES if word in sent] == []
         server.start()
-        expect(page.get_by_text("all votes saved")).to_be_visible(timeout=20_000)
+        expect(page.get_by_text("all votes saved")).to_be_visible()
         page.reload()
         expect(page.get_by_role("heading", name=QUESTION)).to_be_focused()
         assert place(page) == "5 of 20"

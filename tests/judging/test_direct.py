@@ -39,7 +39,7 @@ def test_what_is_about_to_be_asked_is_written_down_first() -> None:
 def test_four_are_asked_at_once_and_no_more() -> None:
     class Counting(FakeJudge):
         under_way = most = 0
-        gate = threading.Barrier(4, timeout=10)
+        gate = threading.Barrier(4, timeout=60)
 
         def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
             with self._lock:

@@ -45,7 +45,7 @@ def test_an_unreadable_reply_is_asked_for_once_more_directly() -> None:
 def test_as_many_are_under_way_as_may_be_and_no_more() -> None:
     class Counting(FakeJudge):
         under_way = most = 0
-        gate = threading.Barrier(6, timeout=10)
+        gate = threading.Barrier(6, timeout=60)
 
         def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
             with self._lock:

@@ -124,7 +124,7 @@ def test_a_lease_that_is_lost_is_not_renewed_any_more(monkeypatch: pytest.Monkey
     with hold_lease(ledger, SCOPE, policy=patience(Clock()), progress=Progress()):
         ledger.leases[SCOPE] = "somebody else's"
         (thread,) = renewal_threads()
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
     assert ledger.leases == {SCOPE: "somebody else's"}
 
@@ -143,6 +143,6 @@ def test_two_runs_in_one_process_take_turns_and_send_everything_once() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert errors == []
     assert bench.judge.asked == [6]

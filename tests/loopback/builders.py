@@ -52,7 +52,7 @@ def batch_body(n: int = 3, **params: Any) -> dict[str, Any]:
 
 
 def wait_until_ended(service: BatchService, batch_id: str) -> BatchStatus:
-    for _ in range(500):
+    for _ in range(6_000):
         status = service.get_batch(batch_id)
         if status.has_ended:
             return status
@@ -68,6 +68,7 @@ class Caller:
             base_url=server if isinstance(server, str) else server.url,
             headers={"x-api-key": "any"} if headers is None else headers,
             trust_env=False,
+            timeout=60,
         )
 
     def __enter__(self) -> "Caller":
@@ -95,7 +96,7 @@ class Caller:
         return str(answer.json()["id"])
 
     def wait(self, batch_id: str) -> dict[str, Any]:
-        for _ in range(500):
+        for _ in range(6_000):
             batch: dict[str, Any] = self.get(f"/v1/messages/batches/{batch_id}").json()
             if batch["processing_status"] == "ended":
                 return batch

@@ -11,8 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "configs" / "deploy"
-_START_SECONDS = 60
-_STOP_SECONDS = 30
+_START_SECONDS = 120
+_STOP_SECONDS = 60
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 @pytest.fixture
 def client(ledger: Ledger) -> Iterator[httpx2.Client]:
     app = create_label_app(DESK, ledger=ledger)
-    with ThreadedServer(app) as server, httpx2.Client(base_url=server.url) as made:
+    with ThreadedServer(app) as server, httpx2.Client(base_url=server.url, timeout=60) as made:
         yield made
 
 
@@ -112,7 +112,7 @@ def test_another_site_s_page_can_neither_read_nor_vote(client: httpx2.Client) ->
 
 def test_with_a_token_nobody_without_it_sees_anything(ledger: Ledger) -> None:
     app = create_label_app(DESK, ledger=ledger, token=TOKEN)
-    with ThreadedServer(app) as server, httpx2.Client(base_url=server.url) as client:
+    with ThreadedServer(app) as server, httpx2.Client(base_url=server.url, timeout=60) as client:
         for path in ("/", "/work?rater=ana", "/worker.js", "/?token=another"):
             assert client.get(path).status_code == 403
         assert client.post("/votes", json=body()).status_code == 403
