@@ -216,7 +216,7 @@ def test_what_failed_is_not_begun_again_for_the_same_edit(demo: EditDriver) -> N
         )
         assert demo.settle() == {"pilot": ["judging_estimate"]}
         assert demo.settle() == {}
-    assert "6_ask_judge: replies of the judge); the same is not begun twice" in demo.skipped
+    assert "5_ask_judge: replies of the judge); the same is not begun twice" in demo.skipped
     edit(rubric, "# version: 99", "# version: 100")
     assert "run_artifacts" in demo.settle()["pilot"]
 

@@ -35,7 +35,7 @@ def sent(project: SmallProject) -> int:
     return 0
 
 
-@pytest.mark.parametrize("after", ["selected prompts", "pairs to judge (calibration"])
+@pytest.mark.parametrize("after", ["prompt bank and selection", "pairs to judge (calibration"])
 def test_one_sentence_ends_a_run_that_is_interrupted(tmp_path: Path, after: str) -> None:
     project = patient_project(tmp_path / "project")
     log = tmp_path / "stderr"

@@ -15,7 +15,7 @@ from tests.daemon.daemons import look_often
 from tests.demo import DemoRun
 
 STAGES = ("1_prompts", "2_responses", "3_judging", "4_ratings", "5_report")
-RUNS_OF_THE_JOB = "/runs?q[0]=job%3Ademo_6_judge_and_rate"
+RUNS_OF_THE_JOB = "/runs?q[0]=job%3Ademo_5_judge_and_rate"
 
 pytestmark = USES_CHROMIUM
 
@@ -67,7 +67,7 @@ def test_the_pilot_of_one_dimension_is_materialised_from_the_page(
     before = ratings.read_bytes()
     ratings.unlink()
     runs_before = count_successful_runs(page, address)
-    page.goto(f"{address}/locations/tournament_assets/jobs/demo_6_judge_and_rate")
+    page.goto(f"{address}/locations/tournament_assets/jobs/demo_5_judge_and_rate")
     page.get_by_role("button", name=re.compile("Materialize all")).click()
     dialog = page.get_by_role("dialog")
     choose_partition(page, "factuality")

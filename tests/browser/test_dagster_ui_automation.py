@@ -22,7 +22,7 @@ from tests.projects import SmallProject, make_project
 from tournament_assets.graph.automation.reruns import runs_page
 from tournament_assets.project.project_files import prepare_dagster_home
 
-AFTER_A_RUBRIC = ("5_estimate", "6_ask_judge", "6_judge_and_rate", "7_report")
+AFTER_A_RUBRIC = ("4_estimate", "5_ask_judge", "5_judge_and_rate", "6_report")
 """The jobs of a rerun after an edit of one rubric, each once."""
 
 pytestmark = USES_CHROMIUM
@@ -113,5 +113,5 @@ def test_a_schedule_that_is_switched_on_and_ticked_runs_the_headline_to_its_repo
     page.get_by_role("button", name=re.compile("Launch all")).click()
     page.goto(f"{url}{runs_tagged(reason='schedule')}")
     wait_for_report(page, project, "headline")
-    expect(page.get_by_role("link", name="small_7_report")).to_have_count(1)
+    expect(page.get_by_role("link", name="small_6_report")).to_have_count(1)
     save_screenshot(page, "scheduled_rerun")

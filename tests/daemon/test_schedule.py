@@ -38,7 +38,7 @@ def test_the_daemon_makes_up_for_sixty_missed_ticks_once_although_it_is_killed_o
             with Daemon(environment, log) as first:
                 # Three runs are being requested at this moment, one for each entrant.
                 wait_until(
-                    lambda: stage_begun(instance, plan) >= 3, "stage 3", seconds=600, log=log
+                    lambda: stage_begun(instance, plan) >= 2, "stage 2", seconds=600, log=log
                 )
                 first.kill()
                 with Daemon(environment, log):
@@ -53,7 +53,7 @@ def test_the_daemon_makes_up_for_sixty_missed_ticks_once_although_it_is_killed_o
             runs = instance.get_run_records(of_the_rerun, ascending=True)
         jobs = [stage.job_name for stage in build_rerun_stages(plan)]
         stages = [jobs.index(record.dagster_run.tags["tournament/stage"]) for record in runs]
-        assert stages == [0, 1, 2, 3, 3, 3, 4, 5, 6, 7, 8, 9]
+        assert stages == [0, 1, 2, 2, 2, 3, 4, 5, 6, 7, 8]
         assert all(record.dagster_run.is_success for record in runs)
         spans = list(zip(stages, runs, strict=True))
         for stage, record in spans:

@@ -21,14 +21,13 @@ TICK = datetime(2026, 11, 23, 5, 0, tzinfo=UTC)
 FIRST_RERUN = "small_headline_20261123T050000Z"
 JOBS = (
     "small_0_observe_inputs",
-    "small_1_prompt_bank",
-    "small_2_select_prompts",
-    "small_3_respond",
-    "small_4_pair",
-    "small_5_estimate",
-    "small_6_ask_judge",
-    "small_6_judge_and_rate",
-    "small_7_report",
+    "small_1_prompts",
+    "small_2_respond",
+    "small_3_pair",
+    "small_4_estimate",
+    "small_5_ask_judge",
+    "small_5_judge_and_rate",
+    "small_6_report",
     "small_check_drift",
 )
 """The stages of a rerun, in order."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 import yaml
 
@@ -36,6 +37,12 @@ def run(project: SmallProject, **options: Any) -> tuple[list[str], RunSummary]:
         ran.append(f"{stage.title} {label}".strip())
 
     return ran, project.run(everything=False, on_start=note, **options)
+
+
+def jobs_recorded(project: SmallProject) -> list[str]:
+    """Return the job of every run that Dagster has recorded, the oldest first."""
+    with dg.DagsterInstance.from_config(project.environment["DAGSTER_HOME"]) as instance:
+        return [run.job_name for run in instance.get_runs(ascending=True)]
 
 
 def edit_rubric(project: SmallProject) -> None:
@@ -85,8 +92,20 @@ def test_a_run_with_nothing_changed_runs_nothing_and_shows_the_run_before(
 ) -> None:
     project = make_project(tmp_path / "project", dimensions=("calibration",))
     first = project.run()
+    recorded = jobs_recorded(project)
+    assert recorded == [
+        "small_0_observe_inputs",
+        "small_1_prompts",
+        *(3 * ["small_2_respond"]),
+        "small_3_pair",
+        "small_4_estimate",
+        "small_5_ask_judge",
+        "small_5_judge_and_rate",
+        "small_6_report",
+    ]
     ran, again = run(project)
     assert ran == []
+    assert jobs_recorded(project) == recorded
     assert not again.is_new
     assert again.directory == first.directory
     assert len(list((project.folder / "runs").iterdir())) == 1
@@ -121,6 +140,15 @@ def test_after_an_edit_a_run_that_skips_stores_what_one_of_everything_would(
     project.run()
     assert skipping == project.stored_files()
     assert "responses careful · pilot" not in ran or change is edit_bank
+
+
+def test_an_edited_bank_is_read_and_drawn_from_in_one_run(
+    narrow: FinishedPilot, tmp_path: Path
+) -> None:
+    project = narrow.copy(tmp_path / "project")
+    edit_bank(project)
+    ran, _ = run(project)
+    assert ran[:3] == ["inputs", "prompt bank and selection pilot", "responses careful · pilot"]
 
 
 def test_an_edited_rubric_runs_its_dimension_and_the_report(project: SmallProject) -> None:

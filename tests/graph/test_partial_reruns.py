@@ -74,12 +74,12 @@ def succeeded(d: Driver, request: dg.RunRequest) -> None:
 
 def test_stages_with_nothing_to_run_are_skipped(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid, driver(paid) as d:
-        choice = choice_of(prompt_bank=["pilot"], responses=["careful|pilot"])
+        choice = choice_of(prompt_bank_and_selection=["pilot"], responses=["careful|pilot"])
         (first,) = begin(d, choice)
-        assert first.run_key == f"{RERUN}/small_1_prompt_bank/pilot"
+        assert first.run_key == f"{RERUN}/small_1_prompts/pilot"
         assert d.run(first)
         (second,) = tick(d, choice)
-        assert second.run_key == f"{RERUN}/small_3_respond/careful|pilot"
+        assert second.run_key == f"{RERUN}/small_2_respond/careful|pilot"
 
 
 def test_nothing_begins_where_nothing_is_out_of_date(tmp_path: Path) -> None:
@@ -91,17 +91,17 @@ def test_a_rerun_ends_where_nothing_more_is_out_of_date_and_takes_in_no_later_ed
     tmp_path: Path,
 ) -> None:
     with paid_project(tmp_path) as paid, driver(paid) as d:
-        (first,) = begin(d, choice_of(prompt_bank=["pilot"]))
+        (first,) = begin(d, choice_of(prompt_bank_and_selection=["pilot"]))
         d.run(first)
         assert [rerun.state for rerun in d.reruns()] == [RerunState.BETWEEN_STAGES]
         assert tick(d, choice_of()) == []
         assert [rerun.state for rerun in d.reruns()] == [RerunState.SUCCEEDED]
-        assert tick(d, choice_of(selected_prompts=["pilot"])) == []
+        assert tick(d, choice_of(responses=["careful|pilot"])) == []
 
 
 def test_a_rerun_of_a_scope_that_nobody_knows_stays_where_it_is(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid, driver(paid) as d:
-        (first,) = begin(d, choice_of(prompt_bank=["pilot"]))
+        (first,) = begin(d, choice_of(prompt_bank_and_selection=["pilot"]))
         d.run(first)
         assert tick(d, None) == []
         assert [rerun.state for rerun in d.reruns()] == [RerunState.BETWEEN_STAGES]
@@ -115,7 +115,7 @@ def test_a_partition_that_is_requested_again_runs_what_the_rerun_chose_and_no_mo
         paid_project(tmp_path, dimensions=("factuality", "calibration")) as paid,
         driver(paid) as d,
     ):
-        (first,) = begin(d, choice_of(prompt_bank=["pilot"]))
+        (first,) = begin(d, choice_of(prompt_bank_and_selection=["pilot"]))
         succeeded(d, first)
         ratings = dg.AssetKey(["small", "elo_ratings"])
         keys = [

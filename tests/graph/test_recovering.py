@@ -14,7 +14,7 @@ from tournament_assets.tournament.config import BUILT_IN_MODES
 
 from .paid_projects import PaidProject, paid_project
 
-JOB = "small_6_judge_and_rate"
+JOB = "small_5_judge_and_rate"
 
 
 def lose_ledger(paid: PaidProject) -> None:

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.test_utils import create_run_for_test
 
 from tests.graph.paid_projects import UNTIL_ENDED, paid_project
-from tests.graph.rerun_driver import FIRST_RERUN, JOBS, TICK, driver
+from tests.graph.rerun_driver import FIRST_RERUN, JOBS, TICK, Driver, driver
 from tournament_assets.graph.automation import scheduled_reruns as continuing
 from tournament_assets.graph.automation.reruns import RerunState
 
@@ -31,14 +32,13 @@ def test_a_tick_reruns_the_headline_stage_by_stage_and_leaves_a_run_directory(
         partitions = {
             0: ("",),
             1: ("headline",),
-            2: ("headline",),
-            3: ("careful|headline", "sloppy|headline", "mixed|headline"),
-            4: ("factuality|headline", "calibration|headline"),
+            2: ("careful|headline", "sloppy|headline", "mixed|headline"),
+            3: ("factuality|headline", "calibration|headline"),
+            4: ("headline",),
             5: ("headline",),
-            6: ("headline",),
-            7: ("factuality|headline", "calibration|headline"),
-            8: ("headline",),
-            9: ("factuality|headline", "calibration|headline"),
+            6: ("factuality|headline", "calibration|headline"),
+            7: ("headline",),
+            8: ("factuality|headline", "calibration|headline"),
         }
         assert d.requested == [
             f"{FIRST_RERUN}/{JOBS[stage]}/{key}"
@@ -83,7 +83,7 @@ def test_requests_that_came_to_nothing_are_made_again_under_the_same_keys(
     with paid_project(tmp_path) as paid, driver(paid) as d:
         d.run(d.tick_schedule()[1][0])
         keys = [[request.run_key for request in d.tick_sensor()[1]] for _ in range(3)]
-        assert keys == 3 * [[f"{FIRST_RERUN}/small_1_prompt_bank/headline"]]
+        assert keys == 3 * [[f"{FIRST_RERUN}/small_1_prompts/headline"]]
 
 
 def test_a_stage_of_which_only_some_runs_were_begun_waits_and_is_then_begun_whole(
@@ -91,8 +91,7 @@ def test_a_stage_of_which_only_some_runs_were_begun_waits_and_is_then_begun_whol
 ) -> None:
     with paid_project(tmp_path) as paid, driver(paid) as d:
         d.run(d.tick_schedule()[1][0])
-        for _ in range(2):
-            d.run(d.tick_sensor()[1][0])
+        d.run(d.tick_sensor()[1][0])
         _, requests = d.tick_sensor()
         assert len(requests) == 3
         d.run(requests[1])
@@ -112,7 +111,7 @@ def test_a_failed_stage_stops_the_rerun_until_its_run_is_executed_again(tmp_path
         assert not d.rerun()
         (rerun,) = d.reruns()
         assert rerun.state is RerunState.FAILED
-        assert rerun.describe() == f"rerun {FIRST_RERUN} is failed (small_3_respond: responses)"
+        assert rerun.describe() == f"rerun {FIRST_RERUN} is failed (small_2_respond: responses)"
         assert d.tick_sensor() == ("no rerun is under way", [])
         assert paid.n_asked == 0
         recorded.write_text(responses)
@@ -120,7 +119,7 @@ def test_a_failed_stage_stops_the_rerun_until_its_run_is_executed_again(tmp_path
         assert d.go_on()
         assert len(d.manifests()) == 1
         assert [key.split("/")[1] for key in d.requested] == [
-            JOBS[stage] for stage in (0, 1, 2, 3, 3, 3, 4, 5, 6, 7, 8)
+            JOBS[stage] for stage in (0, 1, 2, 2, 2, 3, 4, 5, 6, 7)
         ]
         assert paid.n_asked == HEADLINE_REQUESTS
 
@@ -211,6 +210,43 @@ def test_a_rerun_whose_stage_this_version_does_not_know_stays_where_it_is(tmp_pa
         assert d.tick_schedule(TICK + timedelta(days=7))[0] is None
 
 
+def test_a_rerun_that_began_when_bank_and_selection_were_two_stages_is_told_of_and_replaced(
+    tmp_path: Path,
+) -> None:
+    with paid_project(tmp_path) as paid, driver(paid) as d:
+        _, (request,) = d.tick_schedule()
+        assert d.run(request)
+        note_run_of_old_job(d, request, "small_1_prompt_bank")
+        told = (
+            f"rerun {FIRST_RERUN} is of another version of this program or its config and does "
+            "not go on (small_1_prompt_bank: no stage of this version)"
+        )
+        assert [rerun.describe() for rerun in d.reruns()] == [told]
+        assert d.tick_sensor() == (told, [])
+        reason, (begun,) = d.tick_schedule(TICK + timedelta(days=7))
+        assert reason is None
+        assert d.run(begun)
+        assert "does not go on" not in (d.tick_sensor()[0] or "")
+        assert d.go_on()
+        assert d.reruns()[-1].state is RerunState.SUCCEEDED
+
+
+def test_a_rerun_of_the_old_stages_that_came_to_its_end_is_finished(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid, driver(paid) as d:
+        _, (request,) = d.tick_schedule()
+        assert d.run(request)
+        for job in ("small_1_prompt_bank", "small_7_report", "small_check_drift"):
+            note_run_of_old_job(d, request, job)
+        assert [rerun.state for rerun in d.reruns()] == [RerunState.SUCCEEDED]
+        assert d.tick_sensor() == ("no rerun is under way", [])
+
+
+def note_run_of_old_job(d: Driver, request: dg.RunRequest, job: str) -> None:
+    """Note a run of the rerun that another version of the program executed."""
+    tags = {**request.tags, "tournament/stage": job, "dagster/partition": "headline"}
+    create_run_for_test(d.instance, job, status=dg.DagsterRunStatus.SUCCESS, tags=tags)
+
+
 def test_a_rerun_of_a_mode_that_the_config_has_no_more_stays_where_it_is(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid, driver(paid) as d:
         _, (request,) = d.tick_schedule()
@@ -239,11 +275,11 @@ def test_a_rerun_goes_on_when_a_batch_that_it_gave_up_on_was_collected(tmp_path:
         paid.configure_judge(slot_seconds=0.1)
         assert not d.rerun()
         (stopped,) = d.reruns()
-        assert (stopped.state, stopped.stage_index) == (RerunState.FAILED, 6)
+        assert (stopped.state, stopped.stage_index) == (RerunState.FAILED, 5)
         paid.end_batches()
         _, (collecting,) = d.tick_sensor("small_resume_judging")
         assert (collecting.job_name, collecting.partition_key) == (
-            "small_6_ask_judge",
+            "small_5_ask_judge",
             "headline",
         )
         judge_config = collecting.run_config["ops"]["small__judge_requests"]["config"]

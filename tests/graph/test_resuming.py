@@ -9,7 +9,7 @@ from tournament_assets.tournament.errors import WorkError
 
 from .paid_projects import UNTIL_ENDED, PaidProject, paid_project
 
-JOB = "small_6_judge_and_rate"
+JOB = "small_5_judge_and_rate"
 
 
 def tick(paid: PaidProject) -> tuple[str | None, list[dg.RunRequest]]:

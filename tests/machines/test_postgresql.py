@@ -35,8 +35,8 @@ def test_a_pilot_keeps_its_runs_and_its_ledger_in_postgresql(
         assert replies == [(first.requests_submitted,)]
         assert select(dagster_url, "SELECT DISTINCT status FROM runs") == [("SUCCESS",)]
         jobs = select(dagster_url, "SELECT pipeline_name, count(*) FROM runs GROUP BY 1 ORDER BY 1")
-        assert ("small_3_respond", 6) in jobs
-        assert ("small_7_report", 2) in jobs
+        assert ("small_2_respond", 6) in jobs
+        assert ("small_6_report", 2) in jobs
         assert select(
             dagster_url,
             "SELECT count(*) FROM event_logs WHERE dagster_event_type = 'ASSET_MATERIALIZATION' "

@@ -145,7 +145,7 @@ _OF_ONE_RUN = frozenset(
         "instructions",
     }
 )
-_REPORTING_JOB = "7_report"
+_REPORTING_JOB = "6_report"
 _NAMES_VERSIONS = "report"
 """What is made of it follows; asking git is not for every step."""
 _CODE_SUFFIXES = frozenset({".py", ".yaml", ".html", ".css", ".js", ".md", ".txt"})

@@ -52,15 +52,18 @@ from tournament_assets.workflows.plan import TournamentPlan
 
 JOBS = (
     JobRow("0_observe_inputs", "inputs"),
-    JobRow("1_prompt_bank", "prompt bank", title_with_people="prompt bank and human battles"),
-    JobRow("2_select_prompts", "selected prompts"),
-    JobRow("3_ask_entrants", "responses of served entrants"),
-    JobRow("3_respond", "responses"),
-    JobRow("4_pair", "pairs to judge"),
-    JobRow("5_estimate", "price of judging"),
-    JobRow("6_ask_judge", "replies of the judge"),
-    JobRow("6_judge_and_rate", "judging and ratings"),
-    JobRow("7_report", "leaderboard and report"),
+    JobRow(
+        "1_prompts",
+        "prompt bank and selection",
+        title_with_people="prompt bank, selection and human battles",
+    ),
+    JobRow("2_ask_entrants", "responses of served entrants"),
+    JobRow("2_respond", "responses"),
+    JobRow("3_pair", "pairs to judge"),
+    JobRow("4_estimate", "price of judging"),
+    JobRow("5_ask_judge", "replies of the judge"),
+    JobRow("5_judge_and_rate", "judging and ratings"),
+    JobRow("6_report", "leaderboard and report"),
     JobRow(
         "check_drift",
         "judge drift",
@@ -130,10 +133,10 @@ def _entrant_kinds(plan: TournamentPlan) -> set[str]:
 _ASKED_JUDGE: Mapping[str, Any] = {"kinds": _judge_kinds}
 _RATED: Mapping[str, Any] = {
     "stage": "4_ratings",
-    "job": "6_judge_and_rate",
+    "job": "5_judge_and_rate",
     "axes": MODE_BY_DIMENSION,
 }
-_REPORTED: Mapping[str, Any] = {"stage": "5_report", "job": "7_report", "axes": MODE}
+_REPORTED: Mapping[str, Any] = {"stage": "5_report", "job": "6_report", "axes": MODE}
 
 ASSETS = (
     AssetRow(observed_inputs.prompt_file, stage="1_prompts", **_OBSERVED),
@@ -144,7 +147,7 @@ ASSETS = (
     AssetRow(
         prompts.prompt_bank,
         stage="1_prompts",
-        job="1_prompt_bank",
+        job="1_prompts",
         axes=MODE,
         after=("prompt_file",),
         checks={
@@ -155,7 +158,7 @@ ASSETS = (
     AssetRow(
         human_battles.human_battles,
         stage="4_ratings",
-        job="1_prompt_bank",
+        job="1_prompts",
         axes=MODE,
         when=human_battles.has_human_battles,
         note="where the config names a file",
@@ -163,7 +166,7 @@ ASSETS = (
     AssetRow(
         prompts.selected_prompts,
         stage="1_prompts",
-        job="2_select_prompts",
+        job="1_prompts",
         axes=MODE,
         inputs={"bank": "prompt_bank"},
         settings=settings.draw_settings,
@@ -171,7 +174,7 @@ ASSETS = (
     AssetRow(
         responses.entrant_requests,
         stage="2_responses",
-        job="3_ask_entrants",
+        job="2_ask_entrants",
         axes=MODE,
         inputs={"selected": "selected_prompts"},
         after=("entrants",),
@@ -182,7 +185,7 @@ ASSETS = (
     AssetRow(
         responses.entrant_responses,
         stage="2_responses",
-        job="3_respond",
+        job="2_respond",
         axes=MODE_BY_ENTRANT,
         inputs={"selected": "selected_prompts", "bank": "prompt_bank"},
         upstream=settings.upstream_assets,
@@ -199,7 +202,7 @@ ASSETS = (
     AssetRow(
         prompts.match_list,
         stage="3_judging",
-        job="4_pair",
+        job="3_pair",
         axes=MODE_BY_DIMENSION,
         inputs={"selected": "selected_prompts", "responses": "entrant_responses"},
         settings=settings.pairing_settings,
@@ -207,7 +210,7 @@ ASSETS = (
     AssetRow(
         judging.judging_estimate,
         stage="3_judging",
-        job="5_estimate",
+        job="4_estimate",
         axes=MODE,
         inputs={"pairs_to_judge": "match_list"},
         after=("rubrics", "price_list"),
@@ -219,7 +222,7 @@ ASSETS = (
     AssetRow(
         judging.judge_requests,
         stage="3_judging",
-        job="6_ask_judge",
+        job="5_ask_judge",
         axes=MODE,
         inputs={"pairs_to_judge": "match_list"},
         after=("rubrics", "judging_estimate"),
@@ -229,7 +232,7 @@ ASSETS = (
     AssetRow(
         judging.judge_replies,
         stage="3_judging",
-        job="6_judge_and_rate",
+        job="5_judge_and_rate",
         axes=MODE_BY_DIMENSION,
         inputs={"pairs_to_judge": "match_list"},
         after=("rubrics", "judging_estimate", "judge_requests"),
@@ -240,7 +243,7 @@ ASSETS = (
     AssetRow(
         judging.judging_decisions,
         stage="3_judging",
-        job="6_judge_and_rate",
+        job="5_judge_and_rate",
         axes=MODE_BY_DIMENSION,
         inputs={"pairs_to_judge": "match_list", "replies": "judge_replies"},
         settings=settings.stopping_settings,
@@ -250,7 +253,7 @@ ASSETS = (
     AssetRow(
         verdicts.jury,
         stage="3_judging",
-        job="6_judge_and_rate",
+        job="5_judge_and_rate",
         axes=MODE_BY_DIMENSION,
         inputs={"replies": "judge_replies"},
         settings=settings.jury_settings,
@@ -260,7 +263,7 @@ ASSETS = (
     AssetRow(
         verdicts.judge_verdicts,
         stage="3_judging",
-        job="6_judge_and_rate",
+        job="5_judge_and_rate",
         axes=MODE_BY_DIMENSION,
         inputs={"replies": "judge_replies", "jury": "jury", "decisions": "judging_decisions"},
         settings=settings.reading_settings,

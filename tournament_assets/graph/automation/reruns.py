@@ -498,8 +498,7 @@ def _read_rerun(plan: TournamentPlan, records: list[Any]) -> Rerun:
     state = _state_of(
         [run.status for run in newest.values()],
         all_begun=set(partitions) <= set(newest),
-        none_follows=index == len(stages) - 1
-        or any(FINISHED_TAG in run.tags for run in newest.values()),
+        none_follows=stage == jobs[-1] or any(FINISHED_TAG in run.tags for run in newest.values()),
     )
     return Rerun(
         identity=RerunIdentity(
@@ -514,7 +513,7 @@ def _read_rerun(plan: TournamentPlan, records: list[Any]) -> Rerun:
         else state,
         stage=stage,
         stage_index=index,
-        stage_title="unknown" if index is None else stages[index].title,
+        stage_title="no stage of this version" if index is None else stages[index].title,
         partitions=partitions,
         newest_runs=newest,
         newest_run_created_at=_aware(records[-1].create_timestamp),

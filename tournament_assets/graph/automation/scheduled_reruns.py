@@ -235,7 +235,9 @@ def _reason_to_wait(reruns: Sequence[Rerun]) -> str:
     told = [
         rerun.describe()
         for rerun in reruns
-        if rerun.is_unfinished or rerun.state is RerunState.BETWEEN_STAGES
+        if rerun.is_unfinished
+        or rerun.state is RerunState.BETWEEN_STAGES
+        or (rerun.state is RerunState.OF_ANOTHER_VERSION and rerun.superseded_by is None)
     ]
     return "; ".join(told) or "no rerun is under way"
 
