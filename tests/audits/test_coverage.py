@@ -1,12 +1,12 @@
 import pytest
 
 from tournament_assets.audits.missingness import (
-    EntrantCoverage,
     PairReading,
     ReplyReading,
     measure_coverage,
 )
 from tournament_assets.judging.requests.verdict_parsing import FailureClass
+from tournament_assets.tournament.asset_rows import CoverageRow
 from tournament_assets.tournament.prompts import GeneratedResponse
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
@@ -19,14 +19,20 @@ def response(text: str, finish_reason: str = "stop", prompt_id: str = "p1") -> G
 
 def measure(
     *pairs: PairReading, prompts_unanswered: int = 0, **responses: list[GeneratedResponse]
-) -> list[EntrantCoverage]:
+) -> list[CoverageRow]:
     return measure_coverage(
+        "factuality",
         entrants=("cyd", "ada", "bob"),
         prompts_selected=3,
         responses=responses,
         pairs=pairs,
         prompts_unanswered=prompts_unanswered,
     )
+
+
+def missing_replies(row: CoverageRow) -> tuple[int, int, int, int]:
+    refused, unreadable = row.replies_refused, row.replies_unreadable
+    return refused, unreadable, row.replies_permanent, row.replies_pending
 
 
 def test_entrants_keep_the_order_of_the_tables_even_with_nothing_to_count() -> None:
@@ -56,13 +62,13 @@ def test_an_unjudged_pair_stays_planned_and_its_missing_replies_have_reasons() -
     )
     for row in (ada, bob):
         assert (row.pairs_planned, row.pairs_judged, row.pairs_inconsistent) == (3, 1, 0)
-        assert row.missing_replies == {Verdict.REFUSED: 1, Verdict.PENDING: 2}
+        assert missing_replies(row) == (1, 0, 0, 2)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.A_WINS, Outcome.B_WINS, Outcome.TIE])
 def test_a_readable_reply_is_not_missing(outcome: Outcome) -> None:
     _, ada, _ = measure(pair("ada", "bob", outcome))
-    assert ada.missing_replies == {}
+    assert missing_replies(ada) == (0, 0, 0, 0)
     assert ada.infra_remaining == 0
 
 

@@ -97,89 +97,23 @@ class PairReading:
         return float(winner == entrant_id)
 
 
-@dataclass(frozen=True, slots=True)
-class EntrantCoverage:
-    """One entrant on one dimension; every count is of the entrant's own.
-
-    Attributes:
-        entrant_id: Whose coverage it is.
-        prompts_selected: Prompts it should have answered.
-        responses: Prompts it answered.
-        empty_responses: Answers without any text.
-        truncated_responses: Answers that the token cap ended.
-        pairs_planned: Pairs it should take part in.
-        pairs_unanswered: Those that nobody could be asked about: somebody did not answer.
-        pairs_same_text: Those whose two responses are the same text; nobody was asked.
-        pairs_judged: Those that were asked, with two readable replies.
-        pairs_inconsistent: Judged pairs whose replies disagree.
-        pairs_clean: Judged pairs whose replies agree, and pairs of one text, about responses that
-            are neither empty nor cut off.
-        points: What its judged pairs and those of one text are worth to it.
-        points_clean: What its clean pairs are worth to it.
-        missing_replies: Presentations without a verdict, by reason.
-        infra_remaining: Presentations that failed for reasons of infrastructure; each is among
-            the missing replies too.
-        infra_rejudged: Presentations that failed so and have a verdict from a later asking.
-    """
-
-    entrant_id: str
-    prompts_selected: int
-    responses: int
-    empty_responses: int
-    truncated_responses: int
-    pairs_planned: int
-    pairs_unanswered: int
-    pairs_same_text: int
-    pairs_judged: int
-    pairs_inconsistent: int
-    pairs_clean: int
-    points: float
-    points_clean: float
-    missing_replies: Mapping[Verdict, int]
-    infra_remaining: int
-    infra_rejudged: int
-
-    @property
-    def coverage(self) -> float | None:
-        """Share of the planned pairs that are settled; None where none was planned."""
-        return _ratio(self.pairs_settled, self.pairs_planned)
-
-    @property
-    def pairs_settled(self) -> int:
-        """Judged pairs and those of one text."""
-        return self.pairs_judged + self.pairs_same_text
-
-    @property
-    def score_present(self) -> float | None:
-        """Win share over all settled pairs; None without one."""
-        return _ratio(self.points, self.pairs_settled)
-
-    @property
-    def score_clean(self) -> float | None:
-        """Win share over the clean pairs; None without one."""
-        return _ratio(self.points_clean, self.pairs_clean)
-
-    @property
-    def score_normalised(self) -> float | None:
-        """Points over planned pairs, so that what is missing earns nothing."""
-        return _ratio(self.points, self.pairs_planned)
-
-
 def measure_coverage(
+    dimension: str,
     *,
     entrants: Sequence[str],
     prompts_selected: int,
     responses: Mapping[str, Sequence[GeneratedResponse]],
     pairs: Iterable[PairReading],
     prompts_unanswered: int = 0,
-) -> list[EntrantCoverage]:
-    """Count, for every entrant, what was planned and what became of it.
+) -> list[CoverageRow]:
+    """Count, for every entrant, what was planned and what became of it: rows of table "audit".
 
     Args:
+        dimension: The quality that was judged.
         entrants: In the order of the tables.
         prompts_selected: Prompts of the mode.
         responses: Each entrant's responses.
-        pairs: Every pair of one dimension that was put to the judge.
+        pairs: Every pair of the dimension that was put to the judge.
         prompts_unanswered: Prompts that this dimension could judge and that were paired for
             nobody, since somebody did not answer them.
     """
@@ -191,10 +125,11 @@ def measure_coverage(
         if _is_empty(response) or _is_cut_off(response)
     }
     unanswered = prompts_unanswered * (len(entrants) - 1)
-    coverage: list[EntrantCoverage] = []
+    coverage: list[CoverageRow] = []
     for entrant in entrants:
         given = responses.get(entrant, ())
         own = [pair for pair in pairs if entrant in (pair.entrant_a, pair.entrant_b)]
+        planned = len(own) + unanswered
         settled = [pair for pair in own if pair.is_settled]
         judged = [pair for pair in own if pair.is_judged]
         clean = [
@@ -204,25 +139,31 @@ def measure_coverage(
             and (pair.entrant_a, pair.prompt_id) not in spoiled
             and (pair.entrant_b, pair.prompt_id) not in spoiled
         ]
+        points = _sum_points(settled, entrant)
         replies = [reply for pair in own for reply in pair.replies]
+        said = Counter(reply.verdict for reply in replies)
         coverage.append(
-            EntrantCoverage(
+            CoverageRow(
+                dimension=dimension,
                 entrant_id=entrant,
                 prompts_selected=prompts_selected,
                 responses=len(given),
                 empty_responses=sum(map(_is_empty, given)),
                 truncated_responses=sum(map(_is_cut_off, given)),
-                pairs_planned=len(own) + unanswered,
+                pairs_planned=planned,
                 pairs_unanswered=unanswered,
                 pairs_same_text=len(settled) - len(judged),
                 pairs_judged=len(judged),
                 pairs_inconsistent=sum(pair.outcome is Outcome.INCONSISTENT for pair in judged),
                 pairs_clean=len(clean),
-                points=_sum_points(settled, entrant),
-                points_clean=_sum_points(clean, entrant),
-                missing_replies=dict(
-                    Counter(reply.verdict for reply in replies if reply.verdict.is_missing)
-                ),
+                coverage=_ratio(len(settled), planned),
+                score_present=_ratio(points, len(settled)),
+                score_clean=_ratio(_sum_points(clean, entrant), len(clean)),
+                score_normalised=_ratio(points, planned),
+                replies_refused=said[Verdict.REFUSED],
+                replies_unreadable=said[Verdict.UNREADABLE],
+                replies_permanent=said[Verdict.PERMANENT],
+                replies_pending=said[Verdict.PENDING],
                 infra_remaining=sum(reply.failure in INFRASTRUCTURE for reply in replies),
                 infra_rejudged=sum(reply.was_rejudged for reply in replies),
             )

@@ -11,7 +11,8 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from itertools import compress
+from typing import TYPE_CHECKING, Any
 
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.late_modules import late_module
@@ -196,16 +197,19 @@ class Matches:
             own = np.flatnonzero(pair_of == pair)
             times[own] = np.diff(np.rint(np.cumsum(self.weight[own])), prepend=0.0)
         rows = np.repeat(np.arange(self.n_matches), times)
-        return replace(
-            self,
-            first=self.first[rows],
-            second=self.second[rows],
-            prompt_index=self.prompt_index[rows],
-            preference=self.preference[rows],
-            weight=np.ones(rows.size),
-            covariates=self.covariates[rows] if self.covariates.size else self.covariates,
-            judge_index=self.judge_index[rows] if self.judges else self.judge_index,
-        )
+        return replace(self, **{**self._columns(rows), "weight": np.ones(rows.size)})
+
+    def _columns(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> dict[str, Any]:
+        """Return all columns, of some rows only: by their numbers, or by a mask."""
+        return {
+            "first": self.first[rows],
+            "second": self.second[rows],
+            "prompt_index": self.prompt_index[rows],
+            "preference": self.preference[rows],
+            "weight": self.weight[rows],
+            "covariates": self.covariates[rows] if self.covariates.size else self.covariates,
+            "judge_index": self.judge_index[rows] if self.judges else self.judge_index,
+        }
 
     def as_wins(self) -> Matches:
         """Return only wins: those of the first entrants, then those of the second.
@@ -228,38 +232,17 @@ class Matches:
 
     def among(self, members: NDArray[np.bool_]) -> Matches:
         """Keep the matches between members, who are numbered anew, shape (n_entrants,)."""
-        kept = members[self.first] & members[self.second]
+        kept = self._columns(members[self.first] & members[self.second])
         place = np.cumsum(members) - 1
-        return Matches(
-            entrants=tuple(
-                name for name, stays in zip(self.entrants, members, strict=True) if stays
-            ),
-            prompts=self.prompts,
-            first=place[self.first[kept]],
-            second=place[self.second[kept]],
-            prompt_index=self.prompt_index[kept],
-            preference=self.preference[kept],
-            weight=self.weight[kept],
-            covariates=self.covariates[kept] if self.covariates.size else self.covariates,
-            judges=self.judges,
-            judge_index=self.judge_index[kept] if self.judges else self.judge_index,
-        )
+        moved = {"first": place[kept["first"]], "second": place[kept["second"]]}
+        entrants = tuple(compress(self.entrants, members))
+        return replace(self, entrants=entrants, **{**kept, **moved})
 
     def of_judges(self, members: NDArray[np.bool_]) -> Matches:
         """Keep the matches before some judges, who are numbered anew, shape (n_judges,)."""
-        kept = members[self.judge_index]
-        place = np.cumsum(members) - 1
-        return replace(
-            self,
-            first=self.first[kept],
-            second=self.second[kept],
-            prompt_index=self.prompt_index[kept],
-            preference=self.preference[kept],
-            weight=self.weight[kept],
-            covariates=self.covariates[kept] if self.covariates.size else self.covariates,
-            judges=tuple(name for name, stays in zip(self.judges, members, strict=True) if stays),
-            judge_index=place[self.judge_index[kept]],
-        )
+        kept = self._columns(members[self.judge_index])
+        moved = {"judge_index": (np.cumsum(members) - 1)[kept["judge_index"]]}
+        return replace(self, judges=tuple(compress(self.judges, members)), **{**kept, **moved})
 
     def averaged_over_samples(self) -> Matches:
         """Return one match of two entrants on a prompt, whose share is the mean over its samples.

@@ -253,10 +253,10 @@ def compare_judgments(
     rest = [pair for pair in pairs if has_touched and not _may_be_touched(pair)]
 
     def count(
-        members: Sequence[ComparedPair], dimension: str | None, source: str | None
+        members: Sequence[ComparedPair], dimension: str | None = None, source: str | None = None
     ) -> FlipCount:
         return _count_flips(
-            [pair for pair in members if not has_touched or _may_be_touched(pair)],
+            members,
             dimension=dimension,
             source=source,
             measure=lambda labels: measure_agreement(
@@ -265,28 +265,21 @@ def compare_judgments(
             confidence=confidence,
         )
 
+    def touched(members: Sequence[ComparedPair]) -> list[ComparedPair]:
+        return [pair for pair in members if not has_touched or _may_be_touched(pair)]
+
     dimensions = _group(pairs, lambda pair: pair.dimension)
     return FlipReport(
         pairs=pairs,
-        total=count(pairs, None, None),
-        by_dimension=tuple(count(members, name, None) for name, members in dimensions.items()),
+        total=count(touched(pairs)),
+        by_dimension=tuple(count(touched(members), name) for name, members in dimensions.items()),
         by_stratum=tuple(
-            count(group, name, source)
+            count(touched(group), name, source)
             for name, members in dimensions.items()
             for source, group in sorted(_group(members, lambda pair: pair.source or "").items())
             if source
         ),
-        rest=_count_flips(
-            rest,
-            dimension=None,
-            source=None,
-            measure=lambda labels: measure_agreement(
-                labels, n_bootstraps=n_bootstraps, seed=seed, confidence=confidence
-            ),
-            confidence=confidence,
-        )
-        if rest
-        else None,
+        rest=count(rest) if rest else None,
         only_then=_count_by_dimension(only_then),
         only_now=_count_by_dimension(only_now),
     )

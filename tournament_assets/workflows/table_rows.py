@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from tournament_assets.audits.missingness import (
     INFRASTRUCTURE,
-    EntrantCoverage,
     PairReading,
     ReplyReading,
 )
@@ -31,7 +30,6 @@ from tournament_assets.judging.requests.verdict_parsing import (
 from tournament_assets.judging.settlement.records import StoredReply
 from tournament_assets.storage.tables import AnyTable, join_pairs, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import (
-    CoverageRow,
     JudgeReplyRow,
     PromptRow,
     VerdictRow,
@@ -172,35 +170,6 @@ def _read_presentation(
     return ReplyReading(
         verdict,
         was_rejudged=bool(earlier & INFRASTRUCTURE) or (was_asked_directly and not earlier),
-    )
-
-
-def coverage_row(dimension: str, entrant: EntrantCoverage) -> CoverageRow:
-    """Return a row of table "audit"."""
-    missing = entrant.missing_replies
-    return CoverageRow(
-        dimension=dimension,
-        entrant_id=entrant.entrant_id,
-        prompts_selected=entrant.prompts_selected,
-        responses=entrant.responses,
-        empty_responses=entrant.empty_responses,
-        truncated_responses=entrant.truncated_responses,
-        pairs_planned=entrant.pairs_planned,
-        pairs_unanswered=entrant.pairs_unanswered,
-        pairs_same_text=entrant.pairs_same_text,
-        pairs_judged=entrant.pairs_judged,
-        pairs_inconsistent=entrant.pairs_inconsistent,
-        pairs_clean=entrant.pairs_clean,
-        coverage=entrant.coverage,
-        score_present=entrant.score_present,
-        score_clean=entrant.score_clean,
-        score_normalised=entrant.score_normalised,
-        replies_refused=missing.get(Verdict.REFUSED, 0),
-        replies_unreadable=missing.get(Verdict.UNREADABLE, 0),
-        replies_permanent=missing.get(Verdict.PERMANENT, 0),
-        replies_pending=missing.get(Verdict.PENDING, 0),
-        infra_remaining=entrant.infra_remaining,
-        infra_rejudged=entrant.infra_rejudged,
     )
 
 

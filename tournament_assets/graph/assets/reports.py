@@ -51,7 +51,6 @@ from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import Frames, LargeTables, name_models
 from tournament_assets.workflows.report_sections import missingness_of, outages_of
 from tournament_assets.workflows.table_rows import (
-    coverage_row,
     judgments_of,
     pair_readings,
 )
@@ -249,9 +248,10 @@ def audit(
     answers = {entrant: _answers(frame) for entrant, frame in responses.items()}
     unanswered = _unanswered(selected, answers)
     rows = [
-        coverage_row(dimension, entrant)
+        row
         for dimension, pairs in _readings(config, verdicts, replies)
-        for entrant in measure_coverage(
+        for row in measure_coverage(
+            dimension,
             entrants=config.entrant_ids,
             prompts_selected=len(selected),
             responses=answers,
