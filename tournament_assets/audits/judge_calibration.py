@@ -19,6 +19,7 @@ from tournament_assets.audits.agreement import (
     Agreement,
     LabelPair,
     ShareByPrompt,
+    Statistic,
     measure_agreement,
     measure_by_prompt,
     share_by_prompt,
@@ -84,21 +85,6 @@ class CalibratedPair:
         return math.fsum(_SHARES[each.word] for each in self.labels) / len(self.labels)
 
 
-@dataclass(frozen=True, slots=True)
-class CorrectedShare:
-    """A share as people would count it; None where the judge tells nothing.
-
-    Attributes:
-        value: The share, within 0 to 1.
-        low: Lower end of its interval.
-        high: Upper end.
-    """
-
-    value: float | None
-    low: float | None
-    high: float | None
-
-
 def correct_share(
     share: float,
     n: float,
@@ -108,7 +94,7 @@ def correct_share(
     n_negative: float,
     n_positive: float,
     confidence: float = 0.95,
-) -> CorrectedShare:
+) -> Statistic:
     """Correct the share of things that a judge says yes to by what it gets wrong.
 
     Args:
@@ -120,6 +106,9 @@ def correct_share(
         n_positive: Independent labels behind the sensitivity.
         confidence: Coverage of the interval.
 
+    Returns:
+        The share as people would count it, from 0 to 1; None where the judge tells nothing.
+
     Raises:
         InputError: If `confidence` is not between 0 and 1, or there is nothing on one side.
     """
@@ -130,7 +119,7 @@ def correct_share(
             "of each"
         )
     if specificity + sensitivity <= 1:
-        return CorrectedShare(None, None, None)
+        return Statistic(None, None, None)
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
     value = (share + specificity - 1) / (specificity + sensitivity - 1)
     # As if a few more had been seen on either side, so that shares of 0 and 1 have intervals.
@@ -139,7 +128,7 @@ def correct_share(
     sensitivity = (n_positive * sensitivity + 1) / (n_positive + 2)
     slope = specificity + sensitivity - 1
     if slope <= 0:
-        return CorrectedShare(None, None, None)
+        return Statistic(None, None, None)
     middle = (share + specificity - 1) / slope
     of_no = specificity * (1 - specificity) / (n_negative + 2)
     of_yes = sensitivity * (1 - sensitivity) / (n_positive + 2)
@@ -149,7 +138,7 @@ def correct_share(
     low, high = (
         min(max(each, 0.0), 1.0) for each in (middle + shift - reach, middle + shift + reach)
     )
-    return CorrectedShare(min(max(value, 0.0), 1.0), low, high)
+    return Statistic(min(max(value, 0.0), 1.0), low, high)
 
 
 def calibrate_judge(
@@ -340,7 +329,7 @@ def _wins(
         )
         for has_won in (True, False)
     )
-    corrected, note = CorrectedShare(None, None, None), "people gave it no win or no other verdict"
+    corrected, note = Statistic(None, None, None), "people gave it no win or no other verdict"
     if share.rate is not None and won.rate is not None and missed.rate is not None:
         corrected = correct_share(
             share.rate,

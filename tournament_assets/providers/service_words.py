@@ -6,14 +6,16 @@ import json
 import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from tournament_assets.judging.batch_service import UNPARSABLE, ReplyRow
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.places import origin_of
 
 _HIDDEN = "[key]"
+_LINE_BEGINNING = 2000  # bytes of a line that is no row; fewer are kept
 _LOG = logging.getLogger(__name__)
 
 
@@ -52,6 +54,21 @@ class ServiceAnswers(ABC):
             f"expected {expected}",
             failure=JudgeFailure.AMBIGUOUS if may_cost else JudgeFailure.TRANSIENT,
         )
+
+    def _rows(
+        self, chunks: Iterator[bytes], read: Callable[[bytes], ReplyRow | None]
+    ) -> Iterator[ReplyRow]:
+        """Yield the rows of a stream of results, whose lines are read one by one.
+
+        A line that is no row is yielded as one of the type `UNPARSABLE`, unless it is the last one
+        and has no end: then the stream ended early.
+        """
+        for line in split_lines(chunks):
+            if (row := read(line)) is not None:
+                yield row
+            elif line.endswith(b"\n"):
+                said = self._tidy(line[:_LINE_BEGINNING].decode(errors="backslashreplace"))
+                yield ReplyRow(result_type=UNPARSABLE, error_message=said)
 
     def _unlisted(self, model: str, status_code: int) -> str:
         """Warn of a model that could not be looked up, for not every gateway has that route."""

@@ -8,13 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tournament_assets.tournament.late_modules import late_module
+from tournament_assets.tournament.late_modules import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = late_module("numpy")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

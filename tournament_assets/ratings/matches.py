@@ -15,15 +15,12 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from tournament_assets.tournament.errors import InputError, Problems
-from tournament_assets.tournament.late_modules import late_module
+from tournament_assets.tournament.late_modules import np
 from tournament_assets.tournament.prompts import prompt_of, sample_of
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = late_module("numpy")
 
 _SHOWN = 3
 _PREFERENCES = {

@@ -28,13 +28,10 @@ from typing import TYPE_CHECKING
 from tournament_assets.ratings.matches import Matches, require_confidence
 from tournament_assets.ratings.sequential import StoppingRule, aimed_capital, decide
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.late_modules import late_module
+from tournament_assets.tournament.late_modules import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = late_module("numpy")
 
 ELO_PER_NAT = 400.0 / math.log(10.0)
 _LARGEST_SIMULATION = 1000

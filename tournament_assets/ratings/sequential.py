@@ -37,13 +37,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tournament_assets.ratings.matches import require_confidence
 from tournament_assets.tournament.errors import InputError
-from tournament_assets.tournament.late_modules import late_module
+from tournament_assets.tournament.late_modules import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = late_module("numpy")
 
 Goal = Literal["bank", "population"]
 """Which question is answered."""

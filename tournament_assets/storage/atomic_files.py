@@ -8,15 +8,9 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
-from tournament_assets.tournament.late_modules import late_module
-
-if TYPE_CHECKING:
-    import upath
-else:
-    upath = late_module("upath")
-
+from tournament_assets.tournament.late_modules import upath
 
 _SPOOLED_BYTES = 4_000_000
 _COPIED_BYTES = 1 << 20

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.tournament.json_lines import (
@@ -23,14 +23,7 @@ from tournament_assets.tournament.json_lines import (
     read_json_lines,
     refuse_half_characters,
 )
-from tournament_assets.tournament.late_modules import late_module
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-else:
-    pa = late_module("pyarrow")
-    pq = late_module("pyarrow.parquet")
+from tournament_assets.tournament.late_modules import pa, pq
 
 _LISTED_PROBLEMS = 50
 FileKind = Literal["parquet", "json lines", "json list", "json object", "csv"]

@@ -36,22 +36,11 @@ from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.atomic_files import WaitingContent
 from tournament_assets.tournament import asset_rows
 from tournament_assets.tournament.asset_rows import ResponseRow
-from tournament_assets.tournament.late_modules import late_module
+from tournament_assets.tournament.late_modules import np, pa, pd, pq, upath
 from tournament_assets.tournament.prompts import without_time
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-    import upath
     from _typeshed import DataclassInstance
-else:
-    np = late_module("numpy")
-    pd = late_module("pandas")
-    pa = late_module("pyarrow")
-    pq = late_module("pyarrow.parquet")
-    upath = late_module("upath")
 
 
 ROW_TYPES: Mapping[str, type] = {

@@ -1,16 +1,15 @@
 """Modules that are imported when something of them is first used.
 
-    if TYPE_CHECKING:
-        import pandas as pd
-    else:
-        pd = late_module("pandas")
+    from tournament_assets.tournament.late_modules import np, pd
 
 Definitions name the tables' libraries in many places and use none of them; a run uses them all.
 """
 
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["late_module", "np", "pa", "pd", "pq", "upath"]
 
 
 class _LateModule(ModuleType):
@@ -32,3 +31,17 @@ def late_module(name: str) -> ModuleType:
         name: Its whole name, such as `pyarrow.parquet`.
     """
     return _LateModule(name)
+
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    import upath
+else:
+    np = late_module("numpy")
+    pd = late_module("pandas")
+    pa = late_module("pyarrow")
+    pq = late_module("pyarrow.parquet")
+    upath = late_module("upath")

@@ -13,16 +13,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tournament_assets.tournament.errors import Problems
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.late_modules import late_module
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = late_module("numpy")
+from tournament_assets.tournament.late_modules import np
 
 EXPECTED_BEHAVIORS = ("answer", "hedge", "abstain")
 CURATED_SOURCE = "curated"

@@ -20,17 +20,13 @@ from tournament_assets.tournament.asset_rows import (
     StyleRow,
 )
 from tournament_assets.tournament.formatting import format_share
-from tournament_assets.tournament.late_modules import late_module
+from tournament_assets.tournament.late_modules import pd
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from tournament_assets.audits.agreement import Agreement
     from tournament_assets.audits.judge_tests import JudgedTwice, SettledControl
     from tournament_assets.trust.panel import Estimate
-else:
-    pd = late_module("pandas")
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,19 +33,14 @@ from tournament_assets.ratings.sequential import (
 from tournament_assets.storage.tables import AnyTable, PairKey, pair_key, rows_of
 from tournament_assets.tournament.asset_rows import DecisionRow, JudgeReplyRow
 from tournament_assets.tournament.judges import AdaptiveConfig, JudgeConfig, Rubric
-from tournament_assets.tournament.late_modules import late_module
+from tournament_assets.tournament.late_modules import np, pd
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.workflows.table_rows import reply_rows, settled_rows
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
     from numpy.typing import NDArray
 
     from tournament_assets.ledger import Ledger
-else:
-    np = late_module("numpy")
-    pd = late_module("pandas")
 
 FindOutcomes = Callable[[Sequence[PairToJudge]], Mapping[PairKey, Outcome]]
 """Says how pairs were settled; one whose last reply is still to come is not in it."""

@@ -44,7 +44,7 @@ from tournament_assets.tournament.entrants import (
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.judges import AdaptiveConfig, Judge, PanelMember, Rubric
-from tournament_assets.tournament.late_modules import late_module
+from tournament_assets.tournament.late_modules import np
 from tournament_assets.tournament.prompts import Prompt, first_samples, sample_of
 from tournament_assets.tournament.verdicts import Outcome
 from tournament_assets.workflows.adaptive_judging import (
@@ -74,12 +74,8 @@ from tournament_assets.workflows.ledger_lookup import (
 from tournament_assets.workflows.plan import TournamentPlan
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from tournament_assets.ledger import Ledger
     from tournament_assets.run_comparison.run_reading import FinishedRun
-else:
-    np = late_module("numpy")
 
 
 FindShares = Callable[[Rubric], Mapping[tuple[str, str], Sequence[float]]]

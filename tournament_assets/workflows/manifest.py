@@ -15,7 +15,7 @@ from tournament_assets.tournament.asset_rows import CoverageRow, TrustRow
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint_text
-from tournament_assets.tournament.late_modules import late_module
+from tournament_assets.tournament.late_modules import pd
 from tournament_assets.workflows.adaptive_judging import Unasked
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import (
@@ -38,11 +38,7 @@ from tournament_assets.workflows.provenance import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from tournament_assets.ledger.spending import Waste
-else:
-    pd = late_module("pandas")
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,15 +31,11 @@ from tournament_assets.storage.tables import (
 from tournament_assets.tournament.asset_rows import JudgeReplyRow, PromptRow
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.fingerprints import combine
-from tournament_assets.tournament.late_modules import late_module
+from tournament_assets.tournament.late_modules import pd
 from tournament_assets.workflows.plan import TournamentPlan
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from tournament_assets.ledger.spending import Waste
-else:
-    pd = late_module("pandas")
 
 
 @dataclass(frozen=True, slots=True)

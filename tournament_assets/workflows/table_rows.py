@@ -12,7 +12,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
-from typing import TYPE_CHECKING
 
 from tournament_assets.audits.missingness import (
     INFRASTRUCTURE,
@@ -35,14 +34,9 @@ from tournament_assets.tournament.asset_rows import (
     VerdictRow,
 )
 from tournament_assets.tournament.judges import JudgeConfig, Rubric
-from tournament_assets.tournament.late_modules import late_module
+from tournament_assets.tournament.late_modules import pd
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.tournament.verdicts import Judgment, Verdict
-
-if TYPE_CHECKING:
-    import pandas as pd
-else:
-    pd = late_module("pandas")
 
 
 def prompt_rows(prompts: list[Prompt]) -> list[PromptRow]:

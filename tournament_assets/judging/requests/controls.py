@@ -27,19 +27,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.judging.requests.requests import JudgeRequest
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.fingerprints import fingerprint
-from tournament_assets.tournament.late_modules import late_module
+from tournament_assets.tournament.late_modules import np
 from tournament_assets.tournament.verdicts import Outcome
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = late_module("numpy")
 
 SHORTEST_CORRUPTED = 20
 """Characters of a response below which there is too little in it to be made worse."""

@@ -16,7 +16,6 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from tournament_assets.judging.batch_service import (
-    UNPARSABLE,
     BatchStatus,
     ReplyRow,
     SubmittedRequest,
@@ -31,7 +30,6 @@ from tournament_assets.providers.service_words import (
     mapping,
     quote_service,
     read_retry_after,
-    split_lines,
 )
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.fingerprints import canonical_json
@@ -79,7 +77,6 @@ _BATCHES_PATH = f"{_MESSAGES_PATH}/batches"
 _PAGE = 100
 _COUNTED = ("model", "system", "messages", "output_config")
 """What the counting route takes of a request; it refuses what only an answer needs."""
-_LINE_BEGINNING = 2000  # bytes of a line that is no row; fewer are kept
 _QUOTED_LENGTH = 500
 _NO_ROUTE = frozenset({404, 405, 501})
 
@@ -200,9 +197,6 @@ class AnthropicBatches(ServiceAnswers):
     def iterate_results(self, batch_id: str) -> Iterator[ReplyRow]:
         """Yield the rows of an ended batch, in no particular order.
 
-        A line that is no row is yielded as one of the type `UNPARSABLE`, unless it is the last one
-        and has no end: then the stream ended early.
-
         Raises:
             JudgeError: If there are no results to be had, or, after every row that could be read,
                 if the stream broke.
@@ -210,12 +204,7 @@ class AnthropicBatches(ServiceAnswers):
         task = f"read the results of batch {batch_id}"
         _check_has_results(batch_id, self._fetch_batch(batch_id, task))
         with self._translated_errors(task), closing(self._open_results(batch_id)) as response:
-            for line in split_lines(response.iter_bytes()):
-                if (row := read_row(line)) is not None:
-                    yield row
-                elif line.endswith(b"\n"):
-                    said = self._tidy(line[:_LINE_BEGINNING].decode(errors="backslashreplace"))
-                    yield ReplyRow(result_type=UNPARSABLE, error_message=said)
+            yield from self._rows(response.iter_bytes(), read_row)
 
     def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
         """Send one request outside any batch, once, and wait for its reply.

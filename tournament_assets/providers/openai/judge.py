@@ -17,7 +17,6 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote
 
 from tournament_assets.judging.batch_service import (
-    UNPARSABLE,
     BatchStatus,
     ReplyRow,
     SubmittedRequest,
@@ -44,7 +43,6 @@ from tournament_assets.providers.service_words import (
     mapping,
     quote_service,
     read_retry_after,
-    split_lines,
 )
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 from tournament_assets.tournament.fingerprints import canonical_json
@@ -200,7 +198,6 @@ _UPLOAD_SECONDS = 600.0  # a headline is tens of megabytes
 _CREATE_SECONDS = 120.0
 _RESULTS_SECONDS = 120.0  # between two chunks of the stream, not for all of it
 _PAGE = 100
-_LINE_BEGINNING = 2000  # bytes of a line that is no row; fewer are kept
 _COMPLETIONS = "/v1/chat/completions"
 
 
@@ -344,12 +341,7 @@ class BatchJudge(ChatJudge):
 
     def _iterate_file(self, file_id: str, task: str) -> Iterator[ReplyRow]:
         with self._translated_errors(task), closing(self._open_file(file_id, task)) as response:
-            for line in split_lines(response.iter_bytes()):
-                if (row := read_batch_line(line)) is not None:
-                    yield row
-                elif line.endswith(b"\n"):
-                    said = self._tidy(line[:_LINE_BEGINNING].decode(errors="backslashreplace"))
-                    yield ReplyRow(result_type=UNPARSABLE, error_message=said)
+            yield from self._rows(response.iter_bytes(), read_batch_line)
 
     def _open_file(self, file_id: str, task: str) -> "httpx2.Response":
         """Begin to read a file; the stream has to be closed."""
