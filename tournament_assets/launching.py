@@ -38,6 +38,8 @@ from tournament_assets.graph.local_runs import (
     close_runs_of_dead_processes,
     kept_connections,
     noticed_interrupts,
+    output_repeated_by_threads,
+    rare_collections,
 )
 from tournament_assets.graph.partitions import asset_key
 from tournament_assets.judging.batch_service import TokenCounter
@@ -141,6 +143,8 @@ def run_tournament(
     with (
         dg.DagsterInstance.from_config(str(home)) as instance,
         kept_connections(instance),
+        output_repeated_by_threads(),
+        rare_collections(),
         noticed_interrupts() as was_interrupted,
     ):
         close_runs_of_dead_processes(instance)

@@ -1,9 +1,12 @@
 """Runs that this process executes itself: what they need of it, and what others left behind.
 
-Connections to what Dagster records are kept open, runs of processes that died are ended, and an
-interrupt is noticed whatever else is done with it.
+Connections to what Dagster records are kept open, what a step prints is repeated by threads, memory
+is searched for cycles more rarely, runs of processes that died are ended, and an interrupt is
+noticed whatever else is done with it.
 """
 
+import gc
+import os
 import signal
 import socket
 import sys
@@ -12,7 +15,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from shutil import copyfileobj
+from typing import IO, TYPE_CHECKING
 
 import dagster as dg
 
@@ -26,6 +31,10 @@ PROCESS_TAG = "tournament/process"
 """Whose run it is: what `own_identity` says."""
 _KEPT_DATABASES = 8
 """Each run has a database of its own, which nothing asks for once the next stages run."""
+_SECONDS_BETWEEN_LOOKS = 0.5
+"""How soon the terminal shows what a step has printed."""
+_OBJECTS_BETWEEN_COLLECTIONS = 20_000
+"""Python's own 700 are a few rows of one table."""
 
 
 @contextmanager
@@ -123,6 +132,71 @@ class _KeptEngines:
                 # Who is still at it there keeps the connection until it is given back.
                 self._engines.popitem(last=False)[1].dispose()
             return self._engines[url].begin()
+
+
+@contextmanager
+def output_repeated_by_threads() -> Iterator[None]:
+    """Repeat what a step prints on the terminal by two threads of this process.
+
+    Dagster writes it to files, which the UI shows, and starts four processes a run that repeat the
+    files: two of `tail`, and two of Python that look whether they are still needed. It has no
+    setting for that. Dagster's files are written as before.
+    """
+    from dagster._core.execution import compute_logs
+
+    repeat_first = compute_logs.tail_to_stream
+    compute_logs.tail_to_stream = _repeated
+    try:
+        yield
+    finally:
+        compute_logs.tail_to_stream = repeat_first
+
+
+@contextmanager
+def _repeated(path: str, stream: IO[str]) -> Iterator[tuple[None, None]]:
+    """Repeat a file on what a stream writes to now, until all of it is repeated at the end."""
+    try:
+        terminal = os.dup(stream.fileno())
+    except (OSError, ValueError):
+        # A stream of Python alone; Dagster leaves it alone, too, and redirects nothing.
+        yield None, None
+        return
+    ended = threading.Event()
+
+    def repeat() -> None:
+        # Whoever listened may have gone; the step goes on, and the file has it all.
+        with suppress(OSError), os.fdopen(terminal, "wb") as out, Path(path).open("rb") as printed:
+            is_last = False
+            while not is_last:
+                is_last = ended.wait(_SECONDS_BETWEEN_LOOKS)
+                copyfileobj(printed, out)
+                out.flush()
+
+    follower = threading.Thread(target=repeat, name=f"repeat {path}", daemon=True)
+    follower.start()
+    try:
+        # The processes that Dagster would record; there are none.
+        yield None, None
+    finally:
+        ended.set()
+        follower.join()
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Search for unused cycles of objects more rarely, and not in what is loaded already.
+
+    Modules and definitions are a million objects that stay; searching them again and again is a
+    fourteenth of a rerun's processor time.
+    """
+    thresholds = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
 
 
 def close_runs_of_dead_processes(instance: dg.DagsterInstance) -> None:

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Literal
+from typing import Any, Literal
 
 from tournament_assets.judging.batch_service import Channel, TokenUsage
 from tournament_assets.judging.requests.requests import ModelRequest, serialised_size
@@ -148,7 +149,7 @@ def load_newest_prices(configured: Mapping[str, ConfiguredPrice] | None = None) 
         configured: Prices that a config gives; they come before those of the list.
     """
     newest = _newest_file()
-    content = read_yaml(newest, what="the price list").values
+    content = _read_list(newest_prices_hash())
     own = {
         model: ModelPrice(
             input=price.input,
@@ -195,6 +196,13 @@ def newest_prices_hash() -> str:
     """Return the SHA-256 of the price list with the latest date, which counts as well."""
     newest = _newest_file()
     return fingerprint([newest.name, newest.read_text(encoding="utf-8")])
+
+
+@cache
+def _read_list(_content_hash: str) -> Mapping[str, Any]:
+    """Read the newest list once for each content: a run asks for it ten times."""
+    values: Mapping[str, Any] = read_yaml(_newest_file(), what="the price list").values
+    return values
 
 
 def _newest_file() -> Traversable:
