@@ -17,8 +17,9 @@ from tournament_assets.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from tournament_assets.archives.config import Rejudging
+    from tournament_assets.archives.config import ArchiveConfig, Rejudging
     from tournament_assets.archives.rejudging import RejudgeResult
+    from tournament_assets.archives.runs import ArchiveContents
     from tournament_assets.judging.batch_service import BatchService
 
 _archive_argument = click.argument("archive", type=click.Path(path_type=Path))
@@ -71,15 +72,11 @@ def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool)
         archive_audit_values,
         audit_archive,
     )
-    from tournament_assets.archives.config import check_excluded, load_archive_config
-    from tournament_assets.archives.reading import read_archive
     from tournament_assets.reports.report_tables import print_sections
 
-    described = load_archive_config(archive)
-    check_excluded(described.config, exclude)
-    contents = read_archive(described, exclude=exclude)
-    audit = audit_archive(contents, described.config, exclude=exclude)
-    title, sections = described.config.shown_title, archive_audit_sections(audit)
+    contents, config = _read(archive, exclude)
+    audit = audit_archive(contents, config, exclude=exclude)
+    title, sections = config.shown_title, archive_audit_sections(audit)
     show_report(
         lambda console: print_sections(title, sections, console),
         lambda: archive_audit_values(audit),
@@ -87,6 +84,16 @@ def archive_audit_command(archive: Path, exclude: frozenset[str], as_json: bool)
     )
     if not audit.passed:
         click.get_current_context().exit(1)
+
+
+def _read(archive: Path, exclude: frozenset[str]) -> "tuple[ArchiveContents, ArchiveConfig]":
+    """Read an archive without the models that are left out, and what describes it."""
+    from tournament_assets.archives.config import check_excluded, load_archive_config
+    from tournament_assets.archives.reading import read_archive
+
+    described = load_archive_config(archive)
+    check_excluded(described.config, exclude)
+    return read_archive(described, exclude=exclude), described.config
 
 
 @archive_group.command("rejudge", short_help="Judge runs again whose judging failed.")
@@ -200,8 +207,6 @@ def archive_report_command(
 
     With --markdown OUT.md every table is also written as CSV into OUT_tables/.
     """
-    from tournament_assets.archives.config import check_excluded, load_archive_config
-    from tournament_assets.archives.reading import read_archive
     from tournament_assets.archives.report import (
         archive_report_sections,
         archive_report_values,
@@ -210,13 +215,11 @@ def archive_report_command(
     )
     from tournament_assets.reports.report_tables import print_sections
 
-    described = load_archive_config(archive)
-    check_excluded(described.config, exclude)
-    contents = read_archive(described, exclude=exclude)
-    comparison = compare_archive(contents, described.config, exclude=exclude)
+    contents, config = _read(archive, exclude)
+    comparison = compare_archive(contents, config, exclude=exclude)
     if markdown_path is not None:
         write_archive_report(markdown_path, comparison)
-    title, sections = described.config.shown_title, archive_report_sections(comparison)
+    title, sections = config.shown_title, archive_report_sections(comparison)
     show_report(
         lambda console: print_sections(title, sections, console),
         lambda: archive_report_values(comparison),

@@ -290,6 +290,11 @@ def _words(*values: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for text in texts if isinstance(text, str) and text.strip()))
 
 
+def _inside(value: object) -> Row:
+    """Return a value that is an object as it is, and anything else as an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
 def _spoken(content: object) -> str | None:
     """Return the text of a message: as it is, or of its parts that are text."""
     if isinstance(content, str):
@@ -343,10 +348,7 @@ def _chat_answer(row: Row) -> Sample:
     """Read an answer of FastChat: choices with turns, or arena-hard's messages."""
     turns, others = _turns(row)
     first = turns[0] if turns else None
-    counts = first if isinstance(first, Mapping) else {}
-    more = row.get("metadata")
-    if isinstance(more, Mapping):
-        counts = {**more, **counts}
+    counts = {**_inside(row.get("metadata")), **_inside(first)}
     return Sample(
         prompt_ids=_words(row.get("uid"), row.get("question_id")),
         prompt_texts=_asked(row.get("messages")),
@@ -396,8 +398,7 @@ def _lm_eval(row: Row) -> Sample:
             f"resps is {responses!r:.60}; expected texts; this task was scored by likelihoods and "
             "holds no responses"
         )
-    doc = row.get("doc")
-    inside = doc if isinstance(doc, Mapping) else {}
+    inside = _inside(row.get("doc"))
     further = len(first) - 1 if isinstance(first, list) else 0
     return Sample(
         prompt_ids=_words(inside.get("prompt_id"), inside.get("id"), row.get("doc_id")),
@@ -418,16 +419,14 @@ def _generated_from(arguments: object) -> object:
 
 
 def _inspect(row: Row) -> Sample:
-    output = row.get("output")
-    output = output if isinstance(output, Mapping) else {}
+    output = _inside(row.get("output"))
     choices = output.get("choices")
     choices = choices if isinstance(choices, list) else []
-    choice = choices[0] if choices and isinstance(choices[0], Mapping) else {}
-    message = choice.get("message")
-    usage = output.get("usage")
-    usage = usage if isinstance(usage, Mapping) else {}
+    choice = _inside(choices[0]) if choices else {}
+    message = _inside(choice.get("message"))
+    usage = _inside(output.get("usage"))
     has_failed = bool(row.get("error") or output.get("error"))
-    text = _spoken(message.get("content")) if isinstance(message, Mapping) else None
+    text = _spoken(message.get("content"))
     further = (FURTHER_SAMPLE,) * max(len(choices) - 1, 0)
     return Sample(
         prompt_ids=_words(row.get("id")),
@@ -444,13 +443,11 @@ def _inspect(row: Row) -> Sample:
 
 
 def _batch_answer(row: Row) -> Sample:
-    answer = row.get("response")
-    answer = answer if isinstance(answer, Mapping) else {}
+    answer = _inside(row.get("response"))
     body = answer.get("body")
     if row.get("error") or answer.get("status_code", 200) != 200 or not isinstance(body, Mapping):
         return Sample(prompt_ids=_words(row.get("custom_id")), missing=FAILED)
-    usage = body.get("usage")
-    usage = usage if isinstance(usage, Mapping) else {}
+    usage = _inside(body.get("usage"))
     text, finish_reason, n_choices = _body_of_answer(body)
     return Sample(
         prompt_ids=_words(row.get("custom_id")),
@@ -480,8 +477,7 @@ def _body_of_answer(body: Row) -> tuple[str | None, object, int]:
 
 
 def _batch_request(row: Row) -> Sample:
-    body = row.get("body")
-    body = body if isinstance(body, Mapping) else {}
+    body = _inside(row.get("body"))
     asked = next((body[key] for key in ("messages", "input", "prompt") if key in body), None)
     return Sample(prompt_ids=_words(row.get("custom_id")), prompt_texts=_asked(asked))
 

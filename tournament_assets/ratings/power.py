@@ -342,7 +342,7 @@ def adaptive_share(
 
 
 def adaptive_prompts(
-    noise: JudgingNoise, elo: float, rule: StoppingRule, *, power: float = 0.8, seed: int = 0
+    noise: JudgingNoise, elo: float, rule: StoppingRule, *, power: float = 0.8
 ) -> int | None:
     """Return how large a sample decides, by its end, between two entrants with some probability.
 
@@ -353,7 +353,6 @@ def adaptive_prompts(
         elo: How far the two are apart, in Elo points with ties as half wins.
         rule: When a pair is decided; its number of prompts does not matter.
         power: The probability.
-        seed: Seeds the simulated tournaments.
 
     Returns:
         None if ties allow no such difference.
@@ -364,16 +363,16 @@ def adaptive_prompts(
     # A gap that some 300 prompts show stands for others: evidence grows with prompts times gap^2.
     easy = min(0.08, 0.45 * (1 - tied))
     rule = replace(rule, goal="population", n_pairs=noise.n_pairs, n_prompts=1, min_prompts=1)
-    return math.ceil(_prompts_for(easy, tied, rule, power, seed) * (easy / gap) ** 2)
+    return math.ceil(_prompts_for(easy, tied, rule, power) * (easy / gap) ** 2)
 
 
 @cache
-def _prompts_for(gap: float, tied: float, rule: StoppingRule, power: float, seed: int) -> int:
+def _prompts_for(gap: float, tied: float, rule: StoppingRule, power: float) -> int:
     def is_enough(n: int) -> bool:
         if n > 4 * _LARGEST_SIMULATION:
             return True
         own = replace(rule, n_prompts=n)
-        shares = _ternary(np.full(400, gap), tied, (400, n), np.random.default_rng((seed, n)))
+        shares = _ternary(np.full(400, gap), tied, (400, n), np.random.default_rng((0, n)))
         capital = aimed_capital(shares, own, side="first").max(axis=-1)
         return bool((capital >= math.log(own.threshold())).mean() >= power)
 

@@ -26,7 +26,7 @@ from tournament_assets.ratings.labelled_pairs import (
     require_labelled,
 )
 from tournament_assets.ratings.matches import require_confidence
-from tournament_assets.ratings.sandwich import contrast_inverse
+from tournament_assets.ratings.sandwich import SandwichInterval, contrast_inverse
 from tournament_assets.ratings.significance import SeparatedEntrants, separate_entrants
 from tournament_assets.tournament.errors import InputError, RatingError
 
@@ -39,26 +39,14 @@ _FARTHEST = 40.0
 
 
 @dataclass(frozen=True, slots=True)
-class PoweredRating:
-    """One entrant's rating as people would give it.
+class PoweredRating(SandwichInterval):
+    """One entrant's rating as people would give it; without an error where labels are too few.
 
     Attributes:
-        entrant: Who is rated.
-        rating: Elo points; None where the pairs do not determine it.
-        standard_error: Elo points; None where there is no rating or too few labels.
-        low: Lower end of the interval, Elo points; None in the same cases.
-        high: Upper end.
         n_prompts: Prompts on which a pair of the entrant was labelled.
-        note: Why something is missing; None where nothing is.
     """
 
-    entrant: str
-    rating: float | None
-    standard_error: float | None
-    low: float | None
-    high: float | None
     n_prompts: int
-    note: str | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,7 +196,7 @@ def _for_all(fitted: PoweredFit, entrants: Sequence[str]) -> PoweredFit:
         ratings=tuple(
             fitted.ratings[place[each]]
             if each in place
-            else PoweredRating(each, None, None, None, None, 0, note)
+            else PoweredRating(each, None, None, None, None, note, n_prompts=0)
             for each in entrants
         ),
         covariance=covariance,
@@ -328,13 +316,13 @@ def _with_errors(
         if n < MIN_PROMPTS:
             note = f"labelled on {n} prompts; an interval needs {MIN_PROMPTS}"
             ratings.append(
-                PoweredRating(design.entrants[index], rating, None, None, None, int(n), note)
+                PoweredRating(design.entrants[index], rating, None, None, None, note, int(n))
             )
             continue
         error = float(np.sqrt(covariance[index, index]))
         low, high = rating - reach * error, rating + reach * error
         ratings.append(
-            PoweredRating(design.entrants[index], rating, error, low, high, int(n), None)
+            PoweredRating(design.entrants[index], rating, error, low, high, None, int(n))
         )
     unknown = [index for index, each in enumerate(ratings) if each.standard_error is None]
     covariance[unknown, :] = covariance[:, unknown] = np.nan

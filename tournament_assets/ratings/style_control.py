@@ -161,15 +161,12 @@ class StyleControl:
 def judged_differences(
     matches: Matches,
     responses: Mapping[tuple[str, str], str],
-    *,
-    names: Sequence[str] = STYLE_CONTROL,
 ) -> NDArray[np.float64]:
     """Return how the responses of every match differ in style, as `style_differences` defines it.
 
     Args:
         matches: Who met whom.
         responses: Every response, by entrant and prompt.
-        names: The features.
 
     Raises:
         InputError: With every response that was judged and is not there.
@@ -189,9 +186,7 @@ def judged_differences(
     )
     problems.raise_if_any()
     features = {key: count_style(responses[key]) for key in {*first, *second}}
-    return style_differences(
-        [features[key] for key in first], [features[key] for key in second], names=names
-    )
+    return style_differences([features[key] for key in first], [features[key] for key in second])
 
 
 def control_style(

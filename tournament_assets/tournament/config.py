@@ -7,8 +7,7 @@ models, and where human battles come from. How YAML is read and a problem's line
 
 import difflib
 import zoneinfo
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -22,7 +21,7 @@ from tournament_assets.tournament.judges import (
     PanelMember,
     ServiceAccess,
 )
-from tournament_assets.tournament.places import Frozen, Location
+from tournament_assets.tournament.places import FROM_LIST, Frozen, Location
 
 _OWNER = r"^(team:.+|[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7})$"
 """What Dagster takes for one."""
@@ -76,13 +75,7 @@ class AutomationConfig(Frozen):
 
     headline_schedule: RerunSchedule | None = None
     rerun_after_edits: bool = False
-    rerun_modes: tuple[str, ...] = Field(default=("pilot",), min_length=1)
-
-    @field_validator("rerun_modes", mode="before")
-    @classmethod
-    def _lists_are_tuples(cls, value: Any) -> Any:
-        # YAML has lists only; strict mode would refuse them where a frozen model holds tuples.
-        return tuple(value) if isinstance(value, list) else value
+    rerun_modes: Annotated[tuple[str, ...], FROM_LIST] = Field(default=("pilot",), min_length=1)
 
 
 class CheckThresholds(Frozen):
@@ -141,16 +134,10 @@ class GateConfig(Frozen):
 
     candidate: str
     baseline: str
-    dimensions: tuple[str, ...] = ()
+    dimensions: Annotated[tuple[str, ...], FROM_LIST] = ()
     margin: float = Field(default=20.0, gt=0)
     confidence: float = Field(default=0.95, gt=0.5, lt=1)
     min_coverage: float = Field(default=0.98, ge=0, le=1)
-
-    @field_validator("dimensions", mode="before")
-    @classmethod
-    def _lists_are_tuples(cls, value: Any) -> Any:
-        # YAML has lists only; strict mode would refuse them where a frozen model holds tuples.
-        return tuple(value) if isinstance(value, list) else value
 
 
 class HumanBattlesConfig(Frozen):
@@ -274,7 +261,13 @@ class RatingsConfig(Frozen):
 
     initial_rating: float = 1400.0
     k_factor: float = Field(default=16.0, gt=0)
-    k_sweep: tuple[Annotated[float, Field(gt=0)], ...] = (1.0, 4.0, 8.0, 16.0, 32.0)
+    k_sweep: Annotated[tuple[Annotated[float, Field(gt=0)], ...], FROM_LIST] = (
+        1.0,
+        4.0,
+        8.0,
+        16.0,
+        32.0,
+    )
     n_permutations: int = Field(default=500, ge=1)
     shuffle_seed: int = Field(default=0, ge=0)
     n_bootstraps: int = Field(default=1000, ge=100)
@@ -357,7 +350,7 @@ class TournamentConfig(Frozen):
         min_length=1
     )
     judge: JudgeConfig
-    entrants: tuple[Annotated[AnyEntrant, Field(discriminator="loader")], ...]
+    entrants: Annotated[tuple[Annotated[AnyEntrant, Field(discriminator="loader")], ...], FROM_LIST]
     generation: GenerationConfig = GenerationConfig()
     ratings: RatingsConfig = RatingsConfig()
     checks: CheckThresholds = CheckThresholds()
@@ -365,22 +358,7 @@ class TournamentConfig(Frozen):
     automation: AutomationConfig = AutomationConfig()
     gate: GateConfig | None = None
     families: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
-    owners: tuple[Annotated[str, Field(pattern=_OWNER)], ...] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _lists_are_tuples(cls, value: Any) -> Any:
-        # YAML has lists only; strict mode would refuse them where a frozen model holds tuples.
-        if not isinstance(value, Mapping):
-            return value
-        prepared = dict(value)
-        for name in ("entrants", "owners"):
-            if isinstance(prepared.get(name), list):
-                prepared[name] = tuple(prepared[name])
-        ratings = prepared.get("ratings")
-        if isinstance(ratings, Mapping) and isinstance(ratings.get("k_sweep"), list):
-            prepared["ratings"] = {**ratings, "k_sweep": tuple(ratings["k_sweep"])}
-        return prepared
+    owners: Annotated[tuple[Annotated[str, Field(pattern=_OWNER)], ...], FROM_LIST] = ()
 
     @property
     def entrant_ids(self) -> tuple[str, ...]:

@@ -117,27 +117,17 @@ def parse_rows(
     problems.raise_if_any()
 
 
-def read_json_lines(
-    path: Union[Path, "UPath"],
-    *,
-    expected: str = "UTF-8 text with one JSON object a line",
-    listed: int = _LISTED_PROBLEMS,
-) -> list[tuple[str, dict[str, Any]]]:
+def read_json_lines(path: Union[Path, "UPath"]) -> list[tuple[str, dict[str, Any]]]:
     """Read a whole file: where each row stands (`file:line`), and the row.
 
     A key may stand in it twice, of which the last one counts.
 
-    Args:
-        path: The file.
-        expected: What the file should be, for messages.
-        listed: How many problems are spelled out; the others are counted.
-
     Raises:
         InputError: With every line that is not a JSON object, or holds half a character.
     """
-    problems = Problems(listed=listed)
+    problems = Problems(listed=_LISTED_PROBLEMS)
     rows = []
-    for where, line in numbered_lines(path, expected=expected):
+    for where, line in numbered_lines(path, expected="UTF-8 text with one JSON object a line"):
         try:
             row = parse_object(line, where, strict=False)
             if b"\\u" in line:

@@ -5,7 +5,7 @@ import socket
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 _PRIVATE_ENDINGS = (".localhost", ".local", ".internal")
 
@@ -15,6 +15,14 @@ class Frozen(BaseModel):
 
     # An input can be a URL with a password in it: no exception repeats what was given.
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+
+
+def _as_tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+FROM_LIST = BeforeValidator(_as_tuple)
+"""YAML has lists only; strict mode would refuse them where a frozen model holds tuples."""
 
 
 class Location(Frozen):

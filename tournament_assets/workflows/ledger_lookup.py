@@ -109,11 +109,7 @@ def pairs_of_dimension(
 
 
 def existing_requests(
-    plan: TournamentPlan,
-    mode: Mode,
-    *,
-    ledger: "Ledger",
-    judge_model: str | None = None,
+    plan: TournamentPlan, mode: Mode, *, ledger: "Ledger"
 ) -> dict[str, JudgeRequests]:
     """Return what is asked of the judge about the responses that exist, by dimension.
 
@@ -137,7 +133,7 @@ def existing_requests(
             plan,
             pairs,
             load_rubric(config, plan.project, dimension),
-            judge=config.judge_of(mode, model=judge_model),
+            judge=config.judge_of(mode),
         )
     return requests
 

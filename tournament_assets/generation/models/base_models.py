@@ -37,19 +37,14 @@ class PickedDevice:
     sentence: str
 
 
-def pick_device(index: int = 0) -> PickedDevice:
-    """Take a CUDA device, or the CPU where there is none.
-
-    Args:
-        index: Which of the CUDA devices.
-    """
+def pick_device() -> PickedDevice:
+    """Take the first CUDA device, or the CPU where there is none."""
     if torch.cuda.is_available():
-        properties = torch.cuda.get_device_properties(index)
+        properties = torch.cuda.get_device_properties(0)
         gigabytes = properties.total_memory / 1e9
-        device = f"cuda:{index}" if index else "cuda"
-        dtype = name_of(dtype_for(device))
+        dtype = name_of(dtype_for("cuda"))
         return PickedDevice(
-            device=device,
+            device="cuda",
             sentence=f"on {properties.name} ({gigabytes:.0f} GB) in {dtype}: CUDA is available",
         )
     reason = (
