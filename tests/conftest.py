@@ -1,3 +1,4 @@
+import os
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -6,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from filelock import FileLock
 from sqlalchemy import Engine, event
 
-from tests.demo import DemoRun, copy_project, run_demo, shorten_pilot
+from tests.demo import DemoRun, copy_project, finish_once, run_demo, shorten_pilot
 from tests.postgresql import PostgresServer, running_server
 
 if TYPE_CHECKING:
@@ -47,10 +49,21 @@ def demo_run(tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
 
 @pytest.fixture(scope="session")
 def short_demo_run(tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
-    """Run the demo's pilot on few prompts once; whoever changes it takes a copy."""
-    project = copy_project(tmp_path_factory.mktemp("short_demo") / "project")
-    shorten_pilot(project)
-    return DemoRun(project=project, output=run_demo(project))
+    """Run the demo's pilot on few prompts once, for all processes; who changes it takes a copy."""
+
+    def run(project: Path) -> str:
+        shorten_pilot(copy_project(project))
+        return run_demo(project)
+
+    folder = folder_of_all_processes(tmp_path_factory) / "short_demo"
+    with FileLock(folder.with_suffix(".lock")):
+        return finish_once(folder, run)
+
+
+def folder_of_all_processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of this session of pytest, which all of its processes see."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,18 @@ def shorten_pilot(project: Path) -> None:
         assert old in text
         text = text.replace(old, new)
     path.write_text(text)
+
+
+def finish_once(folder: Path, run: Callable[[Path], str]) -> DemoRun:
+    """Run a pilot in a folder, unless it was run to its end there before."""
+    project, printed = folder / "project", folder / "printed.txt"
+    if not printed.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        output = run(project)
+        (folder / "printed.tmp").write_text(output)
+        (folder / "printed.tmp").replace(printed)
+    return DemoRun(project=project, output=printed.read_text())
 
 
 def start_demo(

@@ -367,12 +367,12 @@ def test_reading_a_large_batch_takes_time_in_proportion_to_its_size() -> None:
     intent = BatchIntent("0" * 12, "judge-1", 1, "batch", START, keys)
     bench.ledger.record_intent(session.lease, intent)
     batch_id = bench.judge.add_batch([], [reply_row(custom_id("0" * 12, key)) for key in keys])
-    begun = time.perf_counter()
+    begun = time.process_time()
     batch = SubmittedBatch("0" * 12, batch_id, START)
     harvest_batch(session, batch, bench.judge.get_batch(batch_id))
     assert len(bench.ledger.replies) == 30_000
     # A second or two; it was half a minute when the missing keys were looked up for every row.
-    assert time.perf_counter() - begun < 10.0
+    assert time.process_time() - begun < 10.0
 
 
 permuted = st.permutations(range(6))
