@@ -436,6 +436,11 @@ class Gap:
         """Whether there is an interval, and it holds zero."""
         return not self.is_separated and (self.low is not None or self.high is not None)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the tasks set no interval, so that nothing can be said."""
+        return not (self.is_separated or self.is_within_noise)
+
 
 def rank_models(audits: Sequence[ModelAudit]) -> tuple[ModelAudit, ...]:
     """Return the models that have a clean run, the highest clean mean first."""

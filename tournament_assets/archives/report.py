@@ -261,10 +261,7 @@ def verdict_sentences(
     ]
     for what, members in (
         ("Its lead is not significant over", [gap for gap in behind if gap.is_within_noise]),
-        (
-            "The tasks cannot tell it from",
-            [gap for gap in behind if not (gap.is_separated or gap.is_within_noise)],
-        ),
+        ("The tasks cannot tell it from", [gap for gap in behind if gap.is_open]),
         ("Its lead is significant over", [gap for gap in behind if gap.is_separated]),
     ):
         if members:
@@ -276,10 +273,7 @@ def verdict_sentences(
             "Neighbours without a significant difference",
             [gap for gap in between if gap.is_within_noise],
         ),
-        (
-            "Neighbours that the tasks cannot tell apart",
-            [gap for gap in between if not (gap.is_separated or gap.is_within_noise)],
-        ),
+        ("Neighbours that the tasks cannot tell apart", [gap for gap in between if gap.is_open]),
     ):
         listed = "; ".join(f"{labels[gap.higher]} and {labels[gap.lower]}" for gap in members)
         if listed:

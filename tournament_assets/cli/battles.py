@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 
 from tournament_assets.battles.rating import BattleRatings
+from tournament_assets.cli.options import json_option
 from tournament_assets.reports.rendering import escape_terminal
 from tournament_assets.reports.report_tables import ReportTable, print_table, print_text
 from tournament_assets.tournament.asset_rows import BradleyTerryRow, EloRow
@@ -54,6 +55,14 @@ def _reading_options(command: _Command) -> _Command:
     return command
 
 
+_format_option = click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(_FORMATS),
+    help="The format; detected from the file by default.",
+)
+
+
 @click.group("battles")
 def battles_group() -> None:
     """Import battles from other tools' files, export them, and rate them."""
@@ -61,12 +70,7 @@ def battles_group() -> None:
 
 @battles_group.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--format",
-    "format_name",
-    type=click.Choice(_FORMATS),
-    help="The format; detected from the file by default.",
-)
+@_format_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -144,13 +148,8 @@ def battles_export_command(
 
 @battles_group.command("rate")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print every number, as JSON.")
-@click.option(
-    "--format",
-    "format_name",
-    type=click.Choice(_FORMATS),
-    help="The format; detected from the file by default.",
-)
+@json_option
+@_format_option
 @click.option(
     "--dimension",
     "dimensions",

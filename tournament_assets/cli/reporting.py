@@ -236,7 +236,7 @@ def compare_command(
     metavar="FILE",
     help="The file that counts the looks; gate_history.jsonl beside the run by default.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print every number, as JSON.")
+@json_option
 @click.option(
     "--markdown",
     "markdown_path",

@@ -210,11 +210,7 @@ class FlipReport:
     @property
     def asked_otherwise(self) -> dict[str, int]:
         """Pairs about which the judge was asked otherwise, by dimension, where there is one."""
-        counts: dict[str, int] = {}
-        for pair in self.pairs:
-            if pair.requests_changed:
-                counts[pair.dimension] = counts.get(pair.dimension, 0) + 1
-        return counts
+        return dict(Counter(pair.dimension for pair in self.pairs if pair.requests_changed))
 
     @property
     def changed(self) -> tuple[ComparedPair, ...]:
@@ -325,6 +321,7 @@ def _twice(pair: SettledPair) -> InputError:
 def _compare(then: SettledPair, now: SettledPair) -> ComparedPair:
     is_turned = then.entrant_a != now.entrant_a
     responses = (now.response_b, now.response_a) if is_turned else (now.response_a, now.response_b)
+    asked = None if then.asked is None or now.asked is None else (then.asked, now.asked)
     return ComparedPair(
         dimension=then.dimension,
         prompt_id=then.prompt_id,
@@ -335,10 +332,8 @@ def _compare(then: SettledPair, now: SettledPair) -> ComparedPair:
         now=_TURNED.get(now.outcome, now.outcome) if is_turned else now.outcome,
         responses_changed=_differ((then.response_a, then.response_b), responses),
         question_changed=_differ((then.question,), (now.question,)),
-        requests_changed=(
-            None if then.asked is None or now.asked is None else then.asked != now.asked
-        ),
-        requests=None if then.asked is None or now.asked is None else (then.asked, now.asked),
+        requests_changed=None if asked is None else asked[0] != asked[1],
+        requests=asked,
     )
 
 
@@ -366,17 +361,14 @@ def _count_flips(
     agreement = measure(
         [LabelPair(pair.prompt_id, _label(pair.then), _label(pair.now)) for pair in pairs]
     )
-    changes: dict[Change, int] = {change: 0 for change in Change if change is not Change.NONE}
-    for pair in pairs:
-        if pair.change in changes:
-            changes[pair.change] += 1
+    became = Counter(pair.change for pair in pairs)
     flipped = [pair for pair in pairs if pair.change.is_flip]
     return FlipCount(
         dimension=dimension,
         source=source,
         flips=measure_proportion(len(flipped), agreement.n, confidence=confidence),
         questions=_flips_of_questions(pairs, confidence=confidence),
-        changes=changes,
+        changes={change: became[change] for change in Change if change is not Change.NONE},
         shown_otherwise=sum(
             bool(pair.responses_changed or pair.question_changed) for pair in flipped
         ),

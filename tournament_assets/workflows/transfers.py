@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tournament_assets.judging.batch_service import TokenUsage
+from tournament_assets.judging.batch_service import TOKEN_NAMES, TokenUsage
 from tournament_assets.judging.requests.pairs import PairToJudge, Presentation
 from tournament_assets.judging.requests.requests import JudgeRequests
 from tournament_assets.judging.requests.verdict_parsing import FailureClass, classify_reply
@@ -68,7 +68,6 @@ _REPLY_NAMES = ("reply", "raw_text", "raw_response", "raw_reply", "raw", "text",
 _RESPONSE_NAMES = ("response", "response_text", "text")
 _PROMPT_NAMES = ("prompt", "prompt_text")
 _TIME_NAMES = ("received_at", "created_at", "timestamp")
-_TOKENS = tuple(TokenUsage.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +231,7 @@ def _reply_text(row: Mapping[str, Any]) -> str | None:
 
 def _reply(row: Mapping[str, Any], request: _Asked, text: str) -> StoredReply:
     counts = row["usage"] if isinstance(row.get("usage"), Mapping) else row
-    tokens = {name: counts[name] for name in _TOKENS if type(counts.get(name)) is int}
+    tokens = {name: counts[name] for name in TOKEN_NAMES if type(counts.get(name)) is int}
     stop_reason = row.get("stop_reason")
     stop_reason = stop_reason if isinstance(stop_reason, str) else "end_turn"
     failure = classify_reply(result_type="succeeded", stop_reason=stop_reason, text=text)
