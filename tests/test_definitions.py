@@ -228,3 +228,23 @@ def test_checking_definitions_fails_on_one_broken_config(half_broken: SmallProje
 def test_a_folder_without_configs_says_where_to_start(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="set TOURNAMENT_PROJECT"):
         load_project(tmp_path, {})
+
+
+def test_what_is_imported_is_left_out_of_garbage_collections_once_a_process(
+    half_broken: SmallProject,
+) -> None:
+    script = (
+        "import gc, json, sys\n"
+        "from pathlib import Path\n"
+        "from tournament_assets.definitions import load_project\n"
+        "counts = []\n"
+        "for _ in range(2):\n"
+        "    load_project(Path(sys.argv[1]), {})\n"
+        "    counts.append(gc.get_freeze_count())\n"
+        "print(json.dumps(counts))\n"
+    )
+    command = [sys.executable, "-c", script, str(half_broken.folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    first, second = json.loads(done.stdout.splitlines()[-1])
+    assert first > 10_000
+    assert second <= first

@@ -25,9 +25,11 @@ Environment variables:
     and whatever variables the configs name for weights, recorded files, servers and their keys
 """
 
+import gc
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -305,6 +307,7 @@ def load_project(
     Raises:
         InputError: If there is no config at all; if `strict`, with every problem of every config.
     """
+    _leave_imported_to_itself()
     plans: dict[str, TournamentPlan] = {}
     broken: list[BrokenConfig] = []
     for path in sorted((project / "configs").glob("*.yaml")):
@@ -324,6 +327,15 @@ def load_project(
             "start in the project's folder or set TOURNAMENT_PROJECT"
         )
     return build_definitions(list(plans.values()), project, environment, broken=broken)
+
+
+@cache
+def _leave_imported_to_itself() -> None:
+    """Leave what is imported, which stays, out of every later garbage collection.
+
+    Once a process: what is garbage at that moment is never collected.
+    """
+    gc.freeze()
 
 
 def _check_id_is_free(
