@@ -12,6 +12,7 @@ import yaml
 from tests.projects import FinishedPilot, SmallProject, bank_rows, make_project, write_json_lines
 from tournament_assets.graph.automation.jobs import Stage
 from tournament_assets.launching import RunSummary
+from tournament_assets.reports.figures import figures
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -149,6 +150,30 @@ def test_an_edited_bank_is_read_and_drawn_from_in_one_run(
     edit_bank(project)
     ran, _ = run(project)
     assert ran[:3] == ["inputs", "prompt bank and selection pilot", "responses careful · pilot"]
+
+
+def test_pictures_are_drawn_again_only_where_an_edit_changed_a_result(
+    project: SmallProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+
+    def note(name: str, draw: Any) -> dict[str, bytes]:
+        drawn.append(name)
+        return draw_both(name, draw)
+
+    draw_both = figures._draw_both
+    monkeypatch.setattr(figures, "_draw_both", note)
+    edit_rubric(project)
+    _, summary = run(project)
+    assert summary.is_new
+    # The judge of the tests does not read rubrics.
+    assert drawn == []
+    folder = summary.directory / "figures"
+    n_pictures = len(list(folder.glob("*.png")))
+    assert n_pictures == len(list(folder.glob("*.svg"))) > 0
+    edit_k_factor(project)
+    run(project)
+    assert {"ladders", "ladder_calibration"} <= set(drawn)
 
 
 def test_an_edited_rubric_runs_its_dimension_and_the_report(project: SmallProject) -> None:

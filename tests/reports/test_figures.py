@@ -1,9 +1,12 @@
 import io
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from functools import partial
 from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any
 
+import matplotlib
 import numpy as np
 import pytest
 from markdown_it import MarkdownIt
@@ -15,17 +18,21 @@ from PIL import Image
 
 from tests.ratings.builders import outright
 from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
+from tournament_assets.reports.figures import figures
 from tournament_assets.reports.figures.canvas import DARK, LIGHT, to_png, to_pngs
 from tournament_assets.reports.figures.figures import (
+    EarlierPictures,
     EntrantEconomy,
     PlacedEntrant,
     WinRate,
     draw_front,
     draw_k_sensitivity,
+    draw_win_grid,
     figure_files,
     k_sensitivity_figure,
     known_measures,
     ladder_figure,
+    picture_fingerprint,
     place_entrants,
     png_markdown,
     spread,
@@ -369,3 +376,103 @@ def test_no_two_names_of_a_front_lie_over_each_other() -> None:
     assert len(boxes) == 8
     assert all(low.y1 <= high.y0 + 1 for low, high in pairwise(boxes))
     assert all(box.x0 >= 0 and box.x1 <= figure.bbox.width for box in boxes)
+
+
+def _drawn(folder: Path, *, leaders: Sequence[LeaderboardRow] = LADDER) -> EarlierPictures:
+    """Draw the pictures of a run into its folder, and return what it has drawn."""
+    pictures = EarlierPictures()
+    for name, content in _papers(pictures, leaders=leaders).items():
+        (folder / name).write_bytes(content)
+    return pictures
+
+
+def _papers(
+    pictures: EarlierPictures, *, leaders: Sequence[LeaderboardRow] = LADDER
+) -> dict[str, bytes]:
+    return figure_files(
+        leaderboard={"factuality": leaders, "style": LADDER},
+        elo_ratings={"factuality": ELO, "style": ELO},
+        win_rates={"factuality": PAIRS, "style": PAIRS},
+        judge_label="judge-1",
+        economies=[EntrantEconomy("ada", 1.0, 5.0), EntrantEconomy(BAD_MATH, 2.0, 9.0)],
+        earlier=pictures,
+    )
+
+
+def _draws(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    drawn: list[str] = []
+
+    def note(name: str, draw: Any) -> dict[str, bytes]:
+        drawn.append(name)
+        return draw_both(name, draw)
+
+    draw_both = figures._draw_both
+    monkeypatch.setattr(figures, "_draw_both", note)
+    return drawn
+
+
+def test_pictures_taken_from_an_earlier_run_are_those_that_would_be_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = _drawn(tmp_path)
+    edited = [replace(LADDER[0], mean=1451.0), *LADDER[1:]]
+    fresh = _papers(EarlierPictures(), leaders=edited)
+    drawn = _draws(monkeypatch)
+    later = EarlierPictures(tmp_path, before.record)
+    assert _papers(later, leaders=edited) == fresh
+    # The pairs and the sweep of factuality are as they were, and so is the order of its entrants.
+    assert drawn == ["ladders", "ladder_factuality", "quality_cost_speed_factuality"]
+    assert set(later.record) == set(before.record)
+    assert fresh["ladder_factuality.png"] != (tmp_path / "ladder_factuality.png").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["ladder_style.png", "ladder_style.svg"])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_picture_that_is_not_as_it_was_written_is_drawn_again(
+    name: str, is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = _drawn(tmp_path)
+    expected = (tmp_path / name).read_bytes()
+    if is_there:
+        (tmp_path / name).write_bytes(b"painted over")
+    else:
+        (tmp_path / name).unlink()
+    drawn = _draws(monkeypatch)
+    assert _papers(EarlierPictures(tmp_path, before.record))[name] == expected
+    assert drawn == ["ladder_style"]
+
+
+def _changed(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    return f"{value}x"
+
+
+@pytest.mark.parametrize("row", [LADDER[0], ELO[0], PAIRS[0], EntrantEconomy("ada", 1.0, 2.0)])
+def test_every_field_of_what_a_picture_is_drawn_from_counts(row: Any) -> None:
+    prints = {picture_fingerprint(partial(draw_ladder, [row], "factuality"))}
+    for each in fields(row):
+        edited = replace(row, **{each.name: _changed(getattr(row, each.name))})
+        prints.add(picture_fingerprint(partial(draw_ladder, [edited], "factuality")))
+    assert len(prints) == 1 + len(fields(row))
+
+
+def test_what_draws_a_picture_counts_like_what_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = partial(draw_win_grid, PAIRS, ["ada", "bob"], judge_label="judge-1", dimension="style")
+    prints = [
+        picture_fingerprint(draw),
+        picture_fingerprint(partial(draw, judge_label="judge-2")),
+        picture_fingerprint(partial(draw, dimension="factuality")),
+        picture_fingerprint(partial(draw_win_grid, PAIRS, ["bob", "ada"], **draw.keywords)),
+        picture_fingerprint(partial(draw_k_sensitivity, *draw.args, **draw.keywords)),
+    ]
+    with matplotlib.rc_context({"font.size": 11}):
+        prints.append(picture_fingerprint(draw))
+    with monkeypatch.context() as other:
+        other.setattr(matplotlib, "__version__", "0")
+        prints.append(picture_fingerprint(draw))
+    monkeypatch.setattr(figures, "program_fingerprint", lambda: "another program")
+    prints.append(picture_fingerprint(draw))
+    assert len(set(prints)) == len(prints)

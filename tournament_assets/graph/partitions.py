@@ -8,9 +8,6 @@ it would make the same again.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache
-from importlib import resources
-from pathlib import Path
 from typing import Any, cast
 
 import dagster as dg
@@ -18,7 +15,7 @@ import dagster as dg
 from tournament_assets.graph.assets.observed_inputs import prices_version
 from tournament_assets.graph.rows import AssetRow, Axis
 from tournament_assets.tournament.config import TournamentConfig
-from tournament_assets.tournament.fingerprints import fingerprint, fingerprint_bytes
+from tournament_assets.tournament.fingerprints import fingerprint, program_fingerprint
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import Recorded, read_versions, version_values
 
@@ -148,7 +145,6 @@ _OF_ONE_RUN = frozenset(
 _REPORTING_JOB = "6_report"
 _NAMES_VERSIONS = "report"
 """What is made of it follows; asking git is not for every step."""
-_CODE_SUFFIXES = frozenset({".py", ".yaml", ".html", ".css", ".js", ".md", ".txt"})
 
 
 def recipe(plan: TournamentPlan, row: AssetRow, options: Mapping[str, Any]) -> str:
@@ -171,17 +167,4 @@ def recipe(plan: TournamentPlan, row: AssetRow, options: Mapping[str, Any]) -> s
     if row.name == _NAMES_VERSIONS:
         named.append(version_values(read_versions(plan.project.folder)))
     # A tag of Dagster holds 63 characters.
-    return fingerprint([_program(), chosen, named])[:40]
-
-
-@cache
-def _program() -> str:
-    """The package as it was when it was first asked for."""
-    root = Path(str(resources.files("tournament_assets")))
-    return fingerprint(
-        [
-            [path.relative_to(root).as_posix(), fingerprint_bytes(path.read_bytes())]
-            for path in sorted(root.rglob("*"))
-            if path.suffix in _CODE_SUFFIXES and path.is_file()
-        ]
-    )
+    return fingerprint([program_fingerprint(), chosen, named])[:40]

@@ -6,10 +6,14 @@ Every fingerprint is SHA-256 over UTF-8 bytes in one canonical form, written as 
 import hashlib
 import json
 from collections.abc import Iterable
+from functools import cache
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
 SHORT_LENGTH = 12
 """Hex characters of a fingerprint that people are shown."""
+_CODE_SUFFIXES = frozenset({".py", ".yaml", ".html", ".css", ".js", ".md", ".txt"})
 
 
 def canonical_json(value: Any) -> str:
@@ -51,3 +55,16 @@ def combine(fingerprints: Iterable[str]) -> str:
 def short(full: str) -> str:
     """Return the form of a fingerprint that people are shown."""
     return full[:SHORT_LENGTH]
+
+
+@cache
+def program_fingerprint() -> str:
+    """Return the fingerprint of the package as it was when it was first asked for."""
+    root = Path(str(resources.files("tournament_assets")))
+    return fingerprint(
+        [
+            [path.relative_to(root).as_posix(), fingerprint_bytes(path.read_bytes())]
+            for path in sorted(root.rglob("*"))
+            if path.suffix in _CODE_SUFFIXES and path.is_file()
+        ]
+    )

@@ -1,7 +1,7 @@
 """What leaves the graph: the report, the run directory, and a run beside the one before."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,6 +59,7 @@ from tournament_assets.workflows.report_sections import (
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tournament_assets.reports.figures.figures import EarlierPictures
     from tournament_assets.reports.run.report_contents import ReportContents
     from tournament_assets.reports.run.run_files import RunTables
     from tournament_assets.run_comparison.comparison import RunComparison
@@ -68,6 +69,7 @@ else:
 
 _LISTED_JUDGMENTS = 20
 _GATE_CHECK = "gate"
+_PICTURES = "pictures"
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +251,9 @@ def run_artifacts(
     )
     parent = step.plan.project.folder / Path(options.output_dir or "runs").expanduser()
     name = run_directory_name(step.mode, finished_at)
-    written = write_run_directory(parent, name, _run_files(step, inputs, facts, manifest))
+    pictures = _earlier_pictures(step)
+    files = _run_files(step, inputs, facts, manifest, pictures)
+    written = write_run_directory(parent, name, files)
     return Made(
         None,
         metadata={
@@ -257,6 +261,7 @@ def run_artifacts(
             "report": written.folder / "report.html",
             "files": len(written.fingerprints),
             "bytes": written.n_bytes,
+            _PICTURES: pictures.record,
             **known({"cost_usd": manifest["cost"]["total_usd"]}),
             "summary": _summary(inputs.report),
         },
@@ -265,14 +270,29 @@ def run_artifacts(
     )
 
 
+def _earlier_pictures(step: Step) -> "EarlierPictures":
+    """Return the pictures of the newest run of this mode, wherever it was written."""
+    from tournament_assets.reports.figures.figures import EarlierPictures
+
+    recorded = step.records("run_artifacts", step.mode) or {}
+    if "directory" not in recorded:
+        return EarlierPictures()
+    return EarlierPictures(Path(str(recorded["directory"])) / "figures", recorded.get(_PICTURES))
+
+
 def _run_files(
-    step: Step, inputs: ArtifactInputs, facts: RunFacts, manifest: Mapping[str, Any]
+    step: Step,
+    inputs: ArtifactInputs,
+    facts: RunFacts,
+    manifest: Mapping[str, Any],
+    pictures: "EarlierPictures",
 ) -> Iterator[tuple[str, FileContent]]:
     from tournament_assets.reports.run.run_files import build_run_files
 
     plan, mode = step.plan, step.mode
     settings = settings_of_run(plan.config, mode=mode, n_permutations=manifest["n_perms"])
     tables = _run_tables(plan, inputs, rubric_texts(plan, mode, facts.inputs, step.records))
+    tables = replace(tables, earlier=pictures)
     return build_run_files(tables, manifest=manifest, settings=settings)
 
 

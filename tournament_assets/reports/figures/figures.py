@@ -12,9 +12,12 @@ The win grid: how often the entrant of each row beats the entrant of each column
 
 import base64
 import math
+import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tournament_assets.reports.figures.canvas import (
@@ -33,6 +36,11 @@ from tournament_assets.reports.figures.ladder import draw_ladder, draw_ladders, 
 from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.reports.separation import rated_mean
 from tournament_assets.tournament.asset_rows import EloRow, LeaderboardRow, WinRateRow
+from tournament_assets.tournament.fingerprints import (
+    fingerprint,
+    fingerprint_bytes,
+    program_fingerprint,
+)
 from tournament_assets.tournament.formatting import ABSENT, format_share
 
 if TYPE_CHECKING:
@@ -433,6 +441,70 @@ def k_sensitivity_figure(rows: Sequence[EloRow], *, judge_label: str = "") -> by
     return to_png(draw_k_sensitivity(rows, judge_label=judge_label))
 
 
+class EarlierPictures:
+    """The pictures of an earlier run: what would be drawn alike is taken from there.
+
+    A picture is taken only if everything that it is drawn from is what it was then (its function's
+    arguments, this program, what draws it, and matplotlib's settings), and both files hold the
+    bytes that were written.
+
+    Attributes:
+        record: What the next run has to know of the pictures of this one, by name.
+    """
+
+    def __init__(
+        self, folder: Path | None = None, recorded: Mapping[str, Mapping[str, str]] | None = None
+    ) -> None:
+        """Look for pictures in a folder, by the `record` of the run that wrote them."""
+        self._folder = folder
+        self._recorded = recorded or {}
+        self.record: dict[str, dict[str, str]] = {}
+
+    def files(self, name: str, draw: "partial[Figure]") -> dict[str, bytes]:
+        """Return a picture as PNG and as SVG by their names, drawn only if need be."""
+        drawn_from = picture_fingerprint(draw)
+        files = self._kept(name, drawn_from) or _draw_both(name, draw)
+        self.record[name] = {
+            "drawn_from": drawn_from,
+            **{file: fingerprint_bytes(content) for file, content in files.items()},
+        }
+        return files
+
+    def _kept(self, name: str, drawn_from: str) -> dict[str, bytes] | None:
+        recorded = self._recorded.get(name, {})
+        if self._folder is None or recorded.get("drawn_from") != drawn_from:
+            return None
+        files: dict[str, bytes] = {}
+        for file in (f"{name}.png", f"{name}.svg"):
+            try:
+                files[file] = (self._folder / file).read_bytes()
+            except OSError:
+                return None
+            if fingerprint_bytes(files[file]) != recorded.get(file):
+                return None
+        return files
+
+
+def picture_fingerprint(draw: "partial[Figure]") -> str:
+    """Return the fingerprint of everything that a picture is drawn from."""
+    import matplotlib
+    import numpy as np
+    import PIL
+
+    versions = [matplotlib.__version__, np.__version__, PIL.__version__, platform.platform()]
+    settings = repr(sorted(matplotlib.rcParams.items()))
+    called = [draw.func.__name__, repr(draw.args), repr(sorted(draw.keywords.items()))]
+    return fingerprint([program_fingerprint(), versions, settings, called])
+
+
+def _draw_both(name: str, draw: "partial[Figure]") -> dict[str, bytes]:
+    figure = draw()
+    png = to_png(figure)
+    # The second file has the layout that the first one found, which takes as long as drawing.
+    figure.set_layout_engine("none")
+    return {f"{name}.png": png, f"{name}.svg": to_svg(figure)}
+
+
 def figure_files(
     *,
     leaderboard: Mapping[str, Sequence[LeaderboardRow]],
@@ -440,6 +512,7 @@ def figure_files(
     win_rates: Mapping[str, Sequence[WinRateRow]],
     judge_label: str,
     economies: Sequence[EntrantEconomy] = (),
+    earlier: EarlierPictures | None = None,
 ) -> dict[str, bytes]:
     """Draw the pictures of a paper, each as PNG and as SVG.
 
@@ -449,32 +522,32 @@ def figure_files(
         win_rates: Rows of table "win_rates" by dimension.
         judge_label: What kind of judge judged.
         economies: What the entrants cost and how fast they are, where that is known.
+        earlier: What was drawn before, so that it need not be drawn again.
 
     Returns:
         The files by name: `ladders`, and for every dimension `ladder_`, `win_rates_` and
         `k_sensitivity_` with its name; `quality_cost_speed_` where there is something to draw.
     """
-    drawn: dict[str, Figure] = {"ladders": draw_ladders(leaderboard)}
+    drawn: dict[str, partial[Figure]] = {"ladders": partial(draw_ladders, leaderboard)}
     for dimension, rows in leaderboard.items():
         order = [row.entrant_id for row in rows]
-        drawn[f"ladder_{dimension}"] = draw_ladder(rows, dimension)
-        drawn[f"win_rates_{dimension}"] = draw_win_grid(
-            win_rates[dimension], order, judge_label=judge_label, dimension=dimension
+        drawn[f"ladder_{dimension}"] = partial(draw_ladder, rows, dimension)
+        drawn[f"win_rates_{dimension}"] = partial(
+            draw_win_grid, win_rates[dimension], order, judge_label=judge_label, dimension=dimension
         )
-        drawn[f"k_sensitivity_{dimension}"] = draw_k_sensitivity(
-            elo_ratings[dimension], judge_label=judge_label, dimension=dimension
+        drawn[f"k_sensitivity_{dimension}"] = partial(
+            draw_k_sensitivity, elo_ratings[dimension], judge_label=judge_label, dimension=dimension
         )
         if known_measures(rows, economies):
-            drawn[f"quality_cost_speed_{dimension}"] = draw_front(
-                rows, economies, judge_label=judge_label, dimension=dimension
+            drawn[f"quality_cost_speed_{dimension}"] = partial(
+                draw_front, rows, economies, judge_label=judge_label, dimension=dimension
             )
-    files: dict[str, bytes] = {}
-    for name, figure in drawn.items():
-        files[f"{name}.png"] = to_png(figure)
-        # The second file has the layout that the first one found, which takes as long as drawing.
-        figure.set_layout_engine("none")
-        files[f"{name}.svg"] = to_svg(figure)
-    return files
+    pictures = earlier or EarlierPictures()
+    return {
+        file: content
+        for name, draw in drawn.items()
+        for file, content in pictures.files(name, draw).items()
+    }
 
 
 def png_markdown(png: bytes, alt: str) -> str:

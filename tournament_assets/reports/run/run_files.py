@@ -36,7 +36,11 @@ from tournament_assets.battles.columns import complete_battle_table
 from tournament_assets.battles.files import encode_elo_reports
 from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.reports.battle_pages import verdicts_with_replies
-from tournament_assets.reports.figures.figures import EntrantEconomy, figure_files
+from tournament_assets.reports.figures.figures import (
+    EarlierPictures,
+    EntrantEconomy,
+    figure_files,
+)
 from tournament_assets.reports.leaderboard import (
     by_dimension,
     leaderboard_column_latex,
@@ -86,6 +90,7 @@ class RunTables:
         report: Table `report`.
         rubrics: The texts that the dimensions were judged by, where they are known.
         economies: What the entrants cost and how fast they write.
+        earlier: The pictures of the run before.
     """
 
     match_lists: Mapping[str, AnyTable]
@@ -99,6 +104,7 @@ class RunTables:
     report: AnyTable
     rubrics: Mapping[str, str]
     economies: Sequence[EntrantEconomy] = ()
+    earlier: EarlierPictures | None = None
 
 
 def build_run_files(
@@ -150,6 +156,7 @@ def _papers(tables: RunTables) -> dict[str, bytes]:
         win_rates={d: list(rows_of(WinRateRow, f)) for d, f in tables.win_rates.items()},
         judge_label="; ".join(sorted({r.judge for rows in leaderboard.values() for r in rows})),
         economies=tables.economies,
+        earlier=tables.earlier,
     )
     return {
         **{f"figures/{name}": content for name, content in figures.items()},
