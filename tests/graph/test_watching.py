@@ -125,14 +125,14 @@ def test_line_ends_and_outer_white_space_of_a_rubric_do_not_count(project: Small
     assert out_of_date(project) == {}
 
 
-def test_an_edited_prompt_makes_the_bank_out_of_date_and_its_layout_does_not(
+def test_an_edited_prompt_makes_bank_and_selection_out_of_date_and_its_layout_does_not(
     project: SmallProject,
 ) -> None:
     bank = project.folder / "bank.jsonl"
     write_json_lines(bank, [dict(reversed(row.items())) for row in bank_rows()])
     assert out_of_date(project) == {}
     edit(bank, "sample number 1 ", "sample number one ")
-    assert out_of_date(project) == {"pilot": ["prompt_bank"]}
+    assert out_of_date(project) == {"pilot": ["prompt_bank", "selected_prompts"]}
 
 
 def test_other_responses_of_a_recorded_entrant_make_only_its_own_out_of_date(
