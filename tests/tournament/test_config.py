@@ -101,6 +101,17 @@ def test_a_value_that_makes_no_sense_is_refused(changed: dict[str, Any]) -> None
         load(**changed)
 
 
+@pytest.mark.parametrize("name", ["domain", "experts"])
+def test_what_the_judge_is_told_of_the_domain_is_a_phrase_of_sixty_characters_at_most(
+    name: str,
+) -> None:
+    phrase = "law, tax & é" * 5
+    assert getattr(load(judge={"service": "loopback", name: phrase}).judge, name) == phrase
+    for wrong in (f"{phrase}x", " law", "law ", "law\n", "law. Be kind"):
+        with pytest.raises(ValidationError):
+            load(judge={"service": "loopback", name: wrong})
+
+
 def test_good_values_have_no_further_problems() -> None:
     assert config_problems(values()) == []
 

@@ -272,9 +272,10 @@ class JudgeConfig(ServiceAccess):
         test_seed: Draws all three.
     """
 
-    domain: str = Field(default="", pattern=r"^(?:\w(?:[\w ,/&-]{0,58}\w)?)?$")
+    domain: str = Field(default="", max_length=60, pattern=r"^(?:\w(?:[\w ,/&-]*\w)?)?$")
     instructions: str | None = Field(default=None, min_length=1)
-    experts: str = Field(default="experts", pattern=r"^\w(?:[\w ,/&-]{0,58}\w)?$")
+    # A count of repetitions inside the pattern would take longer to compile than all else here.
+    experts: str = Field(default="experts", max_length=60, pattern=r"^\w(?:[\w ,/&-]*\w)?$")
     max_tokens: int = Field(default=8192, ge=64)
     reply_format: Literal["line", "json_schema"] = "line"
     identical_responses_tie: bool = True
