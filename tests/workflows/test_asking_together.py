@@ -54,25 +54,37 @@ class Bench:
     server: LoopbackServer
     notes: list[str] = field(default_factory=list)
 
-    def ask(self, *, budget_usd: float | None = None, wait_seconds: float = 60.0) -> list[Tally]:
+    def ask(
+        self,
+        *,
+        budget_usd: float | None = None,
+        wait_seconds: float = 60.0,
+        mode: str = "pilot",
+        allows_unbudgeted: bool = True,
+    ) -> list[Tally]:
         """Ask about three dimensions at once."""
         judge = self.plan.config.judge.model_copy(
-            update={"budget_usd": budget_usd, "poll_initial_seconds": 0.02, "poll_max_seconds": 0.2}
+            update={
+                "budget_usd": budget_usd,
+                "allow_unbudgeted": False,
+                "poll_initial_seconds": 0.02,
+                "poll_max_seconds": 0.2,
+            }
         )
         plan = replace(self.plan, config=self.plan.config.model_copy(update={"judge": judge}))
         tallies = ask_together(
-            [Asking(scope_of(name), requests_of(name), judge) for name in DIMENSIONS],
+            [Asking(scope_of(name, mode), requests_of(name), judge) for name in DIMENSIONS],
             plan=plan,
             ledger=self.ledger,
             judge=Judge(self.server.url),
-            step=JudgingStep(wait_seconds, allows_unbudgeted=True),
+            step=JudgingStep(wait_seconds, allows_unbudgeted=allows_unbudgeted),
             log=self.notes.append,
         )
         return list(tallies.values())
 
 
-def scope_of(dimension: str) -> JudgingScope:
-    return JudgingScope("small", "pilot", dimension)
+def scope_of(dimension: str, mode: str) -> JudgingScope:
+    return JudgingScope("small", mode, dimension)
 
 
 def requests_of(dimension: str) -> Any:
@@ -142,6 +154,15 @@ def test_second_questions_that_the_ledger_has_forgotten_are_not_bought_again(
         with pytest.raises(JudgeError, match="tournament ledger recover"):
             at.ask()
         assert at.server.log.to_dict() == bought
+
+
+def test_a_headline_is_not_paid_for_before_anybody_has_set_a_budget(tmp_path: Path) -> None:
+    with bench(tmp_path) as at:
+        with pytest.raises(BudgetError, match="budget_usd"):
+            at.ask(mode="headline", allows_unbudgeted=False)
+        assert (at.server.log.requests, at.server.log.messages) == (0, 0)
+        at.ask(mode="headline", allows_unbudgeted=False, budget_usd=3 * most_of_one())
+        assert at.server.log.requests == len(DIMENSIONS) * 2 * N_PAIRS
 
 
 def test_what_fits_one_by_one_and_not_together_is_refused_before_anything_is_sent(

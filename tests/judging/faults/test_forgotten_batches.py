@@ -61,11 +61,11 @@ def recover(run: Run, *, service: Any = None, days_later: int = 0, n: int = 3) -
     )
 
 
-def check(run: Run, *, may_pay_again: bool = False) -> None:
+def check(run: Run, *, service: Any = None, may_pay_again: bool = False) -> None:
     refuse_to_repay(
         frozenset(KEYS),
         ledger=run.ledger,
-        service=run.service,
+        service=service or run.service,
         note=run.progress.note,
         command=COMMAND,
         may_pay_again=may_pay_again,
@@ -328,6 +328,91 @@ def test_nothing_is_sent_that_the_service_was_paid_for_without_the_ledger_knowin
     assert run.progress.heard(COMMAND)
     recover(run)
     check(run)
+
+
+class Fails:
+    """A service that fails at one thing, in one way."""
+
+    def __init__(self, service: BatchService, name: str, failure: JudgeFailure) -> None:
+        self._service = service
+        self._name = name
+        self._failure = failure
+
+    def __getattr__(self, name: str) -> Any:
+        return self._fail if name == self._name else getattr(self._service, name)
+
+    def _fail(self, *_given: object) -> None:
+        raise JudgeError("out of order", failure=self._failure)
+
+
+@pytest.mark.parametrize(
+    ("name", "failure"),
+    [
+        ("list_batches", JudgeFailure.TRANSIENT),
+        ("list_batches", JudgeFailure.INVALID),
+        ("iterate_results", JudgeFailure.INVALID),
+    ],
+)
+def test_that_nobody_knows_what_is_forgotten_is_told_and_stops_nothing(
+    start: Runner, tmp_path: Path, name: str, failure: JudgeFailure
+) -> None:
+    run = start()
+    run.settle()
+    lose_ledger(run, tmp_path / "new.sqlite")
+    check(run, service=Fails(run.service, name, failure))
+    assert run.progress.heard("out of order; whether the ledger has forgotten a batch is not known")
+
+
+@pytest.mark.parametrize("name", ["list_batches", "iterate_results"])
+def test_a_service_that_refuses_for_good_stops_before_anything_is_sent(
+    start: Runner, tmp_path: Path, name: str
+) -> None:
+    run = start()
+    run.settle()
+    lose_ledger(run, tmp_path / "new.sqlite")
+    with pytest.raises(JudgeError, match="out of order"):
+        check(run, service=Fails(run.service, name, JudgeFailure.FATAL))
+
+
+def test_a_forgotten_batch_whose_results_fail_for_now_is_told(
+    start: Runner, tmp_path: Path
+) -> None:
+    run = start()
+    run.settle()
+    lose_ledger(run, tmp_path / "new.sqlite")
+    check(run, service=Fails(run.service, "iterate_results", JudgeFailure.TRANSIENT))
+    assert run.progress.heard("holds 1 batches")
+    assert run.progress.heard(COMMAND)
+
+
+@pytest.mark.parametrize("failure", [JudgeFailure.LOST, JudgeFailure.UNKNOWN])
+def test_of_a_forgotten_batch_whose_results_are_gone_there_is_nothing_to_tell(
+    start: Runner, tmp_path: Path, failure: JudgeFailure
+) -> None:
+    run = start()
+    run.settle()
+    lose_ledger(run, tmp_path / "new.sqlite")
+    check(run, service=Fails(run.service, "iterate_results", failure))
+    assert not run.progress.heard("holds 1 batches")
+    assert not run.progress.heard("is not known")
+
+
+@pytest.mark.parametrize("failure", [JudgeFailure.LOST, JudgeFailure.FATAL])
+def test_a_batch_under_way_that_is_out_of_reach_keeps_no_forgotten_one_from_being_taken_back(
+    start: Runner, failure: JudgeFailure
+) -> None:
+    run = start("never_ends")
+    with pytest.raises(JudgeError):
+        run.settle(deadline_seconds=0.2)
+    assert run.states == ["created"]
+    send(run, *(custom_id("0123456789ab", key) for key in KEYS))
+    service = Fails(run.service, "get_batch", failure)
+    if failure is JudgeFailure.FATAL:
+        with pytest.raises(JudgeError, match="out of order"):
+            recover(run, service=service)
+        return
+    assert recover(run, service=service).replies == len(KEYS)
+    assert sorted(run.states) == ["created", "harvested"]
 
 
 def test_a_batch_that_looks_like_ours_is_told(start: Runner) -> None:

@@ -172,16 +172,10 @@ def find_forgotten(
     for listing in islice(unknown, _LOOKED_INTO):
         if listing.nonce == "":
             continue
-        if not listing.has_ended:
+        named = _first_names(listing, service)
+        if named is None:
             if _is_alike(listing, len(unanswered), ledger):
                 alike.append(listing.batch_id)
-            continue
-        try:
-            rows = islice(service.iterate_results(listing.batch_id), _ROWS_THAT_PROVE)
-            named = [name for row in rows if (name := read_custom_id(row.custom_id)) is not None]
-        except JudgeError as error:
-            if error.failure not in (*_OUT_OF_REACH, JudgeFailure.TRANSIENT):
-                raise
             continue
         states = ledger.batch_states(nonces={nonce for nonce, _ in named})
         # One that is being sent or waited for is looked for by its own run.
@@ -194,8 +188,26 @@ def find_forgotten(
     return ForgottenBatches(paid, alike)
 
 
+def _first_names(listing: BatchStatus, service: BatchService) -> list[tuple[str, str]] | None:
+    """Return nonce and key of a batch's first requests of ours; None if it is too early to say.
+
+    Of results that are out of reach for good there is nothing to take back.
+    """
+    if not listing.has_ended:
+        return None
+    try:
+        rows = islice(service.iterate_results(listing.batch_id), _ROWS_THAT_PROVE)
+        return [name for row in rows if (name := read_custom_id(row.custom_id)) is not None]
+    except JudgeError as error:
+        if error.failure is JudgeFailure.TRANSIENT:
+            return None
+        if error.failure in _OUT_OF_REACH:
+            return []
+        raise
+
+
 def _is_alike(listing: BatchStatus, n_unanswered: int, ledger: RecoveryLedger) -> bool:
-    """Whether a batch in progress may hold what is about to be sent."""
+    """Whether a batch that cannot be read yet may hold what is about to be sent."""
     if listing.nonce is not None:
         states = ledger.batch_states(nonces={listing.nonce})
         return states.get(listing.nonce, "") in _FORGOTTEN
