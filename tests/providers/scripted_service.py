@@ -1,6 +1,6 @@
 """A service that gives the answers of a test, one after the other, and keeps what it was asked."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -35,13 +35,13 @@ class Script:
         asked: What it was asked since it was given its answers.
     """
 
-    service: AnthropicBatches
+    service: Any
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
         self._answers: list[Response] = []
 
-    def give(self, *answers: Response) -> AnthropicBatches:
+    def give(self, *answers: Response) -> Any:
         """Change what will be answered, and return the adapter."""
         self.asked.clear()
         self._answers = list(answers)
@@ -60,14 +60,18 @@ class Script:
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
 
+def _open_anthropic(url: str) -> AnthropicBatches:
+    return AnthropicBatches(base_url=url, api_key=KEY)
+
+
 @contextmanager
-def run_script() -> Iterator[Script]:
-    """Serve a script while it is entered."""
+def run_script(connect: Callable[[str], Any] = _open_anthropic) -> Iterator[Script]:
+    """Serve a script while it is entered; `connect` makes the adapter for its address."""
     script = Script()
     app = Starlette(routes=[Route("/{path:path}", script.answer, methods=["GET", "POST"])])
     with (
         ThreadedServer(app) as server,
-        closing(AnthropicBatches(base_url=server.url, api_key=KEY)) as script.service,
+        closing(connect(server.url)) as script.service,
     ):
         yield script
 
