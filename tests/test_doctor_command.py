@@ -1,8 +1,10 @@
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from tests.projects import SmallProject, make_project
@@ -64,3 +66,63 @@ def test_a_ledger_that_does_not_open_is_broken(tmp_path: Path, url: str) -> None
     found = doctor(make_project(tmp_path), "--json", TOURNAMENT_LEDGER_URL=url)
     assert findings(found)["ledger"]["health"] == "broken"
     assert found.exit_code == 1
+
+
+def test_a_service_that_does_not_say_what_models_it_has_is_looked_at(tmp_path: Path) -> None:
+    project = make_project(tmp_path, service="anthropic")
+    with LoopbackServer(faults=("model_404:always",)) as server:
+        found = doctor(project, "--json", ANTHROPIC_API_KEY="any", ANTHROPIC_BASE_URL=server.url)
+    assert findings(found)["small: judge"]["health"] == "look", found.stdout
+    assert found.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "health", "said"),
+    [
+        ("", "look", "on the CPU"),
+        ("cpu", "look", "on the CPU"),
+        ("cuda", "broken", "without it: on the CPU"),
+        ("gpu7", "broken", "TOURNAMENT_DEVICE is 'gpu7'"),
+    ],
+)
+def test_the_device_is_looked_at_where_an_entrant_loads_weights(
+    tmp_path: Path, asked: str, health: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    project = make_project(tmp_path)
+    needless = findings(doctor(project, "--json", TOURNAMENT_DEVICE=asked))["device"]
+    assert (needless["health"], needless["said"][:31]) == ("ok", "no entrant loads weights, so no")
+    tiny = {
+        "entrant_id": "tiny",
+        "loader": "vanilla_hf",
+        "weights": {"builtin": "tiny_olmo2"},
+        "max_new_tokens": 8,
+    }
+    entrants = yaml.safe_load(project.config_path.read_text())["entrants"]
+    project.edit_config(entrants=[*entrants, tiny])
+    found = findings(doctor(project, "--json", TOURNAMENT_DEVICE=asked))["device"]
+    assert found["health"] == health
+    assert said in found["said"]
+
+
+@pytest.mark.parametrize(
+    ("place", "free_gib", "health"),
+    [("here", 100, "ok"), ("here", 2, "look"), ("/proc/nowhere", 100, "broken")],
+)
+def test_a_storage_is_written_to_and_has_to_have_room(
+    tmp_path: Path, place: str, free_gib: int, health: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = SimpleNamespace(total=2**50, used=0, free=free_gib * 2**30)
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: free)
+    project = make_project(tmp_path / "project")
+    found = doctor(project, "--json", TOURNAMENT_STORAGE=str(tmp_path / place))
+    assert findings(found)["storage"]["health"] == health
+    assert found.exit_code == (health == "broken")
+
+
+def test_what_the_config_wants_to_go_on_by_itself_and_is_off_is_named(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    assert "small_rerun_after_edits" not in findings(doctor(project, "--json"))
+    project.edit_config(automation={"rerun_after_edits": True})
+    found = findings(doctor(project, "--json"))["small_rerun_after_edits"]
+    assert (found["health"], found["advice"]) == ("look", "switch it on in the UI")
