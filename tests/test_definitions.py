@@ -250,3 +250,17 @@ def test_dagster_and_then_all_that_is_imported_is_left_out_of_garbage_collection
     assert dagster > 10_000
     assert first > dagster
     assert second <= first, "once a process: what is garbage at that moment is never collected"
+
+
+def test_what_a_notebook_held_before_it_ran_a_tournament_can_still_be_collected() -> None:
+    script = (
+        "import gc, weakref\n"
+        "class Model: pass\n"
+        "model = Model()\n"
+        "model.itself, seen = model, weakref.ref(model)\n"
+        "import tournament_assets.launching\n"
+        "del model\n"
+        "gc.collect()\n"
+        "assert seen() is None\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)

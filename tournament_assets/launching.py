@@ -3,6 +3,7 @@
 The runs are recorded in the same Dagster home that the UI shows.
 """
 
+import gc
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -62,6 +63,10 @@ if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
     from tournament_assets.reports.cost_estimate import DimensionPlan
     from tournament_assets.workflows.preflight import Finding
+
+# `graph` leaves out of garbage collections what there is when it is imported. Dagster's processes
+# gain by it; a notebook that runs a tournament would keep its own garbage for ever.
+gc.unfreeze()
 
 
 @dataclass(frozen=True, slots=True)
