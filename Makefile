@@ -37,8 +37,9 @@ docs: $(VENV)/.dev  ## write the reference pages and build the documentation in 
 	@$(BIN)/mkdocs build --strict
 	@echo "build/docs/index.html"
 
+# Three at once keep two cores busy: the tests of daemons and browsers wait much of their time.
 test: $(VENV)/.dev browser postgresql redis  ## run the tests, a real browser, PostgreSQL and Redis among them
-	@$(BIN)/python -m pytest --numprocesses $${TEST_PROCESSES:-2} --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest --numprocesses $${TEST_PROCESSES:-3} --dist loadfile --no-loadscope-reorder
 
 browser:
 	@command -v chromium >/dev/null || { \

@@ -29,6 +29,8 @@ LONGEST = (
     "graph/test_reruns.py",
     "daemon/test_schedule.py",
     "machines/test_celery.py",
+    "machines/test_postgresql.py",
+    "machines/test_two_people.py",
     "torture/test_torture.py",
 )
 """Files that take more than a minute. They come first, so that no process ends with one alone."""
