@@ -345,6 +345,14 @@ class Fails:
         raise JudgeError("out of order", failure=self._failure)
 
 
+def start_forgotten(start: Runner, tmp_path: Path) -> Run:
+    """Have every request answered, and lose the ledger."""
+    run = start()
+    run.settle()
+    lose_ledger(run, tmp_path / "new.sqlite")
+    return run
+
+
 @pytest.mark.parametrize(
     ("name", "failure"),
     [
@@ -353,12 +361,10 @@ class Fails:
         ("iterate_results", JudgeFailure.INVALID),
     ],
 )
-def test_that_nobody_knows_what_is_forgotten_is_told_and_stops_nothing(
+def test_that_it_is_unknown_what_was_forgotten_is_told_and_stops_nothing(
     start: Runner, tmp_path: Path, name: str, failure: JudgeFailure
 ) -> None:
-    run = start()
-    run.settle()
-    lose_ledger(run, tmp_path / "new.sqlite")
+    run = start_forgotten(start, tmp_path)
     check(run, service=Fails(run.service, name, failure))
     assert run.progress.heard("out of order; whether the ledger has forgotten a batch is not known")
 
@@ -367,9 +373,7 @@ def test_that_nobody_knows_what_is_forgotten_is_told_and_stops_nothing(
 def test_a_service_that_refuses_for_good_stops_before_anything_is_sent(
     start: Runner, tmp_path: Path, name: str
 ) -> None:
-    run = start()
-    run.settle()
-    lose_ledger(run, tmp_path / "new.sqlite")
+    run = start_forgotten(start, tmp_path)
     with pytest.raises(JudgeError, match="out of order"):
         check(run, service=Fails(run.service, name, JudgeFailure.FATAL))
 
@@ -377,9 +381,7 @@ def test_a_service_that_refuses_for_good_stops_before_anything_is_sent(
 def test_a_forgotten_batch_whose_results_fail_for_now_is_told(
     start: Runner, tmp_path: Path
 ) -> None:
-    run = start()
-    run.settle()
-    lose_ledger(run, tmp_path / "new.sqlite")
+    run = start_forgotten(start, tmp_path)
     check(run, service=Fails(run.service, "iterate_results", JudgeFailure.TRANSIENT))
     assert run.progress.heard("holds 1 batches")
     assert run.progress.heard(COMMAND)
@@ -389,30 +391,35 @@ def test_a_forgotten_batch_whose_results_fail_for_now_is_told(
 def test_of_a_forgotten_batch_whose_results_are_gone_there_is_nothing_to_tell(
     start: Runner, tmp_path: Path, failure: JudgeFailure
 ) -> None:
-    run = start()
-    run.settle()
-    lose_ledger(run, tmp_path / "new.sqlite")
+    run = start_forgotten(start, tmp_path)
     check(run, service=Fails(run.service, "iterate_results", failure))
     assert not run.progress.heard("holds 1 batches")
     assert not run.progress.heard("is not known")
 
 
-@pytest.mark.parametrize("failure", [JudgeFailure.LOST, JudgeFailure.FATAL])
-def test_a_batch_under_way_that_is_out_of_reach_keeps_no_forgotten_one_from_being_taken_back(
-    start: Runner, failure: JudgeFailure
-) -> None:
+def start_beside_one_under_way(start: Runner) -> Run:
+    """Leave a batch in progress, and have another one that the ledger does not know."""
     run = start("never_ends")
     with pytest.raises(JudgeError):
         run.settle(deadline_seconds=0.2)
     assert run.states == ["created"]
     send(run, *(custom_id("0123456789ab", key) for key in KEYS))
-    service = Fails(run.service, "get_batch", failure)
-    if failure is JudgeFailure.FATAL:
-        with pytest.raises(JudgeError, match="out of order"):
-            recover(run, service=service)
-        return
+    return run
+
+
+def test_a_batch_under_way_that_is_out_of_reach_keeps_no_forgotten_one_from_being_taken_back(
+    start: Runner,
+) -> None:
+    run = start_beside_one_under_way(start)
+    service = Fails(run.service, "get_batch", JudgeFailure.LOST)
     assert recover(run, service=service).replies == len(KEYS)
     assert sorted(run.states) == ["created", "harvested"]
+
+
+def test_a_service_that_refuses_to_say_how_far_a_batch_is_stops_a_recovery(start: Runner) -> None:
+    run = start_beside_one_under_way(start)
+    with pytest.raises(JudgeError, match="out of order"):
+        recover(run, service=Fails(run.service, "get_batch", JudgeFailure.FATAL))
 
 
 def test_a_batch_that_looks_like_ours_is_told(start: Runner) -> None:
