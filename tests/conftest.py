@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from filelock import FileLock
+from hypothesis import settings
 from sqlalchemy import Engine, event
 
 from tests.demo import DemoRun, copy_project, finish_once, run_demo, shorten_pilot
@@ -34,6 +35,12 @@ LONGEST = (
     "torture/test_torture.py",
 )
 """Files that take more than a minute. They come first, so that no process ends with one alone."""
+
+
+# What hypothesis draws is bounded by examples, never by a clock.
+settings.register_profile("local", max_examples=25, deadline=None)
+settings.register_profile("ci", max_examples=100, deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
