@@ -7,7 +7,7 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from rich.console import Console
@@ -108,7 +108,6 @@ def _without_apostrophe(cell: str) -> str:
 
 
 @pytest.mark.parametrize("read", [_from_html, _from_markdown, _from_latex, _from_csv])
-@settings(deadline=None)
 @given(row=ROWS)
 @example(row=("=1+1", "~ a", "\x1b[31mred"))
 @example(row=("a|b", "| --- |", "<b>&amp;"))
@@ -127,7 +126,6 @@ def test_a_text_comes_back_from_each_targets_own_parser(
     assert read(_table(row, ("a", "1", "b"))) == [*expected, "a", "1", "b"]
 
 
-@settings(deadline=None)
 @given(row=ROWS)
 def test_nothing_that_steers_a_program_or_turns_a_text_reaches_a_file(
     row: tuple[str, ...],

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from upath import UPath
 
@@ -100,7 +100,6 @@ records = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(records, max_size=6, unique_by=lambda record: record.prompt_id))
 def test_what_is_written_is_read_again(
     tmp_path_factory: pytest.TempPathFactory, kept: list[JudgmentRecord]

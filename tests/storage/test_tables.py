@@ -11,10 +11,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rows import table_of, table_rows, typed_rows
+from tournament_assets.ratings.elo_traces import EloTraces
 from tournament_assets.storage.atomic_files import write_atomically
 from tournament_assets.storage.tables import (
     ROW_TYPES,
@@ -22,8 +23,10 @@ from tournament_assets.storage.tables import (
     StoredTable,
     WrittenTable,
     content_version,
+    decode_npz,
     decode_parquet,
     derive_schema,
+    encode_npz,
     encode_parquet,
     join_pairs,
     make_table,
@@ -79,7 +82,6 @@ tables = st.sampled_from(sorted(SCHEMAS)).flatmap(
 )
 
 
-@settings(deadline=None, max_examples=60)
 @given(tables)
 def test_every_table_comes_back_from_parquet_as_it_was(
     table: tuple[str, list[dict[str, Any]]],
@@ -349,7 +351,6 @@ class _PairReply:
     n: int
 
 
-@settings(deadline=None, max_examples=60)
 @given(tables)
 def test_rows_of_a_class_come_back_as_they_were(table: tuple[str, list[dict[str, Any]]]) -> None:
     name, mappings = table
@@ -382,3 +383,40 @@ def test_a_row_of_another_table_is_refused() -> None:
 def test_a_type_that_no_column_has_is_refused() -> None:
     with pytest.raises(TypeError, match="column 'when' has type"):
         derive_schema(make_dataclass("Odd", [("when", complex)]))
+
+
+def traces(*entrants: str, seed: int = 7) -> EloTraces:
+    generator = np.random.default_rng(seed)
+    return EloTraces(
+        entrants=entrants,
+        ratings=1400 + generator.normal(size=(3, len(entrants))),
+        matches_per_entrant=np.arange(len(entrants), dtype=np.int64),
+        k_factor=16.0,
+        seed=seed,
+        initial_rating=1400.0,
+    )
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1), max_size=5))
+def test_traces_come_back_as_they_were_stored(entrants: list[str]) -> None:
+    stored = traces(*entrants)
+    read = decode_npz(encode_npz(stored))
+    assert read.entrants == stored.entrants
+    np.testing.assert_array_equal(read.ratings, stored.ratings)
+    np.testing.assert_array_equal(read.matches_per_entrant, stored.matches_per_entrant)
+    assert read.ratings.dtype == np.float64
+    assert read.matches_per_entrant.dtype == np.int64
+    assert (read.k_factor, read.seed, read.initial_rating) == (16.0, 7, 1400.0)
+    assert read.n_matches == stored.n_matches
+
+
+def test_equal_traces_give_equal_bytes() -> None:
+    assert encode_npz(traces("ada", "bob")) == encode_npz(traces("ada", "bob"))
+    assert encode_npz(traces("ada", "bob")) != encode_npz(traces("ada", "bob", seed=8))
+
+
+def test_nothing_is_ever_unpickled() -> None:
+    buffer = io.BytesIO()
+    np.savez(buffer, entrants=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        decode_npz(buffer.getvalue())
