@@ -3,7 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.battles.builders import any_battles, fight, problems_of
 from tests.ratings.builders import ENTRANTS, any_judgments
@@ -23,7 +23,6 @@ def coded(battles: Sequence[Battle], **options: Any) -> CodedBattles:
     return code_battles(make_battle_table(battles), **options)
 
 
-@settings(deadline=None)
 @given(any_judgments())
 def test_battles_are_coded_as_the_judgments_they_came_from(judgments: list[Judgment]) -> None:
     found = coded(battles_from_judgments(judgments, judge_model="j"), entrants=ENTRANTS)
@@ -40,7 +39,6 @@ def test_battles_are_coded_as_the_judgments_they_came_from(judgments: list[Judgm
     assert found.n_ties == found.n_inconsistent + level
 
 
-@settings(deadline=None)
 @given(any_battles())
 def test_every_battle_brings_its_weight_whatever_its_preference(battles: list[Battle]) -> None:
     for soft in (False, True):
@@ -79,10 +77,7 @@ def test_a_preference_that_says_what_the_winner_says_is_not_soft() -> None:
 
 def test_a_model_that_is_no_entrant_is_named() -> None:
     problems = problems_of(lambda: coded([fight(model_b="eve"), fight()], entrants=("ada",)))
-    assert [problem.split(";")[0] for problem in problems] == [
-        "a battle names 'bob'",
-        "a battle names 'eve'",
-    ]
+    assert [problem.split("'")[1] for problem in problems] == ["bob", "eve"]
 
 
 def test_everyone_named_is_an_entrant_in_the_order_given_and_otherwise_sorted() -> None:
