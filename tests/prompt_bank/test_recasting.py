@@ -5,6 +5,8 @@ from tournament_assets.prompt_bank.recasting import LeftOut, OpenQuestion, recas
 
 from .builders import at_lines, mcq, medqa_row
 
+GOUT = "Which crystals cause gout?"
+
 
 def open_text(stem: str) -> str | None:
     result = recast(mcq(stem))
@@ -119,7 +121,7 @@ def test_a_stem_that_needs_its_options_is_left_out(stem: str, reason: LeftOut) -
     ],
 )
 def test_a_gold_answer_about_the_options_is_left_out(gold_answer: str) -> None:
-    assert recast(mcq("Which crystals cause gout?", gold_answer)) is LeftOut.GOLD_NEEDS_OPTIONS
+    assert recast(mcq(GOUT, gold_answer)) is LeftOut.GOLD_NEEDS_OPTIONS
 
 
 @pytest.mark.parametrize(
@@ -127,18 +129,16 @@ def test_a_gold_answer_about_the_options_is_left_out(gold_answer: str) -> None:
     ["Vitamin C", "Both kidneys", "Above knee amputation", "CEA", "4", "III", "9 and 22", "IgA"],
 )
 def test_a_gold_answer_that_only_resembles_a_label_is_kept(gold_answer: str) -> None:
-    assert isinstance(recast(mcq("Which crystals cause gout?", gold_answer)), OpenQuestion)
+    assert isinstance(recast(mcq(GOUT, gold_answer)), OpenQuestion)
 
 
 def test_a_long_gold_answer_of_separators_is_read_at_once() -> None:
-    assert isinstance(
-        recast(mcq("Which crystals cause gout?", "a" + " , " * 500 + "x")), OpenQuestion
-    )
+    assert isinstance(recast(mcq(GOUT, "a" + " , " * 500 + "x")), OpenQuestion)
 
 
 def test_rows_without_one_answer_are_left_out() -> None:
-    assert recast(mcq("Which crystals cause gout?", None)) is LeftOut.NO_GOLD_ANSWER
-    several = mcq("Which crystals cause gout?", several_answers=True)
+    assert recast(mcq(GOUT, None)) is LeftOut.NO_GOLD_ANSWER
+    several = mcq(GOUT, several_answers=True)
     assert recast(several) is LeftOut.SEVERAL_ANSWERS
 
 
