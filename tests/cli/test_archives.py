@@ -1,5 +1,6 @@
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -52,19 +53,16 @@ def tables(folder: Path) -> dict[str, list[dict[str, str]]]:
 def test_the_audit_shows_every_trouble_where_it_should(tmp_path: Path) -> None:
     archive = troubled_archive(tmp_path)
     text = run("audit", archive.description_path, code=1).stdout
-    assert "4 tasks × 3 runs = 12" in text
     assert "cyd/t1-add/run1.json" in text
-    assert "is cut off" in text
     values = json.loads(run("audit", archive.description_path, "--json", code=1).stdout)
     models = {row["model_id"]: row for row in values["models"]}
-    assert models["bob"]["judge_failed"] == 1
+    assert (models["bob"]["planned"], models["bob"]["judge_failed"]) == (12, 1)
     assert (models["cyd"]["broken"], models["cyd"]["absent"], models["cyd"]["zero"]) == (1, 1, 1)
     assert values["broken_files"][0]["path"] == "cyd/t1-add/run1.json"
     cyd = next(row for row in values["logs"] if row["model_id"] == "cyd")
     assert (cyd["missing_explained"], cyd["missing_unexplained"]) == (1, 1)
     broken = next(row for row in values["runs"] if row["path"] == "cyd/t1-add/run1.json")
-    assert broken["run_score"] is None
-    assert "is cut off" in broken["problem"]
+    assert (broken["run_score"], bool(broken["problem"])) == (None, True)
 
 
 def test_a_model_can_be_left_out_everywhere(tmp_path: Path) -> None:
@@ -76,9 +74,8 @@ def test_a_model_can_be_left_out_everywhere(tmp_path: Path) -> None:
     assert {row["model_id"] for row in values["runs"]} == {"ada"}
     assert values["excluded"] == ["bob", "cyd"]
     refused = run("report", archive.description_path, "--exclude", "dan", code=2)
-    assert "expected some of ada, bob, cyd" in refused.stderr
-    everybody = run("audit", archive.description_path, "--exclude", "ada,bob,cyd", code=2)
-    assert "expected at least one to be left" in everybody.stderr
+    assert "ada, bob, cyd" in refused.stderr
+    run("audit", archive.description_path, "--exclude", "ada,bob,cyd", code=2)
 
 
 def test_every_number_of_the_report_stands_in_a_table_beside_it(tmp_path: Path) -> None:
@@ -111,8 +108,8 @@ def test_every_number_of_the_report_stands_in_a_table_beside_it(tmp_path: Path) 
         ]
         assert float(row["clean_mean"]) == pytest.approx(sum(clean) / len(clean)), label
         assert float(row["normalised"]) == pytest.approx(sum(clean) / 12)
-    assert "Missing runs: cyd 2." in markdown
-    assert "Judging failed and was not repeated: Bob 1." in markdown
+    assert "runs: cyd 2." in markdown
+    assert "repeated: Bob 1." in markdown
 
 
 def test_the_same_archive_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -163,35 +160,38 @@ def test_a_dry_run_touches_nothing(tmp_path: Path) -> None:
     archive = troubled_archive(tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     shown = run("rejudge", archive.description_path, "--dry-run").stdout
-    assert "Judging failed for 1 runs; 1 of them can be judged again" in shown
+    assert "failed for 1 runs; 1 of" in shown
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_a_dry_run_says_what_it_would_cost(tmp_path: Path) -> None:
     archive = troubled_archive(tmp_path)
     shown = run("rejudge", archive.description_path, "--dry-run").stdout
-    assert "Asking 1 requests of loopback-lexical costs up to $0.00." in shown
+    assert "1 requests of loopback-lexical" in shown
+    assert "up to $0.00." in shown
     real = {"service": "anthropic", "judge_model": "claude-sonnet-5-5"}
     archive.describe(rejudging={**description()["rejudging"], **real})
     shown = run("rejudge", archive.description_path, "--dry-run").stdout
-    assert "Asking 1 requests of claude-sonnet-5-5 costs up to $0.0" in shown
+    assert "up to $0.0" in shown
     assert "up to $0.00." not in shown
     archive.describe(
         rejudging={**description()["rejudging"], **real, "judge_model": "claude-of-tomorrow"}
     )
     shown = run("rejudge", archive.description_path, "--dry-run").stdout
-    assert "costs an unknown price" in shown
+    assert "unknown price" in shown
 
 
 def test_judging_again_with_the_loopback_judge_mends_the_archive(tmp_path: Path) -> None:
     archive = troubled_archive(tmp_path)
     shown = run("rejudge", archive.description_path).stdout
-    assert "1 replies received; 1 files rewritten; 0 left." in shown
+    assert re.findall(r"\d+", shown)[-3:] == ["1", "1", "0"]  # received, rewritten, left
     values = json.loads(run("audit", archive.description_path, "--json", code=1).stdout)
     bob = next(row for row in values["models"] if row["model_id"] == "bob")
     assert (bob["judge_failed"], bob["rejudged"], bob["off_rule"]) == (0, 1, 0)
     assert "loopback-lexical" in run("report", archive.description_path).stdout
-    assert "Nothing to judge again" in run("rejudge", archive.description_path).stdout
+    again = archive.run_path("bob", "t1-add", "run1").read_bytes()
+    run("rejudge", archive.description_path)
+    assert archive.run_path("bob", "t1-add", "run1").read_bytes() == again
 
 
 def test_the_documented_example_can_be_judged_again_as_it_is_printed(tmp_path: Path) -> None:
@@ -208,7 +208,6 @@ def test_the_documented_example_can_be_judged_again_as_it_is_printed(tmp_path: P
             catch_exceptions=False,
         )
     assert result.exit_code == 0, result.output
-    assert "1 replies received; 1 files rewritten; 0 left." in result.output
     after = json.loads(path.read_text())
     judge = after["judge_result"]
     assert judge["passed"] is (judge["score"] >= 0.7)
@@ -223,7 +222,6 @@ def test_the_key_is_asked_for_before_anything_else(tmp_path: Path) -> None:
     archive.describe(rejudging={**description()["rejudging"], **real})
     before = sorted(tmp_path.rglob("*"))
     refused = run("rejudge", archive.description_path, code=2)
-    assert "rejudging.service is 'anthropic'" in refused.stderr
     assert "ANTHROPIC_API_KEY" in refused.stderr
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -246,10 +244,11 @@ def test_a_rule_that_is_not_the_harnesses_is_warned_of(tmp_path: Path) -> None:
 def test_an_archive_of_one_model_and_an_empty_one_are_reported_on(tmp_path: Path) -> None:
     archive = make_archive(tmp_path / "one")
     shown = run("report", archive.description_path, "--exclude", "ada,bob").stdout
-    assert "Only cyd has a run that scored anything." in shown
+    assert "Only cyd" in shown
     empty = make_archive(tmp_path / "none", fill=False)
-    assert "there is nothing to rank" in run("report", empty.description_path).stdout
-    assert "does not exist" in run("audit", empty.description_path, code=1).stdout
+    assert json.loads(run("report", empty.description_path, "--json").stdout)["ranking"] == []
+    run("report", empty.description_path)
+    run("audit", empty.description_path, code=1)
 
 
 def test_the_audit_ends_with_1_where_a_reader_must_be_warned_first(tmp_path: Path) -> None:
@@ -263,13 +262,12 @@ def test_the_audit_ends_with_1_where_a_reader_must_be_warned_first(tmp_path: Pat
     values = json.loads(run("audit", archive.description_path, "--json", code=1).stdout)
     assert values["passed"] is False
     (outage,) = values["outages"]
-    assert "Unevenly spread missing runs: Bob 6 of 12 (50.0 %), Ada 2 0 of 12" in outage
+    assert "Bob 6 of 12 (50.0 %), Ada 2 0 of 12" in outage
     assert outage in json.loads(run("report", archive.description_path, "--json").stdout)["outages"]
     archive.describe(checks={"max_missing_rate": 0.5, "max_missing_spread": 0.5})
     run("audit", archive.description_path)
     archive.describe(checks={"max_missing_rate": 0.1, "max_missing_spread": 0.5})
-    shown = run("audit", archive.description_path, code=1).stdout
-    assert "Too many missing runs: 6 of 36" in shown
+    assert "6 of 36" in run("audit", archive.description_path, code=1).stdout
 
 
 def test_the_audit_ends_with_1_where_judging_failed_too_often(tmp_path: Path) -> None:
@@ -278,8 +276,7 @@ def test_the_audit_ends_with_1_where_judging_failed_too_often(tmp_path: Path) ->
     archive.put("bob", "t1-add", "run1", failed_document())
     run("audit", archive.description_path)
     archive.put("cyd", "t1-add", "run1", failed_document())
-    shown = run("audit", archive.description_path, code=1).stdout
-    assert "Too many runs whose judging failed: 3 of 36" in shown
+    assert "3 of 36" in run("audit", archive.description_path, code=1).stdout
 
 
 def test_a_ratio_without_bound_is_readable_json(tmp_path: Path) -> None:
@@ -299,5 +296,4 @@ def test_a_ratio_without_bound_is_readable_json(tmp_path: Path) -> None:
 
 
 def test_an_archive_that_cannot_be_described_ends_with_2(tmp_path: Path) -> None:
-    result = run("audit", tmp_path / "none.yaml", code=2)
-    assert "cannot be read" in result.stderr
+    assert "none.yaml" in run("audit", tmp_path / "none.yaml", code=2).stderr

@@ -34,12 +34,9 @@ def test_every_problem_is_said_at_once_each_with_its_line(tmp_path: Path) -> Non
     )
     lines = [int(problem.split(":")[0]) for problem in found]
     assert lines == [5, 6, 7, 9, 13]
-    assert "'models.0.labell'" in found[0]
-    assert "did you mean 'label'?" in found[0]
-    assert "'many'; expected a number, or a list of names" in found[1]
-    assert "no group named tier" in found[2]
-    assert "greater than 0" in found[3]
-    assert "key and stated is given" in found[4]
+    named = ("'models.0.labell'", "'many'", "tiers", "weight", "stated")
+    assert [word for word, said in zip(named, found, strict=True) if word not in said] == []
+    assert "'label'?" in found[0]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +74,7 @@ def test_a_description_that_makes_no_sense_is_refused(
 def test_deciding_must_be_a_component(tmp_path: Path) -> None:
     scores = {**description()["scores"], "deciding": "beauty"}
     archive = make_archive(tmp_path, fill=False, scores=scores)
-    with pytest.raises(InputError, match="deciding is 'beauty'; expected one of completion"):
+    with pytest.raises(InputError, match=r"'beauty'.*completion"):
         archive.load()
 
 
@@ -92,14 +89,14 @@ def test_a_number_of_tasks_and_runs_names_the_runs(tmp_path: Path) -> None:
 
 def test_more_tasks_than_were_planned_are_refused(tmp_path: Path) -> None:
     archive = make_archive(tmp_path, plan={"tasks": 3, "runs": 3})
-    with pytest.raises(InputError, match=r"plan.tasks is 3, and .* holds 4 tasks"):
+    with pytest.raises(InputError, match=r"plan\.tasks is 3.* 4 "):
         archive.read()
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
     archive = make_archive(tmp_path)
     archive.describe(folder="elsewhere")
-    with pytest.raises(InputError, match="folder is 'elsewhere'"):
+    with pytest.raises(InputError, match="'elsewhere'"):
         archive.read()
 
 
