@@ -1,12 +1,17 @@
 import json
+from typing import Any
 
 import pytest
 
+from tournament_assets.tournament.asset_rows import EloRow
 from tournament_assets.tournament.battles import (
     Battle,
     EloReport,
     RatingEntry,
+    RatingSettings,
     battles_from_judgments,
+    build_elo_report,
+    elo_entries,
 )
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Judgment, Outcome
@@ -54,7 +59,7 @@ def test_keys_of_other_tools_are_passed_over() -> None:
 
 
 def test_everything_a_battle_lacks_is_named() -> None:
-    with pytest.raises(InputError, match="has no model_b, source"):
+    with pytest.raises(InputError, match="model_b, source"):
         Battle.from_dict({"model_a": "ada", "model_b": None, "winner": "tie"})
 
 
@@ -140,3 +145,90 @@ def test_a_report_is_json_with_the_best_first() -> None:
             "source": "human",
         },
     ]
+
+
+def elo_row(entrant: str, mean: float | None, *, is_primary: bool = True) -> EloRow:
+    return EloRow(
+        dimension="factuality",
+        k_factor=16.0,
+        is_primary=is_primary,
+        entrant_id=entrant,
+        mean=mean,
+        sampling_low=mean and mean - 10,
+        shown_above=(),
+        n_decisive_matches=9,
+        n_entrant_matches=5,
+    )
+
+
+def test_entries_are_best_first_and_only_of_the_primary_k_factor() -> None:
+    entries = elo_entries(
+        [elo_row("ada", 1390.0), elo_row("bob", 1410.0), elo_row("bob", 1500.0, is_primary=False)],
+        known_from_humans={"bob"},
+    )
+    assert [(entry.model, entry.rating, entry.source) for entry in entries] == [
+        ("bob", 1410.0, "human"),
+        ("ada", 1390.0, "evaluated"),
+    ]
+    assert (entries[1].ci_low, entries[1].ci_high, entries[1].n_battles) == (1380.0, None, 5)
+
+
+def test_a_model_without_a_rating_is_last_and_has_none() -> None:
+    entries = elo_entries([elo_row("ada", None), elo_row("bob", -5.0)])
+    assert [(entry.model, entry.rating) for entry in entries] == [("bob", -5.0), ("ada", None)]
+
+
+def test_a_report_names_the_model_under_test_only_if_there_is_one() -> None:
+    rows = [elo_row("ada", 1390.0), elo_row("bob", 1410.0)]
+    options: Any = {"arena": "x", "judge_model": "judge-1", "n_bootstraps": 100, "seed": 0}
+    assert build_elo_report(elo_entries(rows), **options).model is None
+    placed = build_elo_report(elo_entries(rows, known_from_humans=["bob"]), **options)
+    assert placed.model == "ada"
+    assert [entry.model for entry in placed.ratings] == ["bob", "ada"]
+
+
+SETTINGS = RatingSettings(
+    arena="demo/pilot",
+    entrants=("bob", "ada"),
+    dimensions=("factuality",),
+    initial_rating=1500.0,
+    k_factor=32.0,
+    k_sweep=(1.0, 32.0),
+    n_permutations=7,
+    shuffle_seed=1,
+    n_bootstraps=9,
+    bootstrap_seed=2,
+    confidence=0.9,
+)
+
+
+def test_settings_come_back_from_json_and_unknown_keys_are_passed_over() -> None:
+    values = json.loads(json.dumps(SETTINGS.to_dict()))
+    assert RatingSettings.from_dict({**values, "of_next_year": True}) == SETTINGS
+    assert RatingSettings.from_dict({}) == RatingSettings()
+
+
+def test_whole_numbers_of_points_are_read_as_points() -> None:
+    settings = RatingSettings.from_dict({"k_factor": 16, "k_sweep": [1, 2]})
+    assert settings == RatingSettings(k_factor=16.0, k_sweep=(1.0, 2.0))
+    assert type(settings.k_factor) is float
+
+
+def test_everything_that_is_wrong_is_named() -> None:
+    wrong = {
+        "arena": 1,
+        "entrants": ["ada", "ada"],
+        "dimensions": "factuality",
+        "initial_rating": float("nan"),
+        "k_factor": 0,
+        "k_sweep": [-1],
+        "n_permutations": 0,
+        "shuffle_seed": -1,
+        "n_bootstraps": 1.5,
+        "bootstrap_seed": True,
+        "confidence": 1,
+    }
+    with pytest.raises(InputError) as caught:
+        RatingSettings.from_dict(wrong)
+    named = [problem.split(" ")[3] for problem in caught.value.problems]
+    assert sorted(named) == sorted(wrong)

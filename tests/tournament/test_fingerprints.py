@@ -3,7 +3,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tournament_assets.tournament.fingerprints import (
@@ -35,13 +35,11 @@ def _reversed_keys(value: Any) -> Any:
     return value
 
 
-@settings(deadline=None)
 @given(json_values)
 def test_the_order_of_keys_does_not_change_canonical_json(value: Any) -> None:
     assert canonical_json(_reversed_keys(value)) == canonical_json(value)
 
 
-@settings(deadline=None)
 @given(json_values)
 def test_canonical_json_reads_back_as_the_same_value(value: Any) -> None:
     assert json.loads(canonical_json(value)) == value
@@ -53,7 +51,7 @@ def test_canonical_json_has_no_spaces_and_escapes_no_letters() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), [float("-inf")]])
 def test_numbers_that_json_cannot_say_are_refused(value: Any) -> None:
-    with pytest.raises(ValueError, match="not JSON compliant"):
+    with pytest.raises(ValueError, match="JSON"):
         canonical_json(value)
 
 

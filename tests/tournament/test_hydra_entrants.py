@@ -1,13 +1,17 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tournament_assets.tournament.hydra_entrants import (
+    CORRECTNESS_PROMPT,
     CustomPoeEntrant,
     HydraHeads,
     ShardFiles,
     UncertaintyFiles,
+    fill_in,
 )
 from tournament_assets.tournament.places import Location
 
@@ -143,14 +147,14 @@ def test_a_pattern_names_files_inside_its_folder(pattern: str, message: str) -> 
 
 def test_a_pattern_without_the_head_would_give_all_heads_the_same_shard() -> None:
     same = ShardFiles(folder=HERE, rank=1, files="shard.pt")
-    with pytest.raises(ValidationError, match=r"security names 'shard.pt' for 9 heads"):
+    with pytest.raises(ValidationError, match=r"'shard\.pt'.* 9 "):
         HydraHeads(security=same)
     assert HydraHeads(n_heads=1, security=same).security.files == "shard.pt"
 
 
 @pytest.mark.parametrize("template", ["{prompt}", "{prompt} {response} {response}", "right?"])
 def test_the_correctness_prompt_holds_the_prompt_and_the_response_once(template: str) -> None:
-    with pytest.raises(ValidationError, match="expected each once"):
+    with pytest.raises(ValidationError, match=r"correctness_prompt\n"):
         UncertaintyFiles(folder=HERE, rank=1, correctness_prompt=template)
 
 
@@ -158,3 +162,51 @@ def test_a_config_may_call_the_correctness_prompt_by_its_earlier_name() -> None:
     values = {"folder": HERE, "rank": 1, "second_prompt": "{prompt} {response} A or B?"}
     files = UncertaintyFiles.model_validate(values)
     assert files.correctness_prompt == values["second_prompt"]
+
+
+HARMFUL = [
+    "{response}",
+    "{prompt}",
+    "{",
+    "}}",
+    "{0}",
+    "{prompt.__class__}",
+    r"\1 \g<0> \n",
+    "%s $x",
+]
+
+
+def test_the_correctness_prompt_holds_the_question_the_answer_and_both_replies() -> None:
+    assert fill_in(CORRECTNESS_PROMPT, prompt="Which vitamin?", response="Vitamin C.") == (
+        "Is the answer correct? Reply with A for yes or B for no.\n"
+        "Question: Which vitamin?\nAnswer: Vitamin C."
+    )
+
+
+@pytest.mark.parametrize("prompt", HARMFUL)
+@pytest.mark.parametrize("response", HARMFUL)
+def test_marks_and_braces_in_the_texts_mean_nothing(prompt: str, response: str) -> None:
+    filled = fill_in("a {prompt} b {response} c", prompt=prompt, response=response)
+    assert filled == "a " + prompt + " b " + response + " c"
+
+
+@given(
+    prompt=st.text(),
+    response=st.text(),
+    outside=st.tuples(*[st.text(alphabet="{}ab \\") for _ in range(3)]),
+)
+def test_whatever_the_texts_are_they_are_put_in_as_they_stand(
+    prompt: str, response: str, outside: tuple[str, str, str]
+) -> None:
+    before, between, after = outside
+    for first, second, template in (
+        (prompt, response, f"{before}{{prompt}}{between}{{response}}{after}"),
+        (response, prompt, f"{before}{{response}}{between}{{prompt}}{after}"),
+    ):
+        filled = fill_in(template, prompt=prompt, response=response)
+        assert filled == before + first + between + second + after
+
+
+def test_other_braces_of_a_template_stay() -> None:
+    template = '{"right": "A"} {}: {prompt} / {response} {other}'
+    assert fill_in(template, prompt="p", response="r") == '{"right": "A"} {}: p / r {other}'

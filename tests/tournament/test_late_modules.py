@@ -15,21 +15,23 @@ def run(script: str) -> str:
 
 
 def test_a_late_module_is_imported_by_its_first_use_and_not_before() -> None:
-    assert run(
+    printed = run(
         "mailbox = late_module('mailbox')\n"
         "print('mailbox' in sys.modules)\n"
         "mailbox.Maildir\n"
         "print('mailbox' in sys.modules)\n"
-    ).split() == ["False", "True"]
+    )
+    assert printed.split() == ["False", "True"]
 
 
 def test_looking_at_a_late_module_does_not_import_it() -> None:
-    assert run(
+    printed = run(
         "import inspect\n"
         "mailbox = late_module('mailbox')\n"
         "inspect.unwrap(mailbox), repr(mailbox), hasattr(mailbox, '__wrapped__')\n"
         "print('mailbox' in sys.modules)\n"
-    ).split() == ["False"]
+    )
+    assert printed.split() == ["False"]
 
 
 def test_a_late_module_has_what_the_module_has() -> None:
@@ -38,5 +40,5 @@ def test_a_late_module_has_what_the_module_has() -> None:
     late = late_module("email.message")
     assert late.Message is email.message.Message
     assert vars(late)["Message"] is email.message.Message
-    with pytest.raises(AttributeError, match=r"email\.message.*has no attribute 'Massage'"):
+    with pytest.raises(AttributeError, match=r"email\.message.*'Massage'"):
         late.Massage  # noqa: B018
