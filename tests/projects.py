@@ -9,8 +9,10 @@ from typing import Any
 
 import yaml
 
-from tournament_assets.graph.automation.jobs import RunOptions
-from tournament_assets.launching import RunSummary, StageListener, run_tournament
+from tournament_assets.graph.plain_runs import run_unrecorded
+from tournament_assets.graph.run_options import RunOptions
+from tournament_assets.graph.run_summaries import RunSummary
+from tournament_assets.launching import StageListener, run_tournament
 from tournament_assets.tournament.config import Mode
 
 N_WITH_GOLD = 8
@@ -40,10 +42,25 @@ class SmallProject:
         mode: Mode = "pilot",
         *,
         environment: Any = None,
+        **options: Any,
+    ) -> RunSummary:
+        """Run without Dagster; tables are stored where Dagster would store them."""
+        return run_unrecorded(
+            RunOptions(config_path=self.config_path, mode=mode, **options),
+            environment={**self.environment, **(environment or {})},
+            folder=self.folder / "storage",
+        )
+
+    def run_recorded(
+        self,
+        mode: Mode = "pilot",
+        *,
+        environment: Any = None,
         everything: bool = True,
         on_start: StageListener = lambda stage, label: None,
         **options: Any,
     ) -> RunSummary:
+        """Run through Dagster, as the command does."""
         return run_tournament(
             RunOptions(config_path=self.config_path, mode=mode, everything=everything, **options),
             environment={**self.environment, **(environment or {})},

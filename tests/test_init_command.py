@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from tournament_assets.cli import main
 from tournament_assets.definitions import build_plan
-from tournament_assets.graph.automation.jobs import RunOptions
+from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.launching import run_tournament
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import as_identifier, load_config, write_new_project

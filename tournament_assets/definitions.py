@@ -74,14 +74,13 @@ from tournament_assets.project.config_files import (
     find_host,
     load_config,
 )
-from tournament_assets.project.project_files import Project
 from tournament_assets.project.project_files import default_ledger_url as default_ledger_url
 from tournament_assets.storage.atomic_files import write_bytes_atomically
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import SERVICES
 from tournament_assets.tournament.places import url_problem
 from tournament_assets.tournament.yaml_files import read_yaml
-from tournament_assets.workflows.plan import TournamentPlan, refuse_upstream_assets
+from tournament_assets.workflows.plan import TournamentPlan, plan_of, refuse_upstream_assets
 
 # Partition mappings and observed data versions are still called beta, on every use of them. The
 # version of Dagster is pinned exactly, so nobody needs to hear it.
@@ -110,13 +109,7 @@ def build_plan(
         raise InputError(
             f"{config_file.path}:{lines.line_of(place)}: {problem}" for place, problem in problems
         )
-    path = config_file.path.resolve()
-    project = config_file.project
-    plan = TournamentPlan(
-        config=config_file.config,
-        config_path=path.relative_to(project) if path.is_relative_to(project) else path,
-        project=Project(folder=project, environment=dict(environment)),
-    )
+    plan = plan_of(config_file, environment)
     if not is_guest:
         refuse_upstream_assets(plan)
     return plan

@@ -3,11 +3,9 @@
 The runs are recorded in the same Dagster home that the UI shows.
 """
 
-import gc
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pandas as pd
 
-from tournament_assets.audits.missingness import copy_sentences
 from tournament_assets.definitions import (
     build_definitions,
     build_plan,
@@ -24,14 +21,7 @@ from tournament_assets.definitions import (
 )
 from tournament_assets.graph.automation.failure_notices import failed_checks, raise_failure
 from tournament_assets.graph.automation.fresh_work import FreshWork
-from tournament_assets.graph.automation.jobs import (
-    RunOptions,
-    Stage,
-    build_stages,
-    options_by_asset,
-    run_config,
-    texts_told,
-)
+from tournament_assets.graph.automation.jobs import Stage, build_stages, run_config
 from tournament_assets.graph.automation.reruns import WorkOfStage
 from tournament_assets.graph.automation.scheduled_reruns import diagnose_automation
 from tournament_assets.graph.local_runs import (
@@ -43,58 +33,31 @@ from tournament_assets.graph.local_runs import (
     rare_collections,
 )
 from tournament_assets.graph.partitions import asset_key
+from tournament_assets.graph.run_options import (
+    BEFORE_REPLIES,
+    RunOptions,
+    options_by_asset,
+    texts_told,
+)
+from tournament_assets.graph.run_summaries import RunSummary, summarise_run
 from tournament_assets.judging.batch_service import TokenCounter
 from tournament_assets.judging.costs.estimates import JudgingEstimate
 from tournament_assets.ledger.leases import own_identity
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import load_rubrics, prepare_dagster_home
-from tournament_assets.storage.tables import SCHEMAS, StoredTable, decode_parquet, rows_of
-from tournament_assets.tournament.asset_rows import CoverageRow, TrustRow
+from tournament_assets.storage.tables import SCHEMAS, StoredTable, decode_parquet
 from tournament_assets.tournament.config import Mode
-from tournament_assets.tournament.errors import InputError, Problems, WorkError
+from tournament_assets.tournament.errors import InputError, Problems
 from tournament_assets.workflows.judge_requests import UNBUDGETED_TAG
 from tournament_assets.workflows.local_responses import release_models
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.preflight import refuse_bad_input
 from tournament_assets.workflows.provenance import rerun_command
-from tournament_assets.workflows.report_sections import outages_of
 
 if TYPE_CHECKING:
     from tournament_assets.ledger import Ledger
     from tournament_assets.reports.cost_estimate import DimensionPlan
     from tournament_assets.workflows.preflight import Finding
-
-# `graph` leaves out of garbage collections what there is when it is imported. Dagster's processes
-# gain by it; a notebook that runs a tournament would keep its own garbage for ever.
-gc.unfreeze()
-
-
-@dataclass(frozen=True, slots=True)
-class RunSummary:
-    """What a finished run has to show.
-
-    Attributes:
-        leaderboard: The table `leaderboard`.
-        directory: The run directory.
-        requests_submitted: Requests sent to the judge.
-        responses_generated: Responses generated.
-        confidence: Coverage of the intervals.
-        warnings: What the asset checks found, a sentence each.
-        outages: What must be said before the leaderboard, a sentence each.
-        cautions: What comes next: the judge's red lights, and where texts are copies.
-        is_new: Whether this run wrote the directory; if nothing has changed, an earlier one did.
-    """
-
-    leaderboard: pd.DataFrame
-    directory: Path
-    requests_submitted: int
-    responses_generated: int
-    confidence: float
-    warnings: tuple[str, ...]
-    outages: tuple[str, ...] = ()
-    cautions: tuple[str, ...] = ()
-    is_new: bool = True
-
 
 StageListener = Callable[[Stage, str], None]
 
@@ -170,11 +133,12 @@ def run_tournament(
                     on_fresh(stage, label)
                     continue
                 on_start(stage, label)
+                told = texts_told(rubrics, str(key).split("|")[0])
                 names = [each.path[-1] for each in work[key]] or stage.assets
                 result = definitions.resolve_job_def(stage.job_name).execute_in_process(
                     instance=instance,
                     partition_key=key,
-                    run_config=run_config(plan, names, by_asset, told=texts_told(rubrics, key)),
+                    run_config=run_config(plan, names, by_asset, told=told),
                     tags=tags,
                     asset_selection=list(work[key]) or None,
                     raise_on_error=False,
@@ -184,7 +148,7 @@ def run_tournament(
                 for event in result.get_asset_materialization_events():
                     materialization = event.step_materialization_data.materialization
                     metadata.setdefault(materialization.asset_key.path[-1], []).append(
-                        materialization.metadata
+                        {name: each.value for name, each in materialization.metadata.items()}
                     )
                 kept = [name for name in stage.assets if name not in names]
                 warnings += [*fresh.warnings(kept, key), *failed_checks(result)]
@@ -196,48 +160,14 @@ def run_tournament(
                     # Dagster looks for an interrupt between events, and forgets a later one; one
                     # that comes while a library is imported may be taken for its failure.
                     raise KeyboardInterrupt
-        return _summary(plan, options.mode, fresh, metadata, warnings)
-
-
-def _summary(
-    plan: TournamentPlan,
-    mode: Mode,
-    fresh: FreshWork,
-    metadata: Mapping[str, list[Mapping[str, Any]]],
-    warnings: Sequence[str],
-) -> RunSummary:
-    """Read what a finished run has to show from where it is stored."""
-    from tournament_assets.reports.trust_tables import red_sentences
-
-    def stored(name: str, partition: Any) -> pd.DataFrame:
-        return decode_parquet(name, fresh.path_of(name, partition).read_bytes())
-
-    audit = list(rows_of(CoverageRow, stored("audit", mode)))
-    lights = [
-        row
-        for dimension in plan.config.dimension_names
-        for row in rows_of(TrustRow, stored("trust_panel", f"{dimension}|{mode}"))
-    ]
-    directory = fresh.directory()
-    if directory is None:
-        raise WorkError("no run directory is recorded; expected one of a finished run")
-    return RunSummary(
-        leaderboard=stored("leaderboard", mode),
-        directory=directory,
-        requests_submitted=sum(
-            _total(metadata, name, "requests_submitted_now")
-            for name in ("judge_requests", "judge_replies")
-        ),
-        responses_generated=sum(
-            _total(metadata, name, "generated_now")
-            for name in ("entrant_requests", "entrant_responses")
-        ),
-        confidence=plan.config.ratings.confidence,
-        warnings=tuple(warnings),
-        outages=tuple(outages_of(plan, audit)),
-        cautions=(*red_sentences(lights), *copy_sentences(audit)),
-        is_new="run_artifacts" in metadata,
-    )
+        return summarise_run(
+            plan,
+            options.mode,
+            table=lambda name, part: decode_parquet(name, fresh.path_of(name, part).read_bytes()),
+            directory=fresh.directory(),
+            metadata=metadata,
+            warnings=warnings,
+        )
 
 
 def estimate_tournament(
@@ -338,21 +268,16 @@ def _stages(
     plan: TournamentPlan, options: RunOptions, fresh: FreshWork
 ) -> Iterator[tuple[Stage, WorkOfStage]]:
     """Yield every stage with what of it has to run, known once those before it have run."""
-    # The budget is for asking what was never answered; asking again is approved by itself.
-    asks_first = not (options.skip_judging or options.rejudge)
     stages = build_stages(plan)
     judging = next(stage for stage in stages if "judge_replies" in stage.assets)
     for stage in stages:
-        is_before = not _BEFORE_REPLIES.isdisjoint(stage.assets)
-        if is_before and not asks_first:
+        if not options.passed_over.isdisjoint(stage.assets):
             continue
+        is_before = not BEFORE_REPLIES.isdisjoint(stage.assets)
         if options.everything or (is_before and _asks_judge(fresh.to_run(judging))):
             yield stage, dict.fromkeys(stage.partition_keys(plan, options.mode), ())
         else:
             yield stage, fresh.to_run(stage)
-
-
-_BEFORE_REPLIES = frozenset({"judging_estimate", "judge_requests"})
 
 
 def _asks_judge(work: WorkOfStage) -> bool:
@@ -366,10 +291,6 @@ def _never_fresh(options: RunOptions) -> frozenset[str]:
 
 
 _PAID = ("entrant_requests", "entrant_responses", "judge_requests", "judge_replies")
-
-
-def _total(metadata: Mapping[str, list[Mapping[str, Any]]], name: str, key: str) -> int:
-    return sum(int(each[key].value) for each in metadata.get(name, ()))
 
 
 class StoredTables:

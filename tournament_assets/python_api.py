@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import pandas as pd
 import pyarrow as pa
@@ -49,6 +49,9 @@ from tournament_assets.tournament.asset_rows import LeaderboardRow
 from tournament_assets.tournament.battles import BattleSource, RatingSettings
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.errors import InputError
+
+if TYPE_CHECKING:
+    from tournament_assets.graph.plain_runs import PlainRun
 
 
 def load(config: str | Path, *, environment: Mapping[str, str] | None = None) -> "Tournament":
@@ -229,6 +232,7 @@ class Tournament:
         skip_judging: bool = False,
         partial: bool = False,
         output_dir: str | Path | None = None,
+        record: bool = True,
         progress: Callable[[str], object] | None = None,
     ) -> "Run":
         """Return a finished run, made from the prompts to the report.
@@ -243,34 +247,94 @@ class Tournament:
             skip_judging: Rate what the ledger holds, ask nothing.
             partial: Rate although some presentations have no reply yet.
             output_dir: Where the run directory goes; `runs/` in the project folder by default.
+            record: Whether Dagster runs it, so that the UI shows it and a later run makes only
+                what is out of date. Otherwise everything is made, without Dagster and in a third
+                of the time; ledger, budget, numbers and run directory are the same.
             progress: Told of every step when it is done; such as `print`.
 
         Raises:
             InputError: If any input cannot be used; nothing has been spent then.
             WorkError: If a step failed; what was paid for until then is in the ledger.
         """
-        from tournament_assets.graph.automation.jobs import RunOptions
-        from tournament_assets.launching import run_tournament
+        from tournament_assets.graph.run_options import RunOptions
 
-        def tell(stage: Any, label: str) -> None:
+        def tell(title: str, label: str) -> None:
             if progress is not None:
-                progress(f"{stage.title} ({label})" if label else str(stage.title))
+                progress(f"{title} ({label})" if label else title)
 
-        done = run_tournament(
-            RunOptions(
-                config_path=self.config_path,
-                mode=self._known(mode),
-                judge_model=judge_model,
-                limit_pairs=limit_pairs,
-                skip_judging=skip_judging,
-                partial=partial,
-                output_dir=None if output_dir is None else Path(output_dir),
-            ),
-            environment=self._variables,
-            on_start=lambda *_: None,
-            on_done=tell,
+        options = RunOptions(
+            config_path=self.config_path,
+            mode=self._known(mode),
+            judge_model=judge_model,
+            limit_pairs=limit_pairs,
+            skip_judging=skip_judging,
+            partial=partial,
+            output_dir=None if output_dir is None else Path(output_dir),
         )
+        if record:
+            from tournament_assets.launching import run_tournament
+
+            done = run_tournament(
+                options,
+                environment=self._variables,
+                on_start=lambda *_: None,
+                on_done=lambda stage, label: tell(stage.title, label),
+            )
+        else:
+            from tournament_assets.graph.plain_runs import run_unrecorded
+
+            done = run_unrecorded(options, environment=self._variables, on_done=tell)
         return Run(done.directory, read_manifest(done.directory), done.warnings)
+
+    def tables(
+        self,
+        mode: Mode,
+        *,
+        until: str | None = None,
+        given: Mapping[tuple[str, str], Any] | None = None,
+        folder: str | Path | None = None,
+        limit_pairs: int | None = None,
+        skip_judging: bool = False,
+    ) -> "PlainRun":
+        """Return the graph's tables of a mode, made without Dagster; for looking and trying out.
+
+        Judging asks the judge and uses the ledger, as every run does.
+
+        Args:
+            mode: A mode of the tournament, such as `pilot`.
+            until: Make this asset and what it needs, such as `judge_verdicts`; all unless given.
+            given: Tables that are taken as they are instead of made, by asset and by the entrant
+                or dimension of the partition, empty without one: rows or a data frame.
+            folder: Where the tables are written as Parquet files; nowhere unless given.
+            limit_pairs: Judge only the first pairs of each dimension.
+            skip_judging: Rate what the ledger holds, ask nothing.
+
+        Raises:
+            InputError: If the config, an input or an asset's name cannot be used.
+            WorkError: If a step failed; what was paid for until then is in the ledger.
+
+        Example:
+            >>> ta.load("configs/demo.yaml").tables("pilot", until="match_list")
+        """
+        from tournament_assets.graph.plain_runs import run_plainly
+        from tournament_assets.graph.run_options import RunOptions
+        from tournament_assets.project.config_files import load_config
+        from tournament_assets.workflows.plan import plan_of
+
+        options = RunOptions(
+            config_path=self.config_path,
+            mode=self._known(mode),
+            limit_pairs=limit_pairs,
+            skip_judging=skip_judging,
+        )
+        return run_plainly(
+            plan_of(load_config(self.config_path), self._variables),
+            options,
+            environment=self._variables,
+            until=until,
+            given=given,
+            folder=None if folder is None else Path(folder),
+        )
 
     def runs(self, mode: Mode, *, output_dir: str | Path | None = None) -> tuple["Run", ...]:
         """Return the finished runs of a mode, the one that finished first at the beginning.

@@ -171,7 +171,7 @@ def test_what_infrastructure_failed_and_was_asked_again_is_told_from_a_refusal(
         rows = audit_of(paid).values()
         assert sum(row["infra_rejudged"] for row in rows) == 6
         assert sum(row["infra_remaining"] for row in rows) == 0
-        asked = [row for row in paid.rows("judge_replies") if row["rejudged_at"]]
+        asked = [row for row in paid.rows("judge_replies") if row["channel"] == "direct"]
         assert len(asked) == 3  # the expired and the refused, which is not infrastructure's
 
 

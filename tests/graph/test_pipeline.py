@@ -18,7 +18,8 @@ from tests.projects import (
     recorded_responses,
     write_json_lines,
 )
-from tournament_assets.graph.automation.jobs import RunOptions, Stage
+from tournament_assets.graph.automation.jobs import Stage
+from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.judging.costs.prices import load_newest_prices, newest_prices_hash
 from tournament_assets.launching import RunSummary, run_tournament
 from tournament_assets.loopback.running import LoopbackServer

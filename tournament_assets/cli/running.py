@@ -18,7 +18,7 @@ from tournament_assets.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from tournament_assets.graph.automation.jobs import RunOptions
+    from tournament_assets.graph.run_options import RunOptions
 
 
 @click.command("run", short_help="Materialise a tournament, prompts to leaderboard.")
@@ -83,7 +83,7 @@ def run_command(
     where it stopped, and a second run costs nothing. Stages that would only make again what is
     stored are skipped and listed as fresh.
     """
-    from tournament_assets.graph.automation.jobs import RunOptions
+    from tournament_assets.graph.run_options import RunOptions
 
     _run(
         RunOptions(
@@ -189,7 +189,7 @@ def rejudge_command(config_path: Path, mode: str, judge_model: str | None, dry_r
     much as in a batch. Earlier replies stay; the first that holds a verdict counts. Then
     everything is rated anew.
     """
-    from tournament_assets.graph.automation.jobs import RunOptions
+    from tournament_assets.graph.run_options import RunOptions
     from tournament_assets.launching import opened_ledger
     from tournament_assets.workflows.ledger_lookup import find_failed_presentations, print_failures
 

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, cast
 import dagster as dg
 from pydantic import create_model
 
-from tournament_assets.graph.outputs import Check, Made, Markdown
+from tournament_assets.graph.outputs import Check, Made, Markdown, as_stored
 from tournament_assets.graph.partitions import (
     RECIPE_TAG,
     asset_key,
-    axis_names,
     edge_between,
     loaded_over,
     partition_values,
@@ -33,17 +32,11 @@ from tournament_assets.graph.resources import (
     JudgeResource,
     LedgerResource,
 )
-from tournament_assets.graph.rows import AssetRow, Input, Log, Step
+from tournament_assets.graph.rows import AssetRow, Input, Log, Step, axis_names
 from tournament_assets.ratings.elo_traces import EloTraces
-from tournament_assets.storage.tables import (
-    ROW_TYPES,
-    WrittenTable,
-    columns_of,
-    content_version,
-    make_table,
-)
+from tournament_assets.storage.tables import ROW_TYPES, WrittenTable, columns_of
 from tournament_assets.tournament.errors import WorkError
-from tournament_assets.tournament.fingerprints import fingerprint, short
+from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.late_modules import late_module
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.responses import Resources
@@ -519,24 +512,13 @@ def _result(
     row: AssetRow, made: Made[Any], *, tags: Mapping[str, str]
 ) -> dg.MaterializeResult[Any]:
     """Return what was made, with its content hash and its number of rows."""
-    value, version = made.value, made.version
-    counted: dict[str, Any] = {}
-    if row.stored_as == "table":
-        if isinstance(value, WrittenTable):
-            version = value.version
-        elif not isinstance(value, pd.DataFrame):
-            value = make_table(row.name, value)
-        version = version or content_version(row.name, value)
-        counted = {"dagster/row_count": len(value)}
-    if version is None:
-        raise TypeError(f"{row.name} says no version of what it made; expected a hash")
-    shown = {name: _metadata_value(each) for name, each in made.metadata.items()}
+    stored = as_stored(made, table=row.name if row.stored_as == "table" else None)
     return dg.MaterializeResult(
-        **({} if row.stored_as == "folder" else {"value": value}),
-        data_version=dg.DataVersion(version),
+        **({} if row.stored_as == "folder" else {"value": stored.value}),
+        data_version=dg.DataVersion(str(stored.version)),
         tags=tags,
-        metadata={**shown, **counted, "content_hash": short(version)},
-        check_results=[check_result(check) for check in made.checks],
+        metadata={name: _metadata_value(each) for name, each in stored.metadata.items()},
+        check_results=[check_result(check) for check in stored.checks],
     )
 
 

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from tournament_assets.reports.rendering import escape_markdown
 from tournament_assets.reports.report_tables import ReportTable, table_markdown
+from tournament_assets.storage.tables import WrittenTable, content_version, make_table
+from tournament_assets.tournament.fingerprints import short
+from tournament_assets.tournament.late_modules import pd
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -62,6 +65,30 @@ class Made(Generic[Value]):
     metadata: Mapping[str, Any]
     checks: Sequence[Check] = ()
     version: str | None = None
+
+
+def as_stored(made: Made[Any], *, table: str | None) -> Made[Any]:
+    """Return what was made as it is stored: a table of the rows, with the contents' version.
+
+    Args:
+        made: What an asset's function returned.
+        table: The table's name; None if it is no table.
+
+    Raises:
+        TypeError: If nothing says which version it is.
+    """
+    value, version, counted = made.value, made.version, {}
+    if table is not None:
+        if isinstance(value, WrittenTable):
+            version = value.version
+        elif not isinstance(value, pd.DataFrame):
+            value = make_table(table, value)
+        version = version or content_version(table, value)
+        counted = {"dagster/row_count": len(value)}
+    if version is None:
+        raise TypeError("what was made has no version; expected a hash of it")
+    metadata = {**made.metadata, **counted, "content_hash": short(version)}
+    return Made(value, metadata, made.checks, version)
 
 
 class Shown(Generic[ShownT]):

@@ -13,7 +13,7 @@ from typing import Any, cast
 import dagster as dg
 
 from tournament_assets.graph.assets.observed_inputs import prices_version
-from tournament_assets.graph.rows import AssetRow, Axis
+from tournament_assets.graph.rows import AssetRow, Axis, axis_loaded_over, axis_names
 from tournament_assets.tournament.config import TournamentConfig
 from tournament_assets.tournament.fingerprints import fingerprint, program_fingerprint
 from tournament_assets.workflows.plan import TournamentPlan
@@ -23,13 +23,6 @@ from tournament_assets.workflows.provenance import Recorded, read_versions, vers
 def asset_key(plan: TournamentPlan, name: str) -> dg.AssetKey:
     """Return the asset key of one of a tournament's assets."""
     return dg.AssetKey([plan.tournament_id, name])
-
-
-def axis_names(config: TournamentConfig, axis: Axis) -> tuple[str, ...]:
-    """Return the partitions along an axis, in config order."""
-    if axis == "mode":
-        return config.mode_names
-    return config.entrant_ids if axis == "entrant" else config.dimension_names
 
 
 def partitions_over(
@@ -68,7 +61,7 @@ def edge_between(
         over: An axis of both that is not to stay the same: all of it is read.
     """
     shared = [axis for axis in upstream if axis in downstream and axis != over]
-    loaded_over = next((axis for axis in upstream if axis not in shared), None)
+    loaded_over = axis_loaded_over(upstream, downstream, over=over)
     if not upstream or (len(shared) == len(upstream) == len(downstream)):
         return Edge()
     if not shared:

@@ -189,17 +189,6 @@ CELERY_BACKEND = "TOURNAMENT_CELERY_BACKEND"
 # holds the next step unconfirmed while it runs one; a step that waits for a judge takes a day.
 _REDELIVERY_SECONDS = 7 * 24 * 3600
 
-GPU_STEP_TAGS: Mapping[str, Any] = {
-    "dagster-celery/queue": "gpu",
-    "dagster-k8s/config": {
-        "container_config": {"resources": {"limits": {"nvidia.com/gpu": "1"}}},
-    },
-}
-"""Sends a step to the Celery workers that listen on `gpu`, or gives its pod a GPU.
-
-Other executors do not look at them.
-"""
-
 
 def build_executor(environment: Mapping[str, str]) -> dg.ExecutorDefinition:
     """Return the executor that the environment asks for.

@@ -1,13 +1,13 @@
 """What a row of the graph's table says, of an asset and of a job."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
-from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.workflows.judge_requests import UNBUDGETED_TAG
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.provenance import Records
@@ -18,6 +18,26 @@ ENTRANT: tuple[Axis, ...] = ("entrant",)
 DIMENSION: tuple[Axis, ...] = ("dimension",)
 MODE_BY_ENTRANT: tuple[Axis, ...] = ("mode", "entrant")
 MODE_BY_DIMENSION: tuple[Axis, ...] = ("mode", "dimension")
+
+
+def axis_names(config: TournamentConfig, axis: Axis) -> tuple[str, ...]:
+    """Return the partitions along an axis, in config order."""
+    if axis == "mode":
+        return config.mode_names
+    return config.entrant_ids if axis == "entrant" else config.dimension_names
+
+
+def axis_loaded_over(
+    upstream: Sequence[Axis], downstream: Sequence[Axis], *, over: Axis | None = None
+) -> Axis | None:
+    """Return the axis along which a partition downstream loads several; None if it loads one.
+
+    Args:
+        upstream: The axes of the asset that is read.
+        downstream: The axes of the asset that reads it.
+        over: An axis of both that is not to stay the same: all of it is read.
+    """
+    return next((axis for axis in upstream if axis not in downstream or axis == over), None)
 
 
 class Log(Protocol):
@@ -188,3 +208,8 @@ class JobRow:
     part_of: Literal["run", "rerun", "request"] = "run"
     description: str = ""
     title_with_people: str = ""
+
+    def title_of(self, plan: TournamentPlan) -> str:
+        """Return what it does in a tournament, for people."""
+        has_people = plan.config.human_battles is not None
+        return self.title_with_people if has_people and self.title_with_people else self.title

@@ -29,7 +29,6 @@ from tournament_assets.graph.assets.freshness import (
     LEADERBOARD_DESCRIPTION,
     RUBRIC_CHECK,
 )
-from tournament_assets.graph.resources import GPU_STEP_TAGS
 from tournament_assets.graph.rows import (
     DIMENSION,
     ENTRANT,
@@ -88,6 +87,18 @@ JOBS = (
 The inputs come first: what was materialised before the first observation of an input would stay
 fresh after a later edit. The price of judging is known before anything is asked, and a price that
 the budget does not allow ends the run there.
+"""
+
+
+GPU_STEP_TAGS: Mapping[str, Any] = {
+    "dagster-celery/queue": "gpu",
+    "dagster-k8s/config": {
+        "container_config": {"resources": {"limits": {"nvidia.com/gpu": "1"}}},
+    },
+}
+"""Sends a step to the Celery workers that listen on `gpu`, or gives its pod a GPU.
+
+Other executors do not look at them.
 """
 
 
@@ -508,6 +519,12 @@ ASSETS = (
 def rows_of(plan: TournamentPlan) -> dict[str, AssetRow]:
     """Return the rows that a tournament has, by the assets' names."""
     return {row.name: row for row in ASSETS if row.when(plan)}
+
+
+def jobs_of(plan: TournamentPlan) -> list[JobRow]:
+    """Return the jobs that make anything of what a tournament has, in the order they run."""
+    makes = {row.job for row in rows_of(plan).values()}
+    return [job for job in JOBS if job.name in makes]
 
 
 def settings_versions(plan: TournamentPlan) -> dict[str, str]:

@@ -120,7 +120,6 @@ class JudgeReplyRow(PairRow):
     output_tokens: Annotated[int | None, "output tokens billed"] = None
     cache_creation_input_tokens: Annotated[int | None, "tokens written to the prompt cache"] = None
     cache_read_input_tokens: Annotated[int | None, "tokens read from the prompt cache"] = None
-    rejudged_at: Annotated[str | None, "when a failed request was asked directly, in UTC"] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

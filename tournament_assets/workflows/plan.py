@@ -12,6 +12,7 @@ from typing import Any
 from tournament_assets.judging.requests import verdict_parsing as parsing
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
 from tournament_assets.judging.settlement.records import VERDICTS, JudgingScope, verdicts_of
+from tournament_assets.project.config_files import ConfigFile
 from tournament_assets.project.project_files import Project
 from tournament_assets.tournament.config import Mode, TournamentConfig
 from tournament_assets.tournament.entrants import RecordedEntrant
@@ -71,6 +72,21 @@ class TournamentPlan:
     def group(self, stage: str) -> str:
         """Return the asset group of one of the tournament's stages."""
         return f"{self.tournament_id}_{stage}"
+
+
+def plan_of(config_file: ConfigFile, environment: Mapping[str, str]) -> TournamentPlan:
+    """Join a configuration with the places its files are in.
+
+    Args:
+        config_file: The configuration.
+        environment: The environment variables.
+    """
+    path, project = config_file.path.resolve(), config_file.project
+    return TournamentPlan(
+        config=config_file.config,
+        config_path=path.relative_to(project) if path.is_relative_to(project) else path,
+        project=Project(folder=project, environment=dict(environment)),
+    )
 
 
 def mode_of(values: Mapping[str, str]) -> Mode:

@@ -101,7 +101,7 @@ class _ReadReply:
     result_type: str
     stop_reason: str | None
     reply: str | None
-    rejudged_at: str | None
+    channel: str | None
 
 
 def pair_readings(
@@ -160,7 +160,7 @@ def _read_presentation(
     earlier = {failure for attempt, failure in failures.items() if attempt < counted}
     # A request whose batch expired or errored in passing has no reply of its own in the table: it
     # shows in that the reply that counts was asked for directly, outside any batch.
-    was_asked_directly = any(row.asking == counted and row.rejudged_at for row in attempts)
+    was_asked_directly = any(row.asking == counted and row.channel == "direct" for row in attempts)
     return ReplyReading(
         verdict,
         was_rejudged=bool(earlier & INFRASTRUCTURE) or (was_asked_directly and not earlier),
@@ -250,7 +250,6 @@ def _rows_of(
                 output_tokens=usage.output_tokens if usage else None,
                 cache_creation_input_tokens=usage.cache_creation_input_tokens if usage else None,
                 cache_read_input_tokens=usage.cache_read_input_tokens if usage else None,
-                rejudged_at=reply.received_at.isoformat() if reply.channel == "direct" else None,
             )
 
 

@@ -5,8 +5,6 @@ What a person asks of a run of the stages is told to their assets here.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -15,10 +13,9 @@ from tournament_assets.graph.adapter import RefuseRun, build_reporting_op
 from tournament_assets.graph.assets.observed_inputs import InputVersion, read_inputs
 from tournament_assets.graph.partitions import asset_key, partitions_over
 from tournament_assets.graph.rows import AssetRow, JobRow
-from tournament_assets.graph.table import JOBS, rows_of
+from tournament_assets.graph.table import JOBS, jobs_of, rows_of
 from tournament_assets.tournament.config import Mode
 from tournament_assets.tournament.errors import Problems
-from tournament_assets.tournament.judges import Rubric
 from tournament_assets.workflows.plan import TournamentPlan
 
 DRIFT_ASSET = "judge_drift"
@@ -60,12 +57,12 @@ class Stage:
 
 def build_stages(plan: TournamentPlan) -> list[Stage]:
     """Return a tournament's stages, in the order they run."""
-    return [_stage(plan, job) for job in _jobs_of(plan) if job.part_of == "run"]
+    return [_stage(plan, job) for job in jobs_of(plan) if job.part_of == "run"]
 
 
 def build_rerun_stages(plan: TournamentPlan) -> list[Stage]:
     """Return the stages of a scheduled rerun: those of a tournament, and a look at the judge."""
-    return [_stage(plan, job) for job in _jobs_of(plan) if job.part_of in ("run", "rerun")]
+    return [_stage(plan, job) for job in jobs_of(plan) if job.part_of in ("run", "rerun")]
 
 
 def stage_making(plan: TournamentPlan, asset: str) -> Stage:
@@ -73,91 +70,6 @@ def stage_making(plan: TournamentPlan, asset: str) -> Stage:
     name = rows_of(plan)[asset].job
     (stage,) = (_stage(plan, job) for job in JOBS if job.name == name)
     return stage
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """What a person may ask of one run.
-
-    Attributes:
-        config_path: The tournament's configuration.
-        mode: A mode of the tournament, such as `pilot`.
-        judge_model: Ask this model instead of the configured one.
-        n_perms: Rate this many orderings instead of the configured number.
-        limit_pairs: Keep only the first pairs of each dimension.
-        skip_judging: Rate what the ledger holds, ask nothing.
-        partial: Rate although some presentations have no reply yet.
-        rejudge: Ask what failed again, one by one, instead of what was never answered.
-        pay_again: Ask again for paid results that the service no longer keeps or does not hand out.
-        no_budget: Let a headline be paid for without a budget.
-        output_dir: Where the run directory goes.
-        everything: Run also what is fresh.
-    """
-
-    config_path: Path
-    mode: Mode
-    judge_model: str | None = None
-    n_perms: int | None = None
-    limit_pairs: int | None = None
-    skip_judging: bool = False
-    partial: bool = False
-    rejudge: bool = False
-    pay_again: bool = False
-    no_budget: bool = False
-    output_dir: Path | None = None
-    everything: bool = False
-
-
-def options_by_asset(
-    plan: TournamentPlan, options: RunOptions, started_at: datetime
-) -> Mapping[str, Mapping[str, Any]]:
-    """Return what was asked of a run, by asset; what was not asked is left out."""
-    asked = {
-        "judge_model": options.judge_model,
-        # Nothing else waits for the place of a run that somebody watches.
-        "wait_seconds": plan.config.judge.deadline_seconds,
-        "run_began_at": started_at.isoformat(),
-    }
-    by_asset: dict[str, dict[str, Any]] = {
-        "match_list": {"limit_pairs": options.limit_pairs},
-        "entrant_requests": {
-            "pay_again": options.pay_again,
-            "run_began_at": started_at.isoformat(),
-        },
-        "entrant_responses": {"run_began_at": started_at.isoformat()},
-        "judging_estimate": {"judge_model": options.judge_model},
-        "judge_requests": {**asked, "pay_again": options.pay_again},
-        # What was paid for again when all were asked is not to be paid for a third time.
-        "judge_replies": {
-            **asked,
-            "skip_judging": options.skip_judging,
-            "rejudge": options.rejudge,
-        },
-        "judge_verdicts": {"allow_partial": options.partial or options.skip_judging},
-        "elo_traces": {"n_permutations": options.n_perms},
-        "run_artifacts": {
-            "output_dir": str(options.output_dir.resolve()) if options.output_dir else None,
-            "started_at": started_at.isoformat(),
-        },
-    }
-    return {
-        name: {key: value for key, value in asked.items() if value is not None}
-        for name, asked in by_asset.items()
-    }
-
-
-def texts_told(
-    rubrics: Mapping[str, Rubric], key: dg.MultiPartitionKey | str | None
-) -> Mapping[str, Mapping[str, Any]]:
-    """Return by asset what the judge is told, as it was when the run began."""
-    texts = {name: rubric.text for name, rubric in rubrics.items()}
-    own = {rubric.instructions for rubric in rubrics.values()} - {None}
-    instructions = {"instructions": own.pop()} if own else {}
-    dimension = str(key).split("|")[0]
-    return {
-        "judge_requests": {"rubrics": texts, **instructions},
-        "judge_replies": {"rubric": texts.get(dimension), **instructions},
-    }
 
 
 def run_config(
@@ -188,16 +100,9 @@ def run_config(
     }
 
 
-def _jobs_of(plan: TournamentPlan) -> list[JobRow]:
-    """Return the jobs that make anything of what a tournament has."""
-    makes = {row.job for row in rows_of(plan).values()}
-    return [job for job in JOBS if job.name in makes]
-
-
 def _stage(plan: TournamentPlan, job: JobRow) -> Stage:
     rows = [row for row in rows_of(plan).values() if row.job == job.name]
-    has_people = plan.config.human_battles is not None
-    title = job.title_with_people if has_people and job.title_with_people else job.title
+    title = job.title_of(plan)
     return Stage(
         job_name=f"{plan.tournament_id}_{job.name}",
         title=title,
@@ -230,7 +135,7 @@ def build_jobs(
         refuse_run: Raises where a run must not begin a step.
         resource_prefix: What the keys of its resources begin with.
     """
-    observing, *materialising = _jobs_of(plan)
+    observing, *materialising = jobs_of(plan)
     jobs: dict[str, Any] = {
         observing.name: build_observing_job(plan, _stage(plan, observing).job_name)
     }

@@ -1,0 +1,157 @@
+"""The graph without Dagster: the same tables and budget, to any asset, from given tables."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+import tournament_assets as ta
+from tests.graph.paid_projects import paid_project
+from tests.graph.test_human_battles import arena_rows
+from tests.graph.test_human_labels import label
+from tests.projects import SmallProject, make_project, write_json_lines
+from tests.torture.rounds import ADAPTIVE, make_larger
+from tournament_assets.storage.tables import rows_of
+from tournament_assets.tournament.asset_rows import VerdictRow, WinRateRow
+from tournament_assets.tournament.errors import InputError, WorkError
+
+JURY = [{"model": "loopback-pilot"}, {"model": "loopback-b"}, {"model": "loopback-c", "share": 0.5}]
+NIGHTLY = {"nightly": {"judge_model": "loopback-pilot", "strata": {"recall": 5}, "draw_seed": 4}}
+ARENA = {
+    "file": {"path": "arena.jsonl"},
+    "min_battles": 5,
+    "names": {"careful-7b": "careful"},
+}
+
+
+def tournament(project: SmallProject) -> ta.Tournament:
+    return ta.load(project.config_path, environment={})
+
+
+def draw_project(folder: Path, seed: int) -> tuple[SmallProject, str]:
+    """Draw a tournament of one of the kinds that a config can describe, and a mode of it."""
+    rng = np.random.default_rng(seed)
+    kind = ("one judge", "jury", "adaptive", "samples")[seed % 4]
+    n_dimensions = 1 if kind == "adaptive" else int(rng.integers(1, 3))
+    dimensions = ("factuality", "calibration")[:n_dimensions]
+    project = make_project(folder, dimensions=dimensions)
+    if kind == "adaptive":
+        make_larger(project, adaptive=ADAPTIVE)
+        return project, "headline"
+    config = yaml.safe_load(project.config_path.read_text())
+    project.edit_config(
+        modes=NIGHTLY,
+        headline={"judge_model": "loopback-pilot"},
+        entrants=config["entrants"][: int(rng.integers(2, 4))],
+        ratings={**config["ratings"], "k_factor": float(rng.choice([8, 16]))},
+        judge={**config["judge"], **({"panel": JURY} if kind == "jury" else {})},
+        generation={"n_samples": 2 if kind == "samples" else 1},
+    )
+    mode = str(rng.choice(["pilot", "headline", "nightly"]))
+    if kind == "one judge" and rng.random() < 0.7:
+        write_json_lines(folder / "arena.jsonl", arena_rows())
+        project.edit_config(human_battles=ARENA)
+    if kind != "samples" and rng.random() < 0.7:
+        mode = "pilot"
+        tournament(project).tables(mode, until="match_list", folder=folder / "storage")
+        votes = [("ann", {0: "a", 1: "tie"}), ("bo", {0: "a", 2: "b"})]
+        label(project, votes, dimension=dimensions[0], frame=dimensions[0])
+    return project, mode
+
+
+def files_of(project: SmallProject) -> dict[str, bytes]:
+    storage = project.folder / "storage"
+    files = (path for path in storage.rglob("*") if path.is_file())
+    return {str(path.relative_to(storage)): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.e2e) for n in range(4, 24))]
+)
+def test_both_engines_store_the_same_bytes(seed: int, tmp_path: Path) -> None:
+    project, mode = draw_project(tmp_path / "plain", seed)
+    other = SmallProject(shutil.copytree(project.folder, tmp_path / "recorded"))
+    plain, recorded = project.run(mode), other.run_recorded(mode)
+    ours, theirs = files_of(project), files_of(other)
+    assert len(ours) > 15
+    assert ours.keys() == theirs.keys()
+    assert [name for name in ours if ours[name] != theirs[name]] == []
+    pd.testing.assert_frame_equal(plain.leaderboard, recorded.leaderboard)
+    for fact in ("requests_submitted", "responses_generated", "warnings", "outages", "cautions"):
+        assert getattr(plain, fact) == getattr(recorded, fact)
+    assert sum(path.is_file() for path in plain.directory.rglob("*")) == sum(
+        path.is_file() for path in recorded.directory.rglob("*")
+    )
+
+
+def test_a_run_to_an_asset_makes_what_it_needs_and_writes_nothing(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    before = {path.name for path in project.folder.iterdir()}
+    made = tournament(project).tables("pilot", until="match_list")
+    assert {name for name, _ in made.values} == {
+        "prompt_bank",
+        "selected_prompts",
+        "entrant_responses",
+        "match_list",
+    }
+    assert len(made.frame("match_list", "factuality")) == 4 * 3
+    assert {path.name for path in project.folder.iterdir()} - before <= {"ledger"}
+
+
+def test_verdicts_that_are_given_are_rated_and_nobody_is_asked(tmp_path: Path) -> None:
+    with paid_project(tmp_path) as paid:
+        judged = ta.load(paid.project.config_path, environment=paid.environment)
+        made = judged.tables("pilot", until="judge_verdicts")
+        asked = paid.n_asked
+        assert asked == 24
+        rows = list(rows_of(VerdictRow, made.frame("judge_verdicts", "factuality")))
+        given = {("judge_verdicts", "factuality"): rows[:6]}
+        rated = judged.tables("pilot", until="win_rates", given=given)
+        assert {name for name, _ in rated.values} == {"judge_verdicts", "win_rates"}
+        counted = list(rows_of(WinRateRow, rated.frame("win_rates", "factuality")))
+        assert sum(row.judged + row.same_text for row in counted) == 6
+        assert paid.n_asked == asked
+
+
+def test_a_check_that_stops_what_comes_next_stops_it_before_anything_is_sent(
+    tmp_path: Path,
+) -> None:
+    with paid_project(tmp_path) as paid:
+        paid.configure_judge(budget_usd=0.0, prices={"claude-pilot": {"input": 4.0, "output": 20}})
+        with pytest.raises(WorkError, match=r"price of judging \(pilot\) .*within_budget"):
+            paid.run()
+        assert paid.n_asked == 0
+
+
+def test_an_asset_or_a_partition_that_is_not_there_is_named(tmp_path: Path) -> None:
+    small = tournament(make_project(tmp_path / "project"))
+    with pytest.raises(InputError, match=r"'elo'.*elo_ratings"):
+        small.tables("pilot", until="elo")
+    with pytest.raises(InputError, match=r"'match_list'.*'tone'"):
+        small.tables("pilot", given={("match_list", "tone"): []})
+    made = small.tables("pilot", until="prompt_bank")
+    with pytest.raises(InputError, match=r"match_list.*prompt_bank"):
+        made.frame("match_list", "factuality")
+
+
+def test_a_run_in_python_that_is_not_recorded_needs_no_dagster(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project", dimensions=("factuality",))
+    script = (
+        "import sys, tournament_assets as ta\n"
+        f"small = ta.load({str(project.config_path)!r}, environment={{}})\n"
+        "run = small.run('pilot', record=False)\n"
+        "print(run.directory.name, len(run.frame), 'dagster' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    name, rows, has_dagster = done.stdout.split()
+    assert (rows, has_dagster) == ("3", "False")
+    assert (project.folder / "runs" / name / "report.html").is_file()
+    assert not (project.folder / ".dagster_home").exists()
+    assert not (project.folder / "storage").exists()

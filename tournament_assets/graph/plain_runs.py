@@ -1,0 +1,432 @@
+"""Runs the graph's table without Dagster: every row's function, called in the jobs' order.
+
+The same functions get the same inputs, options and resources as their steps in Dagster, so every
+table has the same contents: one table, two engines. Nothing is recorded for the UI. What is paid
+for goes to the same ledger, by the same settlement and within the same budget.
+"""
+
+import logging
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tournament_assets.graph.outputs import Check, Made, Markdown, as_stored
+from tournament_assets.graph.rows import (
+    AssetRow,
+    Axis,
+    Input,
+    JobRow,
+    Step,
+    axis_loaded_over,
+    axis_names,
+)
+from tournament_assets.graph.run_options import RunOptions, options_by_asset, texts_told
+from tournament_assets.graph.run_summaries import RunSummary, summarise_run
+from tournament_assets.graph.table import jobs_of, rows_of
+from tournament_assets.project.config_files import load_config
+from tournament_assets.project.project_files import default_ledger_url, load_rubrics
+from tournament_assets.ratings.elo_traces import EloTraces
+from tournament_assets.storage.atomic_files import write_atomically, write_bytes_atomically
+from tournament_assets.storage.tables import (
+    STREAMED,
+    StoredTable,
+    WrittenTable,
+    decode_npz,
+    decode_parquet,
+    encode_npz,
+    encode_parquet,
+    make_table,
+    write_table,
+)
+from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.errors import InputError, TournamentError, WorkError
+from tournament_assets.workflows.judge_requests import UNBUDGETED_TAG, JudgeConnection
+from tournament_assets.workflows.local_responses import Generator, release_models
+from tournament_assets.workflows.plan import TournamentPlan, plan_of, refuse_upstream_assets
+from tournament_assets.workflows.preflight import refuse_bad_input
+from tournament_assets.workflows.responses import Resources
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tournament_assets.ledger import Ledger
+
+_LOG = logging.getLogger(__name__)
+
+StepListener = Callable[[str, str], object]
+"""Told what a step does, and its partition as people read it."""
+
+
+@dataclass(frozen=True)
+class PlainRun:
+    """What a run made, by asset and by the partition's entrant or dimension, empty without one.
+
+    Attributes:
+        mode: The mode that ran.
+        values: Tables as data frames, large ones as files to read from, traces as arrays.
+        versions: Hashes of their contents, by asset and partition likewise.
+        metadata: What a person would ask about each, by asset and partition likewise.
+        checks: What the checks of each found.
+    """
+
+    mode: Mode
+    values: dict[tuple[str, str], Any] = field(default_factory=dict)
+    versions: dict[tuple[str, str], str] = field(default_factory=dict)
+    metadata: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    checks: dict[tuple[str, str], tuple[Check, ...]] = field(default_factory=dict)
+
+    def frame(self, asset: str, name: str = "") -> "pd.DataFrame":
+        """Return a whole table.
+
+        Args:
+            asset: The asset that made it.
+            name: Its partition's entrant or dimension.
+
+        Raises:
+            InputError: If the run did not make it.
+        """
+        if (asset, name) not in self.values:
+            made = ", ".join(sorted({f"{each} {part}".strip() for each, part in self.values}))
+            raise InputError(f"{asset} {name} was not made; expected one of {made or 'nothing'}")
+        value = self.values[asset, name]
+        frame: pd.DataFrame = value.frame() if isinstance(value, StoredTable) else value
+        return frame
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the checks found, a sentence each."""
+        failed = (each for checks in self.checks.values() for each in checks if not each.passed)
+        return tuple(f"{check.name}: {check.description}" for check in failed)
+
+
+def run_unrecorded(
+    options: RunOptions,
+    *,
+    environment: Mapping[str, str],
+    folder: Path | None = None,
+    on_start: StepListener = lambda _title, _label: None,
+    on_done: StepListener = lambda _title, _label: None,
+) -> RunSummary:
+    """Run a mode of a tournament from the prompt bank to the run directory, without Dagster.
+
+    Args:
+        options: What to run; everything runs.
+        environment: The environment variables.
+        folder: Where tables are kept, in the layout in which Dagster keeps them; nowhere unless
+            given. The run directory is written in any case.
+        on_start: Told of every step and partition before it begins.
+        on_done: Told when it has succeeded.
+
+    Raises:
+        InputError: If any input cannot be used; nothing has been spent then.
+        WorkError: If a step failed; what was paid for until then is in the ledger.
+    """
+    plan = plan_of(load_config(options.config_path), environment)
+    refuse_upstream_assets(plan)
+    refuse_bad_input(
+        plan,
+        options.mode,
+        skip_judging=options.skip_judging,
+        judge_model=options.judge_model,
+        ledger_url=_ledger_url(plan, environment),
+        needs_no_budget=options.no_budget or options.rejudge,
+    )
+    done = run_plainly(
+        plan, options, environment=environment, folder=folder, on_start=on_start, on_done=on_done
+    )
+    metadata: dict[str, list[Mapping[str, Any]]] = {}
+    for (asset, _), each in done.metadata.items():
+        metadata.setdefault(asset, []).append(each)
+    return summarise_run(
+        plan,
+        options.mode,
+        table=lambda asset, partition: done.frame(asset, partition.rpartition("|")[0]),
+        directory=Path(metadata["run_artifacts"][0]["directory"]),
+        metadata=metadata,
+        warnings=done.warnings,
+    )
+
+
+def run_plainly(
+    plan: TournamentPlan,
+    options: RunOptions,
+    *,
+    environment: Mapping[str, str],
+    until: str | None = None,
+    given: Mapping[tuple[str, str], Any] | None = None,
+    folder: Path | None = None,
+    on_start: StepListener = lambda _title, _label: None,
+    on_done: StepListener = lambda _title, _label: None,
+) -> PlainRun:
+    """Make the tables of a mode, in memory or into a folder.
+
+    Args:
+        plan: The tournament.
+        options: What to run.
+        environment: The environment variables: keys, addresses, the ledger.
+        until: Make this asset and what it needs; all that a run makes unless given.
+        given: What is taken as it is and not made, by asset and the partition's entrant or
+            dimension: a list of rows, a data frame, a stored table or traces. What only it would
+            have needed is not made either.
+        folder: Where tables are kept, in the layout in which Dagster keeps them; nowhere unless
+            given.
+        on_start: Told of every step and partition before it begins.
+        on_done: Told when it has succeeded.
+
+    Raises:
+        InputError: If there is no such mode or asset.
+        WorkError: If a step failed; what was paid for until then is in the ledger.
+    """
+    from tournament_assets.ledger import Ledger
+
+    with (
+        tempfile.TemporaryDirectory(prefix="tournament-") as temporary,
+        closing(Ledger(_ledger_url(plan, environment))) as ledger,
+    ):
+        engine = _Engine(plan, options, environment, folder, Path(temporary), ledger)
+        engine.take(given or {})
+        needed = engine.needed(until)
+        for job in jobs_of(plan):
+            rows = [row for row in needed if row.job == job.name]
+            for name in engine.names_of(rows[0]) if rows else ():
+                engine.run(job, rows, name, on_start, on_done)
+            if not any(row.name == "entrant_responses" for row in rows):
+                # The judge can take hours; nobody is to wait for the GPU meanwhile.
+                release_models()
+    return engine.done
+
+
+def _ledger_url(plan: TournamentPlan, environment: Mapping[str, str]) -> str:
+    return environment.get("TOURNAMENT_LEDGER_URL") or default_ledger_url(plan.project.folder)
+
+
+@dataclass(frozen=True)
+class _OpenLedger:
+    """Leads to a ledger that is open for as long as the run takes; satisfies `LedgerAccess`."""
+
+    ledger: "Ledger"
+
+    @contextmanager
+    def open(self) -> "Iterator[Ledger]":
+        yield self.ledger
+
+
+class _Engine:
+    """Calls the functions of rows with what they ask for, and keeps what they make."""
+
+    def __init__(
+        self,
+        plan: TournamentPlan,
+        options: RunOptions,
+        environment: Mapping[str, str],
+        folder: Path | None,
+        temporary: Path,
+        ledger: "Ledger",
+    ) -> None:
+        self._plan, self._options = plan, options
+        self._here = plan.in_mode(options.mode)
+        self._rows = rows_of(plan)
+        self._folder, self._temporary = folder, temporary
+        self._resources = Resources(
+            ledger=_OpenLedger(ledger),
+            generator=Generator(environment.get("TOURNAMENT_DEVICE") or "auto"),
+            judge=JudgeConnection.from_environment(environment, plan.project.folder),
+        )
+        self._started_at = datetime.now(UTC).replace(microsecond=0)
+        self._chosen = options_by_asset(plan, options, self._started_at)
+        self._rubrics = load_rubrics(plan.config, plan.project)
+        self.done = PlainRun(options.mode)
+
+    def names_of(self, row: AssetRow) -> tuple[str, ...]:
+        """Return the entrants or dimensions that a row has a partition for."""
+        axis = next((axis for axis in row.axes if axis != "mode"), None)
+        return ("",) if axis is None else axis_names(self._plan.config, axis)
+
+    def take(self, given: Mapping[tuple[str, str], Any]) -> None:
+        """Take values that are not made."""
+        for (asset, name), value in given.items():
+            if (row := self._rows.get(asset)) is None or name not in self.names_of(row):
+                raise InputError(
+                    f"{asset!r} with partition {name!r} is given; expected an asset of "
+                    f"{self._plan.tournament_id} and one of its entrants or dimensions"
+                )
+            if asset in STREAMED and not isinstance(value, StoredTable):
+                value = write_table(asset, value)
+            elif isinstance(value, list):
+                value = make_table(asset, value)
+            self.done.values[asset, name] = self._kept(row, name, value)
+
+    def needed(self, until: str | None) -> list[AssetRow]:
+        """Return the rows that have to run, in the order of the table."""
+        if until is None:
+            wanted = {job.name for job in jobs_of(self._plan) if job.part_of == "run"}
+            found = {name for name, row in self._rows.items() if row.job in wanted}
+        elif until in self._rows:
+            found = self._ancestors(until)
+        else:
+            raise InputError(
+                f"{until!r} is no asset of {self._plan.tournament_id}; expected one of "
+                f"{', '.join(self._rows)}"
+            )
+        return [
+            row
+            for name, row in self._rows.items()
+            if name in found
+            and row.stored_as != "file"
+            and name not in self._options.passed_over
+            and any((name, each) not in self.done.values for each in self.names_of(row))
+        ]
+
+    def _ancestors(self, name: str) -> set[str]:
+        row = self._rows[name]
+        if all((name, each) in self.done.values for each in self.names_of(row)):
+            return set()
+        needs = [each.asset for each in row.input_rows().values() if not each.may_be_missing]
+        above = [each for each in (*needs, *row.after) if each in self._rows]
+        return {name}.union(*(self._ancestors(each) for each in above))
+
+    def run(
+        self, job: JobRow, rows: list[AssetRow], name: str, start: StepListener, done: StepListener
+    ) -> None:
+        """Make a partition of every row of a job.
+
+        Raises:
+            WorkError: If one failed, or a check that stops what comes next.
+        """
+        title = job.title_of(self._plan)
+        label = f"{name} · {self._options.mode}" if name else self._options.mode
+        start(title, label)
+        try:
+            for row in rows:
+                if (row.name, name) not in self.done.values:
+                    self._make(row, name)
+        except TournamentError as error:
+            raise WorkError(f"{title} ({label}) failed: {error}") from error
+        done(title, label)
+
+    def _make(self, row: AssetRow, name: str) -> None:
+        made: Made[Any] = row.make(**self._arguments(row, name))
+        stored = as_stored(made, table=row.name if row.stored_as == "table" else None)
+        place = (row.name, name)
+        self.done.values[place] = self._kept(row, name, stored.value)
+        self.done.versions[place] = str(stored.version)
+        self.done.metadata[place] = {
+            each: value.text if isinstance(value, Markdown) else value
+            for each, value in stored.metadata.items()
+        }
+        self.done.checks[place] = tuple(stored.checks)
+        stops = [
+            f"{each.name}: {each.description}"
+            for each in stored.checks
+            if each.name in row.blocking_checks and each.is_error and not each.passed
+        ]
+        if stops:
+            raise WorkError("; ".join(stops))
+
+    def _kept(self, row: AssetRow, name: str, value: Any) -> Any:
+        """Write a value where values are kept, and return what is read of it."""
+        path = self._path(row, name, self._options.mode)
+        if isinstance(value, WrittenTable):
+            if self._folder is not None:
+                write_atomically(path, value.content.copy_to)
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("wb") as file:
+                    value.content.copy_to(file)
+            return StoredTable(row.name, path) if row.name in STREAMED else _read(row, path)
+        if self._folder is not None and row.stored_as in ("table", "arrays"):
+            is_traces = isinstance(value, EloTraces)
+            content = encode_npz(value) if is_traces else encode_parquet(row.name, value)
+            write_bytes_atomically(path, content)
+        return value
+
+    def _path(self, row: AssetRow, name: str, mode: Mode) -> Path:
+        folder = (self._folder or self._temporary) / self._plan.tournament_id / row.name / name
+        return folder / f"{mode}{'.npz' if row.stored_as == 'arrays' else '.parquet'}"
+
+    def _arguments(self, row: AssetRow, name: str) -> dict[str, Any]:
+        """Return what a row's function asks for."""
+        inputs = {
+            argument: self._input(row, each, name)
+            for argument, each in row.input_rows().items()
+            if each.asset in self._rows
+        }
+        known: dict[str, Callable[[], Any]] = {
+            "plan": lambda: self._here,
+            "config": lambda: self._here.config,
+            "mode": lambda: self._options.mode,
+            "dimension": lambda: name,
+            "step": lambda: self._step(name),
+            "started_at": lambda: self._started_at,
+            "upstream": dict,
+            "options": lambda: self._options_of(row, name),
+            "resources": lambda: self._resources,
+            "ledger": lambda: self._resources.ledger,
+            "judge": lambda: self._resources.judge,
+            "generator": lambda: self._resources.generator,
+        }
+        wanted = row.wanted
+        found = {argument: read() for argument, read in known.items() if argument in wanted}
+        if is_dataclass(together := wanted.get("inputs")):
+            names = {each.name for each in fields(together)}
+            own = {argument: value for argument, value in inputs.items() if argument in names}
+            return {**found, "inputs": wanted["inputs"](**own)}
+        return {**found, **inputs}
+
+    def _options_of(self, row: AssetRow, name: str) -> Any:
+        told = texts_told(self._rubrics, name).get(row.name, {})
+        return row.wanted["options"](**{**self._chosen.get(row.name, {}), **told})
+
+    def _step(self, name: str) -> Step:
+        tags = {UNBUDGETED_TAG: "yes"} if self._options.no_budget else {}
+        return Step(self._here, self._options.mode, name, _LOG, self._recorded, tags)
+
+    def _recorded(self, asset: str, partition: str | None) -> Mapping[str, Any] | None:
+        name, _, mode = (partition or self._options.mode).rpartition("|")
+        found = self.done.metadata.get((asset, name)) if mode == self._options.mode else None
+        return found and {
+            each: str(value) if isinstance(value, Path) else value for each, value in found.items()
+        }
+
+    def _input(self, row: AssetRow, each: Input, name: str) -> Any:
+        upstream = self._rows[each.asset]
+        over = axis_loaded_over(upstream.axes, row.axes, over=each.over)
+        find = partial(self._value, upstream, may_be_missing=each.may_be_missing)
+        if over is None:
+            return find(name if len(upstream.axes) > 1 else "", self._options.mode)
+        return {
+            other: value
+            for other in axis_names(self._plan.config, over)
+            if (value := find(*self._place(over, other, name))) is not None
+        }
+
+    def _place(self, over: Axis, other: str, name: str) -> tuple[str, Mode]:
+        return (name, other) if over == "mode" else (other, self._options.mode)
+
+    def _value(self, row: AssetRow, name: str, mode: Mode, *, may_be_missing: bool) -> Any:
+        """Return what was made now, or what an earlier run left in the folder if it is optional."""
+        if mode == self._options.mode and (row.name, name) in self.done.values:
+            return self.done.values[row.name, name]
+        path = self._path(row, name, mode)
+        if self._folder is not None and path.exists():
+            return _read(row, path)
+        if may_be_missing:
+            return None
+        raise InputError(
+            f"{row.name} {name} is neither made nor given; expected it in {path}"
+            if self._folder
+            else f"{row.name} {name} is neither made nor given"
+        )
+
+
+def _read(row: AssetRow, path: Path) -> Any:
+    if row.stored_as == "arrays":
+        return decode_npz(path.read_bytes())
+    if row.name in STREAMED:
+        return StoredTable(row.name, path)
+    return decode_parquet(row.name, path.read_bytes())

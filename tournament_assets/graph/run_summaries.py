@@ -1,0 +1,93 @@
+"""What a finished run has to show, whichever engine ran it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tournament_assets.audits.missingness import copy_sentences
+from tournament_assets.storage.tables import rows_of
+from tournament_assets.tournament.asset_rows import CoverageRow, TrustRow
+from tournament_assets.tournament.config import Mode
+from tournament_assets.tournament.errors import WorkError
+from tournament_assets.workflows.plan import TournamentPlan
+from tournament_assets.workflows.report_sections import outages_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """What a finished run has to show.
+
+    Attributes:
+        leaderboard: The table `leaderboard`.
+        directory: The run directory.
+        requests_submitted: Requests sent to the judge.
+        responses_generated: Responses generated.
+        confidence: Coverage of the intervals.
+        warnings: What the asset checks found, a sentence each.
+        outages: What must be said before the leaderboard, a sentence each.
+        cautions: What comes next: the judge's red lights, and where texts are copies.
+        is_new: Whether this run wrote the directory; if nothing has changed, an earlier one did.
+    """
+
+    leaderboard: "pd.DataFrame"
+    directory: Path
+    requests_submitted: int
+    responses_generated: int
+    confidence: float
+    warnings: tuple[str, ...]
+    outages: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+    is_new: bool = True
+
+
+def summarise_run(
+    plan: TournamentPlan,
+    mode: Mode,
+    *,
+    table: "Callable[[str, str], pd.DataFrame]",
+    directory: Path | None,
+    metadata: Mapping[str, Sequence[Mapping[str, Any]]],
+    warnings: Sequence[str],
+) -> RunSummary:
+    """Return what a finished run has to show.
+
+    Args:
+        plan: The tournament.
+        mode: The mode that ran.
+        table: Reads a table by its name and partition, such as `factuality|pilot`.
+        directory: The newest run directory.
+        metadata: By asset what its materialisations say, of those that ran.
+        warnings: What the asset checks found, a sentence each.
+
+    Raises:
+        WorkError: If there is no run directory.
+    """
+    from tournament_assets.reports.trust_tables import red_sentences
+
+    if directory is None:
+        raise WorkError("no run directory is recorded; expected one of a finished run")
+
+    def total(key: str, *assets: str) -> int:
+        return sum(int(each[key]) for name in assets for each in metadata.get(name, ()))
+
+    audit = list(rows_of(CoverageRow, table("audit", mode)))
+    lights = [
+        row
+        for dimension in plan.config.dimension_names
+        for row in rows_of(TrustRow, table("trust_panel", f"{dimension}|{mode}"))
+    ]
+    return RunSummary(
+        leaderboard=table("leaderboard", mode),
+        directory=directory,
+        requests_submitted=total("requests_submitted_now", "judge_requests", "judge_replies"),
+        responses_generated=total("generated_now", "entrant_requests", "entrant_responses"),
+        confidence=plan.config.ratings.confidence,
+        warnings=tuple(warnings),
+        outages=tuple(outages_of(plan, audit)),
+        cautions=(*red_sentences(lights), *copy_sentences(audit)),
+        is_new="run_artifacts" in metadata,
+    )
