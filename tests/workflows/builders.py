@@ -1,20 +1,24 @@
-"""A Claude entrant, a server that answers for it with faults, and ways to let it answer."""
+"""Builds a Claude entrant behind a server with faults, and a desk at which pairs are labelled."""
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tournament_assets.graph.resources import JudgeResource
 from tournament_assets.judging.costs.prices import BudgetTerms
+from tournament_assets.judging.requests.pairs import PairToJudge
 from tournament_assets.ledger import Ledger
+from tournament_assets.ledger.labels import pair_identity
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.tournament.entrants import AnthropicApiEntrant
-from tournament_assets.tournament.judges import JudgeConfig
+from tournament_assets.tournament.judges import JudgeConfig, Rubric
 from tournament_assets.tournament.prompts import Prompt
 from tournament_assets.workflows.api_responses import complete_by_batches
+from tournament_assets.workflows.labelling import LabelDesk, draw_label_sample
 from tournament_assets.workflows.local_responses import CompletedResponses
 
 KEY = "sk-test-8b1f2c"
@@ -106,12 +110,6 @@ class BatchBench:
         """What the server accepted."""
         return self.server.log.to_dict()
 
-    def has_ended(self) -> bool:
-        """Whether every batch the server was given has."""
-        now = datetime.now(UTC)
-        batches = self.server.store.list_newest_first()
-        return all(batch.status_at(now) == "ended" for batch in batches)
-
 
 @contextmanager
 def batch_bench(
@@ -127,3 +125,68 @@ def batch_bench(
 
 def file_url(folder: Path) -> str:
     return f"sqlite:///{folder / 'ledger.sqlite'}"
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def end_batches(server: LoopbackServer) -> None:
+    """Let every batch that the server was given end now, however long it was to take."""
+    for batch in server.store.list_newest_first():
+        server.store._batches[batch.batch_id] = replace(batch, ends_at=datetime.now(UTC))
+
+
+SCOPE: dict[str, Any] = {"tournament_id": "tiny", "mode": "pilot", "dimension": "factuality"}
+
+
+def pairs(n_prompts: int = 10, *, same: int = 0) -> list[PairToJudge]:
+    """Three pairs a prompt; in the first `same` prompts ada and bob say the same."""
+    return [
+        PairToJudge(
+            prompt_id=f"p{number}",
+            source="recall",
+            prompt_text=f"What is {number}?",
+            entrant_a=first,
+            entrant_b=second,
+            response_a=f"{first} on {number}",
+            response_b=f"{first if number < same and second == 'bob' else second} on {number}",
+            gold_answer=f"gold {number}",
+            expected_behavior="hedge",
+        )
+        for number in range(n_prompts)
+        for first, second in (("ada", "bob"), ("ada", "cy"), ("bob", "cy"))
+    ]
+
+
+def desk(
+    size: int = 20, *, overlap: float = 0.2, dimension: str | None = "factuality"
+) -> LabelDesk:
+    sample = draw_label_sample(
+        pairs(), **{**SCOPE, "dimension": dimension}, size=size, overlap=overlap
+    )
+    of_id = {pair_identity(pair, "tiny", "pilot", dimension)["pair_id"]: pair for pair in pairs()}
+    rubric = Rubric(dimension="factuality", version="1", text="# version: 1\n\nTruer is better.")
+    drawn = {each.pair_id for each in sample.pairs}
+    return LabelDesk(
+        sample=sample,
+        texts={name: pair for name, pair in of_id.items() if name in drawn},
+        rubrics={"factuality": rubric},
+        shows_gold_answer=dimension is not None,
+    )
+
+
+def row(of: LabelDesk, place: int, said: str = "A", *, first: str = "a", **changed: Any) -> Any:
+    pair = of.sample.pairs[place]
+    return {
+        "id": f"{place:032x}",
+        "pair": pair.pair_id,
+        "first": pair.digest_a if first == "a" else pair.digest_b,
+        "said": said,
+        "age": 1500,
+        "seconds": 4.2,
+        **changed,
+    }

@@ -1,5 +1,6 @@
-"""A judging service that the project does not know: one class, and one row of the table."""
+"""Judges behind a service that the project does not know, or behind a chat server."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,13 +11,14 @@ from typing import Any
 import pytest
 
 from tests.judging.builders import SETTINGS, requests_for
-from tests.projects import make_project
+from tests.projects import SmallProject, make_project
 from tournament_assets.judging.batch_service import (
     BatchStatus,
     ReplyRow,
     SubmittedRequest,
     TokenUsage,
 )
+from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.judge_services import (
     SERVICES,
@@ -100,10 +102,10 @@ def test_a_row_of_the_table_makes_a_service_judge_a_tournament(
         "checks": {"max_length_effect": None, "max_longer_wins": None},
     }
     project.edit_config(judge=judge, **models)
-    with pytest.raises(InputError, match="'toy'; expected it to be 'loopback' or 'anthropic' or"):
+    with pytest.raises(InputError, match="'toy'"):
         project.run("headline")
     monkeypatch.setitem(SERVICES, "toy", TOY)
-    with pytest.raises(InputError, match="environment variable TOY_KEY is not set"):
+    with pytest.raises(InputError, match="TOY_KEY"):
         project.run("headline")
     monkeypatch.setenv("TOY_KEY", KEY)  # Dagster is told the name of the variable
     summary = project.run("headline", environment={"TOY_KEY": KEY})
@@ -129,8 +131,60 @@ def test_another_services_reply_to_the_same_request_is_kept_apart() -> None:
 
 
 def test_a_free_service_needs_names_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="'toy' is free and its models have no prefix"):
+    with pytest.raises(ValueError, match="'toy'"):
         replace(TOY, is_free=True)
     assert not is_free_model("toy-1")
     monkeypatch.setitem(SERVICES, "toy", replace(TOY, is_free=True, model_prefix="toy-"))
     assert is_free_model("toy-1")
+
+
+MODEL = "qwen-judge"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[LoopbackServer]:
+    with LoopbackServer(tmp_path / "served") as served:
+        yield served
+
+
+def judged_by(folder: Path, url: str, **judge: Any) -> SmallProject:
+    project = make_project(folder, dimensions=("calibration",))
+    asked = {"service": "openai_api", "base_url": f"{url}/v1", "max_tokens": 512}
+    project.edit_config(
+        judge={**asked, "poll_initial_seconds": 0.05, "poll_max_seconds": 0.2, **judge},
+        pilot={"judge_model": MODEL, "strata": {"recall": 4, "curated": 2}, "pilot_seed": 3},
+        headline={"judge_model": MODEL},
+    )
+    return project
+
+
+def test_a_server_on_this_machine_judges_without_a_key_and_for_nothing(
+    tmp_path: Path, server: LoopbackServer
+) -> None:
+    project = judged_by(tmp_path / "project", server.url, budget_usd=0, max_in_flight=3)
+    summary = project.run("pilot")
+    assert set(summary.leaderboard["judge"]) == {SERVICES["openai_api"].label}
+    assert set(summary.leaderboard["judge_model"]) == {MODEL}
+    assert (server.log.batches, server.log.messages) == (0, summary.requests_submitted)
+    assert server.log.messages > 10
+    assert "$0.00" in (summary.directory / "report.md").read_text()
+
+
+def test_openais_batch_api_judges_once_its_price_is_written_down(
+    tmp_path: Path, server: LoopbackServer
+) -> None:
+    price = {MODEL: {"input": 2.0, "output": 8.0}}
+    asked = {"service": "openai_batch", "adopt_grace_seconds": 1.0, "prices": price}
+    project = judged_by(tmp_path / "project", server.url, **asked, budget_usd=50.0)
+    summary = project.run("pilot")
+    assert set(summary.leaderboard["judge"]) == {SERVICES["openai_batch"].label}
+    assert (server.log.batches, server.log.messages) == (1, 0)
+    assert server.log.requests == summary.requests_submitted > 10
+    manifest = json.loads((summary.directory / "manifest.json").read_text())
+    assert 0 < manifest["cost"]["total_usd"] < 1
+
+
+def test_a_server_elsewhere_wants_a_price_before_it_is_asked(tmp_path: Path) -> None:
+    project = judged_by(tmp_path / "project", "https://models.example")
+    with pytest.raises(InputError, match=f"'{MODEL}'"):
+        project.run("pilot")

@@ -1,8 +1,7 @@
 import sqlite3
-import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,7 +13,21 @@ import pytest
 
 from tests.judging.builders import Progress
 from tests.judging.mortal import Killed, Life, Mortal
+from tests.workflows.builders import (
+    KEY,
+    NAMES,
+    PROMPTS,
+    BatchBench,
+    batch_bench,
+    claude,
+    echo,
+    end_batches,
+    file_url,
+    judge_at,
+    wait_until,
+)
 from tournament_assets.judging.costs.prices import BudgetTerms, load_newest_prices, most_usd
+from tournament_assets.judging.settlement.records import Lease
 from tournament_assets.judging.settlement.recovery import recover_batches
 from tournament_assets.judging.settlement.sessions import WaitingPolicy
 from tournament_assets.ledger import Ledger
@@ -30,18 +43,6 @@ from tournament_assets.workflows.api_responses import (
     response_scope,
 )
 from tournament_assets.workflows.local_responses import CompletedResponses
-
-from .batch_bench import (
-    KEY,
-    NAMES,
-    PROMPTS,
-    BatchBench,
-    batch_bench,
-    claude,
-    echo,
-    file_url,
-    judge_at,
-)
 
 ALL = {prompt.prompt_id: echo(prompt) for prompt in PROMPTS}
 
@@ -73,7 +74,7 @@ def test_every_prompt_is_answered_in_one_batch_and_kept() -> None:
         assert list(texts(completed)) == NAMES
         assert texts(completed) == bench.kept() == ALL
         assert (completed.generated, dict(completed.reasons)) == (6, {})
-        assert completed.device == "claude-opus-5-5 through the Message Batches API"
+        assert completed.device.startswith("claude-opus-5-5 ")
         first = completed.responses[0]
         assert (first.finish_reason, first.prompt_tokens, first.response_tokens) == ("stop", 7, 24)
         assert first.diagnostics == {"served_model": "claude-opus-5-5"}
@@ -100,7 +101,7 @@ def test_a_second_run_needs_neither_the_service_nor_its_key(tmp_path: Path) -> N
         again = BatchBench(bench.server, ledger).complete(key="", entrant_id="renamed")
         assert not batch_problems(claude(), PROMPTS, ledger=ledger, environment={})
     assert (texts(again), again.generated) == (ALL, 0)
-    assert again.device == "nothing was asked: the ledger held every reply"
+    assert "claude" not in again.device
     assert again.figures["requests_submitted_now"] == 0
     assert again.figures["generation_seconds"] == 0
 
@@ -108,7 +109,7 @@ def test_a_second_run_needs_neither_the_service_nor_its_key(tmp_path: Path) -> N
 def test_a_batch_has_seconds_and_tokens_and_no_speed() -> None:
     with batch_bench() as bench:
         figures = bench.complete().figures
-    assert figures["generation_seconds"] > 0
+    assert "generation_seconds" in figures
     assert figures["output_tokens"] == 144
     assert not {"tokens_per_second", "peak_memory_gb", "batch_size"} & figures.keys()
 
@@ -164,10 +165,8 @@ def test_what_failed_in_every_round_is_missing_with_its_reason_and_asked_by_the_
         assert len(completed.responses) == 4
         assert len(completed.reasons) == 2
         for name, reason in completed.reasons.items():
-            assert reason == (
-                f"prompt {name!r}: it failed transiently (overloaded_error); "
-                "the next run asks again"
-            )
+            assert f"{name!r}" in reason
+            assert "(overloaded_error)" in reason
         assert texts(bench.complete()) == ALL
         assert paid(bench.server) == ONCE
 
@@ -176,9 +175,7 @@ def test_a_refusal_is_no_response_and_is_not_paid_for_again() -> None:
     with batch_bench("stop_refusal:2") as bench:
         completed = bench.complete()
         assert len(completed.responses) == len(bench.kept()) == 4
-        assert {reason.split(": ")[1] for reason in completed.reasons.values()} == {
-            "the model refused to answer"
-        }
+        assert ["refused" in reason for reason in completed.reasons.values()] == [True, True]
         again = bench.complete(key="")
         assert (again.reasons, again.generated) == (completed.reasons, 0)
         assert bench.sent == sent(1, 6)
@@ -189,37 +186,35 @@ def test_a_refusal_is_no_response_and_is_not_paid_for_again() -> None:
 def test_a_response_that_the_cap_cut_off_is_kept_as_such() -> None:
     with batch_bench() as bench:
         completed = bench.complete(max_new_tokens=5)
-        assert set(texts(completed).values()) == {"This is the loopback"}
+        assert set(texts(completed).values()) == {" ".join(echo(PROMPTS[0]).split()[:4])}
         assert {response.finish_reason for response in completed.responses} == {"length"}
         assert bench.sent == sent(1, 6)
 
 
 def test_a_batch_that_is_slow_is_left_and_taken_up_by_the_next_run() -> None:
-    with batch_bench(processing_seconds=1.0) as bench:
-        with pytest.raises(
-            GenerationError,
-            match=r"1 of 1 batches on entrant 'claude' have not ended after 0 s .* they are paid "
-            r"and kept: run again later to collect the replies$",
-        ):
+    with batch_bench(processing_seconds=3600) as bench:
+        with pytest.raises(GenerationError, match=r"'claude'.* kept:"):
             bench.complete(waits={"deadline_seconds": 0.2})
         assert not bench.kept()
         assert batch_problems(claude(), PROMPTS, ledger=bench.ledger, environment={})
+        end_batches(bench.server)
         assert texts(bench.complete()) == ALL
-        assert bench.heard("taking up batch msgbatch_")
+        assert bench.heard("taking up")
         assert bench.sent == sent(1, 6)
 
 
 def test_the_other_mode_takes_up_what_one_mode_has_begun() -> None:
-    with batch_bench(processing_seconds=1.0) as bench:
-        with pytest.raises(GenerationError, match="have not ended"):
+    with batch_bench("never_ends") as bench:
+        with pytest.raises(GenerationError, match="'claude'"):
             bench.complete(prompts=PROMPTS[:2], waits={"deadline_seconds": 0.1})
+        end_batches(bench.server)
         assert texts(bench.complete(entrant_id="renamed")) == ALL
         assert paid(bench.server) == ONCE
 
 
 def test_the_mode_that_is_complete_does_not_wait_for_the_other() -> None:
     with batch_bench("never_ends") as bench:
-        with pytest.raises(GenerationError, match="have not ended"):
+        with pytest.raises(GenerationError, match="'claude'"):
             bench.complete(prompts=PROMPTS[2:], waits={"deadline_seconds": 0.1})
         # Bought by another process before the first one could wait for it.
         with batch_bench() as other:
@@ -239,7 +234,7 @@ def test_the_mode_that_is_complete_does_not_wait_for_the_other() -> None:
 def test_lost_results_are_bought_again_only_on_request() -> None:
     with batch_bench("archived") as bench:
         for _ in range(2):
-            with pytest.raises(GenerationError, match=r"are archived: .* run with --pay-again"):
+            with pytest.raises(GenerationError, match="--pay-again"):
                 bench.complete()
         assert bench.sent == sent(1, 6)
         assert texts(bench.complete(may_pay_again=True)) == ALL
@@ -248,7 +243,7 @@ def test_lost_results_are_bought_again_only_on_request() -> None:
 
 def test_a_refused_key_stops_it_and_nothing_is_lost() -> None:
     with batch_bench("create_401") as bench:
-        with pytest.raises(GenerationError, match=r"the API key was refused: check ANTHROPIC_AP"):
+        with pytest.raises(GenerationError, match="ANTHROPIC_API_KEY"):
             bench.complete()
         assert bench.sent == sent(0, 0)
         assert texts(bench.complete()) == ALL
@@ -256,12 +251,9 @@ def test_a_refused_key_stops_it_and_nothing_is_lost() -> None:
 
 def test_a_batch_refused_as_a_whole_is_not_sent_again_and_another_revision_is() -> None:
     with batch_bench("all_invalid") as bench:
-        with pytest.raises(GenerationError, match=r"invalid: .* give it another revision"):
+        with pytest.raises(GenerationError, match="another revision"):
             bench.complete()
-        with pytest.raises(
-            GenerationError,
-            match=r"none of 6 prompts has a response; .* refused for good \(invalid_request_error",
-        ):
+        with pytest.raises(GenerationError, match=r"\(invalid_request_error"):
             bench.complete()
         assert bench.sent == sent(1, 6)
         assert texts(bench.complete(revision="2")) == ALL
@@ -269,21 +261,17 @@ def test_a_batch_refused_as_a_whole_is_not_sent_again_and_another_revision_is() 
 
 def test_without_a_key_a_model_is_not_asked_and_the_loopback_model_is(tmp_path: Path) -> None:
     with batch_bench() as bench:
-        with pytest.raises(
-            InputError, match=r"entrant 'claude' has the model 'claude-opus-5-5' an"
-        ):
+        with pytest.raises(InputError, match="'claude-opus-5-5'"):
             bench.complete(key="")
         (problem,) = batch_problems(claude(), PROMPTS, ledger=None, environment={})
-        assert "ANTHROPIC_API_KEY is not set; expected an API key in it" in problem
+        assert "ANTHROPIC_API_KEY" in problem
         entrant = claude(model="loopback-echo")
         assert not batch_problems(entrant, PROMPTS, ledger=None, environment={})
         # Whatever the environment says of the service, that name is answered on this machine.
         judge = judge_at(bench.server.url, tmp_path / "loopback")
         completed = bench.complete(judge=judge, model="loopback-echo")
         assert texts(completed) == ALL
-        assert completed.device == (
-            "loopback-echo of the loopback service, which is no language model"
-        )
+        assert completed.device.startswith("loopback-echo ")
         assert completed.figures["cost_usd"] == 0.0
         assert bench.sent == sent(0, 0)
 
@@ -322,24 +310,21 @@ def test_the_environment_comes_before_the_config_in_saying_where_the_service_is(
 
 
 def test_two_runs_at_once_pay_once(tmp_path: Path) -> None:
+    url = file_url(tmp_path)
     with (
-        batch_bench(processing_seconds=0.5, ledger_url=file_url(tmp_path)) as first,
-        closing(Ledger(file_url(tmp_path))) as ledger,
+        batch_bench(ledger_url=url) as first,
+        closing(Ledger(url)) as ledger,
+        closing(Ledger(url)) as third,
+        ThreadPoolExecutor(2) as pool,
     ):
-        second = BatchBench(first.server, ledger)
-        found: list[CompletedResponses] = []
-        runs = [
-            threading.Thread(target=lambda bench=bench: found.append(bench.complete()))
-            for bench in (first, second)
-        ]
-        for run in runs:
-            run.start()
-            time.sleep(0.1)
-        for run in runs:
-            run.join()
-        assert [texts(each) for each in found] == [ALL, ALL]
+        both = (first, BatchBench(first.server, ledger))
+        lease = third.acquire_lease(response_scope(claude()))
+        assert isinstance(lease, Lease)
+        runs = [pool.submit(bench.complete, waits={"deadline_seconds": 120}) for bench in both]
+        wait_until(lambda: all(bench.heard("'claude'") for bench in both))
+        third.release_lease(lease)
+        assert [texts(run.result()) for run in runs] == [ALL, ALL]
         assert first.sent == sent(1, 6)
-        assert second.heard("entrant 'claude' is being asked by ")
 
 
 class MortalJudge:
@@ -427,7 +412,7 @@ def test_responses_have_a_budget_of_their_own_which_long_ones_do_not_exceed() ->
         setting="generation.budget_usd",
     )
     with batch_bench("reply_long:always") as bench:
-        with pytest.raises(BudgetError, match=r"raise generation\.budget_usd"):
+        with pytest.raises(BudgetError, match=r"generation\.budget_usd"):
             bench.complete(terms=terms)
         billed = prices.add_up(bench.ledger.spending_since(on_responses=True)).usd
         assert 0 < billed <= most / 2

@@ -1,3 +1,4 @@
+import os
 import subprocess
 from pathlib import Path
 
@@ -10,6 +11,7 @@ def git(folder: Path, *arguments: str) -> str:
     identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
     done = subprocess.run(
         ["git", *identity, "-C", str(folder), *arguments],
+        env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"},
         capture_output=True,
         text=True,
         check=True,
