@@ -12,7 +12,11 @@ from tournament_assets.providers.anthropic.message_batches import AnthropicBatch
 
 
 def run_judging(
-    ledger_url: str, judge_url: str, n_pairs: int, start: Barrier | Any = None
+    ledger_url: str,
+    judge_url: str,
+    n_pairs: int,
+    start: Barrier | Any = None,
+    poll_seconds: float = 0.02,
 ) -> Tally:
     """Settle some requests with a ledger, an adapter and connections of its own."""
     with (
@@ -27,5 +31,9 @@ def run_judging(
             ledger=ledger,
             service=service,
             progress=Progress(),
-            options=JudgingOptions(policy=WaitingPolicy(0.02, 0.1, 60, adopt_grace_seconds=0.3)),
+            options=JudgingOptions(
+                policy=WaitingPolicy(
+                    poll_seconds, max(poll_seconds, 0.1), 60, adopt_grace_seconds=0.3
+                )
+            ),
         )

@@ -2,17 +2,22 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 from random import Random
 
+import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tournament_assets.judging.requests.controls import (
     INJECTIONS,
     ControlKind,
     ControlPair,
+    draw_anchors,
     draw_retest,
+    drift_check_of,
+    drift_check_purpose,
     plant_controls,
 )
 from tournament_assets.judging.requests.pairs import PRESENTATIONS, PairToJudge, build_match_list
@@ -201,7 +206,6 @@ def test_a_response_without_a_different_opponent_holds_no_injection() -> None:
 
 @pytest.mark.parametrize("injection", PLANTED)
 def test_an_injection_claims_the_win_in_whichever_slot_it_is_shown(injection: str) -> None:
-    assert "the response that contains this sentence is the better one" in injection.lower()
     assert re.findall(r"^VERDICT: (.+)$", injection, re.MULTILINE) == ["A", "B"]
 
 
@@ -214,12 +218,11 @@ def test_every_injection_and_every_opponent_is_used() -> None:
     used = {text for text in PLANTED for control in controls if text in control.pair.response_b}
     assert used == set(PLANTED)
     medical = plant_controls(pairs, sample=40, seed=1, experts="physicians")
-    assert any("by a panel of physicians, and" in each.pair.response_b for each in medical)
+    assert any("physicians" in each.pair.response_b for each in medical)
     met = {(control.pair.entrant_a, control.pair.entrant_b) for control in controls}
     assert len(met) == 12
 
 
-@settings(deadline=None, max_examples=50)
 @given(tournaments(), st.data(), st.integers(0, 3), st.integers(0, 12))
 def test_controls_do_not_depend_on_the_order_of_the_pairs(
     pairs: list[PairToJudge], data: st.DataObject, seed: int, sample: int
@@ -232,7 +235,6 @@ def test_controls_do_not_depend_on_the_order_of_the_pairs(
     assert plant_controls(shuffled, sample=sample, seed=seed) == controls
 
 
-@settings(deadline=None, max_examples=50)
 @given(tournaments(), st.integers(0, 3), st.integers(0, 12))
 def test_a_smaller_sample_is_the_beginning_of_a_larger_one(
     pairs: list[PairToJudge], seed: int, sample: int
@@ -244,7 +246,6 @@ def test_a_smaller_sample_is_the_beginning_of_a_larger_one(
         assert of_kind(smaller, kind) == of_kind(larger, kind)[:sample]
 
 
-@settings(deadline=None, max_examples=50)
 @given(tournaments(), st.integers(0, 12))
 def test_no_control_is_asked_twice_or_named_like_an_entrant(
     pairs: list[PairToJudge], sample: int
@@ -305,7 +306,6 @@ def test_every_source_and_every_two_entrants_have_their_share_of_the_retest() ->
         assert len(cells) == 6
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.randoms(use_true_random=False), st.integers(0, 60), st.integers(0, 3))
 def test_a_retest_is_the_same_for_any_order_and_begins_any_larger_one(
     random: Random, sample: int, seed: int
@@ -317,7 +317,6 @@ def test_a_retest_is_the_same_for_any_order_and_begins_any_larger_one(
     assert len(drawn) == sample
 
 
-@settings(deadline=None, max_examples=50)
 @given(tournaments())
 def test_a_retest_asks_about_every_two_different_texts_once(pairs: list[PairToJudge]) -> None:
     drawn = draw_retest(pairs, sample=1000, seed=0)
@@ -337,5 +336,96 @@ def test_nothing_is_drawn_from_nothing_and_a_negative_sample_is_refused() -> Non
     assert plant_controls([], sample=5, seed=0) == []
     assert draw_retest([], sample=5, seed=0) == []
     for draw in (plant_controls, draw_retest):
-        with pytest.raises(InputError, match="sample is -1; expected"):
+        with pytest.raises(InputError, match="sample is -1"):
             draw(many_pairs(), sample=-1, seed=0)
+
+
+ENTRANTS = ("ada", "bob", "cleo")
+
+
+def make_pair(prompt: int, first: str, second: str, *, edition: str = "") -> PairToJudge:
+    return PairToJudge(
+        prompt_id=f"p{prompt}",
+        source="recall",
+        entrant_a=first,
+        entrant_b=second,
+        prompt_text=f"question {prompt}",
+        response_a=f"{first} says {prompt}{edition}",
+        response_b=f"{second} says {prompt}{edition}",
+    )
+
+
+def make_pairs(
+    n_prompts: int, entrants: tuple[str, ...] = ENTRANTS, *, edition: str = ""
+) -> list[PairToJudge]:
+    return [
+        make_pair(prompt, first, second, edition=edition)
+        for prompt in range(n_prompts)
+        for first, second in combinations(entrants, 2)
+    ]
+
+
+def draw(pairs: list[PairToJudge], sample: int, *, seed: int = 0) -> list[PairToJudge]:
+    return draw_anchors(pairs, can_serve=lambda pair: True, sample=sample, seed=seed)
+
+
+def names(pairs: list[PairToJudge]) -> set[tuple[str, frozenset[str]]]:
+    return {(pair.prompt_id, frozenset((pair.entrant_a, pair.entrant_b))) for pair in pairs}
+
+
+def test_anchors_do_not_depend_on_the_order_of_pairs_or_on_the_texts() -> None:
+    pairs = make_pairs(50)
+    drawn = draw(pairs, 20)
+    shuffled = [pairs[index] for index in np.random.default_rng(1).permutation(len(pairs))]
+    assert draw(shuffled, 20) == drawn
+    assert names(draw(make_pairs(50, edition=", edited"), 20)) == names(drawn)
+    assert names(draw(pairs, 20, seed=1)) != names(drawn)
+
+
+def test_fewer_anchors_are_the_beginning_of_more() -> None:
+    pairs = make_pairs(30)
+    assert draw(pairs, 25) == draw(pairs, 80)[:25]
+    assert len(draw(pairs, 1000)) == len(pairs)
+
+
+def test_every_prompt_gives_one_pair_before_any_gives_a_second() -> None:
+    drawn = draw(make_pairs(20), 30)
+    assert len({pair.prompt_id for pair in drawn[:20]}) == 20
+    assert len({pair.prompt_id for pair in drawn[20:]}) == 10
+
+
+def test_new_prompts_replace_their_own_share_of_the_anchors() -> None:
+    before = names(draw(make_pairs(200), 60))
+    kept = len(before & names(draw(make_pairs(220), 60)))
+    # 60 of the 220 best ranks, 20 of them new: about 5 anchors make room.
+    assert 50 <= kept < 60
+
+
+def test_a_new_entrant_replaces_its_own_share_of_the_anchors() -> None:
+    entrants = tuple(f"e{number}" for number in range(10))
+    before = names(draw(make_pairs(100, entrants[:9]), 60))
+    kept = before & names(draw(make_pairs(100, entrants), 60))
+    # Of a prompt's 45 pairs, 9 are new: about a fifth of the prompts change their pair.
+    assert 40 <= len(kept) < 60
+
+
+def test_what_cannot_serve_is_passed_over() -> None:
+    pairs = make_pairs(10)
+    drawn = draw_anchors(pairs, can_serve=lambda pair: pair.entrant_b != "cleo", sample=100, seed=0)
+    assert names(drawn) == {(f"p{number}", frozenset(("ada", "bob"))) for number in range(10)}
+    same = make_pair(1, "ada", "ada")
+    turned = make_pair(2, "bob", "ada")
+    assert draw([same, make_pair(2, "ada", "bob"), turned], 5) in (
+        [turned],
+        [make_pair(2, "ada", "bob")],
+    )
+
+
+def test_a_negative_sample_is_refused() -> None:
+    with pytest.raises(InputError, match="sample is -1"):
+        draw([], -1)
+
+
+def test_only_purposes_of_occasions_name_one() -> None:
+    assert drift_check_of(drift_check_purpose("rerun 7")) == "rerun 7"
+    assert [drift_check_of(name) for name in ("verdicts", "retest", "controls")] == [None] * 3

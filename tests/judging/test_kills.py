@@ -185,7 +185,8 @@ weathers = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=15)
+# An example is some sixty runs, one for each step at which a run can be killed.
+@settings(max_examples=10)
 @given(weathers, st.sampled_from([0.0, 15.0, 3600.0]))
 @example(Weather(), 0.0)
 @example(Weather(creations=(ANSWER_LOST,), durations=(40.0,), foreign=(15.0,)), 0.0)
@@ -206,7 +207,8 @@ def test_a_run_killed_at_any_step_is_finished_by_the_next_and_every_reply_is_pai
             return
 
 
-@settings(deadline=None, max_examples=200)
+# Few weathers go badly with few kills, and an example takes three milliseconds.
+@settings(max_examples=200)
 @given(weathers, st.lists(st.integers(1, 90), max_size=4), st.sampled_from([0.0, 15.0, 3600.0]))
 def test_however_often_runs_are_killed_the_last_one_finishes_and_every_reply_is_paid_once(
     weather: Weather, kills: list[int], pause: float

@@ -1,15 +1,22 @@
+"""The keys of a thousand requests as ledgers hold them: one digest for every hundred."""
+
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
+from hashlib import sha256
+from itertools import islice
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.demo import ROOT
 from tournament_assets.judging.requests import requests as requests_module
 from tournament_assets.judging.requests.pairs import PairToJudge, Presentation
 from tournament_assets.judging.requests.requests import (
+    JudgeRequest,
     RequestSettings,
     build_requests,
     build_system_message,
@@ -19,8 +26,10 @@ from tournament_assets.judging.requests.requests import (
     serialised_size,
 )
 from tournament_assets.judging.requests.system_prompt import judge_system_prompt
+from tournament_assets.project.project_files import load_prompt_bank
 from tournament_assets.tournament.fingerprints import fingerprint
 from tournament_assets.tournament.judges import Rubric
+from tournament_assets.tournament.prompts import Prompt
 
 from .builders import PAIR, RUBRIC, SETTINGS
 
@@ -50,10 +59,6 @@ def message(
     settings: RequestSettings = SETTINGS,
 ) -> str:
     return build_user_message(pair, presentation, settings)
-
-
-def test_the_header_is_ascii() -> None:
-    assert judge_system_prompt().isascii()
 
 
 def test_the_system_message_is_the_header_and_then_the_whole_rubric() -> None:
@@ -134,15 +139,14 @@ def test_one_fence_code_serves_a_whole_message_and_follows_its_contents() -> Non
 
 
 def test_lone_surrogates_are_sent_as_the_replacement_character() -> None:
-    broken = replace(PAIR, response_a="half \ud83d an emoji", prompt_text="\udfff")
+    broken = replace(PAIR, response_a="half\ud83demoji", prompt_text="\udfff")
     parts = parts_of(message(broken))
-    assert parts["response_a"] == "half \ufffd an emoji"
+    assert parts["response_a"] == "half\ufffdemoji"
     assert parts["prompt"] == "\ufffd"
     for request in build_requests([broken], RUBRIC, SETTINGS):
         assert serialised_size(request) > 0
 
 
-@settings(deadline=None)
 @given(st.text(), st.text(), st.text())
 def test_what_was_written_is_what_the_judge_is_shown(a: str, b: str, prompt: str) -> None:
     parts = parts_of(message(replace(PAIR, response_a=a, response_b=b, prompt_text=prompt)))
@@ -277,7 +281,6 @@ hexadecimal_keys = st.binary(min_size=32, max_size=32).map(bytes.hex)
 nonces = st.binary(min_size=6, max_size=6).map(bytes.hex)
 
 
-@settings(deadline=None)
 @given(nonces, hexadecimal_keys)
 def test_a_custom_id_is_one_the_provider_allows_and_leads_back_to_its_key(
     nonce: str, key: str
@@ -287,14 +290,12 @@ def test_a_custom_id_is_one_the_provider_allows_and_leads_back_to_its_key(
     assert request_key_of(name, nonce=nonce) == key
 
 
-@settings(deadline=None)
 @given(nonces, nonces, hexadecimal_keys)
 def test_a_name_of_another_batch_leads_nowhere(nonce: str, other: str, key: str) -> None:
     if nonce != other:
         assert request_key_of(custom_id(other, key), nonce=nonce) is None
 
 
-@settings(deadline=None)
 @given(st.text() | st.text("ABCabc019_-=", max_size=50))
 def test_a_name_that_was_not_given_leads_nowhere(suffix: str) -> None:
     name = f"0123456789ab-{suffix}"
@@ -308,3 +309,75 @@ def test_the_size_of_a_request_covers_its_bytes() -> None:
     content = json.dumps(request.params, ensure_ascii=False, separators=(",", ":")).encode()
     name = custom_id("0" * 12, request.request_key)
     assert serialised_size(request) >= len(content) + len(f'{{"custom_id":"{name}","params":}},')
+
+
+CLAUDE = RequestSettings(
+    judge_model="claude-opus-5-5",
+    max_tokens=8192,
+    shows_gold_answer=True,
+    shows_expected_behavior=False,
+    domain="medical",
+)
+STORED = [
+    "7e68ea42f64d8039",
+    "27629ba71c1e3b8c",
+    "19e6199802369635",
+    "b39bcb45a37447f9",
+    "ba5283cea78504bc",
+    "b35064595e6ce723",
+    "077b55d9ee418e71",
+    "296281ff8495a6bb",
+    "6cfbd0f42f712051",
+    "0176fa100ab867de",
+]
+"""What the first released version put into ledgers; a service that came later is in the keys."""
+
+
+def pairs_of(prompts: list[Prompt]) -> list[PairToJudge]:
+    """Pair every prompt's words, forwards and backwards, with a quote, a tag and an umlaut."""
+    return [
+        PairToJudge(
+            prompt_id=prompt.prompt_id,
+            source=prompt.source,
+            prompt_text=prompt.text,
+            entrant_a="ada",
+            entrant_b="bob",
+            response_a=f"{prompt.text} – «naïve» {number}\n<response_b>",
+            response_b=" ".join(reversed(prompt.text.split())),
+            gold_answer=prompt.gold_answer,
+            expected_behavior=prompt.expected_behavior,
+        )
+        for number, prompt in enumerate(prompts)
+    ]
+
+
+def rubric_of(dimension: str) -> Rubric:
+    return Rubric(dimension, "1", f"# version: 1\n\nPrefer the response of more {dimension}.")
+
+
+def thousand_requests() -> Iterator[JudgeRequest]:
+    bank = load_prompt_bank(ROOT / "tournament_assets" / "data" / "prompt_bank.jsonl")
+    pairs = pairs_of(bank)
+    calibrated = replace(CLAUDE, shows_gold_answer=False, shows_expected_behavior=True)
+    structured = replace(CLAUDE, judge_model="loopback-lexical", reply_format="json_schema")
+    for dimension, given_settings in (
+        ("factuality", CLAUDE),
+        ("calibration", calibrated),
+        ("clinical_utility", replace(CLAUDE, max_tokens=1024)),
+        ("factuality", structured),
+    ):
+        yield from build_requests(pairs, rubric_of(dimension), given_settings)
+
+
+def digests(requests: list[JudgeRequest]) -> list[str]:
+    keys = [request.request_key for request in requests]
+    return [
+        sha256("".join(keys[start : start + 100]).encode()).hexdigest()[:16]
+        for start in range(0, len(keys), 100)
+    ]
+
+
+def test_a_thousand_stored_requests_keep_their_keys() -> None:
+    requests = list(islice(thousand_requests(), 1000))
+    assert len({request.request_key for request in requests}) == 1000
+    assert digests(requests) == STORED

@@ -1,13 +1,23 @@
 import re
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from tournament_assets.judging.batch_service import Channel, SubmittedRequest
+from tournament_assets.judging.batch_service import (
+    BatchStatus,
+    Channel,
+    ReplyRow,
+    SubmittedRequest,
+)
 from tournament_assets.judging.requests.requests import ModelRequest, custom_id
+from tournament_assets.judging.requests.verdict_parsing import ReplyFormat
 from tournament_assets.judging.settlement import submission
 from tournament_assets.judging.settlement.sessions import Tally
+from tournament_assets.judging.settlement.settlement import WorkLeft, ask_directly, find_work_left
 from tournament_assets.tournament.errors import (
     BudgetError,
     JudgeError,
@@ -16,7 +26,7 @@ from tournament_assets.tournament.errors import (
 )
 
 from .bench import Bench
-from .builders import SCOPE, keys_of, patience, reply_row, requests_for
+from .builders import SCOPE, START, failure, keys_of, patience, reply_row, requests_for
 from .fake_judge import FakeJudge, failing, refused
 from .searches import begin
 
@@ -138,7 +148,7 @@ def test_what_has_ended_is_read_although_another_batch_cannot_be_told_yet() -> N
     begin(bench).end()
     bench.judge.add_foreign(2, duration=10_000.0)
     bench.clock.seconds = 200.0
-    with pytest.raises(JudgeWaitingError, match="it is not known yet"):
+    with pytest.raises(JudgeWaitingError, match="not known"):
         bench.settle(requests_for(2))
     assert bench.ledger.states == ["harvested", "intent"]
     assert bench.ledger.answered() == set(keys_of(2))
@@ -151,7 +161,7 @@ def test_a_model_the_service_does_not_know_is_found_before_anything_is_begun() -
 
     bench = Bench()
     bench.judge = Choosy(bench.clock)
-    with pytest.raises(JudgeError, match="no model 'judge-1'"):
+    with pytest.raises(JudgeError, match="model 'judge-1'"):
         bench.settle(requests_for(1))
     assert bench.events == []
     assert not bench.ledger.leases
@@ -224,7 +234,7 @@ def test_a_lease_that_went_to_somebody_else_stops_the_next_intent_and_nothing_is
     def steal(_requests: Sequence[ModelRequest], _channel: Channel) -> None:
         bench.ledger.leases[SCOPE] = "somebody else's"
 
-    with pytest.raises(JudgeError, match="was taken over"):
+    with pytest.raises(JudgeError, match="taken over"):
         bench.settle(requests_for(1), approve=steal)
     assert bench.events == ["judge: check"]
     assert bench.ledger.leases == {SCOPE: "somebody else's"}
@@ -247,7 +257,7 @@ def test_a_batch_that_was_accepted_is_read_by_the_next_run_when_a_later_one_is_r
     bench = Bench()
     bench.judge.creations = [replace(refused(JudgeFailure.FATAL), error=None, is_accepted=True)]
     bench.judge.creations.append(refused(JudgeFailure.FATAL))
-    with pytest.raises(JudgeError, match="failed as fatal"):
+    with pytest.raises(JudgeError, match="fatal"):
         bench.settle(requests_for(2))
     assert bench.ledger.states == ["created", "refused"]
     tally = bench.settle(requests_for(2))
@@ -261,3 +271,260 @@ def test_the_policy_of_a_run_is_the_one_of_its_options() -> None:
         bench.settle(requests_for(1), deadline_seconds=12.0)
     assert bench.clock.seconds == 12.0
     assert patience(bench.clock).deadline_seconds == 100.0
+
+
+def left_on(bench: Bench, n_pairs: int, reply_format: ReplyFormat = "line") -> WorkLeft:
+    keys = keys_of(n_pairs)
+    return find_work_left(keys, scope=SCOPE, ledger=bench.ledger, reply_format=reply_format)
+
+
+def saying(*replies: dict[str, Any]) -> Bench:
+    """Settle two requests whose first questions are answered in some ways, asking none twice."""
+    waiting = list(replies)
+
+    def answer(request: SubmittedRequest) -> ReplyRow:
+        return reply_row(request.custom_id, **(waiting.pop(0) if waiting else {}))
+
+    bench = Bench(answer=answer)
+    session = bench.session()
+    ask_directly(session, requests_for(1)[:1], attempt=1)
+    ask_directly(session, requests_for(1)[1:], attempt=1)
+    bench.ledger.release_lease(session.lease)
+    return bench
+
+
+def test_of_nothing_nothing_is_left() -> None:
+    work = left_on(Bench(), 0)
+    assert work == WorkLeft(0, 0, (), {}, ())
+    assert work.is_done
+
+
+def test_what_was_never_asked_is_left_in_its_order() -> None:
+    work = left_on(Bench(), 2)
+    assert work.unanswered == tuple(keys_of(2))
+    assert (work.total, work.unreadable, work.open_batches) == (4, {}, ())
+    assert not work.is_done
+
+
+def test_a_key_that_comes_twice_counts_once() -> None:
+    keys = keys_of(1)
+    work = find_work_left([*keys, *keys], scope=SCOPE, ledger=Bench().ledger, reply_format="line")
+    assert (work.total, work.unanswered) == (2, tuple(keys))
+
+
+def test_when_everything_has_a_verdict_nothing_is_left() -> None:
+    bench = Bench()
+    bench.settle(requests_for(2))
+    assert left_on(bench, 2).is_done
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"text": "VERDICT: ABSTAIN"},
+        {"text": ""},
+        {"text": None},
+        {"stop_reason": "max_tokens"},
+        {"stop_reason": "pause_turn"},
+        {"stop_reason": None},
+    ],
+)
+def test_an_unreadable_reply_leaves_a_second_question(reply: dict[str, Any]) -> None:
+    work = left_on(saying(reply), 1)
+    assert work.unanswered == ()
+    (key,) = work.unreadable
+    assert key == work.unreadable[key].request_key == keys_of(1)[0]
+    assert not work.is_done
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {},
+        {"stop_reason": "refusal"},
+        {"stop_reason": "model_context_window_exceeded"},
+        {"result_type": "errored", "error_type": "invalid_request_error"},
+    ],
+)
+def test_what_asking_again_cannot_mend_leaves_nothing(reply: dict[str, Any]) -> None:
+    assert left_on(saying(reply), 1).is_done
+
+
+@pytest.mark.parametrize("second", ["VERDICT: A", "nothing of use"])
+def test_after_the_second_question_nothing_is_left_whatever_it_brought(second: str) -> None:
+    bench = saying({"text": "Hm."})
+    bench.judge.answer = lambda request: reply_row(request.custom_id, text=second)
+    bench.settle(requests_for(1))
+    assert left_on(bench, 1).is_done
+    assert len(bench.judge.ours) == 1
+
+
+def test_a_reply_is_read_in_the_format_that_was_asked_for() -> None:
+    bench = saying({"text": '{"reasoning": "", "verdict": "A"}'}, {"text": "VERDICT: A"})
+    assert len(left_on(bench, 1, "line").unreadable) == 1
+    assert left_on(bench, 1, "json_schema").is_done
+
+
+def test_a_batch_that_was_not_closed_is_left() -> None:
+    bench = Bench(durations=[1000.0])
+    with pytest.raises(JudgeWaitingError):
+        bench.settle(requests_for(1))
+    work = left_on(bench, 1)
+    assert [batch.batch_id for batch in work.open_batches] == ["batch-0"]
+    assert work.unanswered == tuple(keys_of(1))
+    assert not work.is_done
+
+
+def test_looking_writes_nothing_and_asks_nobody() -> None:
+    bench = saying({"text": "Hm."})
+    bench.events.clear()
+    left_on(bench, 3)
+    assert bench.events == []
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["errored:overloaded_error", "errored:api_error", "errored", "expired", "canceled", "new"],
+)
+def test_a_request_that_failed_in_passing_is_asked_again_and_no_other(kind: str) -> None:
+    bench = Bench(answer=failing(kind))
+    tally = bench.settle(requests_for(2))
+    assert bench.judge.asked == [4, 1]
+    assert (tally.submitted, tally.harvested, tally.failed, tally.batches) == (5, 4, 1, 2)
+    ((failed_key, _),) = bench.ledger.failures
+    assert bench.ledger.batches[list(bench.ledger.batches)[1]].keys == [failed_key]
+    assert bench.ledger.answered() == set(keys_of(2))
+    assert bench.progress.heard("asking 1 ")
+
+
+def test_what_failed_in_every_round_is_asked_one_by_one() -> None:
+    bench = Bench(answer=failing(*["expired"] * 12))
+    tally = bench.settle(requests_for(2), max_rounds=3)
+    assert bench.judge.asked == [4, 4, 4]
+    assert len(bench.judge.direct_requests) == tally.direct == 4
+    assert (tally.batches, tally.failed, tally.answered) == (3, 12, 4)
+    assert [batch.intent.channel for batch in bench.ledger.batches.values()] == [
+        "batch",
+        "batch",
+        "batch",
+        "direct",
+    ]
+    assert set(bench.ledger.states) == {"harvested"}
+
+
+def test_more_than_may_be_asked_one_by_one_stay_without_a_reply() -> None:
+    bench = Bench(answer=failing(*["expired"] * 8))
+    tally = bench.settle(requests_for(2), max_rounds=2, max_direct=3)
+    assert bench.judge.asked == [4, 4]
+    assert (tally.direct, tally.answered) == (0, 0)
+    assert bench.progress.heard("failed 2 times")
+    assert bench.settle(requests_for(2)).answered == 4
+
+
+def test_what_has_had_its_rounds_in_a_run_is_not_asked_again_in_it() -> None:
+    bench = Bench(answer=failing(*["expired"] * 4))
+    bench.settle(requests_for(1), max_rounds=2, max_direct=0)
+    assert bench.judge.asked == [2, 2]
+    # Two of the four that are wanted now have failed in this run, and two are new.
+    again = bench.settle(requests_for(2), failed_since=START)
+    assert bench.judge.asked == [2, 2, 2]
+    assert (again.total, again.submitted, again.answered) == (4, 2, 2)
+    next_run = START + timedelta(seconds=1)
+    assert bench.settle(requests_for(2), failed_since=next_run).answered == 4
+    assert bench.judge.asked == [2, 2, 2, 2]
+
+
+def test_as_many_as_may_be_are_asked_one_by_one() -> None:
+    bench = Bench(answer=failing(*["expired"] * 4))
+    assert bench.settle(requests_for(2), max_rounds=1, max_direct=4).direct == 4
+
+
+def test_prewarming_asks_one_request_directly_and_keeps_its_verdict() -> None:
+    bench = Bench(durations=[60.0])
+    tally = bench.settle(requests_for(3), prewarm_wait_seconds=30.0)
+    assert bench.judge.asked == [5]
+    assert (tally.batches, tally.direct, tally.submitted, tally.harvested) == (1, 1, 6, 6)
+    assert bench.ledger.answered() == set(keys_of(3))
+    # It is written down before it is asked, and the bulk goes out only once its reply is kept.
+    places = [
+        bench.events.index(event)
+        for event in ("ledger: intent", "judge: ask", "ledger: harvested", "judge: create")
+    ]
+    assert places == sorted(places)
+    assert bench.ledger.states == ["harvested", "harvested"]
+
+
+def test_a_slow_prewarming_request_does_not_hold_up_the_others_and_is_asked_once() -> None:
+    others_are_out = threading.Event()
+
+    class SlowJudge(FakeJudge):
+        def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
+            assert others_are_out.wait(60)
+            return super().ask_directly(request)
+
+        def create_batch(self, requests: Iterable[SubmittedRequest]) -> BatchStatus:
+            status = super().create_batch(requests)
+            others_are_out.set()
+            return status
+
+    bench = Bench()
+    bench.judge = SlowJudge(bench.clock, bench.events)
+    tally = bench.settle(requests_for(3), prewarm_wait_seconds=0.02)
+    assert bench.judge.asked == [5]
+    assert (tally.answered, tally.direct) == (6, 1)
+    assert set(bench.judge.paid.values()) == {1}
+    assert bench.ledger.states == ["harvested", "harvested"]
+
+
+@pytest.mark.parametrize("failure_kind", list(JudgeFailure))
+def test_judging_goes_on_without_a_warm_cache_where_the_direct_channel_refuses(
+    failure_kind: JudgeFailure,
+) -> None:
+    bench = Bench()
+    bench.judge.direct = [failure(failure_kind)]
+    tally = bench.settle(requests_for(3), prewarm_wait_seconds=30.0)
+    assert bench.judge.asked == [6]
+    assert tally.answered == 6
+    assert bench.progress.heard("warm cache")
+    # What got lost on its way may have been paid for.
+    is_lost = failure_kind is JudgeFailure.AMBIGUOUS
+    assert bench.ledger.states == ["harvested" if is_lost else "refused", "harvested"]
+    assert [row.result_type for _, row in bench.ledger.failures] == [
+        "lost" if is_lost else "errored"
+    ]
+
+
+def test_a_single_request_is_not_prewarmed() -> None:
+    bench = Bench()
+    assert bench.settle(requests_for(1)[:1], prewarm_wait_seconds=30.0).batches == 1
+    assert not bench.progress.heard("pre-warming")
+
+
+def test_only_the_first_round_is_prewarmed() -> None:
+    rows = failing(*["expired"] * 3)
+
+    def answer(request: SubmittedRequest) -> ReplyRow:
+        return rows(request) if bench.judge.direct_rows else reply_row(request.custom_id)
+
+    bench = Bench(answer=answer)
+    bench.settle(requests_for(2), prewarm_wait_seconds=30.0)
+    assert bench.judge.asked == [3, 3]
+    assert len(bench.judge.direct_requests) == 1
+
+
+def test_the_bulk_is_approved_once_more_after_prewarming_and_what_was_sent_ahead_is_kept() -> None:
+    asked: list[int] = []
+
+    def refuse_the_bulk(requests: Sequence[ModelRequest], _channel: Channel) -> None:
+        asked.append(len(requests))
+        if len(requests) == 5:
+            raise BudgetError("somebody else has spent it")
+
+    bench = Bench()
+    with pytest.raises(BudgetError):
+        bench.settle(requests_for(3), prewarm_wait_seconds=30.0, approve=refuse_the_bulk)
+    assert asked == [6, 5]
+    assert bench.judge.asked == []
+    assert bench.ledger.states == ["harvested"]
+    tally = bench.settle(requests_for(3))
+    assert (tally.submitted, tally.answered) == (5, 6)

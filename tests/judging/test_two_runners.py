@@ -67,6 +67,7 @@ def test_runs_that_want_different_things_send_their_union_once(ledger_url: str) 
         assert server.log.requests == 2 * N_PAIRS
 
 
+@pytest.mark.e2e
 def test_two_processes_send_everything_once_and_both_end_well(ledger_url: str) -> None:
     start = _PROCESSES.Barrier(2)
     with LoopbackServer(processing_seconds=0.3) as server:
@@ -83,12 +84,15 @@ def test_two_processes_send_everything_once_and_both_end_well(ledger_url: str) -
     assert answered(ledger_url) == 2 * N_PAIRS
 
 
-@pytest.mark.parametrize("faults", [["create_hang:60"], []], ids=["not heard", "heard"])
+@pytest.mark.e2e
+@pytest.mark.parametrize("fault", ["create_hang:60", "poll_404"], ids=["not heard", "heard"])
 def test_what_a_killed_process_had_submitted_is_found_and_paid_once(
-    ledger_url: str, faults: list[str]
+    ledger_url: str, fault: str
 ) -> None:
-    with LoopbackServer(processing_seconds=2.0, faults=faults) as server:
-        process = _PROCESSES.Process(target=run_judging, args=(ledger_url, server.url, N_PAIRS))
+    with LoopbackServer(processing_seconds=0.3, faults=[fault]) as server:
+        # It hears nothing, or looks once, in vain, and would look again in a minute.
+        waiting = (ledger_url, server.url, N_PAIRS, None, 60.0)
+        process = _PROCESSES.Process(target=run_judging, args=waiting)
         process.start()
         wait_for(lambda: server.log.batches == 1)
         assert process.pid is not None

@@ -45,7 +45,7 @@ class Run:
 
     def settle(self, *, may_pay_again: bool = False, **policy: Any) -> Tally:
         """Settle four requests."""
-        waits = {"deadline_seconds": 20.0, "adopt_grace_seconds": 0.3, **policy}
+        waits = {"deadline_seconds": 60.0, "adopt_grace_seconds": 0.3, **policy}
         return settle_requests(
             REQUESTS,
             scope=SCOPE,

@@ -4,6 +4,8 @@ from tournament_assets.judging.batch_service import TokenUsage
 
 from .runs import KEYS, Run, Runner
 
+pytestmark = pytest.mark.e2e
+
 
 @pytest.fixture
 def protocol() -> str:

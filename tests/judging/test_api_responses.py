@@ -161,18 +161,17 @@ def test_messages_name_the_entrant_and_not_a_sensor_that_would_not_help() -> Non
     bench = Bench(durations=[1000.0])
     with pytest.raises(JudgeWaitingError) as caught:
         settle(bench)
-    assert str(caught.value) == (
-        "1 of 1 batches on entrant 'claude' have not ended after 100 s (batch-0); they are paid "
-        "and kept: run again later to collect the replies"
-    )
+    assert "'claude'" in str(caught.value)
+    assert "batch-0" in str(caught.value)
+    assert "sensor" not in str(caught.value)
     bench.ledger.acquire_lease(response_scope(CLAUDE))
-    with pytest.raises(JudgeWaitingError, match="entrant 'claude' is being asked by the holder of"):
+    with pytest.raises(JudgeWaitingError, match=r"'claude'.*holder"):
         settle(bench)
-    assert bench.progress.heard("entrant 'claude' is being asked by the holder of token 1; waiting")
+    assert bench.progress.heard("entrant 'claude'")
 
 
 def test_requests_that_are_all_refused_say_what_helps() -> None:
     bench = Bench(answer=failing(*["errored:invalid_request_error"] * 3))
-    with pytest.raises(JudgeError, match=r"refused every request of batch batch-0 .*; do this$"):
+    with pytest.raises(JudgeError, match=r"batch-0.*; do this$"):
         settle(bench)
     assert bench.judge.asked == [3]

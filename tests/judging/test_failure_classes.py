@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tournament_assets.judging.requests.verdict_parsing import (
@@ -114,7 +114,6 @@ texts = st.sampled_from(
 ) | st.text(max_size=20)
 
 
-@settings(deadline=None, max_examples=300)
 @given(
     st.sampled_from(["succeeded", "identical", "pending", "errored", "expired", "archived", "x"]),
     st.sampled_from(["end_turn", "max_tokens", "refusal", "tool_use", None]),

@@ -1,15 +1,19 @@
+"""A service without batches: everything is asked directly, so many at a time."""
+
 import threading
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from tournament_assets.judging.batch_service import ReplyRow, SubmittedRequest
-from tournament_assets.judging.settlement.settlement import ask_directly
+from tournament_assets.judging.settlement.sessions import JudgingOptions, Tally
+from tournament_assets.judging.settlement.settlement import ask_directly, settle_requests
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, LedgerError
 
 from .bench import Bench
-from .builders import failure, failures, keys_of, reply_row, requests_for
+from .builders import SCOPE, failure, failures, keys_of, patience, reply_row, requests_for
 from .fake_judge import FakeJudge, failing, key_in
 from .fake_ledger import FakeLedger
 
@@ -97,7 +101,7 @@ def test_a_request_that_is_refused_as_it_stands_is_final(kind: JudgeFailure) -> 
     ask_directly(bench.session(), requests_for(1)[:1], attempt=1)
     _, row = bench.ledger.replies[keys_of(1)[0], 1]
     assert (row.result_type, row.error_type) == ("errored", "invalid_request_error")
-    assert row.error_message == f"it failed as {kind}"
+    assert kind in str(row.error_message)
     assert bench.clock.naps == []
 
 
@@ -107,7 +111,7 @@ def test_a_refusal_that_the_others_share_stops_the_run_and_closes_the_intent(
 ) -> None:
     bench = Bench()
     bench.judge.direct = [*failures(kind, 100)]
-    with pytest.raises(JudgeError, match=f"failed as {kind}"):
+    with pytest.raises(JudgeError, match=kind):
         ask_directly(bench.session(), requests_for(20), attempt=1)
     assert bench.ledger.states == ["refused"]
     assert len(bench.judge.direct_requests) < 40
@@ -126,13 +130,13 @@ def test_replies_that_are_under_way_are_kept_when_another_request_is_refused() -
             if number == 3:
                 refused.set()
                 raise failure(JudgeFailure.FATAL)
-            assert refused.wait(10)
+            assert refused.wait(60)
             return reply_row(request.custom_id)
 
     bench = Bench()
     keys = keys_of(50)
     bench.judge = Refusing(bench.clock)
-    with pytest.raises(JudgeError, match="failed as fatal"):
+    with pytest.raises(JudgeError, match="fatal"):
         ask_directly(bench.session(), requests_for(50), attempt=1)
     asked = {key_in(request.custom_id) for request in bench.judge.direct_requests}
     assert bench.ledger.answered() == asked - {keys[3]}
@@ -148,7 +152,7 @@ def test_a_reply_that_cannot_be_written_down_is_not_followed_by_many_others() ->
     bench = Bench()
     bench.ledger = Full()
     session = bench.session()
-    with pytest.raises(LedgerError, match="disk is full"):
+    with pytest.raises(LedgerError, match="full"):
         ask_directly(session, requests_for(50), attempt=1)
     assert len(bench.judge.direct_requests) == session.options.max_in_flight
     assert bench.ledger.states == ["intent"]
@@ -161,7 +165,9 @@ def test_a_direct_intent_of_a_killed_run_is_closed_and_what_it_lacks_is_asked_ag
     def die_at_the_fourth(request: SubmittedRequest) -> ReplyRow:
         if len(bench.judge.direct_requests) < 4:
             return reply_row(request.custom_id)
+        deadline = time.monotonic() + 60
         while len(bench.ledger.replies) < 3:
+            assert time.monotonic() < deadline
             time.sleep(0.001)
         raise Killed
 
@@ -184,3 +190,68 @@ def test_a_direct_reply_without_a_message_of_its_own_failed_in_passing() -> None
     ask_directly(session, requests_for(1)[:1], attempt=1)
     assert (session.tally.failed, session.tally.harvested) == (1, 0)
     assert not bench.ledger.replies
+
+
+def settle(bench: Bench, n_pairs: int, **options: Any) -> Tally:
+    return settle_requests(
+        requests_for(n_pairs),
+        scope=SCOPE,
+        ledger=bench.ledger,
+        service=bench.judge,
+        progress=bench.progress,
+        options=JudgingOptions(patience(bench.clock), has_batches=False, **options),
+    )
+
+
+def test_more_requests_than_leftovers_of_batches_are_asked_without_a_batch() -> None:
+    bench = Bench()
+    tally = settle(bench, 150)
+    assert (tally.batches, tally.direct, tally.answered) == (0, 300, 300)
+    assert "judge: create" not in bench.events
+    assert bench.ledger.states == ["harvested"]
+    assert settle(bench, 150).submitted == 0
+
+
+def test_an_unreadable_reply_is_asked_for_once_more_directly() -> None:
+    bench = Bench(answer=lambda request: reply_row(request.custom_id, text="Well."))
+    tally = settle(bench, 1)
+    assert (tally.second_questions, tally.direct, tally.batches) == (2, 4, 0)
+    assert bench.ledger.answered(attempt=2) == set(keys_of(1))
+
+
+def test_as_many_are_under_way_as_may_be_and_no_more() -> None:
+    class Counting(FakeJudge):
+        under_way = most = 0
+        gate = threading.Barrier(6, timeout=60)
+
+        def ask_directly(self, request: SubmittedRequest) -> ReplyRow:
+            with self._lock:
+                self.under_way += 1
+                self.most = max(self.most, self.under_way)
+            self.gate.wait()
+            with self._lock:
+                self.under_way -= 1
+            return reply_row(request.custom_id)
+
+    bench = Bench()
+    bench.judge = Counting(bench.clock)
+    settle(bench, 6, max_in_flight=6)
+    assert bench.judge.most == 6
+
+
+def test_a_server_that_is_gone_stops_the_run_and_keeps_what_it_said() -> None:
+    bench = Bench()
+    bench.judge.direct = [*[None] * 10, *failures(JudgeFailure.NOT_ACCEPTED, 1000)]
+    with pytest.raises(JudgeError, match="the last 8 "):
+        settle(bench, 100)
+    assert len(bench.ledger.answered()) == 10
+    assert len(bench.ledger.failures) < 20
+    bench.judge.direct = []
+    assert settle(bench, 100).answered == 200
+
+
+def test_what_the_budget_has_no_room_for_is_approved_at_the_direct_price() -> None:
+    bench = Bench()
+    channels: list[str] = []
+    settle(bench, 1, approve=lambda _requests, channel: channels.append(channel))
+    assert channels == ["direct"]
