@@ -68,7 +68,7 @@ def test_a_pair_that_wins_everything_stops_after_the_first_round() -> None:
     first, second = decide([np.ones(143), np.zeros(143)], rule())
     assert (first.evidence.side, second.evidence.side) == ("first", "second")
     assert first.judged == second.judged == rule().ends[0]
-    np.testing.assert_array_equal(first.evidence.capital_first, second.evidence.capital_second)
+    np.testing.assert_allclose(first.evidence.capital_first, second.evidence.capital_second)
 
 
 def test_equals_are_judged_to_the_end_and_nobody_wins() -> None:
@@ -102,7 +102,7 @@ def test_what_was_judged_after_a_stop_is_not_looked_at() -> None:
         decide([shares[0][:58], shares[1]], rule(n_pairs=2)),
     )
     assert whole[0].judged == cut[0].judged == 33
-    np.testing.assert_array_equal(whole[0].evidence.capital_first, cut[0].evidence.capital_first)
+    np.testing.assert_allclose(whole[0].evidence.capital_first, cut[0].evidence.capital_first)
 
 
 @pytest.mark.parametrize("goal", ["bank", "population"])
@@ -130,7 +130,9 @@ def test_over_all_ordered_draws_of_a_level_bank_the_capital_stays_one_on_average
     looked_at = rule(n_prompts=8, n_pairs=1, min_prompts=1)
     capital = np.exp(aimed_capital(shares, looked_at, side=side))
     np.testing.assert_allclose(capital.mean(axis=0), 1.0, rtol=1e-12)
-    assert (capital[:, -1] != 1.0).all()
+    # Only ties and unreadable prompts move nothing; whatever else was drawn wins or loses.
+    is_level = ((shares == 0.5) | np.isnan(shares)).all(axis=1)
+    np.testing.assert_array_equal(np.isclose(capital[:, -1], 1.0, rtol=1e-9), is_level)
 
 
 @pytest.mark.parametrize("side", ["first", "second"])
