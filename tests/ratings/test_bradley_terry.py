@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tournament_assets.ratings.bradley_terry import (
     are_strongly_connected,
     bootstrap_bradley_terry,
+    find_standing,
     fit_bradley_terry,
     log_strengths,
 )
@@ -82,7 +83,6 @@ def test_a_star_has_the_closed_form() -> None:
     assert ada - dee == pytest.approx(400 * math.log10(999))
 
 
-@settings(deadline=None, max_examples=40)
 @given(arrays(np.float64, (4, 4), elements=st.integers(0, 8).map(lambda halves: halves / 2)))
 def test_newton_agrees_with_zermelo(table: NDArray[np.float64]) -> None:
     # A circle of wins connects everyone.
@@ -141,9 +141,9 @@ def test_ratings_do_not_depend_on_the_order_of_the_judgments() -> None:
 def test_winning_or_losing_every_match_gives_a_reason_and_no_number() -> None:
     cells = cells_of({("ada", "bob"): 3, ("bob", "cyd"): 2, ("cyd", "bob"): 1, ("cyd", "dee"): 1})
     ada, bob, cyd, dee = fit_bradley_terry(cells)
-    assert (ada.rating, ada.note) == (None, "won every match: no upper bound")
-    assert (dee.rating, dee.note) == (None, "lost every match: no lower bound")
-    assert bob.note is None
+    assert (ada.rating, bob.note, dee.rating) == (None, None, None)
+    assert ada.note == "won every match: no upper bound"
+    assert dee.note == "lost every match: no lower bound"
     assert (bob.rating or 0) - (cyd.rating or 0) == pytest.approx(400 * math.log10(2))
     assert (bob.rating or 0) + (cyd.rating or 0) == pytest.approx(2800)
 
@@ -152,8 +152,7 @@ def test_two_separate_groups_are_not_compared() -> None:
     cells = cells_of({("ada", "bob"): 3, ("bob", "ada"): 2, ("cyd", "dee"): 2, ("dee", "cyd"): 1})
     for result in fit_bradley_terry(cells):
         assert result.rating is None
-        assert result.note is not None
-        assert result.note.startswith("no single largest group")
+        assert "largest group" in str(result.note)
 
 
 def test_entrants_apart_from_the_rated_group_get_a_reason() -> None:
@@ -171,10 +170,9 @@ def test_entrants_apart_from_the_rated_group_get_a_reason() -> None:
     }
     assert [notes[name] for name in ("ada", "bob", "cyd")] == [None] * 3
     assert notes["dee"] == notes["eve"]
-    assert notes["dee"] is not None
-    assert notes["dee"].startswith("never lost to the rated entrants")
-    assert notes["fay"] == "no wins or losses connect it to the rated entrants"
-    assert notes["hal"] == "no judged match"
+    assert "never lost" in str(notes["dee"])
+    assert "connect" in str(notes["fay"])
+    assert "judged" in str(notes["hal"])
 
 
 def test_nobody_judged_gives_no_number() -> None:
@@ -290,3 +288,75 @@ def test_the_same_seed_gives_the_same_resamples_and_another_seed_does_not() -> N
 def test_no_resamples_are_refused() -> None:
     with pytest.raises(InputError, match="n_bootstraps is 0"):
         bootstrap_bradley_terry(code_judgments([], entrants=ENTRANTS), n_bootstraps=0, seed=0)
+
+
+def table(n_entrants: int, *beats: tuple[int, int]) -> NDArray[np.float64]:
+    wins = np.zeros((n_entrants, n_entrants))
+    for winner, loser in beats:
+        wins[winner, loser] += 1
+    return wins
+
+
+def chains_slowly(wins: NDArray[np.float64]) -> list[set[int]]:
+    chains = []
+    for start in range(len(wins)):
+        reached, waiting = {start}, [start]
+        while waiting:
+            found = set(np.flatnonzero(wins[waiting.pop()]).tolist()) - reached
+            reached |= found
+            waiting.extend(found)
+        chains.append(reached)
+    return chains
+
+
+tables = st.integers(1, 6).flatmap(
+    lambda n: arrays(np.float64, (3, n, n), elements=st.sampled_from([0.0, 0.0, 0.0, 0.5, 2.0]))
+)
+
+
+@given(tables)
+def test_connection_agrees_with_walking_the_graph(many: NDArray[np.float64]) -> None:
+    everyone = set(range(many.shape[1]))
+    expected = [all(chain == everyone for chain in chains_slowly(wins)) for wins in many]
+    assert are_strongly_connected(many).tolist() == expected
+
+
+@given(tables)
+def test_the_rated_can_all_reach_each_other_and_nobody_else(many: NDArray[np.float64]) -> None:
+    for won in many:
+        standing, chains = find_standing(won), chains_slowly(won)
+        rated = np.flatnonzero(standing.rated).tolist()
+        for member in rated:
+            both_ways = {other for other in chains[member] if member in chains[other]}
+            assert both_ways == set(rated)
+        assert not (standing.rated & (standing.unbounded_above | standing.unbounded_below)).any()
+        assert not (standing.unbounded_above & standing.unbounded_below).any()
+
+
+@pytest.mark.parametrize("length", [2, 3, 7])
+def test_a_circle_of_wins_connects_everyone(length: int) -> None:
+    circle = [(index, (index + 1) % length) for index in range(length)]
+    assert find_standing(table(length, *circle)).rated.all()
+    assert are_strongly_connected(table(length, *circle)[None]).all()
+    assert not are_strongly_connected(table(length, *circle[:-1])[None]).any()
+
+
+def test_entrants_above_and_below_the_rated_group_are_told_apart() -> None:
+    # 3 beat 4, who beat the group {0, 1, 2}; 0 beat 5; 6 played nobody.
+    wins = table(7, (0, 1), (1, 2), (2, 0), (3, 4), (4, 1), (0, 5))
+    standing = find_standing(wins)
+    assert np.flatnonzero(standing.rated).tolist() == [0, 1, 2]
+    assert np.flatnonzero(standing.unbounded_above).tolist() == [3, 4]
+    assert np.flatnonzero(standing.unbounded_below).tolist() == [5]
+
+
+def test_two_groups_of_one_size_leave_nobody_rated() -> None:
+    standing = find_standing(table(4, (0, 1), (1, 0), (2, 3), (3, 2)))
+    assert not standing.rated.any()
+
+
+def test_a_ladder_bounds_only_its_ends() -> None:
+    standing = find_standing(table(3, (0, 1), (1, 2)))
+    assert not standing.rated.any()
+    assert standing.unbounded_above.tolist() == [True, False, False]
+    assert standing.unbounded_below.tolist() == [False, False, True]

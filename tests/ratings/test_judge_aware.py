@@ -187,7 +187,7 @@ def test_a_judge_that_says_nothing_is_named() -> None:
     silent = replace(matches, judges=(*matches.judges, "mute"))
     found = fit_judge_aware(silent, slots, confidence=0.95)
     assert (found.judges[3].note, found.judges[3].n_verdicts) == (NO_VERDICT, 0)
-    assert points(found) == points(fit_judge_aware(matches, slots, confidence=0.95))
+    assert points(found) == pytest.approx(points(fit_judge_aware(matches, slots, confidence=0.95)))
 
 
 def test_a_single_presentation_costs_no_bias_when_the_judge_likes_a_slot() -> None:
@@ -222,7 +222,7 @@ def test_slots_without_a_meaning_are_refused() -> None:
     matches, slots = simulate_presentations(STRENGTHS, JURY, n_prompts=5, seed=0)
     with pytest.raises(InputError, match="a 1, -1 or 0"):
         fit_judge_aware(matches, slots[1:], confidence=0.95)
-    with pytest.raises(InputError, match="name no judge"):
+    with pytest.raises(InputError, match="no judge"):
         fit_judge_aware(
             replace(matches, judges=(), judge_index=slots[:0].astype(np.int64)),
             slots,

@@ -1,11 +1,14 @@
 import math
+import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
-from tournament_assets.ratings.matches import Matches, code_judgments
+from tournament_assets.ratings.matches import Matches, PairCounts, code_judgments, pairwise_winrates
 from tournament_assets.tournament.errors import InputError
 from tournament_assets.tournament.verdicts import Judgment, Outcome
 
@@ -77,11 +80,11 @@ def test_all_problems_of_the_judgments_are_reported_at_once() -> None:
     judgments = [win("ada", "eve", "p3"), win("ada", "eve", "p4"), tie("bob", "bob", "p5")]
     with pytest.raises(InputError) as refused:
         code_judgments(judgments, entrants=("ada", "bob", "bob"))
-    assert refused.value.problems == (
-        "entrant 'bob' is listed twice; expected every entrant once",
-        "a judgment of prompt 'p3' names entrant 'eve'; expected one of 'ada', 'bob'",
-        "a judgment of prompt 'p5' compares 'bob' with itself; expected two different entrants",
-    )
+    assert [re.findall(r"'(\w+)'", each) for each in refused.value.problems] == [
+        ["bob"],
+        ["p3", "eve", "ada", "bob"],
+        ["p5", "bob"],
+    ]
 
 
 @given(any_judgments())
@@ -105,7 +108,6 @@ def test_wins_do_not_depend_on_the_order_of_the_judgments(judgments: list[Judgme
     assert forwards.wins.sum() == judged
 
 
-@settings(deadline=None, max_examples=50)
 @given(any_judgments())
 def test_wins_are_outright_wins_and_half_the_ties(judgments: list[Judgment]) -> None:
     found = code_judgments(judgments, entrants=ENTRANTS)
@@ -115,7 +117,6 @@ def test_wins_are_outright_wins_and_half_the_ties(judgments: list[Judgment]) -> 
     assert (found.as_wins().preference == 1).all()
 
 
-@settings(deadline=None, max_examples=50)
 @given(any_judgments())
 def test_members_keep_what_they_did_to_one_another(judgments: list[Judgment]) -> None:
     matches = code_judgments(judgments, entrants=ENTRANTS)
@@ -139,7 +140,7 @@ def test_a_weight_of_three_is_three_matches() -> None:
 
 
 def test_a_missing_preference_is_an_error_and_not_a_tie() -> None:
-    with pytest.raises(InputError, match=r"match 1: the preference is missing \(nan\).*not a tie"):
+    with pytest.raises(InputError, match=r"1: .*\(nan\).* tie"):
         shares(1.0, math.nan, 0.0)
 
 
@@ -154,15 +155,17 @@ def test_every_problem_of_the_columns_is_reported_at_once() -> None:
             preference=np.array([1.0, -0.5, math.nan]),
             weight=np.array([1.0, 0.0, math.inf]),
         )
-    assert [problem.split(";")[0] for problem in raised.value.problems] == [
-        "an entrant is listed twice",
-        "match 2: first is 2",
-        "match 1: prompt_index is 1",
-        "match 0: both sides are entrant number 0",
-        "match 2: the preference is missing (nan)",
-        "match 1: the preference is -0.5",
-        "match 1: the weight is 0.0",
-        "match 2: the weight is inf",
+    facts = "twice|first|prompt_index|sides|preference|weight|nan|inf|-?[0-9.]+"
+    found = [" ".join(re.findall(facts, each.split(";")[0])) for each in raised.value.problems]
+    assert found == [
+        "twice",
+        "2 first 2",
+        "1 prompt_index 1",
+        "0 sides 0",
+        "2 preference nan",
+        "1 preference -0.5",
+        "1 weight 0.0",
+        "2 weight inf",
     ]
 
 
@@ -170,11 +173,11 @@ def test_many_problems_of_one_kind_are_counted() -> None:
     with pytest.raises(InputError) as raised:
         shares(*[2.0] * 10)
     assert len(raised.value.problems) == 4
-    assert raised.value.problems[-1] == "the same is wrong with 7 more matches"
+    assert "7 more" in raised.value.problems[-1]
 
 
 def test_columns_of_different_lengths_are_refused() -> None:
-    with pytest.raises(InputError, match="expected one shape"):
+    with pytest.raises(InputError, match="one shape"):
         shares(1.0, 0.0, weight=[1.0])
 
 
@@ -182,5 +185,55 @@ def test_only_wins_losses_and_ties_are_hard() -> None:
     assert shares(0.0, 0.5, 1.0).is_hard
     soft = shares(1.0, 0.75)
     assert not soft.is_hard
-    with pytest.raises(InputError, match=r"match 1: the preference is 0.75.*Davidson's model"):
+    with pytest.raises(InputError, match=r"match 1: .*0\.75.*Davidson"):
         soft.require_hard("Davidson's model")
+
+
+def test_both_orders_of_a_pair_share_a_row() -> None:
+    judgments = [
+        win("bob", "ada"),
+        settled("bob", "ada", Outcome.B_WINS),
+        win("ada", "bob"),
+        tie("bob", "ada"),
+        settled("ada", "bob", Outcome.INCONSISTENT),
+        settled("bob", "ada", Outcome.UNJUDGED),
+    ]
+    (counts,) = pairwise_winrates(judgments)
+    assert counts == PairCounts("ada", "bob", 2, 1, ties=1, inconsistent=1, same_text=0, unjudged=1)
+    assert counts.judged == 5
+    assert counts.win_rate_a == pytest.approx(3 / 5)
+
+
+def test_a_pair_that_nobody_judged_has_no_rate() -> None:
+    (counts,) = pairwise_winrates([settled("ada", "bob", Outcome.UNJUDGED)])
+    assert counts.win_rate_a is None
+    assert counts.unjudged == 1
+
+
+def test_rows_are_sorted_by_names() -> None:
+    judgments = [win("dee", "cyd"), win("bob", "ada"), win("ada", "cyd")]
+    names = [(counts.entrant_a, counts.entrant_b) for counts in pairwise_winrates(judgments)]
+    assert names == [("ada", "bob"), ("ada", "cyd"), ("cyd", "dee")]
+
+
+def swap(judgment: Judgment) -> Judgment:
+    swapped = {Outcome.A_WINS: Outcome.B_WINS, Outcome.B_WINS: Outcome.A_WINS}
+    outcome = swapped.get(judgment.outcome, judgment.outcome)
+    return settled(judgment.entrant_b, judgment.entrant_a, outcome, judgment.prompt_id)
+
+
+@pytest.mark.parametrize("change", [lambda rows: rows[::-1], lambda rows: list(map(swap, rows))])
+@given(judgments=any_judgments())
+def test_neither_order_nor_presentation_changes_the_counts(
+    change: Callable[[list[Judgment]], list[Judgment]], judgments: list[Judgment]
+) -> None:
+    assert pairwise_winrates(change(judgments)) == pairwise_winrates(judgments)
+
+
+@given(any_judgments(), st.sampled_from(["ada", "dee"]))
+def test_every_judgment_is_counted_once(judgments: list[Judgment], entrant: str) -> None:
+    rows = pairwise_winrates(judgments)
+    assert sum(row.judged + row.same_text + row.unjudged for row in rows) == len(judgments)
+    won = sum(row.wins_a for row in rows if row.entrant_a == entrant)
+    won += sum(row.wins_b for row in rows if row.entrant_b == entrant)
+    assert won == sum(judgment.winner == entrant for judgment in judgments)

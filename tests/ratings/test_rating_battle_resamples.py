@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -39,7 +39,6 @@ tables = st.integers(1, 4).flatmap(
 )
 
 
-@settings(deadline=None)
 @given(tables)
 def test_as_many_battles_are_drawn_as_there_were_and_only_such_as_there_were(
     both: NDArray[np.int64],

@@ -1,13 +1,16 @@
+import math
 from collections.abc import Mapping
 
 import numpy as np
 import pytest
 
+from tournament_assets.ratings.elo import DIVIDED, NO_MATCH, WON_ALL
 from tournament_assets.ratings.intervals import expanded_percentile_interval
 from tournament_assets.ratings.matches import code_judgments
-from tournament_assets.ratings.rating_tables import elo_rows, trace_elo
+from tournament_assets.ratings.rating_tables import anchor_shift, elo_rows, trace_elo
 from tournament_assets.tournament.asset_rows import EloRow
 from tournament_assets.tournament.battles import RatingSettings
+from tournament_assets.tournament.errors import InputError
 
 from .builders import outright, tie, win
 
@@ -59,7 +62,7 @@ def test_who_never_played_has_no_place_and_a_note() -> None:
     (idle,) = [row for row in primary if row.entrant_id == "idle"]
     assert idle.sampling_low is None
     assert idle.group is None
-    assert str(idle.note).startswith("no decisive match")
+    assert str(idle.note).startswith(NO_MATCH)
     assert {row.note for row in primary if row is not idle} == {None}
 
 
@@ -67,7 +70,7 @@ def test_whoever_won_everything_has_a_place_and_no_number() -> None:
     primary, others = rate({(0, 1): 1.0, (0, 2): 1.0, (1, 2): 0.5}, n_prompts=30)
     ada = primary[0]
     assert (ada.entrant_id, ada.rank) == ("ada", 1)
-    assert ada.note == "won every decisive match: no upper bound"
+    assert ada.note == WON_ALL
     assert ada.shown_above == ("bob", "cyd")
     numbers = ("mean", "sem", "order_low", "order_high", "sampling_low", "sampling_high")
     assert {getattr(ada, name) for name in numbers} == {None}
@@ -79,7 +82,7 @@ def test_groups_that_never_met_have_no_places_among_one_another() -> None:
     for row in apart:
         assert (row.mean, row.rank, row.rank_best, row.group) == (None,) * 4
         assert row.shown_above == ()
-        assert row.note == "the decisive matches fall into separate groups of the same size"
+        assert row.note == DIVIDED
 
 
 def test_whom_only_ties_connect_has_no_place() -> None:
@@ -115,3 +118,20 @@ def test_a_handful_of_prompts_gives_no_interval(n_prompts: int, has_interval: bo
     primary, _ = rate({(0, 1): 0.5, (0, 2): 0.7, (1, 2): 0.5}, n_prompts=n_prompts)
     (ada,) = [row for row in primary if row.entrant_id == "ada"]
     assert (ada.sampling_low is not None) is has_interval
+
+
+def test_the_named_model_gets_the_named_rating() -> None:
+    ratings = [1380.0, 1420.0, None]
+    shift = anchor_shift(NAMES[:3], ratings, model="bob", rating=1114.0)
+    assert [rating + shift for rating in ratings if rating is not None] == [1074.0, 1114.0]
+
+
+def test_an_unknown_model_is_refused_with_those_that_are_known() -> None:
+    with pytest.raises(InputError, match=r"'zoe'.*'ada'.*'cyd'"):
+        anchor_shift(NAMES[:3], [1.0, 2.0, 3.0], model="zoe", rating=1000.0)
+
+
+def test_a_model_without_a_rating_and_a_rating_without_a_value_are_refused_together() -> None:
+    with pytest.raises(InputError) as raised:
+        anchor_shift(NAMES[:3], [1.0, 2.0, None], model="cyd", rating=math.nan)
+    assert len(raised.value.problems) == 2
