@@ -1,7 +1,7 @@
 """How far a judge says what people say: published values, weights, and pairs by hand."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def test_a_corrected_share_stays_a_share_and_a_judge_of_chance_corrects_nothing(
     assert (below.value, below.low) == (0.0, 0.0)
     coin = correct_share(0.5, 100, specificity=0.5, sensitivity=0.5, n_negative=20, n_positive=20)
     assert (coin.value, coin.low, coin.high) == (None, None, None)
-    with pytest.raises(InputError, match="some of each"):
+    with pytest.raises(InputError, match="of each"):
         correct_share(0.5, 100, specificity=0.9, sensitivity=0.9, n_negative=0, n_positive=9)
 
 
@@ -160,11 +160,12 @@ def test_wins_are_corrected_by_what_the_judge_gets_wrong() -> None:
     # Nobody was asked about two copies of one text, and nothing is known of what is unjudged.
     rest += [pair(1000 + n, "s" if n < 300 else "u") for n in range(500)]
     (ada, bob) = of(calibrate([*labelled, *rest]), "wins")
-    assert (ada.sensitivity, ada.specificity, ada.by_judge) == (0.9, 0.7, 0.4)
+    assert (ada.sensitivity, ada.specificity, ada.by_judge) == pytest.approx((0.9, 0.7, 0.4))
     assert ada.value == pytest.approx(0.166667, abs=5e-7)
     assert bob.value == pytest.approx(1 - 0.166667, abs=5e-7)
     (unknown, _) = of(calibrate([pair(1, "a", {"ann": "a"})]), "wins")
-    assert (unknown.value, unknown.note) == (None, "people gave it no win or no other verdict")
+    assert unknown.value is None
+    assert "no win" in str(unknown.note)
 
 
 def wins_width(*, won_by: int = 1, missed_by: int = 1, rest_by: int = 1) -> float:
@@ -178,7 +179,7 @@ def wins_width(*, won_by: int = 1, missed_by: int = 1, rest_by: int = 1) -> floa
     (ada, _) = of(calibrate(pairs), "wins")
     assert ada.low is not None
     assert ada.high is not None
-    assert (ada.sensitivity, ada.specificity) == (0.7, 0.7)
+    assert (ada.sensitivity, ada.specificity) == pytest.approx((0.7, 0.7))
     return ada.high - ada.low
 
 
@@ -205,8 +206,8 @@ def test_labels_weigh_what_their_chance_leaves_out() -> None:
     (ada, _) = of(calibrate([*pairs, *mixed]), "wins")
     assert ada.sensitivity == pytest.approx(100 / 102.5)
     units = [(f"p{n}", n < 10) for n in range(20)]
-    even = measure_by_prompt(units, weights=[3.0] * 20)
-    assert even == measure_by_prompt(units)
+    even = astuple(measure_by_prompt(units, weights=[3.0] * 20))
+    assert even == pytest.approx(astuple(measure_by_prompt(units)))
     pairs_of_labels = [LabelPair(f"p{n}", "a" if n % 3 else "b", "a") for n in range(9)]
     twice = [replace(p, weight=2.0 if p.first == "a" else 1.0) for p in pairs_of_labels]
     repeated = [*pairs_of_labels, *(p for p in pairs_of_labels if p.first == "a")]

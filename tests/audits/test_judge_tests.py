@@ -1,20 +1,25 @@
+import re
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tournament_assets.audits.judge_tests import (
     ControlResult,
+    JudgedAnchor,
     JudgedTwice,
     SettledControl,
+    explain_drift,
     measure_controls,
+    measure_drift,
     measure_injection,
     measure_retest,
 )
 from tournament_assets.judging.requests.controls import ControlKind
 from tournament_assets.judging.requests.verdict_parsing import reconcile_swap
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.formatting import format_share
 from tournament_assets.tournament.verdicts import Outcome, Verdict
 
 REPLIES = {
@@ -102,7 +107,7 @@ def test_a_judge_that_sees_no_difference_in_identical_responses_is_as_expected()
     assert result.rate_high == pytest.approx(0.9433, abs=1e-4)
     assert result.outcomes == {Outcome.TIE: 8, Outcome.INCONSISTENT: 2}
     assert (result.first_slot, result.second_slot) == (4, 1)
-    assert "8 of 10 responses (80.0 %; 95 % interval 49.0 % to 94.3 %)" in result.meaning
+    assert re.findall(r"8 of 10|\d+\.\d", result.meaning) == ["8 of 10", "80.0", "49.0", "94.3"]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +131,6 @@ def test_an_injection_has_to_change_nothing_whatever_its_baseline_is() -> None:
     assert (result.judged, result.as_expected) == (16, 4)
 
 
-@settings(deadline=None)
 @given(CONTROLS)
 def test_every_control_is_counted_once_and_missing_ones_are_in_no_rate(
     controls: list[SettledControl],
@@ -146,7 +150,6 @@ def test_every_control_is_counted_once_and_missing_ones_are_in_no_rate(
         assert (result.rate_low, result.rate_high) == (other.rate_low, other.rate_high)
 
 
-@settings(deadline=None)
 @given(CONTROLS, st.randoms(use_true_random=False))
 def test_the_order_of_the_controls_does_not_matter(
     controls: list[SettledControl], random: Random
@@ -222,7 +225,6 @@ def test_a_verdict_that_only_the_injected_text_took_away_is_counted_apart() -> N
     assert (effect.asked, effect.unjudged, effect.silenced) == (3, 3, 1)
 
 
-@settings(deadline=None)
 @given(CONTROLS)
 def test_every_injection_moved_somewhere_or_is_unjudged(controls: list[SettledControl]) -> None:
     effect = measure_injection(controls)
@@ -264,7 +266,6 @@ def test_pairs_judged_twice_are_compared_pair_by_pair_and_reply_by_reply() -> No
     assert "57.1 % of 7 pairs" in result.meaning
 
 
-@settings(deadline=None)
 @given(JUDGED_TWICE)
 def test_flips_hold_every_pair_judged_both_times(pairs: list[JudgedTwice]) -> None:
     result = measure_retest(pairs, n_bootstraps=20)
@@ -277,7 +278,6 @@ def test_flips_hold_every_pair_judged_both_times(pairs: list[JudgedTwice]) -> No
     assert 2 * result.pairs.n <= result.presentations.n
 
 
-@settings(deadline=None)
 @given(JUDGED_TWICE)
 def test_a_judge_that_repeats_itself_agrees_fully(pairs: list[JudgedTwice]) -> None:
     same = [
@@ -290,7 +290,6 @@ def test_a_judge_that_repeats_itself_agrees_fully(pairs: list[JudgedTwice]) -> N
     assert result.reversed.count == 0
 
 
-@settings(deadline=None, max_examples=50)
 @given(CONTROLS, JUDGED_TWICE)
 def test_every_result_says_what_it_means_in_one_sentence(
     controls: list[SettledControl], pairs: list[JudgedTwice]
@@ -309,14 +308,71 @@ def test_every_result_says_what_it_means_in_one_sentence(
 
 def test_where_nothing_is_judged_the_meaning_says_that_nothing_is_known() -> None:
     unasked = measure_controls([])[0]
-    assert "No identical control was asked" in unasked.meaning
+    assert "identical" in unasked.meaning
     unread = result_of(ControlKind.CORRUPTED, control(ControlKind.CORRUPTED, Outcome.UNJUDGED))
-    assert "Not one corrupted control of 1 is judged" in unread.meaning
-    assert "nothing is known" in measure_injection([]).meaning
-    assert "nothing is known" in measure_retest([]).meaning
+    assert "control of 1" in unread.meaning
+    for each in (unasked, unread, measure_injection([]), measure_retest([])):
+        assert "nothing is known" in each.meaning
 
 
 def test_a_confidence_without_a_meaning_is_refused() -> None:
     for measure in (measure_controls, measure_injection):
         with pytest.raises(InputError, match="confidence"):
             measure([], confidence=2.0)
+
+
+A, B, TIE, INCONSISTENT = Outcome.A_WINS, Outcome.B_WINS, Outcome.TIE, Outcome.INCONSISTENT
+UNJUDGED = Outcome.UNJUDGED
+
+
+def repeat(anchor: JudgedAnchor, times: int) -> list[JudgedAnchor]:
+    return [anchor] * times
+
+
+def test_every_other_way_of_settling_a_pair_is_a_flip() -> None:
+    settled = [A, B, TIE, INCONSISTENT]
+    for first in settled:
+        for second in settled:
+            assert JudgedAnchor(first, second).flipped is (first is not second)
+            assert JudgedAnchor(TIE, second, first).flipped_since is (first is not second)
+
+
+def test_what_was_not_judged_is_in_no_rate() -> None:
+    anchors = [
+        JudgedAnchor(A, UNJUDGED, A),
+        JudgedAnchor(A, A, UNJUDGED),
+        JudgedAnchor(A, B, None),
+        JudgedAnchor(A, TIE, TIE),
+        JudgedAnchor(TIE, TIE, A),
+    ]
+    result = measure_drift(anchors, max_rate=0.1)
+    assert (result.asked, result.unjudged, result.reversals) == (5, 1, 1)
+    assert (result.flips.count, result.flips.n) == (2, 4)
+    assert (result.flips_since.count, result.flips_since.n) == (1, 2)
+
+
+@pytest.mark.parametrize(("flips", "drifted"), [(0, False), (4, False), (7, False), (8, True)])
+def test_a_drift_is_shown_when_the_whole_interval_lies_above_the_threshold(
+    flips: int, drifted: bool
+) -> None:
+    # Wilson, 95 %: 7 of 40 is 8.7 % to 31.9 %, 8 of 40 is 10.5 % to 34.8 %.
+    anchors = repeat(JudgedAnchor(A, B), flips) + repeat(JudgedAnchor(A, A), 40 - flips)
+    result = measure_drift(anchors, max_rate=0.10)
+    assert result.has_drifted is drifted
+    said = explain_drift(result, confidence=0.95)
+    assert re.search(rf"{flips} of 40 .*\({format_share(flips / 40)}; 95 %.* of 10\.0 %", said)
+    assert ("has drifted" in said) is drifted
+    assert ("judge_model" in said) is drifted
+
+
+def test_nothing_judged_is_neither_drift_nor_its_absence() -> None:
+    result = measure_drift(repeat(JudgedAnchor(A, UNJUDGED, B), 3), max_rate=0.0)
+    assert result.flips.rate is None
+    assert not result.has_drifted
+    assert "pair of 3" in explain_drift(result, confidence=0.95)
+
+
+def test_the_occasion_before_is_named_with_its_share() -> None:
+    result = measure_drift([JudgedAnchor(A, B, B), JudgedAnchor(A, A, B)], max_rate=0.5)
+    said = explain_drift(result, confidence=0.95, earlier_occasion="rerun 3")
+    assert "'rerun 3', 1 of 2" in said

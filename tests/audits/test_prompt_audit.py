@@ -1,7 +1,9 @@
 from itertools import combinations, pairwise
 
+import pytest
+
 from tournament_assets.audits.missingness import PairReading
-from tournament_assets.audits.prompt_audit import audit_prompts
+from tournament_assets.audits.prompt_audit import audit_prompts, find_stratum_failures
 from tournament_assets.audits.prompt_findings import FindingKind, PromptFinding
 from tournament_assets.judging.requests.verdict_parsing import FailureClass
 from tournament_assets.tournament.verdicts import Outcome, Verdict
@@ -55,8 +57,8 @@ def test_failures_that_gather_on_one_prompt_are_found_and_scattered_ones_are_not
     sound = [each for n in range(20) for each in prompt(f"p{n}", *LADDER)]
     (found,) = findings(*sound, *failed("dark"), kind=FindingKind.JUDGE_FAILURES)
     assert (found.prompt_id, found.count, found.total) == ("dark", 3, 6)
-    assert "3 unreadable; 3 for reasons of infrastructure" in found.sentence
-    assert "0 of 120 on all other prompts" in found.sentence
+    assert "3 unreadable; 3 " in found.sentence
+    assert "0 of 120" in found.sentence
     everywhere = [each for n in range(20) for each in failed(f"p{n}")]
     assert findings(*everywhere, kind=FindingKind.JUDGE_FAILURES) == []
 
@@ -99,3 +101,54 @@ def test_every_prompt_is_measured_and_findings_come_first_by_kind_and_badness() 
 
 def test_without_pairs_there_is_nothing_to_say() -> None:
     assert audit_prompts([], dimension="factuality", entrants=ENTRANTS) == []
+
+
+WIN, LOSS, TIE = Outcome.A_WINS, Outcome.B_WINS, Outcome.TIE
+
+
+def stratum(name: str, outcomes: list[Outcome]) -> list[PairReading]:
+    """Outcomes of ada against bob, a prompt each."""
+    return [
+        pair("ada", "bob", outcome, f"{name}-{number}", stratum=name)
+        for number, outcome in enumerate(outcomes)
+    ]
+
+
+def failures(*pairs: PairReading) -> list[str]:
+    # Where ada wins bob loses; only ada is looked at.
+    found = find_stratum_failures(pairs, entrants=("ada", "bob"))
+    return [each.stratum for each in found if each.entrant_id == "ada"]
+
+
+def test_an_entrant_that_loses_in_one_stratum_only_is_named_with_its_scores() -> None:
+    pairs = [
+        *stratum("recall", [LOSS] * 11 + [WIN]),
+        *stratum("vignette", [WIN] * 11 + [TIE]),
+        *stratum("curated", [WIN] * 5 + [TIE] * 3),
+    ]
+    found, *_ = find_stratum_failures(pairs, entrants=("ada", "bob"))
+    assert (found.entrant_id, found.stratum, found.prompts) == ("ada", "recall", 12)
+    assert found.inside == pytest.approx(1 / 12)
+    assert found.outside == pytest.approx((11 + 0.5 + 5 + 1.5) / 20)
+
+
+def test_who_loses_everywhere_fails_no_stratum() -> None:
+    assert failures(*stratum("recall", [LOSS] * 12), *stratum("vignette", [LOSS] * 9)) == []
+
+
+def test_who_fails_two_strata_is_not_said_to_fail_one_only() -> None:
+    lost = stratum("recall", [LOSS] * 10) + stratum("curated", [LOSS] * 10)
+    assert failures(*lost, *stratum("vignette", [WIN] * 60)) == []
+
+
+def test_a_few_prompts_or_a_small_difference_say_nothing() -> None:
+    assert failures(*stratum("recall", [LOSS] * 2), *stratum("vignette", [WIN] * 30)) == []
+    assert (
+        failures(*stratum("recall", [LOSS, LOSS, WIN]), *stratum("vignette", [WIN, WIN, LOSS]))
+        == []
+    )
+
+
+def test_unjudged_pairs_are_no_losses() -> None:
+    unjudged = [Outcome.UNJUDGED] * 12
+    assert failures(*stratum("recall", unjudged), *stratum("vignette", [WIN] * 12)) == []
