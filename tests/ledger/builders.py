@@ -16,8 +16,15 @@ from tournament_assets.judging.settlement.records import (
     StoredReply,
 )
 from tournament_assets.ledger import Ledger
+from tournament_assets.tournament.errors import LedgerError
 
 SCOPE = JudgingScope("tiny", "pilot", "factuality")
+OTHER_SCOPES = [
+    replace(SCOPE, tournament_id="other"),
+    replace(SCOPE, mode="headline"),
+    replace(SCOPE, dimension="calibration"),
+    replace(SCOPE, purpose="agreement"),
+]
 BEGUN_AT = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 USAGE = TokenUsage(
     input_tokens=700,
@@ -116,6 +123,16 @@ def change(url: str, *statements: str, **values: Any) -> None:
     with _connection(url) as connection:
         for statement in statements:
             connection.execute(sa.text(statement), values)
+
+
+def failed_with(code: int | str) -> Callable[[LedgerError], bool]:
+    """Make a check of an error: the database gave SQLite's code or PostgreSQL's state."""
+
+    def check(error: LedgerError) -> bool:
+        cause = getattr(error.__context__, "orig", None)
+        return code in (getattr(cause, "sqlite_errorcode", 0), getattr(cause, "sqlstate", ""))
+
+    return check
 
 
 @contextmanager

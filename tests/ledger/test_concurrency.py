@@ -25,9 +25,8 @@ def check_that_all_was_written_once(url: str) -> None:
         "judge_leases": 0,
     }.items():
         assert select(url, f"SELECT count(*) FROM {table}") == [(expected,)]  # noqa: S608
-    assert select(url, "SELECT state, count(*) FROM judge_batches GROUP BY state") == [
-        ("harvested", 3)
-    ]
+    states = select(url, "SELECT state, count(*) FROM judge_batches GROUP BY state")
+    assert states == [("harvested", 3)]
 
 
 def test_several_threads_can_write_the_same_keys_at_once(ledger_url: str) -> None:

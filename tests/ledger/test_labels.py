@@ -128,9 +128,7 @@ def test_who_stops_early_leaves_a_smaller_random_draw_of_each_stratum(ledger: Le
     assert {each.pair.chance for each in ledger.labels(*SCOPE)} == {1.0, 0.1}
 
 
-@settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(times=st.integers(1, 3), said=st.sampled_from(["a", "b", "tie", "both_bad"]))
 def test_twice_is_once(ledger: Ledger, times: int, said: str) -> None:
     ledger.keep_label_sample(sample())
