@@ -1,11 +1,11 @@
-# make pilot | test | check | docs | ui | bench | clean        `make help` says what each does
+# make pilot | quick | test | e2e | check | docs | ui | bench | clean      `make help` says what each does
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help pilot headline ui docs test check format bench gpu coverage browser postgresql redis torture clean
+.PHONY: help pilot headline ui docs quick test e2e check format bench gpu coverage browser postgresql redis torture clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -37,9 +37,18 @@ docs: $(VENV)/.dev  ## write the reference pages and build the documentation in 
 	@$(BIN)/mkdocs build --strict
 	@echo "build/docs/index.html"
 
-# Three at once keep two cores busy: the tests of daemons and browsers wait much of their time.
-test: $(VENV)/.dev browser postgresql redis  ## run the tests, a real browser, PostgreSQL and Redis among them
-	@$(BIN)/python -m pytest --numprocesses $${TEST_PROCESSES:-3} --dist loadfile --no-loadscope-reorder
+# Three at once keep two cores busy: some tests wait for a server.
+PYTEST := $(BIN)/python -m pytest --numprocesses $${TEST_PROCESSES:-3} --dist loadfile --no-loadscope-reorder
+
+quick: $(VENV)/.dev  ## lint, import contracts, and the tests of the folders that were changed
+	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/lint-imports
+	@$(PYTEST) -m "not e2e" $$($(BIN)/python -m scripts.changed_tests)
+
+test: $(VENV)/.dev postgresql  ## run the tests that need no browser, daemon or other machine
+	@$(PYTEST) -m "not e2e"
+
+e2e: $(VENV)/.dev browser postgresql redis  ## run the others: browser, daemon, machines, kills, fuzz, the whole demo
+	@$(PYTEST) -m e2e
 
 browser:
 	@command -v chromium >/dev/null || { \

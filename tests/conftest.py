@@ -12,21 +12,20 @@ from hypothesis import settings
 from sqlalchemy import Engine, event
 
 from tests.demo import DemoRun, copy_project, finish_once, run_demo, shorten_pilot
-from tests.postgresql import PostgresServer, running_server
 
 if TYPE_CHECKING:
+    from tests.postgresql import PostgresServer
     from tests.projects import FinishedPilot
 
 
+END_TO_END = ("browser", "daemon", "fuzz", "machines", "torture")
+"""Folders whose tests are all marked `e2e`."""
 LONGEST = (
     "test_demo.py",
     "test_demo_edits.py",
     "browser/test_dagster_ui_automation.py",
     "browser/test_dagster_ui_button.py",
     "browser/test_dagster_ui.py",
-    "graph/test_fresh_runs.py",
-    "graph/test_accounting.py",
-    "graph/test_pipeline.py",
     "graph/test_reruns.py",
     "daemon/test_schedule.py",
     "machines/test_celery.py",
@@ -34,8 +33,7 @@ LONGEST = (
     "machines/test_two_people.py",
     "torture/test_torture.py",
 )
-"""Files that take more than a minute. They come first, so that no process ends with one alone."""
-
+"""Files that take longest. They come first, so that no process ends with one alone."""
 
 # What hypothesis draws is bounded by examples, never by a clock.
 settings.register_profile("local", max_examples=25, deadline=None)
@@ -45,6 +43,10 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tests = Path(__file__).parent
+    end_to_end = [tests / name for name in END_TO_END]
+    for item in items:
+        if any(item.path.is_relative_to(folder) for folder in end_to_end):
+            item.add_marker(pytest.mark.e2e)
     places = {tests / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
 
@@ -77,16 +79,22 @@ def folder_of_all_processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def finished_pilot(tmp_path_factory: pytest.TempPathFactory) -> "FinishedPilot":
-    """Run a small project's pilot once for all tests that look at it, or go on in a copy."""
-    from tests.projects import FinishedPilot, make_project
+    """Run a small project's pilot through Dagster once, for all processes.
 
-    project = make_project(tmp_path_factory.mktemp("finished") / "project")
-    return FinishedPilot(project, project.run())
+    Whoever goes on with it takes a copy.
+    """
+    from tests.projects import finish_pilot
+
+    folder = folder_of_all_processes(tmp_path_factory) / "finished_pilot"
+    with FileLock(folder.with_suffix(".lock")):
+        return finish_pilot(folder)
 
 
 @pytest.fixture(scope="session")
-def postgresql() -> Iterator[PostgresServer]:
+def postgresql() -> "Iterator[PostgresServer]":
     """Run a PostgreSQL server for all tests that write to one."""
+    from tests.postgresql import running_server
+
     with running_server() as server:
         yield server
 

@@ -15,7 +15,7 @@ from tests.projects import SmallProject, make_project, recorded_responses, write
 from tests.rows import table_rows
 from tournament_assets.definitions import build_definitions, build_plan, default_ledger_url
 from tournament_assets.graph.automation.jobs import build_stages
-from tournament_assets.launching import RunSummary
+from tournament_assets.graph.run_summaries import RunSummary
 from tournament_assets.ledger import Ledger
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.project.config_files import load_config
@@ -49,6 +49,9 @@ class PaidProject:
 
     def run(self, **options: Any) -> RunSummary:
         return self.project.run(environment=self.environment, **options)
+
+    def run_recorded(self, **options: Any) -> RunSummary:
+        return self.project.run_recorded(environment=self.environment, **options)
 
     def configure_judge(self, **changes: Any) -> None:
         config = yaml.safe_load(self.project.config_path.read_text())

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tournament_assets.graph.run_summaries import RunSummary
 from tournament_assets.judging.costs.prices import load_newest_prices
-from tournament_assets.launching import RunSummary
 from tournament_assets.tournament.errors import WorkError
 from tournament_assets.tournament.judges import ConfiguredPrice
 

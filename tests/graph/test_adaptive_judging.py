@@ -18,7 +18,7 @@ from tests.rows import table_rows
 from tests.torture.rounds import ADAPTIVE, N_PROMPTS, ask_in_rounds, make_larger
 from tournament_assets.cli.battles import battles_group
 from tournament_assets.definitions import build_plan, default_ledger_url
-from tournament_assets.launching import RunSummary
+from tournament_assets.graph.run_summaries import RunSummary
 from tournament_assets.project.config_files import load_config
 from tournament_assets.ratings.bradley_terry import fit_bradley_terry
 from tournament_assets.ratings.matches import code_judgments
@@ -156,7 +156,7 @@ def population(
     """A finished adaptive run that asks who is better on prompts such as these."""
     adaptive = {**ADAPTIVE, "goal": "population"}
     with larger_project(tmp_path_factory.mktemp("population"), adaptive=adaptive) as paid:
-        yield paid, paid.run(mode="headline")
+        yield paid, paid.run_recorded(mode="headline")
 
 
 def test_a_population_s_answer_is_decided_accounted_for_and_named(

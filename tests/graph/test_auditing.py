@@ -12,8 +12,8 @@ from tests.projects import ENTRANTS, make_project, recorded_responses, write_jso
 from tests.rows import table_rows
 from tournament_assets.cli import main
 from tournament_assets.definitions import build_plan
+from tournament_assets.graph.run_summaries import RunSummary
 from tournament_assets.graph.table import settings_versions
-from tournament_assets.launching import RunSummary
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.project.config_files import load_config
 from tournament_assets.storage.tables import decode_parquet
@@ -66,13 +66,13 @@ def judge_without(paid: PaidProject, absent: str, folder: Path) -> None:
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PaidProject, RunSummary]]:
     with paid_project(tmp_path_factory.mktemp("sound")) as paid:
         paid.let_length_win()
-        yield paid, paid.run()
+        yield paid, paid.run_recorded()
 
 
 def test_a_judge_that_is_dead_for_one_entrant_is_red_everywhere(tmp_path: Path) -> None:
     with paid_project(tmp_path, "text_empty:always") as paid:
         judge_without(paid, "sloppy", tmp_path / "sound")
-        summary = paid.run()
+        summary = paid.run_recorded()
         rows = audit_of(paid)
         missing = {name: row["pairs_planned"] - row["pairs_judged"] for name, row in rows.items()}
         assert missing == {"careful": 4, "sloppy": 8, "mixed": 4}

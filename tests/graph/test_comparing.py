@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.projects import ENTRANTS, SmallProject, bank_rows, make_project, write_json_lines
-from tournament_assets.launching import RunSummary
+from tournament_assets.graph.run_summaries import RunSummary
 from tournament_assets.ratings.covariates import fit_controlled
 from tournament_assets.ratings.matches import Matches, code_judgments
 from tournament_assets.ratings.rating_methods import compare_models
@@ -76,7 +76,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[SmallProject, Ru
     )
     for entrant in ENTRANTS:
         write_json_lines(project.folder / f"responses_{entrant}.jsonl", styled_responses(entrant))
-    return project, project.run(n_perms=N_ORDERINGS)
+    return project, project.run_recorded(n_perms=N_ORDERINGS)
 
 
 def stored(project: SmallProject, table: str, partition: str) -> list[dict[str, Any]]:

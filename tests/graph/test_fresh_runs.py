@@ -11,7 +11,7 @@ import yaml
 
 from tests.projects import FinishedPilot, SmallProject, bank_rows, make_project, write_json_lines
 from tournament_assets.graph.automation.jobs import Stage
-from tournament_assets.launching import RunSummary
+from tournament_assets.graph.run_summaries import RunSummary
 from tournament_assets.reports.figures import figures
 
 pytestmark = pytest.mark.timeout(600)
@@ -22,7 +22,7 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> FinishedPilot:
     """A pilot of one dimension that ran, for edits that concern every dimension alike."""
     folder = tmp_path_factory.mktemp("narrow") / "project"
     project = make_project(folder, dimensions=("factuality",))
-    return FinishedPilot(project, project.run())
+    return FinishedPilot(project, project.run_recorded())
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def run(project: SmallProject, **options: Any) -> tuple[list[str], RunSummary]:
     def note(stage: Stage, label: str) -> None:
         ran.append(f"{stage.title} {label}".strip())
 
-    return ran, project.run(everything=False, on_start=note, **options)
+    return ran, project.run_recorded(everything=False, on_start=note, **options)
 
 
 def jobs_recorded(project: SmallProject) -> list[str]:
@@ -92,7 +92,7 @@ def test_a_run_with_nothing_changed_runs_nothing_and_shows_the_run_before(
     tmp_path: Path,
 ) -> None:
     project = make_project(tmp_path / "project", dimensions=("calibration",))
-    first = project.run()
+    first = project.run_recorded()
     recorded = jobs_recorded(project)
     assert recorded == [
         "small_0_observe_inputs",

@@ -216,7 +216,7 @@ def test_labels_of_texts_that_have_changed_are_counted_and_in_no_rating(
     project: SmallProject,
 ) -> None:
     label(project, [("ann", {0: "a", 1: "b"})], changed=True)
-    project.run(everything=False)
+    project.run()
     rows = rows_of(project, "judge_calibration/factuality/pilot")
     counts = {row["subject"]: row["n"] for row in rows if row["measure"] == "count"}
     assert (counts["changed"], counts["pairs"]) == (2, 0)
@@ -235,7 +235,7 @@ def test_labels_rate_calibrate_and_stand_in_the_report(project: SmallProject) ->
             ("<b>bob</b>", dict.fromkeys(range(0, n_pairs, 2), "a")),
         ],
     )
-    project.run(everything=False)
+    project.run()
     after = project.stored_files()
     changed = {name.split("/")[1] for name in after if before.get(name) != after[name]}
     assert changed <= {*AFTER_A_LABEL, "report"}
@@ -284,7 +284,7 @@ def test_people_are_put_beside_what_a_jury_says_together(tmp_path: Path) -> None
     words = {"a_wins": "a", "b_wins": "b"}
     said = [words.get(outcome, "tie") for outcome in pilot_judge.values()]
     label(project, [("ann", dict(enumerate(said)))])
-    asked = project.run(everything=False).requests_submitted
+    asked = project.run().requests_submitted
     assert right_of(project) == 1.0
     by_basis = {
         basis: [
@@ -300,7 +300,7 @@ def test_people_are_put_beside_what_a_jury_says_together(tmp_path: Path) -> None
         "verdict on a pair is what most of them say."
     ) in newest_report(project)
     project.edit_config(judge={**jury, "aggregate": "single"})
-    asked += project.run(everything=False).requests_submitted
+    asked += project.run().requests_submitted
     same = sum(
         words.get(hasty[pair], "tie") == words.get(outcome, "tie")
         for pair, outcome in pilot_judge.items()

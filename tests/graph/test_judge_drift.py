@@ -25,7 +25,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PaidProject]:
     """A pilot that is judged; what happens later happens in this order."""
     with paid_project(tmp_path_factory.mktemp("drift")) as paid:
         paid.configure_judge(anchor_pairs=ANCHORS)
-        paid.run()
+        paid.run_recorded()
         yield paid
 
 

@@ -9,7 +9,7 @@ JOB = "small_test_judge"
 def tested(tmp_path_factory: pytest.TempPathFactory) -> PaidProject:
     with paid_project(tmp_path_factory.mktemp("tested")) as paid:
         paid.configure_judge(retest_pairs=5, control_pairs=2)
-        paid.run()
+        paid.run_recorded()
         before = paid.project.stored_files()
         assert paid.events(JOB).success
         after = paid.project.stored_files()

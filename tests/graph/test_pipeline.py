@@ -20,8 +20,9 @@ from tests.projects import (
 )
 from tournament_assets.graph.automation.jobs import Stage
 from tournament_assets.graph.run_options import RunOptions
+from tournament_assets.graph.run_summaries import RunSummary
 from tournament_assets.judging.costs.prices import load_newest_prices, newest_prices_hash
-from tournament_assets.launching import RunSummary, run_tournament
+from tournament_assets.launching import run_tournament
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.tournament.errors import InputError, WorkError
 from tournament_assets.tournament.judges import parse_rubric

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from tests.projects import SmallProject, make_project
 from tournament_assets.cli.battles import battles_group
-from tournament_assets.launching import RunSummary
+from tournament_assets.graph.run_summaries import RunSummary
 
 
 @pytest.fixture(scope="module")

@@ -73,7 +73,7 @@ def project(
             for mine, theirs in zip(own[name], own[other], strict=True)
         ]
         write_json_lines(project.folder / f"responses_{name}.jsonl", rows)
-    project.run()
+    project.run_recorded()
     assert len(runs_of(project)) == 2
     return project
 

@@ -14,7 +14,8 @@ from tests.chat_server import MODEL, ChatServer, chat_server
 from tests.projects import SmallProject, bank_rows, make_project
 from tests.rows import table_rows
 from tournament_assets.definitions import build_plan, default_ledger_url
-from tournament_assets.launching import RunSummary, estimate_tournament
+from tournament_assets.graph.run_summaries import RunSummary
+from tournament_assets.launching import estimate_tournament
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import load_config
 from tournament_assets.project.project_files import find_entrant_files
@@ -85,7 +86,7 @@ def played(
                 {**served, "entrant_id": "greedy"},
             ],
         )
-        summary = project.run("pilot")
+        summary = project.run_recorded("pilot")
     return project, summary, chat
 
 

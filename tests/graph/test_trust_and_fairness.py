@@ -59,7 +59,7 @@ def test_lights_come_on_once_the_judge_is_tested_and_go_out_with_the_rubric(
     with paid_project(tmp_path) as paid:
         paid.configure_judge(retest_pairs=5, control_pairs=2)
         paid.project.edit_config(checks=CHECKS)
-        summary = paid.run()
+        summary = paid.run_recorded()
         before = panel_of(paid)
         assert before["test_retest", None]["state"] == "not measured"
         assert f"the job {JOB} does it" in before["test_retest", None]["detail"]
@@ -92,7 +92,7 @@ def test_lights_come_on_once_the_judge_is_tested_and_go_out_with_the_rubric(
 
         rubric = paid.project.folder / "rubrics" / "factuality.txt"
         rubric.write_text(rubric.read_text() + "\nAnd be strict.\n")
-        paid.run()
+        paid.run_recorded()
         outdated = panel_of(paid)
         for measure in ("test_retest", "identical_controls"):
             assert outdated[measure, None]["state"] == "not measured"
@@ -103,8 +103,8 @@ def test_lights_come_on_once_the_judge_is_tested_and_go_out_with_the_rubric(
 def test_the_judges_of_two_modes_are_compared_on_what_both_were_shown(tmp_path: Path) -> None:
     with paid_project(tmp_path) as paid:
         paid.configure_judge(retest_pairs=0, control_pairs=0)
-        paid.run()
-        paid.run(mode="headline")
+        paid.run_recorded()
+        paid.run_recorded(mode="headline")
         assert paid.events(JOB).success
         (row,) = paid.rows("judge_agreement")
         assert (row["judge_model"], row["other_judge_model"]) == ("claude-pilot", "claude-headline")
@@ -134,7 +134,7 @@ def outage(tmp_path_factory: pytest.TempPathFactory) -> SmallProject:
     (project.folder / "responses_sloppy.jsonl").write_text(
         "".join(json.dumps(row) + "\n" for row in kept)
     )
-    project.run(partial=True)
+    project.run_recorded(partial=True)
     return project
 
 

@@ -17,8 +17,8 @@ from tournament_assets.graph.assets import observed_inputs as inputs
 from tournament_assets.graph.assets.observed_inputs import read_inputs
 from tournament_assets.graph.automation import edits
 from tournament_assets.graph.automation.jobs import Stage, build_stages, observations
-from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.graph.automation.reruns import find_out_of_date
+from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.judging.requests import verdict_parsing as parsing
 from tournament_assets.launching import run_tournament
 from tournament_assets.project.config_files import load_config

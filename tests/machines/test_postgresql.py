@@ -25,9 +25,9 @@ def test_a_pilot_keeps_its_runs_and_its_ledger_in_postgresql(
         environment = {"DAGSTER_HOME": str(home), "TOURNAMENT_LEDGER_URL": ledger_url}
         for name, value in {**environment, **dagster_database(dagster_url)}.items():
             monkeypatch.setenv(name, value)
-        first = project.run(environment=environment)
+        first = project.run_recorded(environment=environment)
         stored = project.stored_files()
-        again = project.run(environment=environment)
+        again = project.run_recorded(environment=environment)
         assert first.requests_submitted > 0
         assert (again.requests_submitted, again.responses_generated) == (0, 0)
         assert project.stored_files() == stored

@@ -36,7 +36,7 @@ def test_a_pilot_stores_the_same_files_in_s3_as_in_a_folder(tmp_path: Path, stor
     local = make_project(tmp_path / "local", dimensions=["factuality"])
     local.run()
     remote = make_project(tmp_path / "remote", dimensions=["factuality"])
-    first = remote.run(environment={"TOURNAMENT_STORAGE": storage})
+    first = remote.run_recorded(environment={"TOURNAMENT_STORAGE": storage})
     files = s3fs.S3FileSystem()
     stored = {
         path.partition("/assets/")[2]: files.cat_file(path)
@@ -45,7 +45,7 @@ def test_a_pilot_stores_the_same_files_in_s3_as_in_a_folder(tmp_path: Path, stor
     }
     assert stored == local.stored_files()
     assert not (remote.folder / "storage").exists()
-    again = remote.run(environment={"TOURNAMENT_STORAGE": storage})
+    again = remote.run_recorded(environment={"TOURNAMENT_STORAGE": storage})
     assert first.requests_submitted > 0
     assert again.requests_submitted == 0
     assert again.leaderboard.equals(first.leaderboard)

@@ -512,7 +512,7 @@ def _result(
     row: AssetRow, made: Made[Any], *, tags: Mapping[str, str]
 ) -> dg.MaterializeResult[Any]:
     """Return what was made, with its content hash and its number of rows."""
-    stored = as_stored(made, table=row.name if row.stored_as == "table" else None)
+    stored = as_stored(made, row.name, is_table=row.stored_as == "table")
     return dg.MaterializeResult(
         **({} if row.stored_as == "folder" else {"value": stored.value}),
         data_version=dg.DataVersion(str(stored.version)),

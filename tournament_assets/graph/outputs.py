@@ -67,26 +67,27 @@ class Made(Generic[Value]):
     version: str | None = None
 
 
-def as_stored(made: Made[Any], *, table: str | None) -> Made[Any]:
+def as_stored(made: Made[Any], name: str, *, is_table: bool) -> Made[Any]:
     """Return what was made as it is stored: a table of the rows, with the contents' version.
 
     Args:
         made: What an asset's function returned.
-        table: The table's name; None if it is no table.
+        name: The asset's name, which chooses the table's schema.
+        is_table: Whether it is a table.
 
     Raises:
         TypeError: If nothing says which version it is.
     """
     value, version, counted = made.value, made.version, {}
-    if table is not None:
+    if is_table:
         if isinstance(value, WrittenTable):
             version = value.version
         elif not isinstance(value, pd.DataFrame):
-            value = make_table(table, value)
-        version = version or content_version(table, value)
+            value = make_table(name, value)
+        version = version or content_version(name, value)
         counted = {"dagster/row_count": len(value)}
     if version is None:
-        raise TypeError("what was made has no version; expected a hash of it")
+        raise TypeError(f"{name} says no version of what it made; expected a hash")
     metadata = {**made.metadata, **counted, "content_hash": short(version)}
     return Made(value, metadata, made.checks, version)
 

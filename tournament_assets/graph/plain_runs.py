@@ -311,7 +311,7 @@ class _Engine:
 
     def _make(self, row: AssetRow, name: str) -> None:
         made: Made[Any] = row.make(**self._arguments(row, name))
-        stored = as_stored(made, table=row.name if row.stored_as == "table" else None)
+        stored = as_stored(made, row.name, is_table=row.stored_as == "table")
         place = (row.name, name)
         self.done.values[place] = self._kept(row, name, stored.value)
         self.done.versions[place] = str(stored.version)
