@@ -206,10 +206,17 @@ def test_the_pictures_of_a_paper_come_as_png_and_svg_and_are_the_same_each_time(
 def test_a_picture_drawn_once_has_the_pixels_that_matplotlib_saves() -> None:
     saved = io.BytesIO()
     draw_ladder(LADDER, "factuality").savefig(saved, format="png", dpi="figure")
-    expected = Image.open(saved).convert("RGB").quantize(64).convert("RGB")
-    drawn = Image.open(io.BytesIO(to_png(draw_ladder(LADDER, "factuality")))).convert("RGB")
-    assert drawn.size == expected.size
-    assert drawn.tobytes() == expected.tobytes()
+    assert (
+        share_of_other_pixels(to_png(draw_ladder(LADDER, "factuality")), saved.getvalue()) < 0.001
+    )
+
+
+def share_of_other_pixels(one: bytes, other: bytes) -> float:
+    """Compare pictures that were laid out in two ways, where rounding may move an edge."""
+    first, second = (
+        np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), dtype=int) for png in (one, other)
+    )
+    return float((abs(first - second) > 16).any(axis=2).mean())
 
 
 def test_a_picture_in_several_palettes_is_each_as_if_drawn_alone() -> None:
@@ -218,8 +225,10 @@ def test_a_picture_in_several_palettes_is_each_as_if_drawn_alone() -> None:
     draws = (partial(draw_front, LADDER, economies), partial(draw_k_sensitivity, ELO))
     for draw in draws:
         alone = {theme: to_png(draw(palette=palette)) for theme, palette in palettes.items()}
-        assert to_pngs(draw, palettes) == alone
-        assert alone["light"] != alone["dark"]
+        together = to_pngs(draw, palettes)
+        for theme in palettes:
+            assert share_of_other_pixels(together[theme], alone[theme]) < 0.001
+        assert share_of_other_pixels(alone["light"], alone["dark"]) > 0.5
 
 
 def test_a_picture_in_several_palettes_is_laid_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,7 +305,7 @@ def test_a_ladder_of_many_matches_shows_sampling_bars_and_no_order_noise() -> No
 
 def test_order_noise_does_not_stretch_the_axis_of_a_ladder() -> None:
     noisy = [leader_row("ada", 1450.0, sampling=(1440.0, 1460.0), order=(900.0, 2000.0))]
-    assert ladder_span(noisy) == (1435.0, 1465.0)
+    assert ladder_span(noisy) == pytest.approx((1435.0, 1465.0))
 
 
 def test_dimensions_side_by_side_share_a_scale_and_the_order_of_the_first() -> None:

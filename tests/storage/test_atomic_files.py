@@ -1,4 +1,5 @@
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -50,13 +51,14 @@ def test_a_reader_never_sees_a_part(tmp_path: Path) -> None:
         while not done.is_set():
             seen.add(path.read_bytes())
 
-    reader = threading.Thread(target=read)
-    reader.start()
-    for _ in range(20):
-        for content in whole:
-            write_bytes_atomically(path, content)
-    done.set()
-    reader.join()
+    with ThreadPoolExecutor() as pool:
+        reading = pool.submit(read)
+        try:
+            for content in [*whole] * 20:
+                write_bytes_atomically(path, content)
+        finally:
+            done.set()
+        reading.result(timeout=60)
     assert seen <= whole
 
 

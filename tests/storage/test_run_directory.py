@@ -2,6 +2,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -81,19 +82,15 @@ def test_a_file_of_that_name_is_not_overwritten_either(tmp_path: Path) -> None:
 
 def test_runs_that_end_in_the_same_second_get_directories_of_their_own(tmp_path: Path) -> None:
     start = threading.Barrier(4)
-    folders: list[Path] = []
 
-    def write(number: int) -> None:
-        start.wait()
-        folders.append(write_files(tmp_path, {"number": str(number).encode()}))
+    def write(number: int) -> Path:
+        start.wait(timeout=60)
+        return write_files(tmp_path, {"number": str(number).encode()})
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        folders = list(pool.map(write, range(4), timeout=120))
     assert len(set(folders)) == 4
-    assert sorted(contents(folder)["number"] for folder in folders) == [b"0", b"1", b"2", b"3"]
+    assert [contents(folder)["number"] for folder in folders] == [b"0", b"1", b"2", b"3"]
 
 
 def test_a_file_that_writes_itself_is_counted_and_hashed_like_any_other(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_a_column_that_may_not_be_absent_is_refused_without_a_value(
     missing: dict[str, None],
 ) -> None:
     (column,) = missing
-    with pytest.raises(ValueError, match=f"has absent values in column '{column}'"):
+    with pytest.raises(ValueError, match=f"'{column}'"):
         table_of("entrant_responses", [RESPONSE, {**RESPONSE, **missing}])
 
 
@@ -126,21 +126,21 @@ def test_a_value_of_the_wrong_kind_is_refused() -> None:
 
 def test_a_frame_with_other_columns_is_not_stored() -> None:
     frame = table_of("entrant_responses", [RESPONSE])
-    with pytest.raises(ValueError, match=r"'entrant_responses' has columns .*; expected"):
+    with pytest.raises(ValueError, match=r"'entrant_responses'.*columns"):
         encode_parquet("entrant_responses", frame.drop(columns="response"))
 
 
 def test_a_value_lost_on_the_way_is_not_stored() -> None:
     frame = table_of("entrant_responses", [RESPONSE, RESPONSE])
     frame.loc[1, "response"] = pd.NA
-    with pytest.raises(ValueError, match=r"response: .* was non-nullable"):
+    with pytest.raises(ValueError, match=r"response:.*non-nullable"):
         encode_parquet("entrant_responses", frame)
 
 
 def test_a_file_of_another_version_says_what_to_do() -> None:
     buffer = io.BytesIO()
     pq.write_table(pa.table({"entrant_id": ["ada"]}), buffer)
-    with pytest.raises(ValueError, match="of another version: materialise the asset again"):
+    with pytest.raises(ValueError, match="materialise the asset"):
         decode_parquet("entrant_responses", buffer.getvalue())
 
 
@@ -263,13 +263,16 @@ def test_the_version_of_a_small_table_is_that_of_earlier_releases() -> None:
 def test_only_a_part_of_the_rows_exists_at_a_time_on_the_way_through_a_file(
     tmp_path: Path,
 ) -> None:
-    most = 0
+    def alive() -> int:
+        return sum(type(each) is VerdictRow for each in gc.get_objects())
+
+    before, most = alive(), 0  # what other tests hold is none of this one's
 
     def counted() -> Iterator[VerdictRow]:
         nonlocal most
         for number, row in enumerate(_verdicts(40_000)):
             if number % 10_000 == 7_999:  # each look goes through all objects of this process
-                most = max(most, sum(type(each) is VerdictRow for each in gc.get_objects()))
+                most = max(most, alive() - before)
             yield row
 
     stored = _stored(tmp_path, write_table("judge_verdicts", counted()))
@@ -293,7 +296,7 @@ def test_a_table_is_read_as_it_was_when_its_file_is_replaced_meanwhile(tmp_path:
 
 def test_a_row_of_another_shape_is_refused_wherever_it_comes() -> None:
     rows: list[Any] = [*_verdicts(9_000), ReportPageRow(format="md", content="good")]
-    with pytest.raises(TypeError, match="a row of table 'judge_verdicts' is a ReportPageRow"):
+    with pytest.raises(TypeError, match=r"'judge_verdicts'.*ReportPageRow"):
         write_table("judge_verdicts", rows)
 
 
@@ -371,17 +374,17 @@ def test_a_narrower_class_reads_its_own_columns_alone(tmp_path: Path) -> None:
     assert list(rows_of(_Answer, make_table("entrant_responses", rows))) == [
         _Answer(str(RESPONSE["response"]))
     ]
-    with pytest.raises(ValueError, match="needs \\['response'\\] too"):
+    with pytest.raises(ValueError, match=r"\['response'\]"):
         list(rows_of(_Answer, table_of("prompt_bank", [PROMPT])))
 
 
 def test_a_row_of_another_table_is_refused() -> None:
-    with pytest.raises(TypeError, match="a row of table 'prompt_bank' is a ResponseRow"):
+    with pytest.raises(TypeError, match=r"'prompt_bank'.*ResponseRow"):
         make_table("prompt_bank", [ResponseRow(**RESPONSE)])
 
 
 def test_a_type_that_no_column_has_is_refused() -> None:
-    with pytest.raises(TypeError, match="column 'when' has type"):
+    with pytest.raises(TypeError, match=r"'when'.*complex"):
         derive_schema(make_dataclass("Odd", [("when", complex)]))
 
 

@@ -103,7 +103,7 @@ def test_a_judge_without_fault_is_green_where_it_was_measured() -> None:
     for measure in ("flip_direction", "longer_wins"):
         assert found.pop((measure, None)).state is TrustState.NOT_MEASURED
     assert {line.state for line in found.values()} == {TrustState.GREEN}
-    assert found["judge_agreement", "another"].estimate.value == 1.0
+    assert found["judge_agreement", "another"].estimate.value == pytest.approx(1)
 
 
 def test_a_judge_with_every_fault_is_red_everywhere() -> None:
