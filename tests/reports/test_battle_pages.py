@@ -110,12 +110,12 @@ def test_the_report_of_a_large_run_links_its_pages_and_cells(
     assert 'id="battle-data"' not in report
     for name in pages:
         assert name == "report.html" or f'<a href="{name}">' in report
-    assert "more battles are in <code>verdicts/calibration.jsonl</code> alone" in report
+    assert "<code>verdicts/calibration.jsonl</code>" in report
     cell = "report_battles_calibration_1.html#battles?dimension=calibration&amp;entrant=ada"
     assert cell in report
     second = pages["report_battles_calibration_2.html"]
-    assert '<a href="report.html">' in second
-    assert '<a href="report_battles_calibration_3.html">' in second
+    hrefs = re.findall(r'<a href="([^"]*)"', second)
+    assert {"report.html", "report_battles_calibration_3.html"} <= {*hrefs}
     assert 'id="battle-data"' in second
 
 
@@ -206,21 +206,22 @@ def test_every_text_stands_once_and_every_battle_points_to_it() -> None:
         battle_tables(
             [("ada", "bob", "a_wins"), ("ada", "cy", "unjudged")],
             dimensions=("factuality", "calibration"),
+            text="lens",
         )
     )
     assert [len(data[name]) for name in ("dimensions", "prompts", "responses")] == [2, 1, 3]
     battles = data["battles"]
     assert battles["dimension"] == [0, 0, 1, 1]
     assert [data["words"][place] for place in battles["outcome"]] == ["a_wins", "unjudged"] * 2
-    assert data["responses"][battles["response_b"][1]]["parts"] == ["cy: It is the lens."]
-    assert data["replies"][battles["reply_ab"][0]] == "It is the lens. VERDICT: A"
-    assert data["replies"][battles["reply_ba"][0]] == "It is the lens. VERDICT: B"
+    assert data["responses"][battles["response_b"][1]]["parts"] == ["cy: lens"]
+    assert data["replies"][battles["reply_ab"][0]] == "lens VERDICT: A"
+    assert data["replies"][battles["reply_ba"][0]] == "lens VERDICT: B"
 
 
 def test_a_reply_that_is_missing_is_none_and_has_its_reason() -> None:
     data = _data(battle_tables([("ada", "bob", "unjudged")]))
     assert data["battles"]["reply_ab"] == [None]
-    assert data["words"][data["battles"]["reason_ab"][0]] == "the judge declined"
+    assert data["words"][data["battles"]["reason_ab"][0]].endswith("declined")
     assert data["battles"]["reason_ba"] == [None]
 
 

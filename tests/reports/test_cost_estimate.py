@@ -90,8 +90,8 @@ def test_the_printed_prices_are_those_of_no_cache_no_hits_the_observed_rate_and_
     ]
     uncached, no_hits, at_70, all_hits = prices
     assert all_hits < at_70 < uncached < no_hits
-    assert "70 % hits, as observed so far" in words
-    assert "the mean of 1,234 replies in the ledger" in words
+    assert "70 % hits" in words
+    assert "1,234 replies" in words
 
 
 def test_columns_that_hold_only_zeros_are_not_shown() -> None:
@@ -106,29 +106,25 @@ def test_columns_that_hold_only_zeros_are_not_shown() -> None:
 
 def test_without_an_observation_the_assumed_reply_and_the_break_even_rate_are_told() -> None:
     words = " ".join(printed(estimate()).split())
-    assert "a reply at 450, which is assumed" in words
-    assert "warning: caching pays from 51 % cache hits" in words
-    assert "as observed" not in words
+    assert re.findall(r"at (\d+), \w+ is assumed", words) == ["450"]
+    assert re.findall(r"warning: .* (\d+) %", words) == ["51"]
+    assert "observed" not in words
 
 
 def test_hits_below_the_break_even_rate_are_a_problem_and_others_are_not() -> None:
     (problem,) = caching_problems(estimate(observation=observed(0.38)))
-    assert problem == (
-        "caching has cost more than it saved: 38 % of the requests to claude-opus-5-5 found their "
-        "prefix in the cache, and it pays from 51 %"
-    )
+    assert re.findall(r"\d+ %", problem) == ["38 %", "51 %"]
     assert caching_problems(estimate(observation=observed(0.52))) == []
     assert estimate_warnings(estimate(observation=observed(0.52))) == []
-    assert caching_sentence(estimate(observation=observed(0.52))) == (
-        "caching pays from 51 % cache hits; 52 % were observed"
-    )
+    said = caching_sentence(estimate(observation=observed(0.52)))
+    assert re.findall(r"\d+ %", said) == ["51 %", "52 %"]
 
 
 def test_a_prefix_too_short_to_be_cached_is_named() -> None:
     short = replace(FACTUALITY, prefix_tokens=511)
     (problem,) = caching_problems(estimate(workloads={"factuality": short, "b": CALIBRATION}))
-    assert "the prefix of factuality has about 511 tokens" in problem
-    assert "caches nothing below 512" in problem
+    assert "factuality" in problem
+    assert re.findall(r"\d{3}", problem) == ["511", "512"]
 
 
 def test_a_dimension_without_a_pair_has_no_prefix_to_be_cached() -> None:
@@ -141,21 +137,18 @@ def test_the_budget_line_says_what_was_spent_what_is_under_way_and_what_is_left(
         "Spent this month (UTC): $1.50. Budget: $50.00 a month, of which $1.50 is spent, $0.25 "
         "under way and $48.25 left."
     )
-    assert budget_sentence(estimate()) == (
-        "Spent this month (UTC): $1.50. No budget is set (judge.budget_usd)."
-    )
-    assert "and what claude-old cost, whose price is not known" in budget_sentence(
-        estimate(month=Bill(1.5, ("claude-old",)))
-    )
+    without = budget_sentence(estimate())
+    assert re.findall(r"\$[\d.]+\d", without) == ["$1.50"]
+    assert "judge.budget_usd" in without
+    assert "claude-old" in budget_sentence(estimate(month=Bill(1.5, ("claude-old",))))
 
 
 def test_a_plan_above_the_budget_is_the_first_warning() -> None:
     assert estimate(budget=budget()).budget_problem is None
     warnings = estimate_warnings(estimate(budget=budget(20.0)))
-    assert warnings[0].startswith(
-        "judging the headline by claude-opus-5-5 may cost up to $27.93; of the budget"
-    )
-    assert "warning: judging the headline" in printed(estimate(budget=budget(20.0)))
+    assert re.match(r".*headline.* \$27\.93; .*budget", warnings[0])
+    first, *_ = printed(estimate(budget=budget(20.0))).split("warning: ")[1:]
+    assert "headline" in first
 
 
 def test_the_plan_is_held_against_the_budget_at_no_hits_at_all() -> None:
@@ -168,7 +161,7 @@ def test_the_plan_is_held_against_the_budget_at_no_hits_at_all() -> None:
 
 def test_a_judge_that_costs_nothing_has_no_prices_no_budget_and_no_warnings() -> None:
     free = estimate(**FREE)
-    assert "this judge costs nothing" in printed(free)
+    assert "costs nothing" in printed(free)
     assert "$" not in printed(free)
     assert estimate_warnings(free) == []
     assert free.planned_usd == 0.0
@@ -180,11 +173,9 @@ def test_a_model_without_a_price_costs_nobody_knows_what() -> None:
     assert unknown.planned_usd is None
     assert estimate_totals(unknown)["usd_uncached"] is None
     assert estimate_rows(unknown)[0]["usd_all_hits"] is None
-    assert "does not name 'claude-unheard-of'" in " ".join(printed(unknown).split())
+    assert "'claude-unheard-of'" in printed(unknown)
     assert unknown.budget_problem is None
-    assert "no price for judging the headline" in str(
-        estimate(**UNKNOWN, budget=budget()).budget_problem
-    )
+    assert "no price" in str(estimate(**UNKNOWN, budget=budget()).budget_problem)
 
 
 def test_where_nothing_is_left_to_ask_no_budget_is_too_small() -> None:

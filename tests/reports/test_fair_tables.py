@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from itertools import combinations
 
@@ -55,8 +56,8 @@ def test_where_nothing_is_missing_it_says_that_the_order_is_the_same() -> None:
         compared(judged(12), 12, Families("claude-x", "claude", dict.fromkeys(NAMES, "olmo"))),
         dimension="f",
     )
-    assert sentences[0] == "On f, everyone answered and was judged on 12 of 12 planned prompts."
-    assert sentences[1] == "The order is the same on all three denominators."
+    assert "12 of 12" in sentences[0]
+    assert "same" in sentences[1]
     assert len(sentences) == 3
 
 
@@ -64,9 +65,10 @@ def test_an_outage_is_seen_in_the_orders_and_in_the_prompts() -> None:
     sentences = fair_sentences(
         compared(judged(12, outage_from=6), 12, Families("x", None, {})), dimension="f"
     )
-    assert "on 6 of 12 planned prompts" in sentences[0]
-    assert "on the prompts that all share is ada, <b>bob</b>, cyd." in " ".join(sentences)
-    assert "what is missing counts as nothing is <b>bob</b>, " in " ".join(sentences)
+    assert "6 of 12" in sentences[0]
+    shared, _, planned = (each.removesuffix(".").split(" is ")[-1] for each in sentences[1:4])
+    assert shared.split(", ") == [*NAMES]
+    assert planned.split(", ")[0] == "<b>bob</b>"
 
 
 def test_of_many_entrants_only_those_whose_rank_differs_are_named() -> None:
@@ -79,11 +81,12 @@ def test_of_many_entrants_only_those_whose_rank_differs_are_named() -> None:
         for row in [replace(row, basis=basis)]
     ]
     said = " ".join(fair_sentences(rows, dimension="f"))
-    assert (
-        "2 of 9 entrants have another rank on all judged pairs: e01 (1, not 2) and e00 (2" in said
-    )
-    assert "9 of 9 entrants do not differ significantly from the next below" in said
-    assert "e00, e01, e02, e03, e04 and 4 others is not known" in said
+    assert re.findall(r"(e\d+) \((\d), not (\d)\)", said) == [
+        *(("e01", "1", "2"), ("e00", "2", "1")),
+        *(("e01", "1", "2"), ("e00", "2", "1")),
+    ]
+    assert re.findall(r"\d of 9", said) == ["2 of 9", "2 of 9", "9 of 9"]
+    assert "e00, e01, e02, e03, e04 and 4 others" in said
     assert len(said) < 700
 
 
@@ -91,19 +94,18 @@ def test_kin_of_the_judge_are_named_and_so_is_who_is_not_known() -> None:
     families = Families("claude-x", "claude", {"ada": "claude", "cyd": "olmo"})
     rows = compared(judged(6), 6, families)
     words = " ".join(fair_sentences(rows, dimension="f"))
-    assert "The judge claude-x is of the same family (claude) as ada;" in words
-    assert "of one family with <b>bob</b> is not known" in words
+    assert re.findall(r"claude-x .* \((\w+)\) as (\w+);", words) == [("claude", "ada")]
+    assert re.findall(r"family with (\S+)", words) == ["<b>bob</b>"]
     table = dict(fair_section(rows, confidence=0.95).tables)["f"]
-    assert "ada (judge's family)" in [row[0] for row in table.rows]
+    assert [row[0].split()[0] for row in table.rows if "family" in row[0]] == ["ada"]
 
 
 def test_strata_and_gaps_have_tables_of_their_own() -> None:
     section = fair_section(compared(judged(12), 12, Families("x", None, {})), confidence=0.95)
-    tables = dict(section.tables)
-    assert list(tables) == ["f", "f: gaps between neighbours", "f: by stratum"]
-    assert len(tables["f: gaps between neighbours"].rows) == 2
-    strata = tables["f: by stratum"].rows
-    assert {(by, stratum, prompts) for by, stratum, _, prompts, *_ in strata} == {
+    _, (_, gaps), (_, strata) = section.tables
+    assert len(gaps.rows) == 2
+    assert gaps.rows[0][1] == gaps.rows[1][0]
+    assert {(by, stratum, prompts) for by, stratum, _, prompts, *_ in strata.rows} == {
         ("source", "even", "6"),
         ("source", "odd", "6"),
     }
@@ -131,9 +133,7 @@ def test_a_gap_without_a_bound_is_separated_where_the_ladder_separates_it() -> N
     rows = compared(judged(12), 12, Families("x", None, {}))
     rows = [replace(row, gap_low=None, gap_high=None, gap_beyond_noise=True) for row in rows]
     section = fair_section(rows, confidence=0.95)
-    assert (
-        "Every two neighbours on the common prompts differ significantly." in section.sentences[0]
-    )
+    assert "differ significantly" in section.sentences[0]
     cells = dict(section.tables)["f: gaps between neighbours"].rows
     assert {row[3:] for row in cells} == {("unbounded", "significant")}
 
@@ -153,4 +153,4 @@ def test_names_are_harmless_in_markdown() -> None:
     assert "<b>" not in text
     assert "&lt;b&gt;bob" in text
     assert "dot\\|dash" in text
-    assert "Rated anew without those left out" in text
+    assert re.findall(r"hash (\w+)", text) == ["abc"]

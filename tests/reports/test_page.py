@@ -16,6 +16,7 @@ from tournament_assets.reports.run.report_contents import Doubt, ReportContents,
 
 from .builders import LOOPBACK, audit_row, battle_tables, contents
 
+WARNING = "Do not rely on these numbers"
 STANDINGS = {
     "factuality": {"ada": 1490.0, "bob": 1390.0, "cy": 1320.0},
     "calibration": {"ada": 1400.0, "bob": 1410.0, "cy": 1390.0},
@@ -50,25 +51,23 @@ def _with_missing() -> ReportContents:
 def test_the_loopback_judge_is_the_first_thing_said() -> None:
     given = contents(STANDINGS, judge_is_language_model=False)
     assert _doubts(given) == [f"judge: {LOOPBACK}. These results say nothing about quality."]
-    markdown = render_markdown(given)
-    assert markdown.index("Do not rely on these numbers") < markdown.index("On factuality")
-    page = render_html(given)
-    assert page.index("Do not rely on these numbers") < page.index('<table class="ladder')
+    for render, first in ((render_markdown, "On factuality"), (render_html, "<table")):
+        page = render(given)
+        assert page.index(WARNING) < page.index(first)
 
 
 def test_a_complete_tournament_with_a_real_judge_has_no_warning() -> None:
     given = contents(STANDINGS)
     assert _doubts(given) == []
     for render in RENDERERS:
-        assert not re.search("Do not rely on these numbers:|Read with care:", render(given))
+        assert not re.search(f"{WARNING}:|with care:", render(given))
 
 
 def test_missing_verdicts_are_counted_in_presentations_and_by_entrant() -> None:
     first, _ = _doubts(_with_missing())
-    assert first == (
-        "2 of 40 (5.0 %) presentations have no verdict; they count as nothing, not as ties. "
-        "By entrant: ada 1 of 20 (5.0 %); bob 3 of 20 (15.0 %)."
-    )
+    assert re.findall(r"(?:\w+ )?\d+ of \d+ \([\d.]+ %\)", first) == [
+        *("2 of 40 (5.0 %)", "ada 1 of 20 (5.0 %)", "bob 3 of 20 (15.0 %)"),
+    ]
 
 
 @pytest.mark.parametrize("render", RENDERERS)
@@ -81,12 +80,12 @@ def test_a_stand_in_for_a_judge_is_named_before_its_red_lights(render: Renderer)
         )
     )
     first = page.index("say nothing about quality")
-    assert first < page.index("The judge on factuality: 1 of 8 red")
+    assert first < page.index("1 of 8 red")
 
 
 def test_missing_responses_are_warned_of() -> None:
     _, second = _doubts(_with_missing())
-    assert second == "Not everyone answered every prompt. Prompts answered: cy 48 of 50."
+    assert re.findall(r"\w+ \d+ of \d+", second) == ["cy 48 of 50"]
 
 
 @pytest.mark.parametrize("render", RENDERERS)
@@ -176,7 +175,7 @@ def test_a_tournament_without_decisive_matches_is_reported(render: Renderer) -> 
     page = render(
         contents(STANDINGS, leaderboard=leaders, elo_ratings=elo, model_comparison=models)
     )
-    assert "On factuality, no ranking is possible" in page
+    assert "no ranking" in page
     assert "1490" not in page
 
 
@@ -208,8 +207,8 @@ def test_an_order_that_depends_on_k_is_said() -> None:
     page = render_markdown(
         contents(STANDINGS, elo_ratings={**given.elo_ratings, "factuality": turned})
     )
-    assert "at K = 8 it is not the one at K = 16" in page
-    assert "The entrants come in the same order at every K-factor tried." in page
+    assert re.findall(r"at K = (\d+)", page) == ["8", "16"]
+    assert "at every K-factor" in page
 
 
 @pytest.mark.parametrize("render", RENDERERS)
@@ -223,8 +222,10 @@ def test_the_report_says_how_to_cite_it(render: Renderer) -> None:
 
 
 def test_the_command_is_escaped_in_the_page() -> None:
-    page = render_html(contents(STANDINGS, command="tournament run '<script>'"))
-    assert "<pre><code>tournament run &#39;&lt;script&gt;&#39;</code></pre>" in page
+    command = "tournament run '<script>'"
+    page = render_html(contents(STANDINGS, command=command))
+    (code,) = re.findall(r"<pre><code>([^<]*)</code></pre>", page)
+    assert html.unescape(code) == command
 
 
 TRUST = ReportSection(
@@ -240,7 +241,7 @@ TRUST = ReportSection(
 @pytest.mark.parametrize("render", RENDERERS)
 def test_a_section_from_elsewhere_is_shown_whole_and_escaped(render: Renderer) -> None:
     page = render(contents(STANDINGS, sections={"trust": TRUST}))
-    assert re.search(r"(<h2>|## )Can it be trusted\?", page)
+    assert re.search(rf"(<h2>|## ){re.escape(TRUST.title)}", page)
     for words in ("Most of it.", "Swap &lt;i&gt;", "green grass", "More"):
         assert words in page
     assert "<i>" not in page
@@ -249,20 +250,19 @@ def test_a_section_from_elsewhere_is_shown_whole_and_escaped(render: Renderer) -
 
 def test_a_light_is_marked_by_a_sign_beside_its_word() -> None:
     page = render_html(contents(STANDINGS, sections={"trust": TRUST}))
-    assert '<span class="light fair">Amber</span></td>' in page
-    assert '<span class="light good">' not in page
-    assert '<li><a href="#trust">Can it be trusted?</a></li>' in page
+    assert re.findall(r'"(light \w+)">(\w+)<', page) == [("light fair", "Amber")]
+    assert f'href="#trust">{TRUST.title}</a>' in page
 
 
 @pytest.mark.parametrize("render", RENDERERS)
 def test_each_verdict_says_what_it_cost(render: Renderer) -> None:
     page = render(contents(STANDINGS, prices={"factuality": 0.0123, "calibration": None}))
     said = re.sub(r"[\\]|<[^>]*>", "", page)
-    assert "Judging it cost $0.0123." in said
-    assert "Judging it cost an unknown amount." in said
+    assert "it cost $0.0123." in said
+    assert "unknown amount" in said
     assert "in all" not in said
     whole = render(contents(STANDINGS, prices={"factuality": 1.0, "calibration": 2.5}))
-    assert "Judging cost $3.50 in all." in whole.replace("\\", "")
+    assert "$3.50 in all." in whole.replace("\\", "")
 
 
 @pytest.mark.parametrize("render", RENDERERS)
@@ -274,8 +274,9 @@ def test_cost_and_speed_are_shown_where_they_are_known_and_missing_is_a_dash(
     known = [EntrantEconomy("ada", usd=2.5), EntrantEconomy("bob", 0.5), EntrantEconomy("cy")]
     page = render(contents(STANDINGS, economies=known))
     assert title in page
-    assert "On factuality, the front of quality and cost: ada and bob." in page
-    assert "On calibration, the front of quality and cost: bob." in page
+    fronts = re.findall(r"On (\w+), the front of quality and cost: ([^.]*)\.", page)
+    found = {dimension: re.findall("ada|bob|cy", names) for dimension, names in fronts}
+    assert found == {"factuality": ["ada", "bob"], "calibration": ["bob"]}
     ada, cy = (
         [cell.strip() for cell in row.split("|")[1:4]]
         for row in render_markdown(contents(STANDINGS, economies=known)).splitlines()
@@ -291,7 +292,7 @@ def test_what_is_not_separated_is_listed_with_its_record(render: Renderer) -> No
     level = [row | {"shown_above": []} for row in table_rows("leaderboard", given.leaderboard)]
     page = render(contents(STANDINGS, leaderboard=table_of("leaderboard", level)))
     cells = re.sub(r"</t[dh]>\s*<t[dh][^>]*>", " | ", page)
-    assert "3 of 3 pairs of entrants have no significant difference." in page
+    assert "3 of 3 pairs" in page
     assert "ada | bob | 100.0 | 51 | 29 | 8 | 11 | 0" in cells
 
 
@@ -299,7 +300,9 @@ def test_only_the_page_s_own_style_and_script_are_allowed() -> None:
     page = render_html(contents(STANDINGS))
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
     policy = html.unescape(policy)
-    assert policy.startswith("default-src 'none'; base-uri 'none'; form-action 'none'; ")
+    directives = [each.split(" ", 1) for each in policy.split("; ")]
+    closed = [name for name, *sources in directives if sources == ["'none'"]]
+    assert closed == ["default-src", "base-uri", "form-action"]
     assert "unsafe" not in policy
     for tag in ("style", "script"):
         (text,) = re.findall(rf"(?s)<{tag}>(.*?)</{tag}>", page)
@@ -310,7 +313,7 @@ def test_only_the_page_s_own_style_and_script_are_allowed() -> None:
 
 
 def test_the_glossary_of_the_documentation_is_the_one_of_the_report() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text(encoding="utf-8")
     words = glossary().rows
     assert words == tuple(sorted(words, key=lambda row: row[0].casefold()))
     for word, meaning in words:
@@ -324,7 +327,7 @@ def test_the_win_grid_of_many_entrants_numbers_its_columns() -> None:
     grid = page[page.index("row beats column") :]
     heads = re.findall(r'<th scope="col">([^<]*)</th>', grid[: grid.index("</thead>")])
     assert heads == ["1", "2", "3", "4", "5", "6", "7"]
-    assert "7 entrant_<wbr>6</th>" in grid
+    assert re.search(r"7\sentrant_<wbr>6</th>", grid)
     few = render_html(contents({"factuality": dict(list(many.items())[:6])}))
     grid = few[few.index("row beats column") :]
-    assert '<th scope="col">entrant_0</th>' in grid[: grid.index("</thead>")]
+    assert ">entrant_0</th>" in grid[: grid.index("</thead>")]

@@ -31,7 +31,7 @@ def test_the_log_hears_of_the_end_with_the_speed(clock: Seconds) -> None:
         assert lines == []
         clock.now += 2.0
         bar.advance(2, tokens=150)
-    assert lines == ["greedy responds: 4 of 4, 50 tokens/s"]
+    assert [re.findall(r"\d+", line) for line in lines] == [["4", "4", "50"]]
 
 
 def test_the_log_hears_of_long_work_every_fifteen_seconds(clock: Seconds) -> None:
@@ -46,9 +46,9 @@ def test_the_log_hears_of_long_work_every_fifteen_seconds(clock: Seconds) -> Non
 def test_a_note_is_logged_at_once() -> None:
     lines: list[str] = []
     with JudgingBar("factuality", total=2, log=lines.append) as bar:
-        bar.note("submitted batch b1")
+        bar.note("submitted b1")
         bar.advance(2, 2)
-    assert lines == ["factuality: submitted batch b1", "factuality: 2 of 2"]
+    assert lines == ["factuality: submitted b1", "factuality: 2 of 2"]
 
 
 def test_without_a_terminal_nothing_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """Static pages over all runs."""
 
+import html
 import json
 import re
 from pathlib import Path
@@ -79,7 +80,7 @@ def test_the_site_has_an_index_a_page_a_mode_and_every_report(runs: Path, tmp_pa
         for link in re.findall(r'href="([^"]+)"', page.read_text()):
             assert (out / link).is_file()
     copied = out / "runs" / "pilot_20261103T060000Z" / "report_battles_facts.html"
-    assert copied.read_text() == "report_battles_facts.html of day 3"
+    assert copied.read_text().endswith("day 3")
 
 
 def test_the_picture_holds_every_rating_with_its_interval(runs: Path) -> None:
@@ -94,22 +95,22 @@ def test_the_picture_holds_every_rating_with_its_interval(runs: Path) -> None:
     heights = [float(y) for y in re.findall(r'<circle cx="[\d.]+" cy="([\d.]+)"', page)]
     assert heights[0] > heights[1] > heights[2]
     assert heights[1] - heights[2] == pytest.approx(heights[0] - heights[1], abs=0.2)
-    assert "was first in 3 of 3 runs" in page
+    assert "3 of 3 runs" in page
 
 
 def test_a_run_says_which_of_its_inputs_are_not_those_of_the_run_before(runs: Path) -> None:
     page = site_pages(read_runs(runs)[0])["vision_pilot.html"]
     changes = re.findall(r'data-label="inputs that changed">([^<]*)<', page)
     assert changes == ["rubrics, entrants", "rubrics, entrants", "first run"]
-    assert "incomplete: replies are pending" in page
-    assert "1 red light on the judge" in page
+    assert "incomplete:" in page
+    assert "1 red light" in page
 
 
 def test_the_pages_run_no_script_and_escape_what_others_wrote(runs: Path) -> None:
     pages = site_pages(read_runs(runs)[0])
     for page in pages.values():
         assert "<script" not in page
-        assert "script-src 'none'" in page
+        assert re.findall(r"script-src ([^;\"]+)", html.unescape(page)) == ["'none'"]
         assert " style=" not in page
     assert "&lt;script&gt;" in pages["vision_pilot.html"]
     assert "&lt;script&gt;" in pages["index.html"]
@@ -131,7 +132,7 @@ def test_a_folder_of_somebody_else_is_never_replaced(runs: Path, tmp_path: Path)
     out = tmp_path / "home"
     out.mkdir()
     (out / "index.html").write_text("my page")
-    with pytest.raises(InputError, match="did not write"):
+    with pytest.raises(InputError, match=re.escape(str(out))):
         write_site(read_runs(runs)[0], out)
     assert (out / "index.html").read_text() == "my page"
 

@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -50,11 +51,10 @@ A, B, TIE = Outcome.A_WINS, Outcome.B_WINS, Outcome.TIE
 
 def test_a_flip_without_another_question_is_called_noise() -> None:
     paragraphs = summary(compare_runs(run(A, TIE, B), run(B, TIE, B)))
-    assert paragraphs[0] == (
-        "Nothing differs in the inputs. On facts the judge was asked the same, so what flipped "
-        "there is its own noise, or was read otherwise."
-    )
-    assert paragraphs[1].startswith("1 of 3 judgments flipped (33.3 %; 95 % interval")
+    assert "Nothing differs" in paragraphs[0]
+    assert re.findall(r"On (\w+) .* noise", paragraphs[0]) == ["facts"]
+    assert paragraphs[1].startswith("1 of 3 ")
+    assert "(33.3 %; 95 %" in paragraphs[1]
     assert "kappa 0.50" in paragraphs[1]
 
 
@@ -62,8 +62,8 @@ def test_a_flip_of_other_responses_is_never_called_noise() -> None:
     then, now = run(A, TIE, B), run(B, TIE, B)
     other = [replace(pair, response_a="new") for pair in now.verdicts["facts"]]
     paragraphs = summary(compare_runs(then, replace(now, verdicts={"facts": tuple(other)})))
-    assert paragraphs[0] == "Nothing differs in the inputs."
-    assert "1 of these on pairs whose prompt or responses differ" in paragraphs[1]
+    assert "noise" not in paragraphs[0]
+    assert "1 of these" in paragraphs[1]
 
 
 def with_requests(then: FinishedRun, **keys: str) -> FinishedRun:
@@ -80,31 +80,29 @@ def test_the_judge_was_asked_otherwise_only_where_it_was() -> None:
     edited = {"judge_requests": {"facts": "2"}}
     now = with_requests(run(A, TIE, A, inputs=edited), p2="edited")
     paragraphs = summary(compare_runs(then, now))
-    assert "The judge's requests differ on facts (1 of 3 pairs)." in paragraphs[0]
-    assert paragraphs[1].startswith("1 of 1 judgments whose requests differ flipped (100.0 %;")
-    assert (
-        "The other 2 pairs that both runs settled had the same requests: 0 flipped."
-        in (paragraphs[1])
-    )
-    (changed,) = json.loads(json.dumps(comparison_values(compare_runs(then, now))))["flips"][
-        "changed"
-    ]
+    assert "facts (1 of 3 pairs)." in paragraphs[0]
+    assert paragraphs[1].startswith("1 of 1 ")
+    assert "(100.0 %;" in paragraphs[1]
+    assert "other 2 pairs" in paragraphs[1]
+    assert ": 0 flipped." in paragraphs[1]
+    values = json.loads(json.dumps(comparison_values(compare_runs(then, now))))
+    (changed,) = values["flips"]["changed"]
     assert changed["requests_changed"] is True
     # A run of more pairs has another hash of all requests, and asked nothing otherwise.
     more = with_requests(run(A, TIE, B, A, inputs=edited))
     paragraphs = summary(compare_runs(then, more))
     assert "otherwise" not in paragraphs[0]
-    assert paragraphs[1].startswith(
-        "0 of 3 judgments flipped: the judge's requests differ for no pair that both runs have."
-    )
+    assert paragraphs[1].startswith("0 of 3 ")
+    assert "for no pair" in paragraphs[1]
 
 
 def test_ratings_of_runs_of_different_size_carry_the_caution() -> None:
     comparison = compare_runs(run(A, B), run(A, B, A))
-    assert summary(comparison)[2].startswith(
-        "Caution: the runs settled different pairs on facts (2, then 3)."
-    )
-    assert "Caution" in comparison_markdown(comparison, limit=5).split("## Ratings and places")[1]
+    assert re.findall(r"Caution: .* (\w+) \((\d), then (\d)\)", summary(comparison)[2]) == [
+        ("facts", "2", "3")
+    ]
+    *_, places = comparison_markdown(comparison, limit=5).split("## Ratings and places")
+    assert "Caution" in places
     assert {each["same_pairs"] for each in comparison_values(comparison)["ratings"]} == {False}
     assert "Caution" in summary(compare_runs(run(A, B), run(A, Outcome.UNJUDGED)))[2]
     assert "Caution" not in summary(compare_runs(run(A, B), run(A, A)))[2]
@@ -125,15 +123,16 @@ def test_what_was_edited_in_a_rubric_is_shown() -> None:
     console = Console(file=StringIO(), width=120)
     print_comparison(comparison, console, limit=5)
     assert isinstance(console.file, StringIO)
-    assert "-Be brief.\n+Be <b>right</b>.\n" in console.file.getvalue()
+    printed = console.file.getvalue().splitlines()
+    assert printed[printed.index("-Be brief.") + 1] == "+Be <b>right</b>."
     assert comparison_values(compare_runs(then, then))["rubric_edits"] == []
 
 
 def test_an_edit_of_a_rubric_whose_text_is_gone_is_called_unknown() -> None:
-    paragraph = summary(compare_runs(with_rubric(None), with_rubric("Be right.")))[0]
-    assert (
-        "What was edited in the rubric of facts is not known: the first run keeps no" in paragraph
-    )
+    comparison = compare_runs(with_rubric(None), with_rubric("Be right."))
+    (edit,) = comparison.rubric_edits
+    assert (edit.dimension, edit.diff, edit.unknown) == ("facts", None, ("first",))
+    assert "not known" in summary(comparison)[0]
 
 
 def test_the_threshold_of_noise_is_the_second_runs_own() -> None:
@@ -141,10 +140,9 @@ def test_the_threshold_of_noise_is_the_second_runs_own() -> None:
         then, now = run(*[A] * 40), run(*[A] * 40, thresholds={"max_drift_rate": 0.05})
         return verdict_line(compare_runs(then, now, **options))
 
-    assert line().startswith(
-        "Undecided (exit code 3): 0 of 40 different questions flipped on facts (0.0 % to 8.8 %)."
-    )
-    assert line(tolerance=0.1).startswith("The same (exit code 0): ")
+    assert "(exit code 3): 0 of 40 " in line()
+    assert "facts (0.0 % to 8.8 %)." in line()
+    assert "(exit code 0): " in line(tolerance=0.1)
 
 
 def test_what_nobody_recorded_is_not_called_the_same() -> None:
@@ -155,13 +153,13 @@ def test_what_nobody_recorded_is_not_called_the_same() -> None:
 
 def test_an_undefined_kappa_is_explained() -> None:
     flips = summary(compare_runs(run(TIE, TIE), run(TIE, TIE)))[1]
-    assert "kappa is undefined: only one label occurs" in flips
+    assert "kappa is undefined" in flips
 
 
 def test_runs_without_a_common_pair_say_so() -> None:
     flips = summary(compare_runs(run(A), run(A, entrant="eve")))[1]
-    assert flips.startswith("No pair was settled in both runs")
-    assert "Only the first run has 1 pair, only the second 1 pair" in flips
+    assert flips.startswith("No pair")
+    assert re.findall(r"(first|second)[a-z ]* 1 pair", flips) == ["first", "second"]
 
 
 def test_a_rubric_whose_version_line_stayed_is_named() -> None:
@@ -169,17 +167,14 @@ def test_a_rubric_whose_version_line_stayed_is_named() -> None:
         run(A, inputs={**HASHES, "rubrics": {"facts": {"version": "1", "hash": text}}})
         for text in ("old", "new")
     )
-    assert (
-        "the rubric of facts (edited; its version line is the same)"
-        in summary(compare_runs(then, now))[0]
-    )
+    assert re.findall(r"of (\w+) \(edited", summary(compare_runs(then, now))[0]) == ["facts"]
 
 
 @pytest.mark.parametrize(("cost", "words"), [(2.0, "$2.00"), (None, "an unknown price")])
 def test_the_cost_is_told_and_an_unknown_one_is_no_number(cost: float | None, words: str) -> None:
     sentence = summary(compare_runs(run(A), run(A, cost=cost)))[3]
-    assert f"the first run cost $1.50, those behind the second {words}, whenever" in sentence
-    assert "1 of the second's 1 answered requests" in sentence
+    assert sentence.index("$1.50") < sentence.index(words)
+    assert re.findall(r"; (\d) of .* (\d) answered", sentence) == [("1", "1")]
 
 
 def test_places_that_change_are_told_and_so_is_who_is_rated_once() -> None:
@@ -187,17 +182,19 @@ def test_places_that_change_are_told_and_so_is_who_is_rated_once() -> None:
     order = (Standing("bob", 1, 1410.0, None, None), Standing("ada", 2, 1390.0, None, None))
     fewer = replace(now, standings={"facts": order[:1]})
     moved = replace(now, standings={"facts": order})
-    assert summary(compare_runs(then, moved))[2] == (
-        "Places change: on facts bob goes from 2 to 1; on facts ada goes from 1 to 2. "
-        "The largest move of a rating is bob's on facts, +18.0 Elo points."
-    )
-    assert "Rated in the first run only: ada (facts)." in summary(compare_runs(then, fewer))[2]
-    assert summary(compare_runs(then, now))[2] == "No entrant changes place. No rating moves."
+    said = summary(compare_runs(then, moved))[2]
+    assert re.findall(r"(\w+) goes from (\d) to (\d)", said) == [
+        ("bob", "2", "1"),
+        ("ada", "1", "2"),
+    ]
+    assert re.findall(r"(\w+)'s on (\w+), ([-+.\d]+)", said) == [("bob", "facts", "+18.0")]
+    assert ": ada (facts)." in summary(compare_runs(then, fewer))[2]
+    assert not re.search(r"\d|ada|bob", summary(compare_runs(then, now))[2])
 
 
 def test_a_partial_run_is_called_partial_first() -> None:
     paragraph = summary(compare_runs(run(A, is_partial=False), run(A, is_partial=True)))[0]
-    assert paragraph.startswith("The second run is PARTIAL")
+    assert re.match(r"\w+ second \w+ is PARTIAL", paragraph)
 
 
 def test_names_from_outside_stay_text_in_markdown() -> None:
@@ -231,23 +228,19 @@ def inputs(version: str | None, text: str = "1", **more: object) -> dict[str, ob
 @pytest.mark.parametrize(
     ("then", "now", "cause"),
     [
-        (inputs("1"), inputs("2", "2"), "facts's rubric went from version 1 to version 2"),
-        (
-            inputs("1"),
-            inputs("1", "2"),
-            "facts's rubric was edited (its version line is the same)",
-        ),
-        (inputs(None), inputs("1"), "facts's rubric was added"),
-        (inputs("1"), inputs(None), "facts's rubric was taken out"),
+        (inputs("1"), inputs("2", "2"), r"facts's rubric .* 1 to version 2\."),
+        (inputs("1"), inputs("1", "2"), r"facts's rubric was edited \("),
+        (inputs(None), inputs("1"), r"facts's rubric was added\."),
+        (inputs("1"), inputs(None), r"facts's rubric was taken out\."),
         (
             inputs("1", responses={"ada": "1", "bob": "1"}, config="1"),
             inputs("1", responses={"ada": "2", "bob": "2"}, config="2"),
-            "the responses of ada and bob changed; the configuration changed",
+            "the responses of ada and bob .*; the configuration ",
         ),
         (
             {"judge_requests": {"facts": "1"}},
             {"judge_requests": {"facts": "2"}},
-            "the judge's requests differ on facts",
+            r"the judge's requests .* facts\.",
         ),
     ],
 )
@@ -255,25 +248,25 @@ def test_what_changed_stands_beside_what_flipped(
     then: dict[str, object], now: dict[str, object], cause: str
 ) -> None:
     said = verdict_sentences(compare_runs(run(A, A, inputs=then), run(A, TIE, inputs=now)))
-    assert said == f"1 of 2 judgments flipped after {cause}. No entrant changes place."
+    assert re.match(f"1 of 2 .* after {cause}", said)
+    assert not re.search(r"from \d", said)
 
 
 def test_where_nothing_differs_it_says_so() -> None:
     said = verdict_sentences(compare_runs(run(A), run(B)))
-    assert said.startswith("1 of 1 judgments flipped, and nothing differs in the inputs. ")
+    assert said.startswith("1 of 1 ")
+    assert "nothing differs" in said
     nothing = verdict_sentences(compare_runs(run(A), run(Outcome.UNJUDGED)))
-    assert nothing.startswith("No pair was settled in both runs")
+    assert nothing.startswith("No pair")
 
 
 def test_places_that_change_are_told() -> None:
     order = (Standing("bob", 1, 1410.0, None, None), Standing("ada", 2, 1390.0, None, None))
-    moved = replace(run(A), standings={"facts": order})
-    assert verdict_sentences(compare_runs(run(A), moved)).endswith(
-        "Places change: bob from 2 to 1 on facts; ada from 1 to 2 on facts."
-    )
+    said = verdict_sentences(compare_runs(run(A), replace(run(A), standings={"facts": order})))
+    assert re.findall(r"(\w+) from (\d) to (\d)", said) == [("bob", "2", "1"), ("ada", "1", "2")]
 
 
 def test_a_partial_run_does_not_pass_for_whole() -> None:
     said = verdict_sentences(compare_runs(run(A, is_partial=False), run(A, is_partial=True)))
-    assert "nothing differs in the inputs" in said
-    assert said.endswith("The second run is PARTIAL: it was rated before every reply had come.")
+    assert "nothing differs" in said
+    assert re.search(r"second \w+ is PARTIAL", said)

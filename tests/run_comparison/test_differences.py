@@ -87,10 +87,10 @@ def test_a_lost_judgment_is_no_flip_and_in_no_rate() -> None:
 def test_a_run_against_itself_has_no_flip_and_kappa_is_one() -> None:
     found = compare((A, A), (B, B), (TIE, TIE))
     assert found.changed == ()
-    assert found.total.agreement.kappa == 1
+    assert found.total.agreement.kappa == pytest.approx(1)
     only_ties = compare((TIE, TIE), (TIE, TIE))
     assert only_ties.total.agreement.kappa is None
-    assert "only one label occurs" in str(only_ties.total.agreement.note)
+    assert only_ties.total.agreement.note
 
 
 def test_which_entrant_stands_first_makes_no_difference() -> None:
@@ -263,9 +263,9 @@ def test_pairs_of_one_run_alone_are_counted_apart() -> None:
 @pytest.mark.parametrize("other", [[], [0], [1]])
 def test_a_pair_that_is_there_twice_in_either_run_is_refused(other: list[int]) -> None:
     twice, others = [pair(0, A), turned(pair(0, A))], [pair(number, A) for number in other]
-    with pytest.raises(InputError, match="is there twice"):
+    with pytest.raises(InputError, match=r"'p0'.*twice"):
         compare_judgments(twice, others)
-    with pytest.raises(InputError, match="is there twice"):
+    with pytest.raises(InputError, match=r"'p0'.*twice"):
         compare_judgments(others, twice)
 
 
