@@ -1,4 +1,5 @@
 import time
+from collections.abc import Callable
 from typing import Any
 
 import httpx2
@@ -49,6 +50,13 @@ def batch_body(n: int = 3, **params: Any) -> dict[str, Any]:
     return {
         "requests": [{"custom_id": f"r{i}", "params": judge_params(**params)} for i in range(n)]
     }
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def wait_until_ended(service: BatchService, batch_id: str) -> BatchStatus:

@@ -1,18 +1,15 @@
-import socket
+import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-
-import httpx2
 
 _CODE = """
 import sys
 from pathlib import Path
 from tournament_assets.loopback.running import serve
-serve("127.0.0.1", int(sys.argv[1]), Path(sys.argv[2]), processing_seconds=0.0)
+serve("127.0.0.1", 0, Path(sys.argv[1]), processing_seconds=0.0)
 """
 
 
@@ -20,26 +17,18 @@ class KillableServer:
     """The loopback judge in a process of its own, which can be killed at any moment."""
 
     def __init__(self, directory: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _CODE, str(port), str(directory)],
+            [sys.executable, "-c", _CODE, str(directory)],
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
         )
 
     def __enter__(self) -> Self:
-        for _ in range(2_000):
-            try:
-                httpx2.get(f"{self.url}/loopback/log", trust_env=False)
-            except httpx2.TransportError:
-                assert self._process.poll() is None, "the server did not start"
-                time.sleep(0.01)
-            else:
-                return self
-        raise AssertionError("the server did not answer")
+        said = iter(self._process.stderr or [])
+        # It listens when it says where.
+        self.url = next(url[0] for line in said if (url := re.search(r"http://[\d.:]+", line)))
+        return self
 
     def __exit__(
         self,
@@ -52,4 +41,5 @@ class KillableServer:
     def kill(self) -> None:
         """Kill it as `kill -9` does."""
         self._process.kill()
-        self._process.wait()
+        with self._process:
+            self._process.wait()

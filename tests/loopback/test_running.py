@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 import threading
@@ -23,11 +24,13 @@ def test_a_restarted_server_knows_the_batches_in_its_directory(tmp_path: Path) -
 
 
 def test_nothing_listens_and_no_thread_runs_after_the_end() -> None:
+    before = set(threading.enumerate())
     with LoopbackServer() as server:
         assert server.url.startswith("http://127.0.0.1:")
     with pytest.raises(httpx2.ConnectError):
         httpx2.get(server.url, trust_env=False)
-    assert "loopback judge" not in [thread.name for thread in threading.enumerate()]
+    ours = [each for each in set(threading.enumerate()) - before if each.name == "loopback judge"]
+    assert ours == []
 
 
 def test_two_servers_run_side_by_side() -> None:
@@ -38,7 +41,7 @@ def test_two_servers_run_side_by_side() -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.7", "example.org", ""])  # noqa: S104
 def test_serving_to_other_machines_is_refused(host: str) -> None:
-    with pytest.raises(ValueError, match="expected a loopback address"):
+    with pytest.raises(ValueError, match=re.escape(f"{host!r};")):
         serve(host, 0)
 
 

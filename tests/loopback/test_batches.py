@@ -1,9 +1,10 @@
 import io
 import json
+import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.loopback.builders import judge_params
@@ -38,7 +39,6 @@ def request(name: str, **params: Any) -> BatchedRequest:
     return BatchedRequest(name, judge_params(**params), "none")
 
 
-@settings(deadline=None)
 @given(all_params)
 def test_reading_undoes_writing(drawn: list[dict[str, Any]]) -> None:
     requests = [
@@ -90,5 +90,5 @@ def test_the_order_of_the_rows_is_fixed_and_not_the_one_of_the_requests() -> Non
     ],
 )
 def test_a_line_that_is_no_request_is_quoted(line: bytes) -> None:
-    with pytest.raises(ValueError, match="is not a request of a batch"):
+    with pytest.raises(ValueError, match=re.escape(line.decode().strip())):
         read([line])
