@@ -1,13 +1,15 @@
 import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tournament_assets.judging.batch_service import ReplyRow
+from tournament_assets.judging.batch_service import BatchStatus, ReplyRow
 from tournament_assets.judging.requests.requests import custom_id
 from tournament_assets.judging.settlement import harvest, submission
 from tournament_assets.judging.settlement.harvest import (
@@ -20,7 +22,16 @@ from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeW
 
 from .bench import Bench
 from .builders import SCOPE, failure, failures, keys_of, reply_row, requests_for
-from .fake_judge import Reading, adding, cut_after, end_early, failing, key_in, unparsable
+from .fake_judge import (
+    FakeJudge,
+    Reading,
+    adding,
+    cut_after,
+    end_early,
+    failing,
+    key_in,
+    unparsable,
+)
 
 
 @pytest.fixture
@@ -317,6 +328,26 @@ def test_the_message_about_invalid_requests_repeats_what_the_service_said() -> N
     )
     with pytest.raises(JudgeError, match=r"max_tokens.*64000;"):
         bench.settle(requests_for(1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "states"),
+    [(JudgeFailure.NOT_ACCEPTED, ["refused", "harvested"]), (JudgeFailure.FATAL, ["refused"])],
+)
+def test_a_batch_that_is_refused_as_a_whole_is_asked_again_only_where_that_can_help(
+    kind: JudgeFailure, states: list[str]
+) -> None:
+    class Refusing(FakeJudge):
+        def get_batch(self, batch_id: str) -> BatchStatus:
+            status = super().get_batch(batch_id)
+            return replace(status, refusal=failure(kind)) if batch_id == "batch-0" else status
+
+    bench = Bench()
+    bench.judge = Refusing(bench.clock, bench.events)
+    with suppress(JudgeError):
+        bench.settle(requests_for(1))
+    assert bench.ledger.states == states
+    assert len(bench.ledger.answered()) == 2 * (len(states) - 1)
 
 
 def test_an_invalid_request_among_others_does_not_stop_the_run() -> None:

@@ -1,10 +1,10 @@
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from tournament_assets.judging.batch_service import BatchStatus
+from tournament_assets.judging.batch_service import BatchStatus, ReplyRow
 from tournament_assets.judging.requests.requests import serialised_size
 from tournament_assets.judging.settlement import submission
 from tournament_assets.judging.settlement.records import SubmittedBatch
@@ -12,7 +12,7 @@ from tournament_assets.judging.settlement.submission import adopt_batch, create_
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure, JudgeWaitingError
 
 from .bench import Bench
-from .builders import failures, keys_of, requests_for, sizes
+from .builders import failures, keys_of, reply_row, requests_for, sizes
 from .fake_judge import (
     ANSWER_LOST,
     REQUEST_LOST,
@@ -346,6 +346,22 @@ def test_a_batch_whose_time_is_not_said_is_looked_at() -> None:
     assert search.adopt() == batch_id
 
 
+def test_where_names_are_listed_ours_is_found_at_once_and_no_other_batch_is_looked_at() -> None:
+    class Naming(FakeJudge):
+        def list_batches(self) -> Iterator[BatchStatus]:
+            for status in super().list_batches():
+                is_ours = status.batch_id == batch_id
+                yield replace(status, nonce=search.intent.nonce if is_ours else "0" * 12)
+
+    search = begin()
+    search.bench.judge = Naming(search.bench.clock, search.bench.events)
+    search.session = replace(search.session, service=search.judge)
+    batch_id = search.accept(duration=60.0)
+    search.judge.add_foreign(2, duration=float("inf"))
+    assert (search.adopt(), search.seconds) == (batch_id, 0.0)
+    assert "judge: results" not in search.bench.events
+
+
 def test_a_batch_that_the_ledger_knows_is_not_looked_at() -> None:
     bench = Bench()
     bench.settle(requests_for(1))
@@ -399,8 +415,13 @@ def test_a_list_that_is_refused_stops_the_run_and_the_intent_stays(kind: JudgeFa
     assert search.bench.ledger.states == ["intent"]
 
 
+def unparsable_first(rows: Sequence[ReplyRow]) -> Iterator[ReplyRow]:
+    return iter([reply_row("", result_type="unparsable", error_message=rows[0].custom_id)])
+
+
 @pytest.mark.parametrize(
-    ("reading", "seconds"), [(cut_after(0), 1.0), (cut_after(1), 0.0), (end_early(1), 0.0)]
+    ("reading", "seconds"),
+    [(cut_after(0), 1.0), (cut_after(1), 0.0), (end_early(1), 0.0), (unparsable_first, 0.0)],
 )
 def test_results_that_break_off_prove_a_batch_by_the_rows_that_came(
     reading: Reading, seconds: float
