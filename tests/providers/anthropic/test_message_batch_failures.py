@@ -1,19 +1,19 @@
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import anthropic
 import httpx2
 import pytest
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from tests.loopback.builders import judge_params
+from tests.loopback.builders import judge_params, wait_for
+from tests.providers.scripted_service import KEY, Script, refusal, run_script
 from tournament_assets.judging.batch_service import SubmittedRequest
 from tournament_assets.loopback.running import LoopbackServer
 from tournament_assets.providers.anthropic import message_batches as adapter
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches, classify_failure
 from tournament_assets.providers.service_words import read_retry_after
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
-
-from .scripted_service import KEY, Script, refusal, run_script
 
 REQUEST = SubmittedRequest("r1", judge_params())
 Task = Callable[[AnthropicBatches], object]
@@ -102,7 +102,7 @@ def test_a_spend_limit_looks_like_a_rate_limit_and_is_fatal(
 ) -> None:
     error = fail(script, task, refusal(429, kind, "Spend limit.", details=details, retry_after="5"))
     assert error.failure is JudgeFailure.FATAL
-    assert "the account's spend limit is reached: raise it" in str(error)
+    assert "spend limit" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_refused_connection_has_certainly_not_been_heard(
     task: Task, expected: JudgeFailure
 ) -> None:
     service = AnthropicBatches(base_url="http://127.0.0.1:9", api_key=KEY)
-    with pytest.raises(JudgeError, match="no complete answer from") as caught:
+    with pytest.raises(JudgeError, match=r"127\.0\.0\.1:9\b") as caught:
         task(service)
     assert caught.value.failure is expected
     service.close()
@@ -170,13 +170,13 @@ def test_a_connection_that_is_lost_after_the_request_leaves_it_open_what_became_
 def test_an_answer_that_does_not_come_in_time_leaves_it_open_as_well(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(adapter, "_CREATE_SECONDS", 0.3)
+    monkeypatch.setattr(adapter, "_CREATE_SECONDS", 1.0)
     with LoopbackServer(faults=["create_hang:20"]) as server:
         service = AnthropicBatches(base_url=server.url, api_key=KEY)
         with pytest.raises(JudgeError, match=r"\(APITimeoutError\)") as caught:
             service.create_batch([REQUEST])
         assert caught.value.failure is JudgeFailure.AMBIGUOUS
-        assert server.log.batches == 1
+        wait_for(lambda: server.log.batches == 1)
         service.close()
 
 
@@ -209,12 +209,13 @@ def test_only_a_connection_that_never_stood_proves_that_nothing_was_sent(
         PlainTextResponse("<html>welcome</html>"),
         JSONResponse([]),
         JSONResponse(None),
-        JSONResponse({"status": "ok"}),
+        JSONResponse({"id": "b1"}),
+        JSONResponse({"request_counts": {}}),
         JSONResponse({"id": None, "content": None, "data": None, "request_counts": {}}),
         Response(b"\xff\xfe", media_type="application/json"),
         Response(b"[" * 100_000, media_type="application/json"),
     ],
-    ids=["page", "list", "null", "object", "nulls", "no text", "deep"],
+    ids=["page", "list", "null", "an id", "counts", "nulls", "no text", "deep"],
 )
 @pytest.mark.parametrize(
     ("task", "expected"),
@@ -255,10 +256,9 @@ def test_the_key_is_not_in_what_a_service_repeats_of_it(script: Script) -> None:
 
 
 def test_a_batch_that_cannot_be_written_to_a_file_is_not_sent(
-    script: Script, monkeypatch: pytest.MonkeyPatch
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", "/nonexistent")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     error = fail(script, PAYING["create"], refusal(500))
-    assert "could not be written to a temporary file" in str(error)
     assert error.failure is JudgeFailure.FATAL
     assert script.asked == []

@@ -1,9 +1,9 @@
 import base64
 import json
 import logging
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from tests.loopback.builders import judge_params, wait_until_ended
 from tests.loopback.impostor import Impostor, succeeded
-from tests.providers.scripted_service import run_script
+from tests.providers.scripted_service import KEY, Script, batch, page, run_script
 from tournament_assets.judging.batch_service import (
     BatchService,
     BatchStatus,
@@ -20,16 +20,19 @@ from tournament_assets.judging.batch_service import (
     TokenUsage,
 )
 from tournament_assets.loopback.running import LoopbackServer
+from tournament_assets.providers.anthropic import message_batches as adapter
 from tournament_assets.providers.anthropic.message_batches import AnthropicBatches
-from tournament_assets.providers.service_words import split_lines
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
-KEY = "sk-ant-secret-0123456789"
 SYSTEM = "Judge well. " * 200 + "\n# dimension: factuality\n"
 Opener = Callable[..., AnthropicBatches]
 
 
-def request(number: int) -> SubmittedRequest:
+def request(number: int = 1, **params: object) -> SubmittedRequest:
+    return SubmittedRequest(f"nonce-{number:02d}", {**judge_params(), **params})
+
+
+def cached_request(number: int) -> SubmittedRequest:
     params = judge_params(f"It is vitamin D, says {number}.", "It is vitamin C.", system=SYSTEM)
     return SubmittedRequest(f"nonce-{number:02d}", params)
 
@@ -52,6 +55,25 @@ def impostor() -> Iterator[Impostor]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def script() -> Iterator[Script]:
+    with run_script() as running:
+        yield running
+
+
+@pytest.fixture
+def server() -> Iterator[LoopbackServer]:
+    with LoopbackServer(processing_seconds=0) as running:
+        yield running
+
+
+@pytest.fixture
+def service(server: LoopbackServer) -> Iterator[AnthropicBatches]:
+    connected = AnthropicBatches(base_url=server.url, api_key=KEY)
+    yield connected
+    connected.close()
+
+
 def rows_of(service: AnthropicBatches, impostor: Impostor, *rows: Any) -> list[ReplyRow]:
     impostor.results = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
     return list(service.iterate_results("b1"))
@@ -60,7 +82,7 @@ def rows_of(service: AnthropicBatches, impostor: Impostor, *rows: Any) -> list[R
 def test_thirty_requests_go_and_thirty_replies_come_back(connect: Opener) -> None:
     with LoopbackServer() as server:
         service: BatchService = connect(server.url)
-        created = service.create_batch([request(number) for number in range(30)])
+        created = service.create_batch([cached_request(number) for number in range(30)])
         assert created == BatchStatus(created.batch_id, False, 30)
         ended = wait_until_ended(service, created.batch_id)
         assert ended == BatchStatus(created.batch_id, True, 30)
@@ -84,16 +106,16 @@ def test_the_tokens_of_a_request_are_counted_as_they_will_be_billed_and_cost_not
 ) -> None:
     with LoopbackServer() as server:
         service = connect(server.url)
-        counted = service.count_tokens(request(1).params)
+        counted = service.count_tokens(cached_request(1).params)
         assert (server.log.batches, server.log.messages) == (0, 0)
-        usage = service.ask_directly(request(1)).usage
+        usage = service.ask_directly(cached_request(1)).usage
         assert usage is not None
         # The text that is cached and the rest are rounded up by themselves.
         assert 0 <= usage.read_tokens - counted <= 1
 
 
 def test_a_service_that_does_not_count_is_told_apart(connect: Opener, impostor: Impostor) -> None:
-    with pytest.raises(JudgeError, match="could not count the tokens of a request"):
+    with pytest.raises(JudgeError, match=r"count.*tokens"):
         connect(impostor.url).count_tokens(request(1).params)
 
 
@@ -106,9 +128,9 @@ def test_a_known_model_passes(connect: Opener) -> None:
 def test_an_unknown_batch_is_an_error(connect: Opener) -> None:
     with LoopbackServer() as server:
         service = connect(server.url)
-        with pytest.raises(JudgeError, match=r"look at batch msgbatch_x: .* answered 404"):
+        with pytest.raises(JudgeError, match=r"msgbatch_x: .* 404"):
             service.get_batch("msgbatch_x")
-        with pytest.raises(JudgeError, match="read the results of batch msgbatch_x"):
+        with pytest.raises(JudgeError, match=r"results.*msgbatch_x"):
             list(service.iterate_results("msgbatch_x"))
 
 
@@ -116,7 +138,7 @@ def test_results_before_the_end_are_an_error(connect: Opener) -> None:
     with LoopbackServer(processing_seconds=60) as server:
         service = connect(server.url)
         batch_id = service.create_batch([request(1)]).batch_id
-        with pytest.raises(JudgeError, match="are not there yet: its status is 'in_progress'"):
+        with pytest.raises(JudgeError, match="'in_progress'"):
             list(service.iterate_results(batch_id))
 
 
@@ -165,11 +187,11 @@ def test_a_key_that_ends_in_a_line_end_works_and_a_word_is_said(
 ) -> None:
     service = connect(impostor.url, api_key=f"{KEY}\n")
     assert service._client.api_key == KEY
-    assert "ANTHROPIC_API_KEY begins or ends in blanks" in caplog.text
+    assert "ANTHROPIC_API_KEY" in caplog.text
 
 
 def test_a_missing_key_is_refused_before_anything_is_sent() -> None:
-    with pytest.raises(JudgeError, match="ANTHROPIC_API_KEY is not set"):
+    with pytest.raises(JudgeError, match="ANTHROPIC_API_KEY"):
         AnthropicBatches(base_url="http://127.0.0.1:1", api_key="")
 
 
@@ -180,33 +202,6 @@ def test_a_service_that_is_not_there_is_named_without_the_key(connect: Opener) -
     assert "http://127.0.0.1:9 (APIConnectionError)" in str(caught.value)
     assert KEY not in str(caught.value)
     assert "password" not in str(caught.value) + repr(service)
-
-
-def test_a_batch_is_submitted_once_even_if_the_answer_is_a_failure(
-    connect: Opener, impostor: Impostor
-) -> None:
-    impostor.answers = [JSONResponse({}, status_code=529, headers={"x-should-retry": "true"})]
-    with pytest.raises(JudgeError, match="answered 529"):
-        connect(impostor.url).create_batch([request(1)])
-    assert impostor.asked == ["POST /v1/messages/batches"]
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        JSONResponse({"id": None, "request_counts": {}}),
-        JSONResponse({"request_counts": {}}),
-        JSONResponse({"id": "b1"}),
-        JSONResponse([]),
-        PlainTextResponse("<html>welcome</html>"),
-    ],
-)
-def test_a_success_without_an_id_is_an_error(
-    connect: Opener, impostor: Impostor, answer: Response
-) -> None:
-    impostor.answers = [answer]
-    with pytest.raises(JudgeError, match="create a batch"):
-        connect(impostor.url).create_batch([request(1)])
 
 
 def test_an_html_failure_is_quoted_in_part(connect: Opener, impostor: Impostor) -> None:
@@ -220,7 +215,7 @@ def test_an_html_failure_is_quoted_in_part(connect: Opener, impostor: Impostor) 
 
 def test_a_retired_model_is_refused(connect: Opener, impostor: Impostor) -> None:
     impostor.answers = [JSONResponse({"id": "old", "type": "model", "lifecycle": "retired"})]
-    with pytest.raises(JudgeError, match="'old' is retired"):
+    with pytest.raises(JudgeError, match=r"'old'.*retired"):
         connect(impostor.url).check_model("old")
 
 
@@ -301,12 +296,12 @@ def test_text_blocks_are_joined_and_thinking_is_left_out(
 ) -> None:
     content = [
         {"type": "thinking", "thinking": "Hm.", "text": "VERDICT: B", "signature": "s"},
-        {"type": "text", "text": "Both are short.\n"},
+        {"type": "text", "text": "Short.\n"},
         {"type": "redacted_thinking", "data": "x"},
         {"type": "text", "text": "VERDICT: A"},
     ]
     [row] = rows_of(connect(impostor.url), impostor, succeeded(content=content))
-    assert row.text == "Both are short.\nVERDICT: A"
+    assert row.text == "Short.\nVERDICT: A"
 
 
 def test_rows_without_a_reply_say_why(connect: Opener, impostor: Impostor) -> None:
@@ -354,10 +349,12 @@ def test_the_beginning_of_a_line_that_is_no_row_is_kept_without_the_key(
 ) -> None:
     impostor.results = b'{"custom_id": "r1", \xff\x00' + KEY.encode() + b"x" * 10_000_000 + b"\n"
     (row,) = connect(impostor.url).iterate_results("b1")
-    assert (row.error_message or "").startswith('{"custom_id": "r1", \\xff')
-    assert "[key]" in (row.error_message or "")
-    assert KEY not in (row.error_message or "")
-    assert len(row.error_message or "") < 1000
+    message = row.error_message or ""
+    assert message.startswith('{"custom_id": "r1"')
+    assert r"\xff" in message
+    assert "[key]" in message
+    assert KEY not in message
+    assert len(message) < 1000
 
 
 @pytest.mark.parametrize("figure", [2**31, 2**63, 2**70, -1, 1.5, "7", True])
@@ -370,28 +367,6 @@ def test_a_bill_with_a_figure_that_cannot_be_one_is_no_bill(
     assert json.loads(row.raw)["result"]["message"]["usage"] == usage
 
 
-def test_lines_are_the_same_however_the_stream_is_cut() -> None:
-    stream = b"one\n\n \r\ntw\xc2\x85o\r\n" + b"3" * 30 + b"\nfour"
-    for size in range(1, len(stream) + 1):
-        chunks = (stream[at : at + size] for at in range(0, len(stream), size))
-        lines = [b"one\n", b"tw\xc2\x85o\r\n", b"3" * 30 + b"\n", b"four"]
-        assert list(split_lines(chunks)) == lines
-
-
-def test_a_line_in_many_parts_takes_time_in_proportion_to_its_length() -> None:
-    part, n_parts = b"x" * 256, 125_000
-
-    def parts() -> Iterator[bytes]:
-        begun = time.process_time()
-        for _ in range(n_parts):
-            # A tenth of a second; it was minutes when every part copied those before it.
-            assert time.process_time() - begun < 10.0
-            yield part
-
-    (line,) = split_lines(parts())
-    assert len(line) == len(part) * n_parts
-
-
 def test_a_stream_that_breaks_off_is_an_error_after_its_rows(
     connect: Opener, impostor: Impostor
 ) -> None:
@@ -399,7 +374,7 @@ def test_a_stream_that_breaks_off_is_an_error_after_its_rows(
     impostor.missing_bytes = 50
     received: list[str] = []
     rows = connect(impostor.url).iterate_results("b1")
-    with pytest.raises(JudgeError, match=r"no complete answer from .*RemoteProtocolError"):
+    with pytest.raises(JudgeError, match="RemoteProtocolError"):
         received.extend(row.custom_id for row in rows)
     assert received == ["r1"]
 
@@ -414,5 +389,174 @@ def test_a_reader_that_stops_early_closes_the_stream(connect: Opener, impostor: 
     assert len(rows_of(service, impostor, succeeded())) == 1
 
 
-def test_token_usage_adds_up() -> None:
-    assert TokenUsage(1, 2, 3, 4) + TokenUsage(10, 20, 30, 40) == TokenUsage(11, 22, 33, 44)
+NOON = datetime(2026, 9, 1, 12, tzinfo=UTC)
+
+
+def test_a_batch_is_sent_as_one_json_object_of_known_length(script: Script) -> None:
+    requests = [request(number, note='é "quoted" \u2028') for number in range(3)]
+    created = script.give(JSONResponse(batch(n_requests=3))).create_batch(iter(requests))
+    assert (created.batch_id, created.n_requests, created.has_ended) == ("b1", 3, False)
+    (asked,) = script.asked
+    assert (asked.method, asked.path) == ("POST", "/v1/messages/batches")
+    assert asked.headers["content-type"] == "application/json"
+    assert int(asked.headers["content-length"]) == len(asked.body)
+    assert json.loads(asked.body) == {
+        "requests": [
+            {"custom_id": each.custom_id, "params": dict(each.params)} for each in requests
+        ]
+    }
+
+
+def test_requests_are_written_one_by_one_while_they_are_built(service: AnthropicBatches) -> None:
+    built: list[int] = []
+
+    def build() -> Iterator[SubmittedRequest]:
+        for number in range(1200):
+            built.append(number)
+            yield request(number, system="x" * 3000)
+
+    created = service.create_batch(build())
+    assert created.n_requests == len(built) == 1200
+    assert wait_until_ended(service, created.batch_id).n_requests == 1200
+    assert len(list(service.iterate_results(created.batch_id))) == 1200
+
+
+def test_an_empty_batch_is_left_to_the_service_to_refuse(service: AnthropicBatches) -> None:
+    with pytest.raises(JudgeError, match=r"\b0 requests") as caught:
+        service.create_batch([])
+    assert caught.value.failure is JudgeFailure.INVALID
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
+def test_all_pages_of_the_list_come_newest_first(
+    server: LoopbackServer,
+    service: AnthropicBatches,
+    size: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(adapter, "_PAGE", size)
+    ids = [
+        service.create_batch([request(number) for number in range(n)]).batch_id
+        for n in (1, 2, 3, 4, 5)
+    ]
+    listed = list(service.list_batches())
+    assert [each.batch_id for each in listed] == ids[::-1]
+    assert [each.n_requests for each in listed] == [5, 4, 3, 2, 1]
+    assert {each.has_ended for each in listed} == {True}
+    times = [each.created_at for each in listed]
+    assert all(time is not None and time.tzinfo is not None for time in times)
+    assert times == sorted(times, reverse=True)  # type: ignore[type-var]
+
+
+def test_no_batches_make_an_empty_list(service: AnthropicBatches) -> None:
+    assert list(service.list_batches()) == []
+
+
+def test_a_list_is_read_page_by_page_and_no_further_than_somebody_looks(
+    script: Script,
+) -> None:
+    service = script.give(
+        page(batch("b4"), batch("b3"), more=True),
+        page(batch("b2"), more=True),
+        page(batch("b1")),
+    )
+    rows = service.list_batches()
+    assert [next(rows).batch_id, next(rows).batch_id] == ["b4", "b3"]
+    assert len(script.asked) == 1
+    assert [row.batch_id for row in rows] == ["b2", "b1"]
+    assert [asked.query for asked in script.asked] == [
+        {"limit": "100"},
+        {"limit": "100", "after_id": "b3"},
+        {"limit": "100", "after_id": "b2"},
+    ]
+
+
+def test_a_row_of_the_list_says_when_how_far_and_how_many(script: Script) -> None:
+    ended = batch(
+        "b1",
+        processing_status="ended",
+        request_counts={"processing": 0, "succeeded": 4, "errored": 1, "canceled": 1, "expired": 1},
+        created_at="2026-09-01T14:00:00+02:00",
+    )
+    listed = list(script.give(page(batch("b2"), ended)).list_batches())
+    assert [(each.batch_id, each.has_ended, each.n_requests) for each in listed] == [
+        ("b2", False, 2),
+        ("b1", True, 7),
+    ]
+    assert [each.created_at for each in listed] == [NOON, NOON]
+
+
+@pytest.mark.parametrize("written", [None, "", "yesterday", 1756728000, "2026-09-01T12:00:00"])
+def test_a_time_that_cannot_be_read_is_not_guessed(script: Script, written: object) -> None:
+    service = script.give(page(batch("b1", created_at=written)))
+    assert [row.created_at for row in service.list_batches()] == [None]
+
+
+def test_rows_that_name_no_batch_are_left_out(script: Script) -> None:
+    rows = [batch("b2", id=None), batch("b3", request_counts=None), batch("b1")]
+    assert [row.batch_id for row in script.give(page(*rows)).list_batches()] == ["b1"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"has_more": False},
+        {"data": {}, "has_more": False},
+        {"data": [batch("b1")], "has_more": True},
+        {"data": [batch("b1")], "has_more": True, "last_id": None},
+    ],
+)
+def test_half_a_list_is_an_error_because_it_would_prove_what_it_does_not(
+    script: Script, answer: dict[str, object]
+) -> None:
+    service = script.give(JSONResponse(answer))
+    with pytest.raises(JudgeError, match=r"page.*batches") as caught:
+        list(service.list_batches())
+    assert caught.value.failure is JudgeFailure.TRANSIENT
+
+
+def test_a_direct_question_is_answered_at_once(
+    server: LoopbackServer, service: AnthropicBatches
+) -> None:
+    row = service.ask_directly(request())
+    assert (row.custom_id, row.result_type, row.stop_reason) == (
+        "nonce-01",
+        "succeeded",
+        "end_turn",
+    )
+    assert (row.text or "").splitlines()[-1] == "VERDICT: A"
+    assert (row.model, row.error_type, row.error_message) == ("claude-opus-5-5", None, None)
+    assert row.usage is not None
+    assert row.usage.output_tokens > 0
+    assert json.loads(row.raw)["type"] == "message"
+    assert (server.log.messages, server.log.batches) == (1, 0)
+
+
+def test_a_direct_question_is_sent_with_the_parameters_of_a_batch(script: Script) -> None:
+    message = {
+        "type": "message",
+        "model": "judge-1",
+        "stop_reason": "end_turn",
+        "content": [{"type": "thinking", "thinking": "B"}, {"type": "text", "text": "VERDICT: A"}],
+        "usage": {"input_tokens": 7, "output_tokens": 3},
+    }
+    asked = request(temperature=0.3, output_config={"format": {}})
+    row = script.give(JSONResponse(message)).ask_directly(asked)
+    assert (row.text, row.usage) == ("VERDICT: A", TokenUsage(7, 3))
+    (sent,) = script.asked
+    assert (sent.method, sent.path) == ("POST", "/v1/messages")
+    assert json.loads(sent.body) == asked.params
+    assert sent.headers["content-type"] == "application/json"
+    assert "custom_id" not in json.loads(sent.body)
+
+
+def test_a_direct_question_that_is_invalid_is_said_to_be(service: AnthropicBatches) -> None:
+    with pytest.raises(JudgeError, match="max_tokens") as caught:
+        service.ask_directly(request(max_tokens=0))
+    assert caught.value.failure is JudgeFailure.INVALID
+
+
+def test_a_direct_reply_without_text_is_a_reply(script: Script) -> None:
+    message = {"type": "message", "content": [], "stop_reason": "refusal"}
+    row = script.give(JSONResponse(message)).ask_directly(request())
+    assert (row.result_type, row.text, row.stop_reason) == ("succeeded", "", "refusal")

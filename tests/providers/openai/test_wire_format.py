@@ -13,7 +13,13 @@ from tournament_assets.judging.batch_service import BatchStatus, TokenUsage
 from tournament_assets.judging.settlement.harvest import harvest_batch
 from tournament_assets.judging.settlement.records import SubmittedBatch
 from tournament_assets.judging.settlement.submission import create_batches
-from tournament_assets.providers.openai.wire_format import NONCE_KEY, read_batch, read_batch_line
+from tournament_assets.providers.openai.wire_format import (
+    NONCE_KEY,
+    Dialect,
+    read_batch,
+    read_batch_line,
+    without_thoughts,
+)
 from tournament_assets.tournament.errors import JudgeError, JudgeFailure
 
 
@@ -81,7 +87,7 @@ def test_a_batch_that_failed_as_a_whole_says_why(code: str, failure: JudgeFailur
     refusal = status(status="failed", errors={"data": [{"code": code, "message": "No."}]}).refusal
     assert refusal is not None
     assert refusal.failure is failure
-    assert f"bills nothing of it: {code}: No." in str(refusal)
+    assert f"{code}: No." in str(refusal)
 
 
 def line(**row: Any) -> bytes:
@@ -166,3 +172,30 @@ def test_a_batch_that_would_be_refused_again_stops_the_run() -> None:
     with pytest.raises(JudgeError, match="bad line"):
         harvest(bench, refusal=JudgeError("bad line", failure=JudgeFailure.INVALID))
     assert bench.ledger.states == ["refused"]
+
+
+def test_a_server_that_refuses_every_word_is_asked_no_more_than_once_for_each() -> None:
+    dialect: Dialect | None = Dialect("max_tokens")
+    tried = []
+    while dialect is not None:
+        tried.append(dialect)
+        dialect = dialect.without("max_tokens, max_completion_tokens and response_format are bad")
+    assert [(each.cap, each.knows_schemas) for each in tried] == [
+        ("max_tokens", True),
+        ("max_tokens", False),
+        ("max_completion_tokens", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sent", "text"),
+    [
+        ("<think>\nVERDICT: B\n</think>\n\nVERDICT: A", "\n\nVERDICT: A"),
+        ("\n<think></think>VERDICT: A", "VERDICT: A"),
+        ("<think>\nVERDICT: B", ""),
+        ("A says <think>x</think>.\nVERDICT: A", "A says <think>x</think>.\nVERDICT: A"),
+        ("<think>x</think>y</think>\nVERDICT: A", "y</think>\nVERDICT: A"),
+    ],
+)
+def test_thoughts_that_open_a_reply_are_no_part_of_it(sent: str, text: str) -> None:
+    assert without_thoughts(sent) == text

@@ -1,3 +1,4 @@
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -60,7 +61,7 @@ def look(chat: ChatServer, **changes: Any) -> str:
 def test_greedy_decoding_is_asked_for_with_the_prompts_own_seed(chat: ChatServer) -> None:
     assert ask(chat) == GeneratedResponse(
         prompt_id="ada",
-        text="Answer to: What is ada?",
+        text=f"Answer to: {ADA.text}",
         finish_reason="stop",
         prompt_tokens=7,
         response_tokens=5,
@@ -73,7 +74,7 @@ def test_greedy_decoding_is_asked_for_with_the_prompts_own_seed(chat: ChatServer
     (asked,) = chat.asked
     assert asked.body == {
         "model": MODEL,
-        "messages": [{"role": "user", "content": "What is ada?"}],
+        "messages": [{"role": "user", "content": ADA.text}],
         "max_completion_tokens": 64,
         "seed": prompt_seed("ada"),
         "temperature": 0.0,
@@ -101,16 +102,16 @@ def test_the_name_of_the_cap_is_found_out_when_a_server_refuses_one(chat: ChatSe
     chat.fail("", refusal(400, "Unrecognized request argument: max_completion_tokens"))
     entrant = api_entrant(chat.url)
     with closing(OpenAiServer(entrant, read_access(entrant, {}))) as server:
-        assert server.ask(ADA).text == "Answer to: What is ada?"
+        assert server.ask(ADA).text == f"Answer to: {ADA.text}"
         server.ask(ADA)
     found = [{name for name in asked.body if name.startswith("max_")} for asked in chat.asked]
     assert found == [{"max_completion_tokens"}, {"max_tokens"}, {"max_tokens"}]
 
 
 def test_a_server_that_refuses_both_names_of_the_cap_is_asked_twice(chat: ChatServer) -> None:
-    words = [refusal(400, f"no {name} here") for name in ("max_completion_tokens", "max_tokens")]
+    words = [refusal(400, f"no '{name}'") for name in ("max_completion_tokens", "max_tokens")]
     chat.fail("", *words)
-    with pytest.raises(ServerError, match="no max_tokens here"):
+    with pytest.raises(ServerError, match="'max_tokens'"):
         ask(chat)
     assert len(chat.asked) == 2
 
@@ -182,8 +183,8 @@ def test_no_text_is_never_an_empty_response(chat: ChatServer, answer: Response, 
 
 
 def test_a_refusal_in_words_is_shown(chat: ChatServer) -> None:
-    error = failure_of(chat, JSONResponse(completion(None, refusal="I would rather not.")))
-    assert "finish_reason 'stop', refusal 'I would rather not.'" in str(error)
+    error = failure_of(chat, JSONResponse(completion(None, refusal="Rather not.")))
+    assert re.search(r"'stop'.*'Rather not\.'", str(error))
 
 
 @pytest.mark.parametrize(
@@ -201,7 +202,7 @@ def test_an_answer_that_is_no_completion_may_be_asked_for_again(
 ) -> None:
     error = failure_of(chat, answer)
     assert error.failure is ServerFailure.TRANSIENT
-    assert "expected a chat completion" in str(error)
+    assert "chat completion" in str(error)
 
 
 def test_a_server_that_ignores_the_cap_is_not_asked_on(chat: ChatServer) -> None:
@@ -209,7 +210,7 @@ def test_a_server_that_ignores_the_cap_is_not_asked_on(chat: ChatServer) -> None
     answer["usage"]["completion_tokens"] = 65
     error = failure_of(chat, JSONResponse(answer))
     assert error.failure is ServerFailure.FATAL
-    assert "answered with 65 tokens; expected at most 64" in str(error)
+    assert re.search(r"\b65\b.*\b64\b", str(error))
 
 
 @pytest.mark.parametrize(
@@ -246,7 +247,7 @@ def test_a_status_says_what_is_done_next(
 def test_an_account_without_credit_is_not_waited_for(chat: ChatServer) -> None:
     error = failure_of(chat, refusal(429, code="insufficient_quota"))
     assert error.failure is ServerFailure.FATAL
-    assert "no credit left" in str(error)
+    assert "credit" in str(error)
 
 
 @pytest.mark.parametrize(("said", "seconds"), [("2.5", 2.5), ("-1", None), ("soon", None)])
@@ -259,7 +260,7 @@ def test_the_wait_that_a_server_asks_for_is_read(
 def test_a_connection_that_breaks_off_may_have_been_bad_luck(chat: ChatServer) -> None:
     error = failure_of(chat, DROP)
     assert error.failure is ServerFailure.TRANSIENT
-    assert "no complete answer from http://127.0.0.1" in str(error)
+    assert "http://127.0.0.1" in str(error)
 
 
 def test_a_server_that_takes_too_long_may_be_busy(chat: ChatServer) -> None:
@@ -272,7 +273,7 @@ def test_a_server_that_takes_too_long_may_be_busy(chat: ChatServer) -> None:
 def test_a_place_where_nobody_listens_is_named() -> None:
     chat = ChatServer()
     chat.url = "http://127.0.0.1:1/v1"
-    with pytest.raises(ServerError, match=r"no connection to http://127\.0\.0\.1:1;") as caught:
+    with pytest.raises(ServerError, match=r"http://127\.0\.0\.1:1;") as caught:
         ask(chat)
     assert caught.value.failure is ServerFailure.UNREACHABLE
     with pytest.raises(ServerError, match="no connection"):
@@ -314,8 +315,8 @@ def test_what_the_sdk_finds_in_the_environment_is_sent_to_nobody(
 
 
 def test_a_server_says_which_models_it_has(chat: ChatServer) -> None:
-    assert look(chat).endswith("lists 'tiny'; 'tiny' is among them")
-    assert look(chat, model="big").endswith("'big' is not among them, and is asked for anyway")
+    assert "not among" not in look(chat)
+    assert re.search(r"'tiny'.*'big'.*not among", look(chat, model="big"))
 
 
 @pytest.mark.parametrize(
@@ -330,7 +331,7 @@ def test_a_server_that_lists_no_models_may_have_them_all_the_same(
 
 def test_a_key_that_is_refused_is_noticed_before_anything_is_asked(chat: ChatServer) -> None:
     chat.key = "another"
-    with pytest.raises(ServerError, match=r"answered 401: the key in 'Bearer \[key\]'") as caught:
+    with pytest.raises(ServerError, match=r"401: .*'Bearer \[key\]'") as caught:
         look(chat, api_key_env="SERVED_KEY")
     assert caught.value.failure is ServerFailure.FATAL
     assert not chat.asked
@@ -341,19 +342,19 @@ def test_everything_that_is_missing_in_the_environment_is_named() -> None:
     with pytest.raises(InputError) as caught:
         read_access(entrant, {"SERVED_KEY": " "})
     first, second = caught.value.problems
-    assert "the environment variable SERVED_URL is not set" in first
-    assert "the environment variable SERVED_KEY is not set" in second
+    assert "SERVED_URL" in first
+    assert "SERVED_KEY" in second
 
 
 @pytest.mark.parametrize("url", ["http://u:hidden@h/v1", "h:8000/v1", "http://h/v1?key=hidden"])
 def test_an_address_from_the_environment_is_checked_and_no_secret_in_it_shown(url: str) -> None:
     entrant = api_entrant(base_url=ServerAddress(env="SERVED_URL"))
-    with pytest.raises(InputError, match="SERVED_URL: the URL") as caught:
+    with pytest.raises(InputError, match="SERVED_URL:") as caught:
         read_access(entrant, {"SERVED_URL": url})
     assert "hidden" not in str(caught.value)
 
 
 def test_a_key_that_no_header_can_carry_is_not_shown() -> None:
-    with pytest.raises(InputError, match="characters that no header can carry") as caught:
+    with pytest.raises(InputError, match="SERVED_KEY") as caught:
         read_access(api_entrant(api_key_env="SERVED_KEY"), {"SERVED_KEY": "schlüssel"})
     assert "schl" not in str(caught.value)
