@@ -168,7 +168,7 @@ def test_spaces_in_the_version_line_are_free(line: str) -> None:
 
 @pytest.mark.parametrize("text", ["Which is truer?\n# version: 1\n", "# version:\nJudge.\n", ""])
 def test_a_rubric_without_a_version_line_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match=r"^rubrics/factuality\.txt:1:.*#.version:.1"):
+    with pytest.raises(InputError, match=r"^rubrics/factuality\.txt:1:.*# version: 1"):
         parse(text)
 
 

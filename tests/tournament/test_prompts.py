@@ -89,7 +89,7 @@ def test_a_prompt_needs_a_gold_answer_or_a_behavior_where_a_dimension_needs_gold
         {**open_ended, "prompt_id": "r2", "expected_behavior": "hedge"},
         gold_dimensions=("truth", "recall"),
     )
-    assert re.match(r"bank\.jsonl:1:.*'recall'.*gold_answer.*truth,.recall", first)
+    assert re.match(r"bank\.jsonl:1:.*'recall'.*gold_answer.*truth, recall", first)
     assert re.match(r"bank\.jsonl:2:.*expected_behavior", second)
 
 
