@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tournament_assets
-from tournament_assets.generation.loading import LoadedEntrant
 from tournament_assets.tournament.entrants import VanillaHfEntrant
 from tournament_assets.tournament.places import Location
+
+if TYPE_CHECKING:
+    from tournament_assets.generation.loading import LoadedEntrant
 
 DATA = Path(tournament_assets.__file__).parent / "data"
 TINY = DATA / "tiny_olmo2"
@@ -28,4 +31,4 @@ def describe(
     )
 
 
-Settle = Callable[[VanillaHfEntrant], LoadedEntrant]
+Settle = Callable[[VanillaHfEntrant], "LoadedEntrant"]

@@ -16,8 +16,9 @@ from .builders import DATA, TINY, Settle, describe
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _two_threads() -> None:
-    torch.set_num_threads(min(2, torch.get_num_threads()))
+def _one_thread_everywhere() -> None:
+    """Compute the same whatever the number of cores; more threads would wait for each other."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +26,7 @@ def tiny() -> LoadedEntrant:
     return build_entrant(describe(), files=EntrantFiles(TINY), device="cpu")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def settle(tiny: LoadedEntrant) -> Settle:
     """The loaded checkpoint under other decoding settings."""
     return lambda spec: replace(tiny, spec=spec)

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tournament_assets.generation.hydra.shards import HeadShape
 from tournament_assets.generation.models.entrant_weights import EntrantFiles
 from tournament_assets.tournament.hydra_entrants import (
     CustomPoeEntrant,
@@ -15,9 +14,7 @@ from tournament_assets.tournament.hydra_entrants import (
 from tournament_assets.tournament.places import Location
 
 from .builders import TINY
-from .hydra_builders import state_dict_of, write_shard
 
-TINY_SHAPE = HeadShape(hidden_size=128, intermediate_size=352, heads_depth=3)
 N_HEADS = 3
 RANKS = {"security": 2, "robustness": 3, "uncertainty": 2}
 SHARD_NAME = "shard_{head}.safetensors"
@@ -32,6 +29,12 @@ HEADS = HydraHeads(
 
 def write_heads(folder: Path, *, size: float = 0.05) -> EntrantFiles:
     """Write small random shards of every adapter."""
+    # Only here, so that tests that name heads need not load torch.
+    from tournament_assets.generation.hydra.shards import HeadShape
+
+    from .hydra_builders import state_dict_of, write_shard
+
+    shape = HeadShape(hidden_size=128, intermediate_size=352, heads_depth=3)
     shards: Mapping[str, list[Path]] = {
         adapter: [
             folder / adapter / SHARD_NAME.format(head=head)
@@ -42,7 +45,7 @@ def write_heads(folder: Path, *, size: float = 0.05) -> EntrantFiles:
     for adapter, paths in shards.items():
         (folder / adapter).mkdir(parents=True)
         for seed, path in enumerate(paths):
-            state = state_dict_of(TINY_SHAPE, rank=RANKS[adapter], seed=seed)
+            state = state_dict_of(shape, rank=RANKS[adapter], seed=seed)
             write_shard({key: size * tensor for key, tensor in state.items()}, path)
     return EntrantFiles(weights=TINY, shards=shards)
 

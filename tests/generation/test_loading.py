@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,6 @@ from tournament_assets.generation.devices import DTYPE_NAMES
 from tournament_assets.generation.loading import LoadedEntrant, build_entrant
 from tournament_assets.generation.models.base_models import (
     DTYPES,
-    dtype_for,
-    pick_device,
-    transformers_logging_off,
 )
 from tournament_assets.generation.models.entrant_weights import EntrantFiles
 from tournament_assets.tournament.errors import GenerationError, InputError
@@ -34,23 +32,12 @@ def test_on_the_cpu_the_model_is_loaded_in_float32_and_evaluation_mode(
     assert tiny.eos_ids == (tiny.tokenizer.eos_token_id,)
 
 
-def test_cuda_means_bfloat16() -> None:
-    assert dtype_for("cuda:1") == torch.bfloat16
-    assert dtype_for("cpu") == torch.float32
-
-
-def test_cards_without_bfloat16_get_float16() -> None:
-    by_capability = {(7, 5): torch.float16, (7, 0): torch.float16, (8, 0): torch.bfloat16}
-    for found, dtype in by_capability.items():
-        assert dtype_for("cuda", capability=lambda _, found=found: found) == dtype  # type: ignore[misc]
-
-
 def test_a_named_precision_comes_before_the_devices_own() -> None:
     files = EntrantFiles(TINY)
     assert set(DTYPES) | {"auto"} == {*DTYPE_NAMES}
     half = build_entrant(describe(), files=files, device="cpu", dtype="bfloat16")
     assert half.dtype == half.model.dtype == torch.bfloat16
-    with pytest.raises(InputError, match="dtype is 'int8'; expected auto, bfloat16"):
+    with pytest.raises(InputError, match=r"'int8'; .* auto, bfloat16\b"):
         build_entrant(describe(), files=files, device="cpu", dtype="int8")
 
 
@@ -61,15 +48,7 @@ def test_a_model_that_is_shared_by_devices_answers_as_on_one(tiny: LoadedEntrant
     assert (shared.base.is_spread, shared.device) == (True, "cpu")
     ids = torch.tensor([[5, 6, 7]])
     with torch.inference_mode():
-        assert torch.equal(shared.model(ids).logits, tiny.model(ids).logits)
-
-
-def test_the_picked_device_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    picked = pick_device()
-    assert picked.device == "cpu"
-    assert picked.sentence.startswith("on the CPU (")
-    assert "CUDA" in picked.sentence
+        torch.testing.assert_close(shared.model(ids).logits, tiny.model(ids).logits)
 
 
 def test_loading_prints_nothing_and_leaves_transformers_settings_alone(
@@ -79,21 +58,6 @@ def test_loading_prints_nothing_and_leaves_transformers_settings_alone(
     build_entrant(describe(), files=EntrantFiles(TINY), device="cpu")
     assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before
     assert capfd.readouterr() == ("", "")
-
-
-def test_transformers_is_quiet_only_inside_the_block() -> None:
-    def fail_quietly() -> None:
-        with transformers_logging_off():
-            assert logging.get_verbosity() == logging.ERROR
-            assert not logging.is_progress_bar_enabled()
-            raise KeyError
-
-    before = logging.get_verbosity()
-    assert before != logging.ERROR
-    with pytest.raises(KeyError):
-        fail_quietly()
-    assert logging.get_verbosity() == before
-    assert logging.is_progress_bar_enabled()
 
 
 def test_all_problems_of_a_folder_are_raised_with_the_entrants_name(folder: Path) -> None:
@@ -110,13 +74,13 @@ def test_a_damaged_weights_file_is_a_generation_error(folder: Path) -> None:
     content = path.read_bytes()
     # The first tensor's type, in a header that is as long as before.
     path.write_bytes(content.replace(b'"BF16"', b'"BX16"', 1))
-    with pytest.raises(GenerationError, match=r"entrant 'tiny': the model in .* cannot be loaded"):
+    with pytest.raises(GenerationError, match=r"^entrant 'tiny': .*/weights'"):
         build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
 
 
 def test_an_unknown_architecture_is_a_generation_error(folder: Path) -> None:
     edit_json(folder / "config.json", model_type="olmo_99")
-    with pytest.raises(GenerationError, match="that this version of transformers knows"):
+    with pytest.raises(GenerationError, match="olmo_99"):
         build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
 
 
@@ -127,7 +91,7 @@ def test_code_in_the_folder_is_not_run(folder: Path) -> None:
         model_type="evil",
         auto_map={"AutoConfig": "evil.C", "AutoModelForCausalLM": "evil.M"},
     )
-    with pytest.raises(InputError, match=r"needs code of its own \(evil\.py\), which is refused"):
+    with pytest.raises(InputError, match=r"\(evil\.py\)"):
         build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
 
 
@@ -136,21 +100,21 @@ def test_tensors_of_another_shape_are_named_with_both_shapes(folder: Path) -> No
     with pytest.raises(InputError) as raised:
         build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
     (problem,) = raised.value.problems
-    assert "18 tensors in" in problem
-    assert "'model.layers.0.mlp.down_proj.weight' is (128, 352) and should be (128, 360)" in problem
+    assert " 18 tensors " in problem
+    assert re.search(r"\.0\.mlp\.down_proj\.weight' .*\(128, 352\) .*\(128, 360\)", problem)
 
 
 def test_a_missing_tensor_is_refused_rather_than_made_up(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     del tensors["model.layers.3.mlp.up_proj.weight"]
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(InputError, match=r"lack 1 tensors, the first is 'model\.layers\.3\.mlp"):
+    with pytest.raises(InputError, match=r" 1 tensors, .*'model\.layers\.3\.mlp"):
         build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
 
 
 def test_a_config_with_fewer_layers_than_the_weights_is_refused(folder: Path) -> None:
     edit_json(folder / "config.json", num_hidden_layers=5, layer_types=None)
-    with pytest.raises(InputError, match=r"hold 11 tensors .* the first is 'model\.layers\.5\."):
+    with pytest.raises(InputError, match=r" 11 tensors .*'model\.layers\.5\."):
         build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
 
 
@@ -166,13 +130,13 @@ def test_missing_and_unexpected_tensors_are_told_together(folder: Path) -> None:
 
 def test_a_tokenizer_that_knows_more_tokens_than_the_model_is_refused(folder: Path) -> None:
     edit_json(folder / "tokenizer_config.json", extra_special_tokens=["<|one|>", "<|more|>"])
-    with pytest.raises(InputError, match="knows 1026 tokens and the model 1024"):
+    with pytest.raises(InputError, match=r"\b1026\b.*\b1024\b"):
         build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
 
 
 def test_a_tokenizer_without_end_token_is_refused(folder: Path) -> None:
     edit_json(folder / "tokenizer_config.json", eos_token=None)
-    with pytest.raises(InputError, match="no end-of-sequence token"):
+    with pytest.raises(InputError, match="eos_token"):
         build_entrant(describe(), files=EntrantFiles(folder), device="cpu")
 
 

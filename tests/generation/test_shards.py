@@ -1,5 +1,6 @@
 import os
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -85,12 +86,12 @@ def test_trained_parameters_are_read_as_plain_tensors(tmp_path: Path) -> None:
 
 
 def test_no_shard_is_a_problem() -> None:
-    assert problems_of() == ("there is no LoRA shard; expected one file per head; name them",)
+    assert len(problems_of()) == 1
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     (problem,) = problems_of(tmp_path / "head.pt")
-    assert "head.pt' is not a file; expected one; download it or correct the path" in problem
+    assert f"{str(tmp_path / 'head.pt')!r} is not" in problem
 
 
 @pytest.mark.parametrize("suffix", [".pt", ".safetensors", ".bin"])
@@ -98,13 +99,14 @@ def test_a_git_lfs_pointer_is_recognised_before_anything_else(tmp_path: Path, su
     path = tmp_path / f"head{suffix}"
     path.write_bytes(LFS_PREFIX + b"/spec/v1\noid sha256:00\nsize 1\n")
     (problem,) = problems_of(path)
-    assert "is a Git-LFS pointer; expected the content itself; run 'git lfs pull'" in problem
+    assert f"{str(path)!r}" in problem
+    assert "Git-LFS" in problem
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "head.bin").write_bytes(b"weights")
     (problem,) = problems_of(tmp_path / "head.bin")
-    assert "ends in '.bin'; expected '.safetensors' or '.pt'" in problem
+    assert re.findall(r"'\.\w+'", problem) == ["'.bin'", "'.safetensors'", "'.pt'"]
 
 
 def test_pickled_code_is_refused_and_does_not_run(tmp_path: Path) -> None:
@@ -113,9 +115,9 @@ def test_pickled_code_is_refused_and_does_not_run(tmp_path: Path) -> None:
     torch.save(state, tmp_path / "zipped.pt")
     (tmp_path / "bare.pt").write_bytes(pickle.dumps(state, protocol=2))
     zipped, bare = problems_of(tmp_path / "zipped.pt", tmp_path / "bare.pt")
-    assert "holds pickled objects that are not tensors, posix.system among them" in zipped
-    assert "expected a state dict of tensors alone; save the adapter's tensors as safe" in zipped
-    assert "holds pickled objects that are not tensors" in bare
+    assert f"{os.system.__module__}.system" in zipped
+    assert "pickled" in zipped
+    assert "pickled" in bare
     assert "weights_only" not in zipped + bare
     assert not (tmp_path / "ran").exists()
 
@@ -123,29 +125,27 @@ def test_pickled_code_is_refused_and_does_not_run(tmp_path: Path) -> None:
 def test_a_pickled_model_is_refused_although_torch_made_it(tmp_path: Path) -> None:
     torch.save(torch.nn.Linear(2, 2), tmp_path / "head.pt")
     (problem,) = problems_of(tmp_path / "head.pt")
-    assert "torch.nn.modules.linear.Linear among them" in problem
+    assert "torch.nn.modules.linear.Linear" in problem
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04 broken"])
 def test_a_damaged_pickle_is_a_problem(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "head.pt").write_bytes(content)
     (problem,) = problems_of(tmp_path / "head.pt")
-    assert "cannot be read" in problem
-    assert "expected a state dict written by torch.save; download it again" in problem
+    assert "torch.save;" in problem
 
 
 def test_a_damaged_safetensors_file_is_a_problem(tmp_path: Path) -> None:
     path = write_shard(state_dict_of(SHAPE, rank=RANK), tmp_path / "head.safetensors")
     path.write_bytes(path.read_bytes()[:-8])
     (problem,) = problems_of(path)
-    assert "cannot be read" in problem
-    assert "expected a safetensors file; download it again" in problem
+    assert "safetensors file;" in problem
 
 
 def test_a_file_that_holds_no_state_dict_is_a_problem(tmp_path: Path) -> None:
     torch.save([torch.zeros(2)], tmp_path / "head.pt")
     (problem,) = problems_of(tmp_path / "head.pt")
-    assert "holds a list; expected a state dict of tensors" in problem
+    assert "a list;" in problem
 
 
 def test_keys_with_another_prefix_are_refused_rather_than_ignored(tmp_path: Path) -> None:
@@ -154,49 +154,44 @@ def test_keys_with_another_prefix_are_refused_rather_than_ignored(tmp_path: Path
             state[key.removeprefix("base_model.")] = state.pop(key)
 
     missing, extra = problems_after(rename, tmp_path)
-    assert missing.startswith("lacks 18 of 18 tensors, 'base_model.model.blocks.0.feed_forward.w1")
-    assert extra.startswith("holds 18 keys that mean nothing here, 'model.blocks.0.feed_forward.")
-    assert "expected keys like 'base_model.model.blocks.0." in extra
+    assert re.match(r"lacks 18 of 18 .*?'base_model\.model\.blocks\.0\.", missing)
+    assert re.match(r"holds 18 .*?'model\.blocks\.0\..*; .*'base_model\.model\.blocks\.0\.", extra)
 
 
 def test_a_missing_tensor_is_a_problem(tmp_path: Path) -> None:
     (problem,) = problems_after(lambda state: state.pop(KEY), tmp_path)
-    assert problem.startswith(f"lacks 1 of 18 tensors, {KEY!r}; expected all of them")
+    assert re.match(rf"lacks 1 of 18 .*{re.escape(repr(KEY))};", problem)
 
 
 def test_an_unexpected_tensor_is_a_problem(tmp_path: Path) -> None:
     attention = KEY.replace("feed_forward.w2", "attention.q_proj")
     (problem,) = problems_after(lambda s: s.update({attention: torch.zeros(2, 6)}), tmp_path)
-    assert problem.startswith(f"holds 1 keys that mean nothing here, {attention!r}; expected keys")
+    assert re.match(rf"holds 1 .*{re.escape(repr(attention))};", problem)
 
 
 def test_a_shard_of_a_head_of_another_depth_is_refused(tmp_path: Path) -> None:
     deeper = HeadShape(hidden_size=6, intermediate_size=10, heads_depth=4)
     (problem,) = problems_of(write_shard(state_dict_of(deeper, rank=RANK), tmp_path / "head.pt"))
-    assert "holds 6 keys that mean nothing here" in problem
+    assert "holds 6" in problem
 
 
 def test_a_tensor_of_a_wrong_shape_is_a_problem(tmp_path: Path) -> None:
     wrong = torch.zeros(RANK, 6)
     (problem,) = problems_after(lambda state: state.update({KEY: wrong}), tmp_path)
-    assert problem.startswith(
-        f"{KEY!r} has shape (2, 6); expected (2, 10); use an adapter that was"
-    )
+    assert re.match(rf"{re.escape(repr(KEY))} .*\(2, 6\); .*\(2, 10\);", problem)
     (flat,) = problems_after(lambda state: state.update({KEY: torch.zeros(2)}), tmp_path)
-    assert "has shape (2,); expected (2, 10)" in flat
+    assert re.search(r"\(2,\); .*\(2, 10\);", flat)
 
 
 def test_an_adapter_of_another_rank_is_one_problem(tmp_path: Path) -> None:
     path = write_shard(state_dict_of(SHAPE, rank=5), tmp_path / "head.pt")
     (problem,) = problems_of(path)
-    assert problem.endswith(
-        "its rank is 5; expected 2; correct the rank or use the adapter that was trained with it"
-    )
+    assert re.search(r" rank is 5; .*\b2;", problem)
 
 
 def test_tensors_of_different_ranks_are_refused(tmp_path: Path) -> None:
     (problem,) = problems_after(lambda s: s.update({KEY: torch.zeros(3, 10)}), tmp_path)
-    assert problem.startswith("its rank is 2 and 3; expected 2")
+    assert re.match(r"\D*2 and 3; \D*2;", problem)
 
 
 @pytest.mark.parametrize("broken", [float("nan"), float("inf"), float("-inf")])
@@ -205,7 +200,7 @@ def test_values_that_are_no_numbers_are_a_problem(tmp_path: Path, broken: float)
         state[KEY][1, 2] = broken
 
     (problem,) = problems_after(spoil, tmp_path)
-    assert problem.startswith(f"{KEY!r} holds NaN or infinity; expected numbers; its training")
+    assert problem.startswith(f"{KEY!r} holds NaN")
 
 
 def test_values_that_are_too_large_for_float32_are_a_problem(tmp_path: Path) -> None:
@@ -213,7 +208,7 @@ def test_values_that_are_too_large_for_float32_are_a_problem(tmp_path: Path) -> 
         state[KEY] = state[KEY].double() * 1e60
 
     (problem,) = problems_after(enlarge, tmp_path)
-    assert "holds NaN or infinity" in problem
+    assert problem.startswith(f"{KEY!r} holds NaN")
 
 
 @pytest.mark.parametrize(
@@ -227,9 +222,7 @@ def test_values_that_are_too_large_for_float32_are_a_problem(tmp_path: Path) -> 
 )
 def test_what_is_no_tensor_of_numbers_is_a_problem(tmp_path: Path, value: Any, found: str) -> None:
     (problem,) = problems_after(lambda state: state.update({KEY: value}), tmp_path)
-    assert problem == (
-        f"{KEY!r} is {found}; expected floating-point numbers; save the adapter again"
-    )
+    assert problem.startswith(f"{KEY!r} is {found};")
 
 
 def test_all_problems_of_all_files_are_listed_together(tmp_path: Path) -> None:
@@ -261,4 +254,4 @@ def test_adapters_of_different_heads_do_not_go_together() -> None:
         check_adapters(SHAPE, [security, robustness])
     assert len(raised.value.problems) == 2
     assert "heads_depth=1" in raised.value.problems[0]
-    assert "the adapters have 9 and 8 shards; expected equally many" in raised.value.problems[1]
+    assert "9 and 8 shards;" in raised.value.problems[1]

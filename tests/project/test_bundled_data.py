@@ -108,7 +108,7 @@ def test_the_teachers_answers_are_one_to_each_prompt_and_one_to_no_prompt(
     recorded = load_recorded_responses(path, teacher, prompts=bank)
     assert recorded.format == "alpaca-eval"
     assert recorded.left_out == {OUTSIDE: 1}
-    lines = (ROOT / "scripts" / "tiny_olmo2" / "answers.jsonl").read_text().splitlines()
+    lines = (ROOT / "scripts" / "tiny_olmo2" / "answers.jsonl").read_text("utf-8").splitlines()
     taught = {row["prompt_id"]: row["answer"] for row in map(json.loads, lines)}
     assert {each.prompt_id: each.text for each in recorded.responses} == taught
 

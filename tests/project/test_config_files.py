@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -183,9 +184,8 @@ def test_a_problem_names_its_line_what_was_found_and_what_was_expected(
 
 def test_one_entrant_is_too_few(path: Path) -> None:
     start, end = GOOD.index("  - entrant_id: bob"), GOOD.index("ratings:")
-    assert problems_of(path, GOOD[:start] + GOOD[end:]) == [
-        "14: the number of entrants is 1; expected at least two to compare"
-    ]
+    (problem,) = problems_of(path, GOOD[:start] + GOOD[end:])
+    assert re.match(r"14: .*entrants is 1;", problem)
 
 
 def test_all_problems_are_told_at_once_in_the_order_of_the_lines(path: Path) -> None:
@@ -210,39 +210,40 @@ def test_too_few_entrants_are_told_together_with_what_is_wrong_with_the_one(path
     start, end = GOOD.index("  - entrant_id: bob"), GOOD.index("ratings:")
     text = (GOOD[:start] + GOOD[end:]).replace("loader: recorded", "loader: magic")
     first, second = problems_of(path, text)
-    assert first.startswith("14: the number of entrants is 1;")
-    assert second.startswith("15: entrants.0 has loader 'magic'")
+    assert re.match(r"14: .*entrants is 1;", first)
+    assert re.match(r"15: entrants\.0 .*'magic'", second)
 
 
 def test_a_key_that_stands_twice_names_both_lines(path: Path) -> None:
     text = edited("  service: loopback\n", "  service: loopback\n  service: anthropic\n")
-    assert problems_of(path, f"{text}judge: {{}}\n") == [
-        "13: key 'service' occurs a second time; the first is in line 12; remove one",
-        "29: key 'judge' occurs a second time; the first is in line 11; remove one",
+    problems = problems_of(path, f"{text}judge: {{}}\n")
+    assert [re.findall(r"\d+|'\w+'", problem) for problem in problems] == [
+        ["13", "'service'", "12"],
+        ["29", "'judge'", "11"],
     ]
 
 
 def test_a_file_that_is_not_yaml_names_the_line(path: Path) -> None:
     (problem,) = problems_of(path, "tournament_id: tiny\njudge: [unclosed\n")
-    assert problem.startswith("3: ")
-    assert problem.endswith("; expected valid YAML")
+    assert re.match(r"3: .*YAML$", problem, re.DOTALL)
 
 
 @pytest.mark.parametrize(
     ("text", "kind"), [("", "NoneType"), ("- a\n- b\n", "list"), ("just words\n", "str")]
 )
 def test_a_file_that_holds_no_mapping_is_refused(path: Path, text: str, kind: str) -> None:
-    assert problems_of(path, text) == [f"1: the config holds {kind}; expected a mapping"]
+    (problem,) = problems_of(path, text)
+    assert re.match(rf"1: .* {kind};", problem)
 
 
 def test_a_file_that_is_not_there_is_named(path: Path) -> None:
-    with pytest.raises(InputError, match=r"tiny\.yaml: the config cannot be read \(FileNotFound"):
+    with pytest.raises(InputError, match=r"tiny\.yaml: .*\(FileNotFoundError\)"):
         load_config(path)
 
 
 def test_a_file_that_is_not_text_is_refused(path: Path) -> None:
     path.write_bytes(b"tournament_id: \xff\xfe\n")
-    with pytest.raises(InputError, match=r"\(UnicodeDecodeError\); expected a UTF-8 YAML file"):
+    with pytest.raises(InputError, match=r"tiny\.yaml: .*\(UnicodeDecodeError\)"):
         load_config(path)
 
 
@@ -422,4 +423,4 @@ def test_a_gateway_with_a_secret_in_its_address_is_refused_and_the_secret_not_sh
 def test_the_loopback_judge_takes_no_address(path: Path) -> None:
     text = edited("  service: loopback\n", "  service: loopback\n  base_url: http://h\n")
     (problem,) = problems_of(path, text)
-    assert "expected service: anthropic or openai_batch or openai_api with it" in problem
+    assert re.search(r"\banthropic\b.*\bopenai_batch\b.*\bopenai_api\b", problem)

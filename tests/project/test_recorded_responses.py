@@ -1,5 +1,6 @@
 import csv
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -90,14 +91,14 @@ def test_rows_outside_the_bank_are_left_out_and_counted(tmp_path: Path) -> None:
     recorded = load(path)
     assert texts_of(recorded) == {"p1": "one"}
     assert recorded.left_out == {OUTSIDE: 2}
-    assert recorded.warnings == (f"1 responses (tournament) are used; left out: 2 × {OUTSIDE}",)
+    assert len(recorded.warnings) == 1
+    assert f"2 × {OUTSIDE}" in recorded.warnings[0]
 
 
 def test_a_file_without_any_response_to_the_bank_is_refused(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "ada.jsonl", {"prompt_id": "p9", "response": "nine"})
     (problem,) = problems_of(path)
-    assert "none of 1 rows is a response to a prompt of the bank" in problem
-    assert "ada.jsonl:1, names 'p9'" in problem
+    assert re.search(r" 1 rows .*ada\.jsonl:1, .*'p9'", problem)
 
 
 def test_every_response_that_cannot_be_used_is_named(tmp_path: Path) -> None:
@@ -108,16 +109,14 @@ def test_every_response_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         {"prompt_id": "p1", "response": "one again"},
         {"prompt_id": "p2", "response": "two", "entrant_id": "bob"},
     )
-    assert {problem.split(";")[0] for problem in problems_of(path)} == {
-        "ada.jsonl:2: the row names no prompt",
-        "ada.jsonl:3: prompt 'p1' is already answered at ada.jsonl:1",
-        "ada.jsonl:4: the response is entrant 'bob''s",
-    }
+    found = [re.findall(r":\d+|'\w+'", problem.split(";")[0]) for problem in problems_of(path)]
+    assert sorted(found) == [[":2"], [":3", "'p1'", ":1"], [":4", "'bob'"]]
 
 
 def test_a_response_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "ada.jsonl", {"prompt_id": "p1", "response": 7})
-    assert problems_of(path) == ("ada.jsonl:1: the response is 7; expected a text",)
+    (problem,) = problems_of(path)
+    assert re.match(r"ada\.jsonl:1: .*\b7; ", problem)
 
 
 def test_a_row_without_a_response_is_a_response_that_is_missing(tmp_path: Path) -> None:
@@ -182,7 +181,7 @@ def test_columns_of_any_name_can_be_named(tmp_path: Path) -> None:
         GeneratedResponse("p2", "two", "recorded", None, 3)
     ]
     (problem,) = problems_of(path, columns={**columns, "model": "who"})
-    assert "column 'who' is missing; expected some of out, q" in problem
+    assert re.search(r"'who' .* out, q\b", problem)
 
 
 def test_how_a_file_is_read_is_in_the_fingerprint() -> None:
@@ -340,12 +339,12 @@ def test_a_prompt_is_known_by_its_text_before_its_id(tmp_path: Path) -> None:
 def test_a_file_of_several_models_asks_which(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "x.jsonl", ALPACA, {**ALPACA, "output": "eins", "generator": "n"})
     (problem,) = problems_of(path)
-    assert "the responses are of 2 models ('m', 'n'); expected one" in problem
+    assert "2 models ('m', 'n')" in problem
     recorded = load(path, model="n")
     assert texts_of(recorded) == {"p1": "eins"}
     assert recorded.left_out == {OTHER_MODEL: 1}
     (problem,) = problems_of(path, model="k")
-    assert "model is 'k', and the responses are of 'm', 'n'" in problem
+    assert re.findall(r"'\w+'", problem.split(";")[0]) == ["'k'", "'m'", "'n'"]
 
 
 def test_a_request_that_failed_leaves_its_prompt_without_a_response(tmp_path: Path) -> None:
@@ -359,15 +358,14 @@ def test_a_request_that_failed_leaves_its_prompt_without_a_response(tmp_path: Pa
 def test_a_task_that_was_scored_by_likelihoods_holds_no_responses(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "x.jsonl", {**LM_EVAL, "resps": [[[-1.5, False]]]})
     (problem,) = problems_of(path)
-    assert problem.startswith("x.jsonl:1: resps is [[[-1.5, False]]]; expected texts")
+    assert problem.startswith("x.jsonl:1: resps is [[[-1.5, False]]];")
 
 
 def test_what_tells_no_format_is_refused_with_the_formats(tmp_path: Path) -> None:
     (problem,) = problems_of(jsonl(tmp_path / "x.jsonl", {"a": 1, "b": 2}))
-    assert "json lines with a, b tell none" in problem
-    assert "alpaca-eval" in problem
+    assert re.search(r"\ba, b .*alpaca-eval", problem)
     (problem,) = problems_of(jsonl(tmp_path / "x.jsonl", ALPACA), format="chess")
-    assert "the format is 'chess'; expected one of tournament, alpaca-eval" in problem
+    assert re.search(r"'chess'; .* tournament, alpaca-eval", problem)
 
 
 def test_half_a_character_is_refused_in_every_kind_of_file(tmp_path: Path) -> None:
@@ -381,11 +379,11 @@ def test_half_a_character_is_refused_in_every_kind_of_file(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "the file cannot be read"),
-        (b"", "the file is empty"),
-        (b"PAR1 cut", "not readable as Parquet"),
+        (None, "No such file"),
+        (b"", "is empty"),
+        (b"PAR1 cut", "Parquet"),
         (b"PK\x03\x04 an eval log", "inspect log convert --to json"),
-        (b'{"samples": [', "is not JSON"),
+        (b'{"samples": [', "not JSON"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(

@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -8,10 +9,18 @@ import pytest
 
 from tournament_assets.generation.models.entrant_weights import (
     LFS_PREFIX,
+    EntrantFiles,
     check_weights,
+    find_shards,
+    fingerprint_file,
     fingerprint_weights,
 )
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.hydra_entrants import NeededShards
+from tournament_assets.tournament.places import Location
+
+from .builders import TINY
+from .hydra_projects import write_heads
 
 POINTER = LFS_PREFIX + b"/spec/v1\noid sha256:00\nsize 2947392\n"
 
@@ -29,53 +38,50 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     problem = problem_of(tmp_path / "nowhere")
     assert problem.startswith("entrant 'base': there is no folder")
     assert "nowhere" in problem
-    assert "download them or correct" in problem
 
 
 def test_a_file_in_place_of_the_folder_is_named(folder: Path) -> None:
-    assert "model.safetensors' is a file; expected the folder" in problem_of(
+    assert f"{str(folder / 'model.safetensors')!r} is a file" in problem_of(
         folder / "model.safetensors"
     )
 
 
 def test_a_folder_without_config_is_a_problem(folder: Path) -> None:
     (folder / "config.json").unlink()
-    assert "has no config.json" in problem_of(folder)
+    assert "config.json;" in problem_of(folder)
 
 
 def test_pickled_weights_are_named_and_not_accepted(folder: Path) -> None:
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    assert "has only pytorch_model.bin; expected *.safetensors" in problem_of(folder)
+    assert "pytorch_model.bin;" in problem_of(folder)
 
 
 def test_a_folder_without_weights_is_a_problem(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
-    assert "has no weights; expected *.safetensors" in problem_of(folder)
+    assert "no weights;" in problem_of(folder)
 
 
 def test_an_unfinished_download_names_the_missing_shards(folder: Path) -> None:
     shards = {"a": "model.safetensors", "b": "model-00002-of-00002.safetensors"}
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": shards}))
-    assert "lacks model-00002-of-00002.safetensors; expected every file" in problem_of(folder)
+    assert f"lacks {shards['b']};" in problem_of(folder)
 
 
 @pytest.mark.parametrize("file", ["adapter_config.json", "adapter_model.safetensors"])
 def test_an_adapter_beside_the_weights_is_refused_by_name(folder: Path, file: str) -> None:
     (folder / file).write_text("{}")
-    problem = problem_of(folder)
-    assert f"holds an adapter ({file})" in problem
-    assert "move the adapter to a folder of its own" in problem
+    assert f"adapter ({file})" in problem_of(folder)
 
 
 def test_weights_that_would_not_be_loaded_are_refused_by_name(folder: Path) -> None:
     shutil.copy(folder / "model.safetensors", folder / "consolidated.safetensors")
-    assert "holds consolidated.safetensors, which would not be loaded" in problem_of(folder)
+    assert "holds consolidated.safetensors," in problem_of(folder)
     shards = {"weight_map": {"a": "consolidated.safetensors"}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(shards))
-    assert "holds model.safetensors, which would not be loaded" in problem_of(folder)
+    assert "holds model.safetensors," in problem_of(folder)
 
 
-@pytest.mark.parametrize(("n_bytes", "said"), [(100_000, "its header says 2946552"), (9, "begin")])
+@pytest.mark.parametrize(("n_bytes", "said"), [(100_000, "2946552"), (9, "begin")])
 def test_weights_that_end_too_early_are_told_without_loading_them(
     folder: Path, n_bytes: int, said: str
 ) -> None:
@@ -89,24 +95,28 @@ def test_weights_that_end_too_early_are_told_without_loading_them(
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"model_type": "t5", "is_encoder_decoder": True}, "an encoder-decoder model (t5)"),
+        ({"model_type": "t5", "is_encoder_decoder": True}, "(t5)"),
         (
             {"model_type": "mine", "auto_map": {"AutoModelForCausalLM": "modeling_mine.Mine"}},
-            "needs code of its own (modeling_mine.py), which is refused",
+            "(modeling_mine.py)",
         ),
         (
             {"quantization_config": {"quant_method": "gptq", "bits": 4}},
-            "quantised by gptq, and gptqmodel and optimum are not installed",
+            "pip install gptqmodel optimum",
         ),
         (
             {"quantization_config": {"quant_method": "awq", "bits": 4}},
-            "quantised by awq, and gptqmodel is not installed",
+            "pip install gptqmodel,",
         ),
     ],
 )
 def test_models_that_cannot_play_are_told_by_their_config(
-    folder: Path, config: dict[str, object], said: str
+    folder: Path, config: dict[str, object], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(
+        "tournament_assets.generation.models.entrant_weights.find_spec",
+        lambda name: None if name in ("gptqmodel", "optimum") else name,
+    )
     path = folder / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **config}))
     assert said in problem_of(folder)
@@ -122,24 +132,22 @@ def test_code_beside_an_architecture_that_transformers_has_is_not_needed(folder:
 @pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "config.json"])
 def test_a_git_lfs_pointer_is_recognised(folder: Path, file: str) -> None:
     (folder / file).write_bytes(POINTER)
-    problem = problem_of(folder)
-    assert f"{file} is a Git-LFS pointer" in problem
-    assert "git lfs pull" in problem
+    assert re.search(rf"{re.escape(file)} .*'git lfs pull'", problem_of(folder))
 
 
 def test_a_damaged_config_is_a_problem(folder: Path) -> None:
     (folder / "config.json").write_text('{"model_type": ')
-    assert "config.json' is not a JSON object" in problem_of(folder)
+    assert f"{str(folder / 'config.json')!r} is not" in problem_of(folder)
 
 
 def test_a_folder_without_tokenizer_is_a_problem(folder: Path) -> None:
     (folder / "tokenizer.json").unlink()
-    assert "has no tokenizer; expected tokenizer.json" in problem_of(folder)
+    assert "no tokenizer;" in problem_of(folder)
 
 
 def test_a_tokenizer_without_chat_template_is_a_problem(folder: Path) -> None:
     (folder / "chat_template.jinja").unlink()
-    assert "has no chat template; expected chat_template.jinja" in problem_of(folder)
+    assert "chat_template.jinja" in problem_of(folder)
 
 
 def test_a_chat_template_inside_the_tokenizer_config_counts(folder: Path) -> None:
@@ -192,7 +200,7 @@ def test_place_and_model_card_do_not_change_the_fingerprint(folder: Path) -> Non
 
 
 def test_an_empty_folder_has_no_fingerprint(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds nothing to load"):
+    with pytest.raises(InputError, match=re.escape(f"{str(tmp_path)!r}")):
         fingerprint_weights(tmp_path)
 
 
@@ -202,3 +210,66 @@ def test_checking_weights_does_not_import_torch() -> None:
         "sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+HERE = Location(path="heads", source="the authors' page")
+
+
+def needed(*names: str) -> NeededShards:
+    return NeededShards(folder=HERE, names=names)
+
+
+def test_files_are_found_in_the_order_of_the_heads(tmp_path: Path) -> None:
+    for name in ("b.pt", "a.pt"):
+        (tmp_path / name).write_bytes(b"x")
+    found = find_shards(needed("b.pt", "a.pt"), tmp_path, what="shards")
+    assert [path.name for path in found] == ["b.pt", "a.pt"]
+
+
+def test_a_wildcard_leads_to_one_file(tmp_path: Path) -> None:
+    for run in ("one", "two"):
+        (tmp_path / "shard_0" / run).mkdir(parents=True)
+    (tmp_path / "shard_0" / "one" / "step_5.pt").write_bytes(b"x")
+    (found,) = find_shards(needed("shard_0/*/step_5.pt"), tmp_path, what="shards")
+    assert found == tmp_path / "shard_0" / "one" / "step_5.pt"
+    (tmp_path / "shard_0" / "two" / "step_5.pt").write_bytes(b"x")
+    with pytest.raises(InputError, match=r": 2 files .*'shard_0/[*]/step_5\.pt'"):
+        find_shards(needed("shard_0/*/step_5.pt"), tmp_path, what="shards")
+
+
+def test_all_that_is_missing_is_told_at_once_with_where_to_get_it(tmp_path: Path) -> None:
+    (tmp_path / "shard_1.pt").write_bytes(LFS_PREFIX + b"/spec/v1\noid sha256:00\nsize 1\n")
+    names = [f"shard_{head}.pt" for head in range(6)]
+    what = "the security shards of poe"
+    with pytest.raises(InputError) as raised:
+        find_shards(needed(*names), tmp_path, what=what)
+    pointer, missing = raised.value.problems
+    assert f"{str(tmp_path / 'shard_1.pt')!r} is a Git-LFS" in pointer
+    assert re.search(r" 5 of 6 .*shard_0\.pt, shard_2\.pt, shard_3\.pt, …", missing)
+    assert f"{HERE.source}" in missing
+    assert all(problem.startswith(f"{what}: ") for problem in raised.value.problems)
+
+
+def test_the_fingerprint_counts_every_shard_and_the_order_of_the_heads(tmp_path: Path) -> None:
+    files = write_heads(tmp_path)
+    assert EntrantFiles(TINY).fingerprint == fingerprint_weights(TINY)
+    security = list(files.shards["security"])
+    swapped = EntrantFiles(TINY, {**files.shards, "security": security[::-1]})
+    fewer = EntrantFiles(TINY, {"security": security})
+    assert len({files.fingerprint, swapped.fingerprint, fewer.fingerprint}) == 3
+    before = files.fingerprint
+    security[2].write_bytes(security[2].read_bytes()[:-1] + b"?")
+    assert files.fingerprint != before
+
+
+def test_a_file_is_read_again_only_after_it_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(b"one")
+    first = fingerprint_file(path)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", lambda *args, **kwargs: pytest.fail("read again"))
+        assert fingerprint_file(path) == first
+    path.write_bytes(b"another")
+    assert fingerprint_file(path) != first

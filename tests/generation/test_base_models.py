@@ -1,0 +1,93 @@
+import gc
+import shutil
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from transformers.utils import logging
+
+from tournament_assets.generation.models.base_models import (
+    Residence,
+    decoding_threads,
+    dtype_for,
+    pick_device,
+    transformers_logging_off,
+)
+
+from .builders import TINY
+
+
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_a_small_model_is_decoded_on_one_thread_and_a_large_one_on_all() -> None:
+    with decoding_threads(1_500_000):
+        assert torch.get_num_threads() == 1
+    with decoding_threads(7_000_000_000):
+        assert torch.get_num_threads() == 3
+    assert torch.get_num_threads() == 3
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_the_number_of_threads_comes_back_after_an_error() -> None:
+    def fail() -> None:
+        with decoding_threads(1_500_000):
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert torch.get_num_threads() == 3
+
+
+def test_cuda_means_bfloat16() -> None:
+    assert dtype_for("cuda:1") == torch.bfloat16
+    assert dtype_for("cpu") == torch.float32
+
+
+def test_cards_without_bfloat16_get_float16() -> None:
+    by_capability = {(7, 5): torch.float16, (7, 0): torch.float16, (8, 0): torch.bfloat16}
+    for found, dtype in by_capability.items():
+        assert dtype_for("cuda", capability=lambda _, found=found: found) == dtype  # type: ignore[misc]
+
+
+def test_the_picked_device_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    picked = pick_device()
+    assert picked.device == "cpu"
+    assert "CUDA" in picked.sentence
+
+
+def test_transformers_is_quiet_only_inside_the_block() -> None:
+    def fail_quietly() -> None:
+        with transformers_logging_off():
+            assert logging.get_verbosity() == logging.ERROR
+            assert not logging.is_progress_bar_enabled()
+            raise KeyError
+
+    before = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(logging.INFO)
+    logging.enable_progress_bar()
+    with pytest.raises(KeyError):
+        fail_quietly()
+    assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == (logging.INFO, True)
+    logging.set_verbosity(before[0])
+    if not before[1]:
+        logging.disable_progress_bar()
+
+
+def test_a_model_leaves_the_memory_before_another_one_is_loaded(tmp_path: Path) -> None:
+    residence = Residence()
+    first = weakref.ref(residence.load(TINY, device="cpu", name="first").model)
+    other = Path(shutil.copytree(TINY, tmp_path / "other"))
+    (other / "generation_config.json").write_text("{}")
+    residence.load(other, device="cpu", name="other")
+    gc.collect()
+    assert first() is None
