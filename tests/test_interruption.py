@@ -4,7 +4,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ import yaml
 from dagster._utils.interrupts import capture_interrupts
 
 from tests.projects import SmallProject, make_project
+from tests.workflows.builders import wait_until
 from tournament_assets.graph.local_runs import noticed_interrupts
 
 
@@ -52,12 +52,10 @@ def test_one_sentence_ends_a_run_that_is_interrupted(tmp_path: Path, after: str)
             preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
         )
         try:
-            while f"✓ {after}" not in log.read_text() and process.poll() is None:
-                time.sleep(0.05)
+            wait_until(lambda: f"✓ {after}" in log.read_text() or process.poll() is not None)
             if after.startswith("pairs"):
                 # The step that judges has begun, and its first wait lasts ten minutes.
-                while not sent(project) and process.poll() is None:
-                    time.sleep(0.2)
+                wait_until(lambda: sent(project) > 0 or process.poll() is not None)
             process.send_signal(signal.SIGINT)
             process.wait(timeout=120)
         finally:

@@ -7,7 +7,7 @@ import pytest
 from nbclient import NotebookClient
 
 from tests.demo import ROOT
-from tests.projects import make_project
+from tests.projects import ENTRANTS, make_project
 
 NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
 
@@ -23,7 +23,6 @@ def test_the_notebook_is_kept_without_outputs() -> None:
     assert [(cell["outputs"], cell["execution_count"]) for cell in code] == [([], None)] * len(code)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_every_cell_of_the_notebook_runs_and_shows_its_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -38,8 +37,8 @@ def test_every_cell_of_the_notebook_runs_and_shows_its_result(
     NotebookClient(notebook, timeout=800, resources=resources).execute()
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     tournament, estimate, run, frame, ratings, gate = map(shown, code)
-    assert "careful, sloppy, mixed" in tournament
-    assert "Nothing to pay" in estimate
+    assert ", ".join(ENTRANTS) in tournament
+    assert "Nothing" in estimate
     assert run.index("data:image/svg+xml") < run.index("<table")
     assert "sloppy" in frame
     assert "davidson" in ratings

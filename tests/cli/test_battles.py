@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -52,23 +53,23 @@ def test_every_command_explains_itself(name: str) -> None:
 def test_importing_counts_what_is_left_out(tmp_path: Path) -> None:
     out = tmp_path / "ours.parquet"
     printed = run("import", votes(tmp_path), "--out", out)
-    assert "votes.jsonl: 3 battles, lmarena" in printed
-    assert "left out, no verdict: 1" in printed
-    assert "ours.parquet: 3 battles" in printed
+    assert "3 battles, lmarena" in printed
+    assert "no verdict: 1" in printed
+    assert printed.count("3 battles") == 2
     assert "3 battles, tournament" in run("rate", out, *QUICK)
 
 
 def test_exporting_counts_what_is_lost_and_asks_for_a_dimension(tmp_path: Path) -> None:
     file = own(tmp_path)
     out = tmp_path / "annotations.json"
-    with pytest.raises(InputError, match="choose one by --dimension"):
+    with pytest.raises(InputError, match="--dimension"):
         run("export", file, "--format", "alpaca-eval", "--out", out)
     printed = run("export", file, "--format", "alpaca-eval", "--dimension", "facts", "--out", out)
-    assert "battles.parquet: 2 battles, tournament" in printed
-    assert "annotations.json: 2 battles, alpaca-eval" in printed
-    assert "lost, dimension: 2 battles" in printed
-    assert "lost, weight: 1 battles" in printed
-    with pytest.raises(InputError, match="the battles have facts, style"):
+    assert "2 battles, tournament" in printed
+    assert "2 battles, alpaca" in printed
+    assert "dimension: 2 battles" in printed
+    assert "weight: 1 battles" in printed
+    with pytest.raises(InputError, match="facts, style"):
         run("export", file, "--format", "evalica", "--dimension", "tone", "--out", tmp_path / "x")
 
 
@@ -76,8 +77,8 @@ def test_what_is_left_out_of_an_export_is_said(tmp_path: Path) -> None:
     out = tmp_path / "judged.jsonl"
     options = ("--dimension", "facts", "--baseline", "eve", "--out", str(out))
     printed = run("export", own(tmp_path), "--format", "arena-hard", *options)
-    assert "judged.jsonl: 0 battles, arena-hard" in printed
-    assert "left out, the baseline is not one of the two models: 2" in printed
+    assert "0 battles, arena" in printed
+    assert " models: 2" in printed
 
 
 def test_rating_prints_a_table_for_each_dimension_and_what_the_intervals_cover(
@@ -151,14 +152,14 @@ def test_an_anchor_moves_every_rating_by_the_same(tmp_path: Path) -> None:
     ):
         (bob,) = [row for row in moved[table] if row["entrant_id"] == "bob"]
         assert bob[columns[0]] == pytest.approx(1000)
-        shifts = {
-            round(after[name] - before[name], 6)
+        shifts = [
+            after[name] - before[name]
             for before, after in zip(plain[table], moved[table], strict=True)
             for name in columns
-        }
-        assert len(shifts) == 1
-    assert "all ratings are moved so that bob has 1000" in moved["notes"]
-    with pytest.raises(InputError, match=r"on facts, the anchor is 'eve'; expected one of 'ada'"):
+        ]
+        assert shifts == pytest.approx([shifts[0]] * len(shifts))
+    assert any("bob has 1000" in note for note in moved["notes"])
+    with pytest.raises(InputError, match=r"'eve'.*'ada'"):
         run("rate", path, *QUICK, "--anchor", "eve", "1000")
 
 
@@ -167,9 +168,9 @@ def test_rating_a_file_by_the_column_of_its_prompts(tmp_path: Path) -> None:
     rows = ["left,right,winner,task", *(f"ada,bob,left,t{n % 3}" for n in range(9))]
     path.write_text("\n".join([*rows, ""]))
     printed = " ".join(run("rate", path, "--source", "human", *QUICK).split())
-    assert "give it by --prompt-column" in printed
+    assert "--prompt-column" in printed
     printed = run("rate", path, "--source", "human", "--prompt-column", "task", *QUICK)
-    assert "9 battles on 3 prompts" in printed
+    assert "on 3 prompts" in printed
 
 
 def unconnected(folder: Path) -> Path:
@@ -198,13 +199,11 @@ def test_what_wins_do_not_determine_has_no_number_and_a_reason(tmp_path: Path) -
     assert [elo[name]["rank"] for name in ("ada", "eve", "fay")] == [1, None, None]
     assert all(elo[name]["shown_above"] == [] for name in ("eve", "fay"))
     printed = " ".join(run("rate", path, *QUICK).split())
-    assert "no Elo rating of ada: won every decisive match: no upper bound" in printed
-    assert "no Bradley–Terry rating of ada: won every match: no upper bound" in printed
-    assert "no Elo rating of eve: no chain of decisive matches connects it" in printed
+    assert [printed.count(f"rating of {name}: ") for name in ("ada", "bob", "eve")] == [2, 0, 2]
 
 
 def test_an_anchor_without_a_rating_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="'ada' has no rating"):
+    with pytest.raises(InputError, match="'ada' has"):
         run("rate", unconnected(tmp_path), "--anchor", "ada", "1000", *QUICK)
 
 
@@ -215,7 +214,7 @@ def test_weights_that_drown_one_another_are_refused(tmp_path: Path) -> None:
     ]
     path = tmp_path / "b.parquet"
     write_battles(path, make_battle_table(battles), format_name="tournament")
-    with pytest.raises(InputError, match=r"go from 1 to 1e\+17; expected none more than"):
+    with pytest.raises(InputError, match=r"1e\+17"):
         run("rate", path, *QUICK)
 
 
@@ -271,9 +270,9 @@ def test_it_says_where_elo_and_bradley_terry_rank_differently(tmp_path: Path) ->
     assert means["bob"] > means["ada"]
     assert strengths["bob"] < strengths["ada"]
     printed = " ".join(run("rate", path, "--n-bootstraps", "40").split())
-    assert "Elo and Bradley–Terry rank differently: Elo puts bob above ada" in printed
-    assert "trust Bradley–Terry: models did not meet equally often" in printed
-    assert "there are 32 ties, which Elo leaves out" in printed
+    assert "Elo puts bob above ada" in printed
+    assert "trust Bradley" in printed
+    assert "32 ties" in printed
 
 
 def test_every_model_and_every_two_can_be_asked_for(tmp_path: Path) -> None:
@@ -311,7 +310,7 @@ def test_responses_give_ratings_at_equal_style(tmp_path: Path) -> None:
     assert {"ada", "bob", "cyd", "words"} <= points.keys()
     assert points["words"] is not None
     texts.write_text(json.dumps(rows[0] | {"response": None}) + "\n")
-    with pytest.raises(InputError, match="response is missing"):
+    with pytest.raises(InputError, match=r"responses\.jsonl:1: "):
         run("rate", path, "--responses", texts, *QUICK)
 
 
@@ -335,17 +334,14 @@ def test_several_files_are_rated_together_with_what_is_doubtful_about_it(tmp_pat
     assert values["ratings"][0]["counts"]["battles"] == 2 * 54 + 2
     settings, sources, *names = values["warnings"]
     assert "k_factor (8.0 and 32.0)" in settings
-    assert "56 battles were decided by people and 54 by models" in sources
-    assert [name.split(" are ")[0] for name in names] == [
-        "'ada' and 'ada '",
-        "'fin' and '\\ufb01n'",
-    ]
+    assert re.findall(r"\d+", sources) == ["56", "54"]  # by people, by models
+    assert ["'ada '" in names[0], "ufb01n" in names[1], len(names)] == [True, True, 2]
     assert rated(people, *QUICK)["warnings"] == []
-    assert "warning: 'ada' and 'ada '" in run("rate", people, judged, spelt, *QUICK)
+    assert f"warning: {names[0][:10]}" in run("rate", people, judged, spelt, *QUICK)
 
 
 def test_an_interval_that_its_resamples_cannot_support_is_refused(tmp_path: Path) -> None:
     path = scheduled(tmp_path)
-    with pytest.raises(InputError, match=r"10 resamples cannot support an interval of 99.9 %"):
+    with pytest.raises(InputError, match=r"99\.9 %"):
         run("rate", path, "--n-bootstraps", "10", "--confidence", "0.999")
     run("rate", path, "--n-bootstraps", "20", "--confidence", "0.9")

@@ -1,20 +1,121 @@
-"""`tournament init` makes a project that runs, of a domain that nothing in the code knows."""
-
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
+from tests.projects import bank_rows, write_json_lines
 from tournament_assets.cli import main
+from tournament_assets.cli.configuration import render_page
 from tournament_assets.definitions import build_plan
 from tournament_assets.graph.run_options import RunOptions
 from tournament_assets.launching import run_tournament
 from tournament_assets.ledger import Ledger
 from tournament_assets.project.config_files import as_identifier, load_config, write_new_project
 from tournament_assets.tournament.errors import InputError
+from tournament_assets.tournament.judges import JudgeConfig
 from tournament_assets.workflows.ledger_lookup import existing_requests
 from tournament_assets.workflows.plan import TournamentPlan
 from tournament_assets.workflows.preflight import refuse_bad_input
+
+PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+
+
+def test_the_page_of_every_key_is_what_the_code_says() -> None:
+    assert PAGE.read_text() == render_page(), (
+        "run: tournament configuration > docs/configuration.md"
+    )
+
+
+def test_every_key_of_the_demo_is_on_the_page() -> None:
+    page = PAGE.read_text()
+
+    def check(value: object) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                if key not in ("strata", "dimensions", "families", "names"):
+                    check(inner)
+                assert f"`{key}`" in page, key
+        for inner in value if isinstance(value, list) else ():
+            check(inner)
+
+    check(yaml.safe_load((PAGE.parents[1] / "configs" / "demo.yaml").read_text()))
+
+
+def test_a_key_without_a_meaning_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(JudgeConfig, "__doc__", "How the judge is asked.")
+    with pytest.raises(ValueError, match="domain, instructions"):
+        render_page()
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main, list(arguments))
+    return result.exit_code, result.output
+
+
+def test_validating_a_bank_counts_what_is_in_it(tmp_path: Path) -> None:
+    bank = tmp_path / "bank.jsonl"
+    write_json_lines(bank, bank_rows())
+    code, output = run("bank", "validate", str(bank))
+    assert code == 0
+    assert "12 prompts" in output
+    assert "curated 4, recall 8" in output
+
+
+def test_validating_a_broken_bank_names_the_line(tmp_path: Path) -> None:
+    bank = tmp_path / "bank.jsonl"
+    write_json_lines(bank, [*bank_rows(), {"text": "no id", "source": "recall"}])
+    code, output = run("bank", "validate", str(bank))
+    assert code == 2
+    assert "bank.jsonl:13: " in output
+    assert "'prompt_id'" in output
+
+
+def medqa_rows(count: int) -> list[dict[str, object]]:
+    return [
+        {
+            "question": f"A {20 + number}-year-old patient has sign number {number} on the left "
+            "arm after a long walk. What is the most likely diagnosis?",
+            "answer": f"Condition {number}",
+            "options": {"A": f"Condition {number}", "B": "Another one", "C": "A third", "D": "X y"},
+            "answer_idx": "A",
+            "meta_info": "step1",
+        }
+        for number in range(count)
+    ]
+
+
+def test_a_bank_is_imported_from_a_file_of_another_tool(tmp_path: Path) -> None:
+    source, out = tmp_path / "x.csv", tmp_path / "bank.jsonl"
+    source.write_text("question,answer\nWhy?,So.\nHow?,\n")
+    mapped = ("--map", "text=question", "--map", "gold_answer=answer", "--set", "source=wild")
+    code, output = run("bank", "import", str(source), *mapped, "--out", str(out))
+    assert (code, f"{out}: 2 prompts (columns)" in output) == (0, True)
+    assert run("bank", "validate", str(out))[0] == 0
+    code, output = run("bank", "import", str(source), "--map", "question", "--out", str(out))
+    assert (code, "FIELD=VALUE" in output) == (2, True)
+
+
+def test_building_a_bank_twice_gives_the_same_file_and_never_overwrites_one(
+    tmp_path: Path,
+) -> None:
+    source = tmp_path / "medqa.jsonl"
+    write_json_lines(source, medqa_rows(9))
+    outputs = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
+    for out in outputs:
+        code, output = run(
+            "bank", "build", "--medqa", str(source), "--medqa-count", "4", "--out", str(out)
+        )
+        assert code == 0, output
+        assert "medqa: 9 read" in output
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
+    assert run("bank", "validate", str(outputs[0]))[0] == 0
+    code, output = run(
+        "bank", "build", "--medqa", str(source), "--medqa-count", "4", "--out", str(outputs[0])
+    )
+    assert code == 2
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
+
 
 OWN_INSTRUCTIONS = """\
 You compare two reviews of one change to code, as the maintainer who has to merge it.
@@ -73,7 +174,7 @@ def test_what_is_written_can_be_run_at_once_and_names_its_domain(tmp_path: Path)
     systems = systems_of(plan, tmp_path)
     assert list(systems) == ["correctness", "usefulness"]
     for text in systems.values():
-        assert "two written responses to the same code review prompt.\n" in text
+        assert "code review" in text
 
 
 def test_no_key_and_no_rubric_of_a_new_project_is_medical(tmp_path: Path) -> None:
