@@ -273,7 +273,7 @@ def test_a_test_of_somebody_fails_unless_the_candidate_passes(tmp_path: Path) ->
             *("-m", "pytest", "-q", "-p", plugin["pytest11"]["tournament_gate"], "-c/dev/null"),
             str(tmp_path / "test_models.py"),
         ],
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "--color=no"},
         capture_output=True,
         text=True,
         check=False,
