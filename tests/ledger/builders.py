@@ -130,7 +130,9 @@ def failed_with(code: int | str) -> Callable[[LedgerError], bool]:
 
     def check(error: LedgerError) -> bool:
         cause = getattr(error.__context__, "orig", None)
-        return code in (getattr(cause, "sqlite_errorcode", 0), getattr(cause, "sqlstate", ""))
+        # The last byte: which of the ways to fail it was differs from version to version.
+        own = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+        return code in (own, getattr(cause, "sqlstate", ""))
 
     return check
 

@@ -216,8 +216,9 @@ def test_cache_expiry_replaces_every_lifetime() -> None:
     assert uses == ["write", "read", "read", "write"]
 
 
-def test_a_cache_can_expire_at_once_and_then_hits_nothing() -> None:
-    cache = make_cache(plan_faults(["hit_rate:1", "cache_expiry:0"]))
+@pytest.mark.parametrize("others", [[], ["hit_rate:1"]])
+def test_a_cache_can_expire_at_once_and_then_hits_nothing(others: list[str]) -> None:
+    cache = make_cache(plan_faults([*others, "cache_expiry:0"]))
     assert [cache.use(judge_params(system=PREFIX)) for _ in range(3)] == ["write"] * 3
 
 
