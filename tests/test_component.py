@@ -72,7 +72,7 @@ def best_model(ledger: dg.ResourceParam[str], leaderboard) -> dg.MaterializeResu
 def own() -> dg.Definitions:
     return dg.Definitions(
         assets=[best_model],
-        resources={"ledger": "of the host"},
+        resources={"ledger": "own"},
         executor=dg.multiprocess_executor,
     )
 """
@@ -160,7 +160,7 @@ def test_a_scaffolded_tournament_runs_beside_the_assets_of_its_host(host: Host) 
         )
     (event,) = done.asset_materializations_for_node("best_model")
     assert event.metadata["best"].value == "alpha"
-    assert event.metadata["ledger"].value.endswith("host")
+    assert event.metadata["ledger"].value == "own"
     assert len(list((host.folder / "runs").glob("pilot_*/report.html"))) == 1
     assert {path.name for path in host.tournament.parent.iterdir()} == {
         *("defs.yaml", "prompts.jsonl", "helpfulness.txt", "alpha.jsonl", "beta.jsonl")
@@ -256,7 +256,7 @@ def test_responses_come_from_an_asset_of_the_host(tmp_path: Path) -> None:
             text = None if partition is None else str(partition)
             done = job.execute_in_process(instance=instance, partition_key=text)
     (event,) = done.asset_materializations_for_node("small__entrant_responses")
-    assert event.metadata["source"].value.endswith(" models/spoken")
+    assert str(event.metadata["source"].value).endswith(" models/spoken")
     assert event.metadata["mean_words"].value == 1
 
 
