@@ -1,14 +1,13 @@
 """The cases: each makes its project in an empty folder, runs it, and returns its numbers.
 
-All tournaments judge the responses that the demo's entrants gave once, as recorded ones: another
-processor may generate other tokens.
+Tournaments judge what the demo's entrants answered once, on one machine, as recorded responses:
+another processor may generate other tokens. `inputs/` has these, and people's votes and battles.
 """
 
-import csv
 import json
 import shutil
-from collections.abc import Callable, Mapping
-from itertools import combinations
+from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,22 +15,22 @@ from typing import Any
 import yaml
 from click.testing import CliRunner
 
-from tests.archives.builders import (
-    RUNS,
-    failed_document,
-    make_archive,
-    run_document,
-    zero_document,
-)
+from tests.archives.builders import RUNS, failed_document, make_archive, run_document, zero_document
 from tests.chat_server import MODEL, chat_server
-from tests.golden.numbers import Numbers, read_json, read_run
+from tests.golden.frozen_tables import Numbers, read_json, read_run
 from tests.projects import SmallProject, write_json_lines
 from tournament_assets.cli import main
 from tournament_assets.tournament.config import Mode
 
 ROOT = Path(__file__).parents[2]
-RESPONSES = Path(__file__).parent / "inputs" / "demo_responses.jsonl"
-ENTRANTS = ("base_olmo", "security_only", "security_plus_robustness", "full_poe")
+BANK = ROOT / "tournament_assets" / "data" / "prompt_bank.jsonl"
+FROZEN = Path(__file__).parent / "numbers"
+INPUTS = Path(__file__).parent / "inputs"
+RESPONSES = INPUTS / "demo_responses.jsonl"
+RECORDED = [
+    {"entrant_id": each, "loader": "recorded", "model": each, "responses": {"path": RESPONSES.name}}
+    for each in ("base_olmo", "security_only", "security_plus_robustness", "full_poe")
+]
 
 
 def demo(folder: Path) -> Numbers:
@@ -41,75 +40,44 @@ def demo(folder: Path) -> Numbers:
 
 def jury(folder: Path) -> Numbers:
     """Three judges, one of whom errs more often, and one who judges half of the pairs."""
-    models = ("loopback-lexical", "loopback-hasty", "loopback-coarse")
-    panel: list[dict[str, Any]] = [{"model": name} for name in models]
-    panel[2]["share"] = 0.5
-    return _run(_small(folder, "factuality", judge={"panel": panel}), "headline")
+    panel: list[dict[str, Any]] = [{"model": "loopback-lexical"}, {"model": "loopback-hasty"}]
+    panel.append({"model": "loopback-coarse", "share": 0.5})
+    return _run(_project(folder, "factuality", judge={"panel": panel}))
 
 
 def adaptive(folder: Path) -> Numbers:
     """Pairs that stop once it is known who is ahead."""
     stopping = {"goal": "bank", "rounds": 4, "tail": 0.2, "min_prompts": 10}
-    return _run(_small(folder, "calibration", judge={"adaptive": stopping}), "headline")
+    return _run(_project(folder, "calibration", judge={"adaptive": stopping}))
 
 
 def samples(folder: Path) -> Numbers:
-    """Two samples of every response: one entrant's differ, two answer alike, one is a file."""
-    texts = {(row["entrant_id"], row["prompt_id"]): row["response"] for row in _responses()}
-    ids = {row["text"]: row["prompt_id"] for row in _bank()}
+    """Two samples of half of the prompts: two recorded entrants, two served, one of them greedy."""
+    texts = {(row["entrant_id"], row["prompt_id"]): row["response"] for row in _rows(RESPONSES)}
+    ids = {row["text"]: row["prompt_id"] for row in _rows(BANK)}
 
     def reply(body: Mapping[str, Any]) -> str:
         is_lucky = body["seed"] % 2 if body["temperature"] else 0
-        name = ids[body["messages"][-1]["content"]]
-        return str(texts[ENTRANTS[3 if is_lucky else 1], name])
+        entrant = "full_poe" if is_lucky else "security_only"
+        return str(texts[entrant, ids[body["messages"][-1]["content"]]])
 
     with chat_server() as chat:
         chat.reply = reply
-        served = {"loader": "openai_api", "base_url": {"url": chat.url}, "model": MODEL}
-        sampling = {**served, "entrant_id": "sampling", "temperature": 0.9, "max_new_tokens": 64}
-        greedy = {**served, "entrant_id": "greedy", "max_new_tokens": 64}
-        project = _small(
-            folder,
-            "clinical_utility",
-            entrants=[*_recorded()[::2], sampling, greedy],
-            generation={"n_samples": 2},
-        )
-        return _run(project, "headline")
+        served: Any = {"loader": "openai_api", "base_url": {"url": chat.url}, "model": MODEL}
+        served["max_new_tokens"] = 64
+        sampling = {**served, "entrant_id": "sampling", "temperature": 0.9}
+        entrants = [*RECORDED[::2], sampling, {**served, "entrant_id": "greedy"}]
+        changes = {"entrants": entrants, "generation": {"n_samples": 2}}
+        return _run(_project(folder, "clinical_utility", every=2, **changes))
 
 
 def people(folder: Path) -> Numbers:
     """Labels of two people on most pairs, and an arena's battles with a model of its own."""
     battles = {"file": {"path": "arena.jsonl"}, "min_battles": 5, "names": {"olmo": "base_olmo"}}
-    project = _small(folder, "factuality", human_battles=battles)
-    lengths = {(row["entrant_id"], row["prompt_id"]): len(row["response"]) for row in _responses()}
-    prompts = [row["prompt_id"] for row in _bank() if row["source"] != "curated"]
-    votes, arena = [], []
-    for number, prompt in enumerate(prompts):
-        for place, (a, b) in enumerate(combinations(ENTRANTS, 2)):
-            # The longer response wins, but for a tie in five and a surprise in seven.
-            longer = lengths[a, prompt] > lengths[b, prompt]
-            said = "model_a" if longer != ((number + place) % 7 == 0) else "model_b"
-            if (number + 2 * place) % 5 == 0:
-                said = "tie (bothbad)" if number % 2 else "tie"
-            row = {"question_id": prompt, "model_a": a, "model_b": b, "winner": said}
-            if number % 4:
-                votes.append({**row, "judge": "ann"})
-            if (number + place) % 3 == 0 and number % 4:
-                votes.append({**row, "winner": "model_b" if place % 2 else said, "judge": "ben"})
-            if (a, b) == (ENTRANTS[0], ENTRANTS[3]):
-                arena.append({**row, "model_a": "olmo", "source": "human"})
-        winner = "model_a" if number % 3 == 0 else "model_b"
-        arena.append(
-            {"model_a": "rival", "model_b": "full_poe", "winner": winner, "source": "human"}
-        )
-    write_json_lines(folder / "arena.jsonl", arena)
-    with (folder / "votes.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, [*votes[0]])
-        writer.writeheader()
-        writer.writerows(votes)
+    project = _project(folder, "factuality", human_battles=battles)
     scope = ("--mode", "headline", "--dimension", "factuality", "--format", "lmsys", "--random")
     _tournament("label", "import", "--config", project.config_path, *scope, folder / "votes.csv")
-    return _run(project, "headline")
+    return _run(project)
 
 
 def archive(folder: Path) -> Numbers:
@@ -117,90 +85,60 @@ def archive(folder: Path) -> Numbers:
     tasks = [f"t{tier}-{number:02}" for tier in (1, 2) for number in range(8)]
     made = make_archive(folder, fill=False, plan={"tasks": tasks, "runs": len(RUNS)})
     rng = Random(28)
-    for place, model in enumerate(("ada", "bob", "cyd")):
-        for task in tasks:
-            level = rng.random()
-            for run in RUNS:
-                noise = [round(rng.uniform(-0.2, 0.2), 3) for _ in range(2)]
-                made.put(
-                    *(model, task, run),
-                    run_document(
-                        completion=1.0 if rng.random() < 0.6 else round(level, 3),
-                        trajectory=round(0.5 + 0.2 * level - 0.12 * place + noise[0], 3),
-                        behaviour=round(0.6 + noise[1], 3),
-                        judge=None if rng.random() < 0.1 else round(rng.random(), 3),
-                    ),
-                )
+    for (place, model), task, run in product(enumerate(("ada", "bob", "cyd")), tasks, RUNS):
+        luck, skill, judge = (round(rng.random(), 3) for _ in range(3))
+        document = run_document(
+            completion=1.0 if task == "t1-00" else min(1.0, luck + 0.4),
+            trajectory=skill * (1 - 0.4 * place),
+            judge=judge if judge > 0.1 else None,
+        )
+        made.put(model, task, run, document)
     made.put("bob", "t1-03", "run1", failed_document())
     made.put("cyd", "t1-01", "run1", '{"run_score": 0.4, "tra')
     made.put("cyd", "t2-05", "run1", zero_document())
     made.run_path("cyd", "t2-06", "run2").unlink()
     made.log("cyd", "TIMEOUT task=t2-06 run=2")
-    path = made.description_path
-    audit = json.loads(_tournament("archive", "audit", path, "--json", codes=(0, 1)))
-    _tournament("archive", "rejudge", path)
-    report = json.loads(_tournament("archive", "report", path, "--json"))
-    return {**read_json("audit", audit), **read_json("report", report)}
+    audit = read_json("audit", _tournament("archive", "audit", made.description_path, "--json"))
+    _tournament("archive", "rejudge", made.description_path)
+    report = _tournament("archive", "report", made.description_path, "--json")
+    return audit | read_json("report", report)
 
 
-CASES: Mapping[str, Callable[[Path], Numbers]] = {
-    case.__name__: case for case in (demo, jury, adaptive, samples, people, archive)
-}
-"""What makes the numbers of a case in an empty folder, by the case's name."""
+CASES = {case.__name__: case for case in (demo, jury, adaptive, samples, people, archive)}
 
 
-def _responses() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in RESPONSES.read_text().splitlines()]
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def _bank() -> list[dict[str, Any]]:
-    """Return the prompts that were answered."""
-    lines = (ROOT / "tournament_assets" / "data" / "prompt_bank.jsonl").read_text().splitlines()
-    answered = {row["prompt_id"] for row in _responses()}
-    return [row for row in map(json.loads, lines) if row["prompt_id"] in answered]
-
-
-def _recorded() -> list[dict[str, Any]]:
-    place = {"loader": "recorded", "responses": {"path": RESPONSES.name}}
-    return [{**place, "entrant_id": name, "model": name} for name in ENTRANTS]
-
-
-def _project(folder: Path, **changes: Any) -> SmallProject:
-    """Make the demo's project in a folder, with recorded entrants."""
-    (folder / "configs").mkdir(parents=True)
+def _project(
+    folder: Path, dimension: str = "", *, every: int = 1, judge: Any = (), **changes: Any
+) -> SmallProject:
+    """Make the demo's project; of one dimension, its headline has the prompts of the pilot."""
+    shutil.copytree(INPUTS, folder)
     shutil.copytree(ROOT / "rubrics", folder / "rubrics")
-    shutil.copy(RESPONSES, folder)
+    shutil.copytree(ROOT / "configs", folder / "configs")
+    config = yaml.safe_load((folder / "configs" / "demo.yaml").read_text())
+    config |= {"entrants": RECORDED, **changes}
+    config["judge"] |= {"poll_initial_seconds": 0.02, **dict(judge)}
+    if dimension:
+        answered = {row["prompt_id"] for row in _rows(RESPONSES)}
+        bank = [row for row in _rows(BANK) if row["prompt_id"] in answered]
+        write_json_lines(folder / "bank.jsonl", bank[::every])
+        config["prompt_bank"] = {"path": "bank.jsonl"}
+        config["dimensions"] = {dimension: config["dimensions"][dimension]}
+        config["headline"]["prewarm"] = False
+        config["ratings"] |= {"n_permutations": 40, "n_bootstraps": 200}
     project = SmallProject(folder)
-    config = yaml.safe_load((ROOT / "configs" / "demo.yaml").read_text())
-    judge = {**config["judge"], "poll_initial_seconds": 0.02, **changes.pop("judge", {})}
-    config |= {"entrants": _recorded(), **changes, "judge": judge}
     project.config_path.write_text(yaml.safe_dump(config, sort_keys=False))
     return project
 
 
-def _small(folder: Path, dimension: str, **changes: Any) -> SmallProject:
-    """Make a project of one dimension and few resamples, whose headline is the demo's pilot."""
-    project = _project(folder, **changes)
-    # Two samples of half of the prompts are as many responses.
-    n_samples = changes.get("generation", {}).get("n_samples", 1)
-    write_json_lines(folder / "bank.jsonl", _bank()[::n_samples])
-    config = yaml.safe_load(project.config_path.read_text())
-    project.edit_config(
-        prompt_bank={"path": "bank.jsonl"},
-        dimensions={dimension: config["dimensions"][dimension]},
-        headline={**config["headline"], "prewarm": False},
-        ratings={**config["ratings"], "n_permutations": 40, "n_bootstraps": 200},
-    )
-    return project
+def _run(project: SmallProject, mode: Mode = "headline") -> Numbers:
+    return read_run(project.folder / "storage" / "demo", mode, project.run(mode).directory)
 
 
-def _run(project: SmallProject, mode: Mode) -> Numbers:
-    directory = project.run(mode).directory
-    return read_run(project.folder / "storage" / "demo", mode, directory)
-
-
-def _tournament(*words: str | Path, codes: tuple[int, ...] = (0,)) -> str:
+def _tournament(*words: str | Path) -> str:
     result = CliRunner().invoke(main, [*map(str, words)], catch_exceptions=False)
-    if result.exit_code not in codes:
-        raise RuntimeError(result.output)
+    assert result.exit_code == 0, result.output
     return result.stdout

@@ -1,30 +1,19 @@
-"""Freezes the numbers of cases anew, after a change on purpose: `python -m tests.golden.freeze`.
+"""Freezes numbers anew, after a change on purpose: `python -m tests.golden.freeze [case …]`.
 
-Prints every number that moved. `python -m tests.golden.freeze demo jury` freezes these two alone;
-commit what it writes with the reason, apart from other changes.
+Prints every number that moved. Commit what it writes with the reason, apart from other changes.
 """
 
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
-from tests.golden import numbers
-from tests.golden.cases import CASES
-
-FROZEN = Path(__file__).parent / "numbers"
-
-
-def main(names: Sequence[str]) -> None:
-    """Make the numbers of cases, say what moved, and keep them."""
-    for name in names or CASES:
-        with tempfile.TemporaryDirectory() as folder:
-            found = CASES[name](Path(folder) / "project")
-        moved = numbers.moved(numbers.read(FROZEN / name), found)
-        numbers.write(FROZEN / name, found)
-        lines = [f"{name}: {len(moved)} moved", *(f"  {line}" for line in moved)]
-        sys.stdout.write("\n".join(lines) + "\n")
-
+from tests.golden import frozen_tables
+from tests.golden.cases import CASES, FROZEN
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    for case in sys.argv[1:] or CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            found = CASES[case](Path(folder) / "project")
+        moved = frozen_tables.moved(frozen_tables.read(FROZEN / case), found)
+        frozen_tables.write(FROZEN / case, found)
+        sys.stdout.write("\n  ".join([f"{case}: {len(moved)} moved", *moved]) + "\n")
