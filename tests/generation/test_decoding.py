@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 import torch
@@ -146,13 +146,27 @@ def test_a_response_is_bit_equal_whatever_shares_its_batch(
         assert answer(hydra, [prompt], settings, n_rows=7) == (together[prompt],)
 
 
-def test_in_bfloat16_too_a_response_is_bit_equal_whatever_shares_its_batch() -> None:
+def test_in_bfloat16_too_a_response_is_the_same_whatever_shares_its_batch() -> None:
+    """But for rounding: some kernels of MKL (MKL_CBWR=COMPATIBLE) round a row by its place."""
+
+    def told(responses: Sequence[Decoded]) -> list[tuple[object, ...]]:
+        return [
+            (response.token_ids, response.head, token.draft, token.resampled, token.votes)
+            for response in responses
+            for token in response.verified or ()
+        ]
+
+    def entropies(responses: Sequence[Decoded]) -> list[float]:
+        return [token.entropy for response in responses for token in response.verified or ()]
+
     model = build_model().bfloat16()
     hydra = put_heads_on(model, build_adapters(model), n_tokens=N_TOKENS)
     together = answer(hydra, RAGGED, poe_settings(), n_rows=5)
-    assert answer(hydra, RAGGED[::-1], poe_settings(), n_rows=5) == together[::-1]
-    for prompt, response in zip(RAGGED, together, strict=True):
-        assert answer(hydra, [prompt], poe_settings(), n_rows=5) == (response,)
+    backwards = answer(hydra, RAGGED[::-1], poe_settings(), n_rows=5)[::-1]
+    alone = [answer(hydra, [prompt], poe_settings(), n_rows=5)[0] for prompt in RAGGED]
+    for others in (backwards, alone):
+        assert told(others) == told(together)
+        assert entropies(others) == pytest.approx(entropies(together), abs=1e-7)
 
 
 def test_a_longer_cap_continues_a_response_and_changes_nothing_before(hydra: HydraModel) -> None:
